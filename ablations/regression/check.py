@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ from ablations.regression.curves import (
 from ablations.regression.design import Design, design
 from ablations.report import units
 from ablations.report.scores import final
+from ablations.report.statistics.rates import are_successes, compare_outcomes, loss_p
 from ablations.report.statistics.summaries import deviation
 from ablations.report.units import Learned
 
@@ -60,8 +61,9 @@ class Terms:
 class Row:
     """One score: its means over seeds and their difference.
 
-    difference: now - baseline; low, high: its 95% t interval (Welch's, or paired). p_worse,
-    p_better: of a loss and of a gain, corrected over the scores.
+    difference: now - baseline; low, high: its 95% t interval (Welch's, or paired), or the exact
+    one where every run is a success or a failure. p_worse, p_better: of a loss and of a gain,
+    corrected over the scores.
     """
 
     score: str
@@ -72,6 +74,7 @@ class Row:
     high: float
     p_worse: float
     p_better: float
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,13 +121,15 @@ def learned(curves: Curves) -> Learned:
     """Return the range that a trainer learns, as tables have it: `report.units`.
 
     Where its curves do not stand out of their noise, it is the spread of their final scores, or of
-    a rounding error.
+    a rounding error; where these are successes and failures, the rate from 0 to 1.
     """
     found = units.learned_of(curves.runs)
     if found is not None:
         return found
     ends = scores(curves, {"final": final})["final"]
     ends = ends[~np.isnan(ends)]
+    if are_successes(ends):
+        return Learned(0.0, 1.0)
     middle = float(ends.mean())
     size = float(np.max(np.abs(ends), initial=0.0)) or 1.0  # of all zeros none is to be had
     half = max(float((ends / size).std()), 1e-9) * size / 2
@@ -216,6 +221,8 @@ class SequentialCheck:
             _row(name, old[name], new[name], evidence, i, sign, paired)
             for i, name in enumerate(old)
         )
+        if not same:
+            rows = tuple(_exact(row, old[row.score], new[row.score], sign, paired) for row in rows)
         return Check(
             verdict="identical" if same else self._verdict(rows, evidence, look),
             rows=rows,
@@ -235,9 +242,19 @@ class SequentialCheck:
         loss = np.full(len(old), self.design.effect)
         # As many deals as it takes to see twenty at the level.
         deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.level)))
-        if paired:
-            return permutation.paired(after - before, loss, deals)
-        return permutation.unpaired(after, before, loss, deals)
+        made = (
+            permutation.paired(after - before, loss, deals)
+            if paired
+            else permutation.unpaired(after, before, loss, deals)
+        )
+        # A rate that loses is no rate that is moved: successes are lost whole.
+        each = [
+            loss_p(*outcomes, self.design.effect, paired=paired) if outcomes else p
+            for outcomes, p in zip(
+                map(_outcomes, old.values(), new.values()), made.not_lost_each, strict=True
+            )
+        ]
+        return replace(made, not_lost_each=np.array(each))
 
     def _verdict(self, rows: Sequence[Row], evidence: permutation.Evidence, look: Look) -> Verdict:
         # A gain is flagged at the false-alarm rate of its own.
@@ -309,7 +326,8 @@ def _signed_scores(
     start = min(sign * ends.low, sign * ends.high)
     old, new = scores(baseline, terms.scores), scores(now, terms.scores)
     for name in old:
-        lowest = min(start, *(sign * old[name]), *(sign * new[name]))
+        worst = start if _outcomes(old[name], new[name]) is None else min(0.0, sign)
+        lowest = min(worst, *(sign * old[name]), *(sign * new[name]))
         for of, curves in ((old, baseline), (new, now)):
             of[name] = np.append(sign * of[name], np.full(len(curves.failed), lowest))
     return old, new
@@ -348,3 +366,22 @@ def _row(
         p_worse=float(evidence.worse_each[i]),
         p_better=float(evidence.better_each[i]),
     )
+
+
+def _exact(row: Row, before: Floats, after: Floats, sign: float, paired: bool) -> Row:
+    """Return the row with the exact interval where every run is a success or a failure."""
+    outcomes = _outcomes(before, after)
+    compared = outcomes and compare_outcomes(*outcomes, paired=paired, level=0.05)
+    if not compared or compared.low is None or compared.high is None:
+        return row
+    low, high = sorted((sign * compared.low, sign * compared.high))
+    return replace(row, low=low, high=high, exact=True)
+
+
+def _outcomes(before: Floats, after: Floats) -> tuple[Floats, Floats] | None:
+    """Return scores after and before as 1, the better one, and 0; None where a run has others."""
+    together = np.concatenate([after, before])
+    if not are_successes(np.abs(together)):
+        return None
+    shift = float(together.min() < 0)  # 0 and 1 of a score of which lower is better
+    return after + shift, before + shift

@@ -33,6 +33,7 @@ from ablations.errors import UserError
 from ablations.looks import Look, Looks, planned, split
 from ablations.regression import ALPHA, MOST_SEEDS
 from ablations.regression.permutation import smallest_p
+from ablations.report.statistics.rates import are_successes
 from ablations.report.statistics.summaries import deviation
 
 FIRST_SEEDS = 4
@@ -97,7 +98,7 @@ def design(
     old = len(next(iter(baseline.values())))
     if old < FEWEST_OLD:
         raise UserError(f"the baseline has {old} seeds: at least {FEWEST_OLD} are needed, 20 good")
-    spread = [float(deviation(values)) for values in baseline.values()]
+    spread = [_spread(values) for values in baseline.values()]
     # The permutation test corrects over the scores better than Bonferroni; planning need not.
     level = alpha / (1 if exactly else 2) / len(spread)
 
@@ -122,6 +123,14 @@ def design(
     each = dict(zip(baseline, map(caught, spread), strict=True))
     lucky = _lucky(last, last if paired else old, alpha)
     return Design(looks, alpha, effect, each, needed, old, lucky)
+
+
+def _spread(scores: NDArray[np.float64]) -> float:
+    """Return the deviation of `[m]` scores; of successes by Laplace's rate: a next run may fail."""
+    if not are_successes(np.abs(scores)):
+        return float(deviation(scores))
+    rate = (float(np.abs(scores).sum()) + 1) / (len(scores) + 2)
+    return math.sqrt(rate * (1 - rate))
 
 
 def _looks(last: int, alpha: float, old: int, paired: bool) -> Looks:

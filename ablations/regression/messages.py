@@ -160,13 +160,15 @@ def caption(checks: Sequence[Check]) -> str:
     """Return what the columns of the table are, and the error rate of all checks."""
     paired = any(found.terms.paired for found in checks)
     how = "paired by seed, with Student's" if paired else "unpaired, with Welch's"
+    rates = any(row.exact for found in checks for row in found.rows)
+    exact = ", of success rates (every run 0 or 1) the exact one" * rates
     alpha = sum(found.terms.alpha for found in checks)
     return (
-        f"Means over seeds (now / baseline); differences {how} t interval; p from a permutation "
-        f"test, corrected over the scores. The chance that any of these checks calls a trainer "
-        f"worse in which nothing changed is at most {alpha:.2g}, on average over baselines: the "
-        f"same baseline again and again alarms more often if its seeds did well by chance, the "
-        f"more so the fewer it has."
+        f"Means over seeds (now / baseline); differences {how} t interval{exact}; p from a "
+        f"permutation test, corrected over the scores. The chance that any of these checks calls a "
+        f"trainer worse in which nothing changed is at most {alpha:.2g}, on average over "
+        f"baselines: the same baseline again and again alarms more often if its seeds did well by "
+        f"chance, the more so the fewer it has."
     )
 
 

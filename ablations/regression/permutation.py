@@ -37,14 +37,20 @@ class Evidence:
 
     worse, better: that nothing changed, against a loss, a gain, in any score.
     not_lost: that any score has lost as much as `loss` says, against a smaller loss in all.
-    worse_each, better_each: `[scores]`.
+    worse_each, better_each: `[scores]`. not_lost_each: the same, of each score by itself: all must
+    be shown, so none is corrected.
     """
 
     worse: float
     better: float
-    not_lost: float
     worse_each: Floats
     better_each: Floats
+    not_lost_each: Floats
+
+    @property
+    def not_lost(self) -> float:
+        """The largest of the scores' own p-values."""
+        return float(self.not_lost_each.max())
 
 
 def unpaired(now: ArrayLike, baseline: ArrayLike, loss: ArrayLike, deals: int = DEALS) -> Evidence:
@@ -61,7 +67,7 @@ def unpaired(now: ArrayLike, baseline: ArrayLike, loss: ArrayLike, deals: int = 
     )
     # With the loss given back, new curves that lost just so much are like the old ones.
     given_back = _deal_t(np.concatenate([ours + allowed, theirs]), n, blocks)
-    return Evidence(worse, better, _each_above(given_back), worse_each, better_each)
+    return Evidence(worse, better, worse_each, better_each, _each_above(given_back))
 
 
 def paired(differences: ArrayLike, loss: ArrayLike, deals: int = DEALS) -> Evidence:
@@ -69,7 +75,7 @@ def paired(differences: ArrayLike, loss: ArrayLike, deals: int = DEALS) -> Evide
     pairs, allowed = _columns(differences), np.asarray(loss, np.float64)
     worse, better, worse_each, better_each = _tails(_deal_signs(pairs, deals))
     given_back = _deal_signs(pairs + allowed, deals)
-    return Evidence(worse, better, _each_above(given_back), worse_each, better_each)
+    return Evidence(worse, better, worse_each, better_each, _each_above(given_back))
 
 
 def smallest_p(n: int, m: int | None) -> float:
@@ -94,11 +100,12 @@ def _tails(dealt: Dealt) -> tuple[float, float, Floats, Floats]:
     return float(worse.min()), float(better.min()), worse, better
 
 
-def _each_above(dealt: Dealt) -> float:
-    """Return the largest of the scores' own p-values: all must be shown, so none is corrected."""
+def _each_above(dealt: Dealt) -> Floats:
+    """Return the scores' own p-values `[scores]`."""
     seen, all_ = dealt
     slack = 1e-9 * np.maximum(1.0, np.abs(seen))
-    return max(_share(column >= t - s) for column, t, s in zip(all_.T, seen, slack, strict=True))
+    columns = zip(all_.T, seen, slack, strict=True)
+    return np.array([_share(column >= t - s) for column, t, s in columns])
 
 
 def _share(at_least: NDArray[np.bool_]) -> float:
