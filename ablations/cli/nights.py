@@ -65,7 +65,9 @@ def check_history(options: argparse.Namespace) -> int:
         options.rate or history.RATE,
         lower_is_better=options.better == "lower",
     )
-    check = history.check_nights(read.values, terms)
+    for note in read.notes:
+        print(note, file=sys.stderr)
+    check = history.check_nights(read.values, terms, read.names)
     line = f"{options.metric}: {check.text}"
     print(_markdown(line) if options.format == "markdown" else line)
     return 1 if check.failed else 0

@@ -89,7 +89,7 @@ def test_words_and_their_lines() -> None:
     assert check_nights([*nights[:-1], np.nan]).word == "no value"
     assert check_nights([np.nan, *nights[:-1], np.inf, 0.2]).before == 20
     drift = check_nights([*nights[:-1], *[0.93, 0.92, 0.91, 0.9, 0.9, 0.9]])
-    assert (drift.word, drift.drift_from) == ("drifting", 21)
+    assert (drift.word, drift.drift_from) == ("drifting", "21")
     assert check_nights([9.0] * 50 + nights[:-1], Terms(nights=19)).before == 19
     for bad in (Terms(nights=2), Terms(rate=0.7)):
         with pytest.raises(UserError):
@@ -149,9 +149,92 @@ def test_a_history_through_the_command(tmp_path, capsys, last, flags, code, says
     assert (said.out + said.err).count("\n") == 1
 
 
+BEFORE = [*np.random.default_rng(4).normal(10, 1, 9)]
+TABLE = "night,score\n" + "".join(f"n{i},{value}\n" for i, value in enumerate(BEFORE))
+LINES = "".join(json.dumps({"night": f"n{i}", "score": x}) + "\n" for i, x in enumerate(BEFORE))
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "code", "says"),
+    [
+        ("n.jsonl", '{"night": "n10"}\n', 1, "no value tonight"),
+        ("n.jsonl", '{"night": "n10", "sc', 1, "no value tonight"),
+        ("n.jsonl", "null\n", 1, "no value tonight"),
+        ("n.txt", '{"night": "n10", "sc', 1, "no value tonight"),
+        ("n.csv", "n10,\n", 1, "no value tonight"),
+        ("n.csv", "n10", 1, "no value tonight"),
+        ("n.csv", "n10\n", 2, "1 fields, and 2 names"),
+        ("n.csv", "n10,2,3\n", 2, "3 fields, and 2 names"),
+    ],
+)
+def test_a_crash_is_no_value_and_never_the_night_before(
+    tmp_path, capsys, name, last, code, says
+) -> None:
+    (tmp_path / name).write_text((TABLE if name == "n.csv" else LINES) + last)
+    asked = ["check", "--history", str(tmp_path / name), "--metric", "score"]
+    assert cli.main(asked) == code
+    said = capsys.readouterr()
+    assert says in said.out + said.err
+
+
+def write_run(file: Path, end: float) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"step,return\n0,0\n90,1\n100,{end}\n")
+
+
+@pytest.mark.parametrize("of", ["night_{}/progress.csv", "2026-01-{:02}/progress.csv", "n{}.csv"])
+def test_nights_in_a_folder_are_in_the_order_of_their_numbers(tmp_path, of) -> None:
+    for night in range(1, 13):
+        write_run(tmp_path / of.format(night), night)
+    assert list(read_nights(tmp_path, "return").values) == list(range(1, 13))
+
+
+@pytest.mark.parametrize("last", [None, "", "step,return\n", "step,loss\n100,1\n"])
+def test_a_folder_without_a_curve_is_a_night_without_a_value(tmp_path, capsys, last) -> None:
+    for night in range(1, 13):
+        write_run(tmp_path / f"n{night}" / "progress.csv", 10 + night % 3)
+    (tmp_path / "n13").mkdir()
+    if last is not None:
+        (tmp_path / "n13" / "progress.csv").write_text(last)
+    (tmp_path / "latest").symlink_to(tmp_path / "n12")
+    assert cli.main(["check", "--history", str(tmp_path), "--metric", "return"]) == 1
+    said = capsys.readouterr()
+    assert "no value tonight, against 11" in said.out
+    assert "of the 12 nights before" in said.out
+    assert "night 'n13' has no value: " in said.err
+    write_run(tmp_path / "n14" / "a" / "seed0" / "progress.csv", 1)
+    write_run(tmp_path / "n14" / "b" / "seed0" / "progress.csv", 1)
+    assert cli.main(["check", "--history", str(tmp_path), "--metric", "return"]) == 2
+    assert "has 2 runs: a night has one" in capsys.readouterr().err
+
+
+def test_the_night_of_a_drift_is_one_that_since_takes(tmp_path, capsys) -> None:
+    values = [*np.random.default_rng(6).permutation(np.linspace(0.9, 1.1, 24)), *[0.91] * 6]
+    path = tmp_path / "n.csv"
+    path.write_text("night,score\n" + "".join(f"d{i},{v}\n" for i, v in enumerate(values, 1)))
+    asked = ["check", "--history", str(path), "--metric", "score"]
+    for flags, since in (((), "25"), (("--since", "5"), "25"), (("--night", "night"), "d25")):
+        assert cli.main([*asked, *flags]) == 1
+        assert capsys.readouterr().out.endswith(f", since night {since}\n")
+        assert cli.main([*asked, *flags[:2], "--since", since]) in (0, 1)
+        capsys.readouterr()
+
+
+def test_odd_names_have_a_line(tmp_path, capsys) -> None:
+    path = tmp_path / "n.csv"
+    path.write_text("day,score\n2026-01-02,1\n2026-01-01,1\n2026-01-01,1\n")
+    command = ["check", "--history", str(path), "--metric", "score", "--night", "day"]
+    assert cli.main(command) == 0
+    said = capsys.readouterr().err
+    assert "night '2026-01-01' stands 2 times" in said
+    assert "night '2026-01-02' stands before '2026-01-01'" in said
+
+
 @pytest.mark.parametrize(
     ("content", "metric", "says"),
     [
+        ("a,b\n", "b", "has no rows"),
+        ("", "b", "has no rows"),
         ("a,b\n1,2\n", "c", "unknown column of"),
         ("a,b\n1,x\n", "b", "b must be a number, or a rate such as 37/50, not 'x'"),
         ("a,b\n1,5/0\n", "b", "or a rate such as 37/50, not '5/0'"),
