@@ -139,6 +139,11 @@ def write_nights(path: Path, last: float) -> Path:
         (2.0, ("--since", "n99"), 2, "unknown night 'n99'"),
         (2.0, ("--nights", "2"), 2, "nights are from 5 to 365"),
         (2.0, ("base",), 2, "in place of a baseline"),
+        (2.0, ("--alpha", "0.01"), 2, "--alpha is of a baseline"),
+        (2.0, ("--effect", "0.01"), 2, "--effect is of a baseline"),
+        (2.0, ("--exact",), 2, "--exact is of a baseline"),
+        (2.0, ("--paired",), 2, "--paired is of a baseline"),
+        (2.0, ("--paper", "1 ± 1 / 3"), 2, "--paper is in place of --history"),
     ],
 )
 def test_a_history_through_the_command(tmp_path, capsys, last, flags, code, says) -> None:
@@ -307,6 +312,15 @@ def test_a_paper_s_word(ours, effect, word, code) -> None:
     assert (check.word, check.code) == (word, code)
 
 
+def test_runs_that_do_not_differ_are_judged_by_their_difference() -> None:
+    paper = read_paper("4100 ± 0 / 10")
+    words = [check_paper([each] * 5, paper, 0.15).word for each in (3100.0, 4000.0, 5100.0)]
+    assert words == ["lower", "compatible", "higher"]
+    assert "-1000 than the paper's" in check_paper([3100.0] * 5, paper, 0.15).text
+    with pytest.raises(UserError, match="without a finite score"):
+        check_paper([1.0, np.nan], paper, 0.15)
+
+
 @pytest.mark.parametrize("text", ["100", "100 ± 2", "100 ± 2 / 1", "100 ± -2 / 5", "x ± 2 / 5"])
 def test_what_is_no_paper_s_result(text: str) -> None:
     with pytest.raises(UserError):
@@ -322,3 +336,10 @@ def test_a_paper_through_the_command(tmp_path: Path, capsys) -> None:
     assert "compatible" in said
     assert cli.main([*words, "202 ± 3 / 10"]) == 1
     assert cli.main(["check", "--paper", "202 ± 3 / 10"]) == 2
+    capsys.readouterr()
+    for flags in (("--rate", "1%"), ("--alpha", "0.1"), ("--exact",), ("--better", "lower")):
+        assert cli.main([*words, "102 ± 3 / 10", *flags]) == 2
+        assert f"{flags[0]} is not of --paper" in capsys.readouterr().err
+    (tmp_path / "runs.csv").write_text("\n".join(["run,seed,step,return", *rows, "ppo,7,100,nan"]))
+    assert cli.main([*words, "102 ± 3 / 10"]) == 2
+    assert "'ppo' on 'task', seed 7, has no value" in capsys.readouterr().err
