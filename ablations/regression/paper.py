@@ -80,8 +80,9 @@ def check_paper(values: Sequence[float], paper: Moments, effect: float) -> Paper
         raise UserError("a paper's mean of 0 has no share that could be the margin")
     compared = welch(Moments.of(np.asarray(values, np.float64)), paper)
     margin = effect * abs(paper.mean)
-    low = compared.difference if compared.low is None else compared.low
-    high = compared.difference if compared.high is None else compared.high
+    difference = float(np.mean(values)) - paper.mean
+    low = difference if compared.low is None else compared.low
+    high = difference if compared.high is None else compared.high
     word: Word = "cannot tell"
     if -margin < low and high < margin:
         word = "compatible"
