@@ -43,19 +43,16 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_argument(
         "--alpha",
         type=float,
-        default=ALPHA,
         help=f"chance of a false alarm, over all curves together; default: {ALPHA}",
     )
     command.add_argument(
         "--effect",
         type=float,
-        default=EFFECT,
         help=f"smallest loss worth catching, of what the baseline learns; default: {EFFECT}",
     )
     command.add_argument(
         "--seeds",
         type=positive,
-        default=MOST_SEEDS,
         metavar="N",
         help=f"at most so many; default: {MOST_SEEDS}",
     )
@@ -130,13 +127,15 @@ def _check(options: argparse.Namespace) -> int:
     if not options.baselines:
         raise UserError("nothing to check: name a BASELINE, --history FILE or --paper RESULT")
     nights.require_none(options)
-    if not 0 < options.alpha < 0.5:
-        raise UserError(f"--alpha must be between 0 and 0.5, not {options.alpha:g}")
-    if not 0 < options.effect < float("inf"):
-        raise UserError(f"--effect must be above 0, not {options.effect:g}")
+    alpha = ALPHA if options.alpha is None else options.alpha
+    effect = EFFECT if options.effect is None else options.effect
+    if not 0 < alpha < 0.5:
+        raise UserError(f"--alpha must be between 0 and 0.5, not {alpha:g}")
+    if not 0 < effect < float("inf"):
+        raise UserError(f"--effect must be above 0, not {effect:g}")
     baselines = {name: files.read(options.results, name) for name in options.baselines}
-    alpha = options.alpha / sum(len(baseline.groups) for baseline in baselines.values())
-    terms = Terms(alpha, options.effect, most=options.seeds, paired=options.paired)
+    alpha /= sum(len(baseline.groups) for baseline in baselines.values())
+    terms = Terms(alpha, effect, most=options.seeds or MOST_SEEDS, paired=options.paired)
     worse = 0
     for name, baseline in baselines.items():
         if not baseline.requests:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ablations.cli.arguments import positive
 from ablations.cli.shares import share
 from ablations.errors import UserError
+from ablations.regression import EFFECT
 
-_OF_HISTORY = ("nights", "rate", "night", "since")
+_OF_HISTORY = ("nights", "rate", "night", "since", "better")
+_OF_BASELINES = ("alpha", "seeds", "paired", "exact", "records", "figures", "workers")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -24,7 +28,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "worse than the nights before, and do they drift",
     )
     group.add_argument("--metric", metavar="NAME", help="column or tag of the history or the runs")
-    group.add_argument("--better", choices=("higher", "lower"), default="higher")
+    group.add_argument("--better", choices=("higher", "lower"), help="default: higher")
     group.add_argument(
         "--nights", type=positive, metavar="N", help="that tonight is compared with; default: 39"
     )
@@ -43,9 +47,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def require_none(options: argparse.Namespace) -> None:
     """Raise UserError for flags of a history where there is none."""
-    for name in (*_OF_HISTORY, "metric"):
-        if getattr(options, name) is not None:
-            raise UserError(f"--{name} is of --history FILE: a baseline has its own")
+    _refuse(options, (*_OF_HISTORY, "metric"), "is of --history FILE: a baseline has its own")
+
+
+def _refuse(options: argparse.Namespace, names: Sequence[str], why: str) -> None:
+    """Raise UserError for the first of the flags that was given."""
+    for name in names:
+        if getattr(options, name) not in (None, False):
+            raise UserError(f"--{name} {why}")
 
 
 def check_history(options: argparse.Namespace) -> int:
@@ -55,6 +64,9 @@ def check_history(options: argparse.Namespace) -> int:
 
     if options.baselines:
         raise UserError("--history is in place of a baseline: leave one of them out")
+    _refuse(options, ("paper",), "is in place of --history: leave one of them out")
+    why = "is of a baseline: --history takes --nights, --rate and --better"
+    _refuse(options, (*_OF_BASELINES, "effect"), why)
     if options.metric is None:
         raise UserError("--history needs --metric, the column of a night's result")
     read = read_nights(options.history, options.metric, options.night)
@@ -65,7 +77,9 @@ def check_history(options: argparse.Namespace) -> int:
         options.rate or history.RATE,
         lower_is_better=options.better == "lower",
     )
-    check = history.check_nights(read.values, terms)
+    for note in read.notes:
+        print(note, file=sys.stderr)
+    check = history.check_nights(read.values, terms, read.names)
     line = f"{options.metric}: {check.text}"
     print(_markdown(line) if options.format == "markdown" else line)
     return 1 if check.failed else 0
@@ -80,20 +94,28 @@ def check_against_paper(options: argparse.Namespace) -> int:
     paper = read_paper(options.paper)
     if not options.baselines:
         raise UserError("--paper needs the files or folders of your runs")
-    if not 0 < options.effect < float("inf"):
-        raise UserError(f"--effect must be above 0, not {options.effect:g}")
+    why = "is not of --paper, which takes --effect and --metric"
+    _refuse(options, (*_OF_HISTORY, *_OF_BASELINES), why)
+    effect = EFFECT if options.effect is None else options.effect
+    if not 0 < effect < float("inf"):
+        raise UserError(f"--effect must be above 0, not {effect:g}")
     notes: list[str] = []
     scores: dict[tuple[str, str], list[float]] = {}
     metric = options.metric
     for read in read_all(options.baselines, Rule(metric=metric), notes):
-        for (task, run, _), curve in read.curves.items():
+        for (task, run, seed), curve in read.curves.items():
             score = final(curve.steps, curve.values[read.metric])
+            if not math.isfinite(score):
+                raise UserError(
+                    f"'{run}' on '{task}', seed {seed}, has no value of {read.metric} in the last "
+                    f"tenth of its steps ({curve.source}): leave it out or train it again"
+                )
             scores.setdefault((task, run), []).append(score)
     for note in notes:
         print(note, file=sys.stderr)
     codes = []
     for (task, run), values in scores.items():
-        check = check_paper(values, paper, options.effect)
+        check = check_paper(values, paper, effect)
         line = f"{run} on {task}: {check.text}; {len(values)} seeds against {paper.n}"
         print(_markdown(line) if options.format == "markdown" else line)
         codes.append(check.code)

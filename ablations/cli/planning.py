@@ -53,9 +53,15 @@ def _spreads(options: argparse.Namespace) -> dict[tuple[str, str], Spread]:
     notes: list[str] = []
     scores: dict[tuple[str, str], list[float]] = {}
     for read in read_all(options.files, Rule(metric=options.metric), notes):
-        for (task, run, _), curve in read.curves.items():
+        for (task, run, seed), curve in read.curves.items():
             last = curve.values[read.metric][10 * curve.steps >= 9 * curve.steps[-1]]
-            scores.setdefault((task, run), []).append(float(np.nanmean(last)))
+            last = last[~np.isnan(last)]
+            if not len(last) or np.isinf(last).any():
+                raise UserError(
+                    f"'{run}' on '{task}', seed {seed}, has no finite {read.metric} in the last "
+                    f"tenth of its steps ({curve.source}): leave it out or train it again"
+                )
+            scores.setdefault((task, run), []).append(float(last.mean()))
     for note in notes:
         print(note, file=sys.stderr)
     return {place: spread_of(of_seeds) for place, of_seeds in scores.items()}

@@ -46,7 +46,9 @@ def read_items(paths: Sequence[Path], columns: Columns) -> Items:
     clusters: dict[str, str] = {}
     for path in paths:
         rows = logs.rows(path)
-        known = {name for row in rows for name in (*row.numbers, *row.other)}
+        if not rows:
+            raise UserError(f"'{path}' has no rows: an item a row is needed")
+        known = {name for row in rows for name in (*row.numbers, *row.other, *row.empty)}
         for name in (columns.item, columns.metric, columns.cluster):
             if name is not None and name not in known:
                 raise unknown(f"column of '{path}'", name, known)
@@ -56,8 +58,6 @@ def read_items(paths: Sequence[Path], columns: Columns) -> Items:
             cluster = item if columns.cluster is None else _text(row, columns.cluster)
             if clusters.setdefault(item, cluster) != cluster:
                 raise UserError(f"{row.place}: '{item}' is in two clusters")
-    if not scores:
-        raise UserError(f"no items in {', '.join(map(str, paths))}")
     return Items(
         tuple(scores),
         np.array([np.mean(values) for values in scores.values()]),

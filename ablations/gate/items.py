@@ -38,11 +38,21 @@ class ItemTest:
 
     @property
     def size(self) -> float:
-        """The margin in units of the metric. Raises UserError for a share of nothing."""
+        """The margin in units of the metric.
+
+        Raises UserError for a share of nothing, and for one that no difference of rates exceeds.
+        """
         mean = abs(float(self.theirs.mean()))
         if self.margin.share and not mean:
             raise UserError("the baseline's mean is 0: give the margin as a number, such as 0.02")
-        return self.margin.size * (mean if self.margin.share else 1.0)
+        size = self.margin.size * (mean if self.margin.share else 1.0)
+        sides = np.append(self.ours, self.theirs)
+        if size >= 1 and sides.min() >= 0 and sides.max() <= 1:
+            raise UserError(
+                f"a margin of {self.margin.text} lets every rate pass, as rates differ by 1 at "
+                f"most: give 0.02, or 2% of the baseline's mean"
+            )
+        return size
 
     @cached_property
     def compared(self) -> Comparison:

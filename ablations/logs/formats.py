@@ -46,13 +46,19 @@ class Row:
     """A row of a log.
 
     place: where it stands, in words. numbers: what is a number in it; NaN is one. empty: names
-    without a value.
+    without a value. broken: a line that holds no row: cut off at the end, or no object among them.
     """
 
     place: str
     numbers: Mapping[str, float]
     other: Mapping[str, str]
     empty: frozenset[str] = frozenset()
+    broken: bool = False
+
+
+def _broken(place: str) -> Row:
+    """Return the row of a line that is still being written, or that a crash left behind."""
+    return Row(place, {}, {}, broken=True)
 
 
 class Format(NamedTuple):
@@ -63,7 +69,10 @@ class Format(NamedTuple):
 
 
 def rows_of(file: File) -> Iterator[Row]:
-    """Yield the rows of a file, in the order written. Raises UserError for one that is no log."""
+    """Yield the rows of a file, in the order written, broken ones among them.
+
+    Raises UserError for a file that is no log.
+    """
     for magic, what in REFUSED.items():
         if file.start.startswith(magic):
             raise UserError(f"'{file.name}' is {what}")
@@ -104,7 +113,7 @@ def _of_table(file: File) -> Iterator[Row]:
 
 
 def _of_csv(file: File, head: str, first: int) -> Iterator[Row]:
-    """Yield a row per line, but for those that repeat the names or are still being written.
+    """Yield a row per line, but for those that repeat the names.
 
     first: the number of the first of the lines.
     """
@@ -118,8 +127,9 @@ def _of_csv(file: File, head: str, first: int) -> Iterator[Row]:
             if not fields or fields == names or not line.strip("\r\n"):
                 continue
             if len(fields) != len(names):
-                if number == len(file.lines):
-                    return  # still being written
+                if not line.endswith("\n"):
+                    yield _broken(file.place(number))
+                    return
                 raise UserError(
                     f"{file.place(number)}: {len(fields)} fields, and {len(names)} names in "
                     f"the first line"
@@ -145,6 +155,9 @@ def _of_monitor(file: File) -> Iterator[Row]:
     own = [("env_id", about["env_id"])] if isinstance(about, dict) and about.get("env_id") else []
     total = 0.0
     for row in _of_csv(file, file.lines[1], 3):
+        if row.broken:
+            yield row
+            return
         total += row.numbers.get("l", math.nan)
         fields = [*own, *row.numbers.items(), *row.other.items()]
         yield _row(row.place, [(STEP, total), *(pair for pair in fields if pair[0] != STEP)])
@@ -179,10 +192,11 @@ def _of_json_lines(file: File) -> Iterator[Row]:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             if not line.endswith("\n"):
-                return  # still being written
+                yield _broken(file.place(number))
+                return
             raise UserError(f"{file.place(number)} is no JSON: {line.strip()[:40]!r}") from None
-        if isinstance(entry, dict):
-            yield _row(file.place(number), _flat(entry))
+        place = file.place(number)
+        yield _row(place, _flat(entry)) if isinstance(entry, dict) else _broken(place)
 
 
 # Text
@@ -210,7 +224,8 @@ def _of_text(file: File) -> Iterator[Row]:
 
 def _of_line(place: str, text: str, *, whole: bool) -> Iterator[Row]:
     if not whole and "{" in text and "}" not in text.rpartition("{")[2]:
-        return  # still being written
+        yield _broken(place)
+        return
     entry: Json = None
     if text.startswith("{"):
         with contextlib.suppress(ValueError, RecursionError):

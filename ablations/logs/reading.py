@@ -149,9 +149,12 @@ def _points(
     return own, others, fields
 
 
-def rows(path: Path) -> list[Row]:
-    """Return the rows of a file, in the order written. Raises UserError, OSError."""
-    return list(_rows(path, ""))
+def rows(path: Path, *, broken: bool = False) -> list[Row]:
+    """Return the rows of a file, in the order written. Raises UserError, OSError.
+
+    broken: with lines that hold none, such as a last one that is cut off.
+    """
+    return list(_rows(path, "", broken=broken))
 
 
 def latest(
@@ -216,8 +219,9 @@ def _rows(
     *,
     tail: bool = False,
     events: tensorboard.Events | None = None,
+    broken: bool = False,
 ) -> Iterator[Row]:
-    """Yield rows in the order written. tail: those near the end are enough.
+    """Yield rows in the order written. tail: those near the end are enough. broken: with those.
 
     Raises UserError for whatever a file of others' may hold, OSError where it cannot be read.
     """
@@ -227,7 +231,7 @@ def _rows(
         if path.is_dir():
             yield from _of_events(events or tensorboard.Events(path), metric, notes)
         else:
-            yield from rows_of(File(path, tail))
+            yield from (row for row in rows_of(File(path, tail)) if broken or not row.broken)
 
 
 @contextlib.contextmanager

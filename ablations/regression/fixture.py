@@ -161,7 +161,7 @@ class LearningCurve:
             read = read_nights(self._request.path.parent / file, metric, night)
             read = read if since is None else read.since(since)
             terms = Nightly(nights, rate, lower_is_better=not higher_is_better)
-            check = check_nights(read.values, terms)
+            check = check_nights(read.values, terms, read.names)
         except UserError as error:
             problem = f"learning_curve: {error}"
         if check is None:

@@ -68,8 +68,8 @@ class NightCheck:
 
     tonight: its value. mean, deviation: of the nights before, NaN of none. before: how many there
     are. p_tonight, p_drift: the chances of a value so low, and of sums so high, where nothing has
-    changed; None where there are too few nights. drift_from: the night since which the sum is
-    above 0, counted from the first of all that were given.
+    changed; None where there are too few nights. drift_from: the name of the night since which the
+    sum is above 0.
     """
 
     word: Word
@@ -79,7 +79,7 @@ class NightCheck:
     before: int
     p_tonight: float | None = None
     p_drift: float | None = None
-    drift_from: int | None = None
+    drift_from: str | None = None
 
     @property
     def failed(self) -> bool:
@@ -99,10 +99,15 @@ class NightCheck:
         return text if self.word != "drifting" else f"{text}, since night {self.drift_from}"
 
 
-def check_nights(values: Sequence[float] | ArrayLike, terms: Terms | None = None) -> NightCheck:
+def check_nights(
+    values: Sequence[float] | ArrayLike,
+    terms: Terms | None = None,
+    names: Sequence[str] | None = None,
+) -> NightCheck:
     """Judge the last of the nights `[n]` by those before it. Raises UserError for no night.
 
     NaN and infinities are nights without a value: tonight's is an alarm, those before are left out.
+    names: of the nights; default: their numbers, from 1.
     """
     terms = terms or Terms()
     terms.require_sound()
@@ -129,8 +134,9 @@ def check_nights(values: Sequence[float] | ArrayLike, terms: Terms | None = None
         word = "worse"
     elif drift <= terms.rate / 2:
         word = "drifting"
-    place = int(np.append(earlier, len(nights) - 1)[min(began, len(window) - 1)]) + 1
-    return NightCheck(word, tonight, mean, deviation, len(before), alone, drift, place)
+    place = int(np.append(earlier, len(nights) - 1)[min(began, len(window) - 1)])
+    began_on = str(place + 1) if names is None else names[place]
+    return NightCheck(word, tonight, mean, deviation, len(before), alone, drift, began_on)
 
 
 def p_tonight(window: Floats) -> float:

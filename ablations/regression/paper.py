@@ -51,7 +51,10 @@ class PaperCheck:
         """The check in a line."""
         found = self.compared
         if found.low is None:
-            return f"{self.word}: runs that do not differ have no interval"
+            return (
+                f"{self.word}: {found.difference:+.4g} than the paper's (runs that do not differ "
+                f"have no interval); a difference of {self.margin:.4g} does not matter"
+            )
         return (
             f"{self.word}: {found.difference:+.4g} [{found.low:+.4g}, {found.high:+.4g}] than the "
             f"paper's, with 95%; a difference of {self.margin:.4g} does not matter"
@@ -65,23 +68,26 @@ def check_paper(values: Sequence[float], paper: Moments, effect: float) -> Paper
     the margin.
 
     Args:
-        values: of one's own runs, two or more.
+        values: of one's own runs, two or more, all finite.
         paper: its mean, variance and seeds.
         effect: the margin, as a share of the paper's mean.
     """
     if len(values) < 2:
         raise UserError(f"{len(values)} runs tell no spread: 2 at least")
+    if not np.isfinite(values).all():
+        raise UserError("a run without a finite score cannot be compared: leave it out")
     if not paper.mean:
         raise UserError("a paper's mean of 0 has no share that could be the margin")
     compared = welch(Moments.of(np.asarray(values, np.float64)), paper)
     margin = effect * abs(paper.mean)
-    low, high = compared.low, compared.high
+    difference = float(np.mean(values)) - paper.mean
+    low = difference if compared.low is None else compared.low
+    high = difference if compared.high is None else compared.high
     word: Word = "cannot tell"
-    if low is not None and high is not None:
-        if -margin < low and high < margin:
-            word = "compatible"
-        elif high < 0:
-            word = "lower"
-        elif low > 0:
-            word = "higher"
+    if -margin < low and high < margin:
+        word = "compatible"
+    elif high < 0:
+        word = "lower"
+    elif low > 0:
+        word = "higher"
     return PaperCheck(word, compared, margin)

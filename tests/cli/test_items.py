@@ -76,6 +76,19 @@ def test_a_rate_alone_has_its_exact_interval(ask) -> None:
     assert (row(said)["mean"], row(said)["mean_low"]) == (0.75, pytest.approx(0.1941, abs=1e-4))
 
 
+@pytest.mark.parametrize("margin", ["2", "1", "200%"])
+def test_a_margin_that_every_rate_passes_is_refused(ask, margin) -> None:
+    csv("then.csv", [1] * 30)
+    csv("now.csv", [0] * 30)
+    asked = ("now.csv", "--against", "then.csv", "--metric", "correct", "--margin")
+    code, said = ask(*asked, margin)
+    assert (code, "give 0.02, or 2% of the baseline's mean" in said) == (2, True)
+    assert ask(*asked, "2%")[0] == 1
+    csv("then.csv", [30] * 30)
+    csv("now.csv", [29] * 30)
+    assert ask(*asked, "2")[0] == 0
+
+
 def test_items_of_one_side_are_left_out_with_a_line(ask) -> None:
     csv("then.csv", [1] * 30)
     csv("now.csv", [1] * 33)
@@ -90,6 +103,10 @@ def test_items_of_one_side_are_left_out_with_a_line(ask) -> None:
         ("item,correct\na,1\n", ("--metric", "right"), "unknown column of 'now.csv' 'right'"),
         ("item,correct\na,1\n", ("--against", "now.csv"), "share 1 of 1 items"),
         ("item,correct\na,1\n", ("--margin", "1"), "nothing to compare"),
+        ("", (), "'now.csv' has no rows"),
+        ("item,correct\n", (), "'now.csv' has no rows"),
+        ("item,correct\na,\nb,\n", (), "must be a number, true or false, not 'nothing'"),
+        ("item,correct\n,1\n,1\n", (), "item is empty"),
         (f"item,correct\n{'a' * 50},1\n", (), "give items an id"),
         ("item,correct,g\na,1,x\na,1,y\n", ("--cluster", "g"), "is in two clusters"),
     ],

@@ -64,6 +64,17 @@ def test_runs_of_a_file_are_rows(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert spread_of(scores["a"]).deviation == pytest.approx(math.sqrt(7 / 3))
 
 
+@pytest.mark.parametrize("end", ["nan", "inf"])
+def test_a_run_without_a_score_is_named(tmp_path: Path, capsys, end) -> None:
+    (tmp_path / "runs.csv").write_text(
+        f"run,seed,step,return\na,0,100,1\na,1,100,2\na,2,50,1\na,2,100,{end}\n"
+    )
+    assert cli.main(["seeds", str(tmp_path / "runs.csv"), "--margin", "1"]) == 2
+    said = capsys.readouterr().err
+    assert "'a' on 'task', seed 2, has no finite return" in said
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

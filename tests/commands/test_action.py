@@ -59,23 +59,46 @@ class Runner:
                 return code
         return 0
 
+    @property
+    def exit_code(self) -> str:
+        """What the action last put out."""
+        lines = self.outputs.read_text().splitlines() if self.outputs.exists() else [""]
+        return lines[-1].removeprefix("exit-code=")
+
+    def cache(self, uses: str, step: dict) -> None:
+        """Keep nights.csv, or bring it back, as the cache does."""
+        path, kept = (self.folder / name for name in (step["with"]["path"], "kept"))
+        source, target = (path, kept) if "save" in uses else (kept, path)
+        target.unlink(missing_ok=True)
+        if source.exists():
+            target.write_bytes(source.read_bytes())
+
     def job(self, workflow: str, number: int = 0) -> int:
+        """Run the steps; one with a condition runs after a failure too, if that holds."""
         self.environment["GITHUB_RUN_NUMBER"] = str(number)
+        self.outputs.unlink(missing_ok=True)
         about = yaml.safe_load((ACTION / workflow).read_text())
         assert set(about["permissions"].items()) == {("contents", "read")}
         (job,) = about["jobs"].values()
+        ended = 0
         for step in job["steps"]:
-            uses = step.get("uses", "")
+            uses, condition = step.get("uses", ""), step.get("if")
+            if condition:
+                wanted = re.findall(r"exit-code == '(\d)'", condition)
+                assert condition.startswith("always() && (")
+                if self.exit_code not in wanted:
+                    continue
+            elif ended:
+                continue
             if uses == "./docs/action":
-                code = self.action(step["with"])
+                ended = self.action(step["with"])
             elif uses:
                 assert OF_GITHUB.fullmatch(uses)
-                code = 0
+                if "cache" in uses:
+                    self.cache(uses, step)
             else:
-                code = self.shell(step["run"], {}, self.folder)
-            if code:
-                return code
-        return 0
+                ended = self.shell(step["run"], {}, self.folder)
+        return ended
 
 
 def filled_in(text: str, inputs: dict[str, str]) -> str:
@@ -95,7 +118,7 @@ def test_no_secrets() -> None:
 
 def test_the_nightly_workflow_finds_a_bug(runner: Runner) -> None:
     nights = "".join(f"2026-01-0{n},{0.9 + n * 5 % 7 / 50}\n" for n in range(1, 8))
-    (runner.folder / "nights.csv").write_text(f"night,score\n{nights}")
+    (runner.folder / "kept").write_text(f"night,score\n{nights}")
     assert runner.job("nightly.yml", 7) == 0
     assert "- **score**: fine: " in runner.summary.read_text()
     (runner.folder / "train.py").write_text(TRAIN.format(shift=-3))
@@ -103,7 +126,24 @@ def test_the_nightly_workflow_finds_a_bug(runner: Runner) -> None:
     posted = runner.summary.read_text()
     assert posted.count("### ablations check") == 2
     assert "- **score**: worse: -2.9" in posted
-    assert runner.outputs.read_text().splitlines()[-1] == "exit-code=1"
+    assert runner.exit_code == "1"
+
+
+def test_nights_that_are_kept_are_whole_and_there_once(runner: Runner) -> None:
+    kept = runner.folder / "kept"
+    kept.write_text("night,score\n" + "".join(f"2026-01-1{n},{n % 3}\n" for n in range(7)))
+    for number, rows in ((10, 8), (10, 8), (11, 9)):
+        assert runner.job("nightly.yml", number) == 0
+        assert len(kept.read_text().splitlines()) == 1 + rows, "run again, it replaces its row"
+    good = kept.read_text()
+    (runner.folder / "train.py").write_text("print('starting', 'up'); print('1,2')")
+    assert runner.job("nightly.yml", 12) == 2
+    assert "score must be a number" in runner.summary.read_text()
+    assert kept.read_text() == good
+    (runner.folder / "train.py").write_text("raise SystemExit(1)")
+    assert runner.job("nightly.yml", 13) == 1
+    (runner.folder / "train.py").write_text(TRAIN.format(shift=1))
+    assert runner.job("nightly.yml", 14) == 0
 
 
 def test_the_pull_request_workflow_posts_the_looks(runner: Runner) -> None:
@@ -125,14 +165,17 @@ def test_the_pull_request_workflow_posts_the_looks(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "undecided", "code"),
+    ("command", "says"),
     [
-        ("check nope", "false", 2),
-        ("check 'open", "false", 1),
+        ("check nope", "nope"),
+        ("check 'open", "command: No closing quotation: check 'open"),
+        ("", "COMMAND"),
     ],
 )
-def test_exit_codes_reach_the_job(runner: Runner, command, undecided, code) -> None:
-    assert runner.action({"command": command, "undecided": undecided}) == code
+def test_bad_input_ends_with_2_and_says_why_in_the_summary(runner, command, says) -> None:
+    assert runner.action({"command": command, "undecided": "false"}) == 2
+    assert runner.exit_code == "2"
+    assert says in runner.summary.read_text()
 
 
 def test_undecided_fails_the_job_unless_it_need_not(runner: Runner) -> None:

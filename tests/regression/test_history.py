@@ -89,7 +89,7 @@ def test_words_and_their_lines() -> None:
     assert check_nights([*nights[:-1], np.nan]).word == "no value"
     assert check_nights([np.nan, *nights[:-1], np.inf, 0.2]).before == 20
     drift = check_nights([*nights[:-1], *[0.93, 0.92, 0.91, 0.9, 0.9, 0.9]])
-    assert (drift.word, drift.drift_from) == ("drifting", 21)
+    assert (drift.word, drift.drift_from) == ("drifting", "21")
     assert check_nights([9.0] * 50 + nights[:-1], Terms(nights=19)).before == 19
     for bad in (Terms(nights=2), Terms(rate=0.7)):
         with pytest.raises(UserError):
@@ -139,6 +139,11 @@ def write_nights(path: Path, last: float) -> Path:
         (2.0, ("--since", "n99"), 2, "unknown night 'n99'"),
         (2.0, ("--nights", "2"), 2, "nights are from 5 to 365"),
         (2.0, ("base",), 2, "in place of a baseline"),
+        (2.0, ("--alpha", "0.01"), 2, "--alpha is of a baseline"),
+        (2.0, ("--effect", "0.01"), 2, "--effect is of a baseline"),
+        (2.0, ("--exact",), 2, "--exact is of a baseline"),
+        (2.0, ("--paired",), 2, "--paired is of a baseline"),
+        (2.0, ("--paper", "1 ± 1 / 3"), 2, "--paper is in place of --history"),
     ],
 )
 def test_a_history_through_the_command(tmp_path, capsys, last, flags, code, says) -> None:
@@ -149,9 +154,92 @@ def test_a_history_through_the_command(tmp_path, capsys, last, flags, code, says
     assert (said.out + said.err).count("\n") == 1
 
 
+BEFORE = [*np.random.default_rng(4).normal(10, 1, 9)]
+TABLE = "night,score\n" + "".join(f"n{i},{value}\n" for i, value in enumerate(BEFORE))
+LINES = "".join(json.dumps({"night": f"n{i}", "score": x}) + "\n" for i, x in enumerate(BEFORE))
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "code", "says"),
+    [
+        ("n.jsonl", '{"night": "n10"}\n', 1, "no value tonight"),
+        ("n.jsonl", '{"night": "n10", "sc', 1, "no value tonight"),
+        ("n.jsonl", "null\n", 1, "no value tonight"),
+        ("n.txt", '{"night": "n10", "sc', 1, "no value tonight"),
+        ("n.csv", "n10,\n", 1, "no value tonight"),
+        ("n.csv", "n10", 1, "no value tonight"),
+        ("n.csv", "n10\n", 2, "1 fields, and 2 names"),
+        ("n.csv", "n10,2,3\n", 2, "3 fields, and 2 names"),
+    ],
+)
+def test_a_crash_is_no_value_and_never_the_night_before(
+    tmp_path, capsys, name, last, code, says
+) -> None:
+    (tmp_path / name).write_text((TABLE if name == "n.csv" else LINES) + last)
+    asked = ["check", "--history", str(tmp_path / name), "--metric", "score"]
+    assert cli.main(asked) == code
+    said = capsys.readouterr()
+    assert says in said.out + said.err
+
+
+def write_run(file: Path, end: float) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"step,return\n0,0\n90,1\n100,{end}\n")
+
+
+@pytest.mark.parametrize("of", ["night_{}/progress.csv", "2026-01-{:02}/progress.csv", "n{}.csv"])
+def test_nights_in_a_folder_are_in_the_order_of_their_numbers(tmp_path, of) -> None:
+    for night in range(1, 13):
+        write_run(tmp_path / of.format(night), night)
+    assert list(read_nights(tmp_path, "return").values) == list(range(1, 13))
+
+
+@pytest.mark.parametrize("last", [None, "", "step,return\n", "step,loss\n100,1\n"])
+def test_a_folder_without_a_curve_is_a_night_without_a_value(tmp_path, capsys, last) -> None:
+    for night in range(1, 13):
+        write_run(tmp_path / f"n{night}" / "progress.csv", 10 + night % 3)
+    (tmp_path / "n13").mkdir()
+    if last is not None:
+        (tmp_path / "n13" / "progress.csv").write_text(last)
+    (tmp_path / "latest").symlink_to(tmp_path / "n12")
+    assert cli.main(["check", "--history", str(tmp_path), "--metric", "return"]) == 1
+    said = capsys.readouterr()
+    assert "no value tonight, against 11" in said.out
+    assert "of the 12 nights before" in said.out
+    assert "night 'n13' has no value: " in said.err
+    write_run(tmp_path / "n14" / "a" / "seed0" / "progress.csv", 1)
+    write_run(tmp_path / "n14" / "b" / "seed0" / "progress.csv", 1)
+    assert cli.main(["check", "--history", str(tmp_path), "--metric", "return"]) == 2
+    assert "has 2 runs: a night has one" in capsys.readouterr().err
+
+
+def test_the_night_of_a_drift_is_one_that_since_takes(tmp_path, capsys) -> None:
+    values = [*np.random.default_rng(6).permutation(np.linspace(0.9, 1.1, 24)), *[0.91] * 6]
+    path = tmp_path / "n.csv"
+    path.write_text("night,score\n" + "".join(f"d{i},{v}\n" for i, v in enumerate(values, 1)))
+    asked = ["check", "--history", str(path), "--metric", "score"]
+    for flags, since in (((), "25"), (("--since", "5"), "25"), (("--night", "night"), "d25")):
+        assert cli.main([*asked, *flags]) == 1
+        assert capsys.readouterr().out.endswith(f", since night {since}\n")
+        assert cli.main([*asked, *flags[:2], "--since", since]) in (0, 1)
+        capsys.readouterr()
+
+
+def test_odd_names_have_a_line(tmp_path, capsys) -> None:
+    path = tmp_path / "n.csv"
+    path.write_text("day,score\n2026-01-02,1\n2026-01-01,1\n2026-01-01,1\n")
+    command = ["check", "--history", str(path), "--metric", "score", "--night", "day"]
+    assert cli.main(command) == 0
+    said = capsys.readouterr().err
+    assert "night '2026-01-01' stands 2 times" in said
+    assert "night '2026-01-02' stands before '2026-01-01'" in said
+
+
 @pytest.mark.parametrize(
     ("content", "metric", "says"),
     [
+        ("a,b\n", "b", "has no rows"),
+        ("", "b", "has no rows"),
         ("a,b\n1,2\n", "c", "unknown column of"),
         ("a,b\n1,x\n", "b", "b must be a number, or a rate such as 37/50, not 'x'"),
         ("a,b\n1,5/0\n", "b", "or a rate such as 37/50, not '5/0'"),
@@ -224,6 +312,15 @@ def test_a_paper_s_word(ours, effect, word, code) -> None:
     assert (check.word, check.code) == (word, code)
 
 
+def test_runs_that_do_not_differ_are_judged_by_their_difference() -> None:
+    paper = read_paper("4100 ± 0 / 10")
+    words = [check_paper([each] * 5, paper, 0.15).word for each in (3100.0, 4000.0, 5100.0)]
+    assert words == ["lower", "compatible", "higher"]
+    assert "-1000 than the paper's" in check_paper([3100.0] * 5, paper, 0.15).text
+    with pytest.raises(UserError, match="without a finite score"):
+        check_paper([1.0, np.nan], paper, 0.15)
+
+
 @pytest.mark.parametrize("text", ["100", "100 ± 2", "100 ± 2 / 1", "100 ± -2 / 5", "x ± 2 / 5"])
 def test_what_is_no_paper_s_result(text: str) -> None:
     with pytest.raises(UserError):
@@ -239,3 +336,10 @@ def test_a_paper_through_the_command(tmp_path: Path, capsys) -> None:
     assert "compatible" in said
     assert cli.main([*words, "202 ± 3 / 10"]) == 1
     assert cli.main(["check", "--paper", "202 ± 3 / 10"]) == 2
+    capsys.readouterr()
+    for flags in (("--rate", "1%"), ("--alpha", "0.1"), ("--exact",), ("--better", "lower")):
+        assert cli.main([*words, "102 ± 3 / 10", *flags]) == 2
+        assert f"{flags[0]} is not of --paper" in capsys.readouterr().err
+    (tmp_path / "runs.csv").write_text("\n".join(["run,seed,step,return", *rows, "ppo,7,100,nan"]))
+    assert cli.main([*words, "102 ± 3 / 10"]) == 2
+    assert "'ppo' on 'task', seed 7, has no value" in capsys.readouterr().err
