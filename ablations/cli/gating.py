@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from ablations.cli.shares import chance, share, some_minutes
 from ablations.errors import UserError, printable, unless_missing
 
 if TYPE_CHECKING:
-    from ablations.gate import Question, Verdict
+    from ablations.gate import Question
     from ablations.gate.ledger import Ledger, Terms
     from ablations.sweep.local import Processes
     from ablations.trainers.command import Line
@@ -156,7 +156,7 @@ def _gate(options: argparse.Namespace) -> int:
         print(path.read_text(), end="")
         return verdict.code
     print(f"gate: {verdict.text}")
-    _print_log(verdict)
+    _print_log(verdict.log)
     if options.markdown:
         print(f"\n{formats.render(looks_sheet(verdict), 'markdown')}")
     elif not quiet:
@@ -164,8 +164,8 @@ def _gate(options: argparse.Namespace) -> int:
     return verdict.code
 
 
-def _print_log(verdict: Verdict | None) -> None:
-    for line in verdict.log if verdict else ():
+def _print_log(log: Iterable[str]) -> None:
+    for line in log:
         print(printable(f"    | {line}"))
 
 
@@ -197,7 +197,7 @@ def _book(options: argparse.Namespace) -> int:
         print(json.dumps(night.described(booked, path), indent=1, allow_nan=False))
     else:
         print(f"gate: {booked.text}")
-        _print_log(booked.verdict)
+        _print_log(booked.log)
     return booked.code
 
 

@@ -98,9 +98,9 @@ class Begun:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A difference with its interval."""
+    """A difference with its interval; None where no runs could be compared."""
 
-    difference: float
+    difference: float | None
     low: float | None
     high: float | None
     seeds: Count
@@ -111,7 +111,7 @@ class Ended:
     """A candidate has its verdict.
 
     found: the difference on the runs that decided; None where no look had one. accepted: it is the
-    best from now on. line: for people.
+    best from now on. line: for people. log: the end of what a failed run printed.
     """
 
     end: Positive
@@ -119,14 +119,21 @@ class Ended:
     accepted: bool
     line: str
     found: Estimate | None
+    log: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Fresh:
-    """The estimate of an accepted gain, on seeds that no decision has seen."""
+    """The estimate of an accepted gain, on seeds that no decision has seen.
+
+    failed: runs that did, for people. withdrawn: so many that it is the best no more, and what it
+    was compared with is again.
+    """
 
     fresh: Positive
     estimate: Estimate
+    failed: str = ""
+    withdrawn: bool = False
 
 
 Entry = Begun | Ended | Fresh
@@ -139,7 +146,22 @@ class Candidate:
 
     begun: Begun
     ended: Ended | None = None
-    fresh: Estimate | None = None
+    measured: Fresh | None = None
+
+    @property
+    def fresh(self) -> Estimate | None:
+        """The estimate on fresh seeds."""
+        return self.measured.estimate if self.measured else None
+
+    @property
+    def withdrawn(self) -> bool:
+        """True where it was accepted, and its fresh runs failed."""
+        return self.measured is not None and self.measured.withdrawn
+
+    @property
+    def accepted(self) -> bool:
+        """True where it was accepted, and not withdrawn."""
+        return self.ended is not None and self.ended.accepted and not self.withdrawn
 
 
 @dataclass(frozen=True)
@@ -190,7 +212,12 @@ class Ledger:
         if isinstance(entry, Fresh):
             if number not in self.bests:
                 raise Mismatch(f"is of candidate {number}, which was not accepted")
-            return self._with(number, replace(each, fresh=entry.estimate))
+            if each.measured is not None:
+                raise Mismatch(f"measures candidate {number} again")
+            measured = self._with(number, replace(each, measured=entry))
+            if not entry.withdrawn or number != self.best:
+                return measured
+            return replace(measured, bests=(*self.bests, each.begun.best))
         if each.ended is not None:
             raise Mismatch(f"ends candidate {number} again")
         ended = self._with(number, replace(each, ended=entry))

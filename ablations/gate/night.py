@@ -10,10 +10,11 @@ beside it.
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 from ablations.gate.ledger import (
     Begun,
     Candidate,
@@ -28,8 +29,8 @@ from ablations.gate.ledger import (
     locked,
     read_ledger,
 )
-from ablations.gate.question import CODES, UNDECIDED, Margin, Question, Verdict
-from ablations.gate.run import DEFAULT, Gate, Say, silent
+from ablations.gate.question import CODES, UNDECIDED, Margin, Question, Verdict, Word
+from ablations.gate.run import DEFAULT, Gate, Lost, Say, deadline_of, silent
 from ablations.gate.sides import (
     Copy,
     Side,
@@ -71,12 +72,25 @@ class Booked:
         return ended is not None and ended.verdict == "better" and not ended.accepted
 
     @property
+    def word(self) -> Word:
+        """The verdict; that of one whose fresh runs failed is no pass."""
+        ended = self.candidate.ended
+        if ended is None:
+            return "undecided"
+        return "unstable" if self.candidate.withdrawn else ended.verdict
+
+    @property
     def code(self) -> int:
         """The exit code: 0 for what was accepted."""
+        return UNDECIDED if self.overtaken else CODES[self.word]
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The end of what a failed run of the candidate printed."""
         ended = self.candidate.ended
-        if ended is None or self.overtaken:
-            return UNDECIDED
-        return CODES[ended.verdict]
+        if ended is not None:
+            return ended.log
+        return self.verdict.log if self.verdict else ()
 
     @property
     def text(self) -> str:
@@ -87,14 +101,16 @@ class Booked:
         text = each.ended.line
         if self.overtaken:
             return f"{text}; the best has changed meanwhile: ask again"
-        if each.ended.accepted:
-            text += "; it is the best now"
-        if each.fresh is not None:
-            text += (
-                f"; on {terms.fresh} fresh seeds {_shown(each.fresh)}: report this one, as the "
-                f"first was picked for being large"
-            )
-        return text
+        if not each.ended.accepted:
+            return text
+        measured = each.measured
+        if measured is None:
+            more = "; its fresh runs are not whole: the same call goes on" if terms.fresh else ""
+            return f"{text}; it is the best now{more}"
+        if measured.withdrawn:
+            return f"{text}; not kept, as on fresh seeds {measured.failed}"
+        failed = f" ({measured.failed})" if measured.failed else ""
+        return f"{text}; it is the best now; {_shown(measured.estimate)}{failed}"
 
 
 def split_command(run: tuple[str, ...], fixed: tuple[str, ...] | None) -> int:
@@ -188,6 +204,7 @@ class Night:
             executor: where the commands run.
             seconds: a bound on the wall time; see `Gate.run`.
         """
+        since = time.monotonic()
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
@@ -197,13 +214,15 @@ class Night:
         gate = Gate(self._question(begun), self.results, self._sides(ledger, begun))
         if ended is None:
             say("\n".join(gate.stated()))
-            verdict = gate.run(say, executor, seconds)
+            verdict = gate.run(say, executor, seconds, since)
             gate.write(gate.described(verdict))
             if not verdict.final:
                 return Booked(ledger, number, verdict)
             ended = self._end(number, verdict)
         if ended.accepted and self.terms.fresh:
-            self._book(Fresh(number, _estimate(gate.fresh(self.terms.fresh, executor))))
+            measured = gate.fresh(self.terms.fresh, executor, deadline_of(seconds, since))
+            if measured is not None:
+                self._book(_fresh(number, *measured))
         return Booked(self._read(), number, verdict)
 
     def _read(self) -> Ledger:
@@ -216,9 +235,9 @@ class Night:
         with locked(self.path):
             ledger = self._read()
             if ledger.version(ledger.best).same(self.now):
-                if self._lacks_fresh(ledger, ledger.best):
+                if ledger.best:
                     return ledger.candidates[ledger.best - 1].begun
-                raise UserError("nothing to compare: this is the best so far, unchanged")
+                raise UserError("nothing to compare: this is the first best, unchanged")
             if known := ledger.known(self.now):
                 return known.begun
             rate = ledger.next_rate()
@@ -233,8 +252,8 @@ class Night:
 
     def _lacks_fresh(self, ledger: Ledger, number: int) -> bool:
         """Return whether it was killed between its verdict and its estimate."""
-        fresh = number in ledger.bests[1:] and ledger.candidates[number - 1].fresh is None
-        return fresh and self.terms.fresh > 0
+        each = ledger.candidates[number - 1]
+        return each.accepted and each.measured is None and self.terms.fresh > 0
 
     def _question(self, begun: Begun) -> Question:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
@@ -268,7 +287,7 @@ class Night:
             estimate = None
             if last.difference is not None:
                 estimate = Estimate(last.difference, last.low, last.high, last.pairs)
-            ended = Ended(number, verdict.word, accepted, verdict.text, estimate)
+            ended = Ended(number, verdict.word, accepted, verdict.text, estimate, verdict.log)
             append(self.path, ended)
             return ended
 
@@ -281,7 +300,7 @@ class Night:
 
     def _book(self, entry: Fresh) -> None:
         with locked(self.path):
-            if self._read().candidates[entry.fresh - 1].fresh is None:
+            if self._read().candidates[entry.fresh - 1].measured is None:
                 append(self.path, entry)
 
 
@@ -290,28 +309,36 @@ def described(booked: Booked, path: Path) -> dict[str, object]:
     each, ledger = booked.candidate, booked.ledger
     ended = each.ended
     return {
-        "verdict": ended.verdict if ended else "undecided",
+        "verdict": booked.word,
         "exit_code": booked.code,
         "line": f"gate: {booked.text}",
         "ledger": str(path),
         "candidate": booked.number,
-        "accepted": bool(ended and ended.accepted),
+        "accepted": each.accepted,
         "rate": each.begun.rate,
         "found": asdict(ended.found) if ended and ended.found else None,
         "fresh": asdict(each.fresh) if each.fresh else None,
         "best": ledger.best,
         "candidates_left": max(0, ledger.opening.terms.candidates - len(ledger.candidates)),
-        "log": list(booked.verdict.log) if booked.verdict else [],
+        "log": list(booked.log),
     }
 
 
-def _estimate(compared: Comparison) -> Estimate:
-    return Estimate(compared.difference or 0.0, compared.low, compared.high, compared.n)
+def _fresh(number: int, compared: Comparison, lost: Lost) -> Fresh:
+    """Return the entry of a measured gain, which is withdrawn where it fails as a change would."""
+    estimate = Estimate(compared.difference, compared.low, compared.high, compared.n)
+    nothing = compared.difference is None
+    return Fresh(number, estimate, lost.reason, lost.fails or (nothing and bool(lost.seeds)))
 
 
 def _shown(estimate: Estimate) -> str:
+    if estimate.difference is None:
+        return "its fresh runs have no pair to compare, so there is no number to report"
     between = "" if estimate.low is None else f" [{estimate.low:+.4g}, {estimate.high:+.4g}]"
-    return f"{estimate.difference:+.4g}{between}"
+    return (
+        f"on {count(estimate.seeds, 'fresh seed')} {estimate.difference:+.4g}{between}: report "
+        f"this one, as the first was picked for being large"
+    )
 
 
 def terms_of(line: Line, run: tuple[str, ...]) -> dict[str, object]:

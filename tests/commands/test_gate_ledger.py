@@ -18,6 +18,7 @@ from ablations.cli import main
 from ablations.core.decode import Mismatch
 from ablations.errors import UserError
 from ablations.gate import ledger as books
+from ablations.gate import night
 from ablations.gate.budget import Budget
 from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version
 from ablations.sweep import local
@@ -66,6 +67,7 @@ def lines(path: Path = Path("night.jsonl")) -> list[dict]:
 def test_the_accepted_is_the_best_with_its_runs(folder, ask, capsys) -> None:
     assert ask(*OPEN)[0] == 0
     assert len(lines()) == 1, "the files as they are, the first best"
+    assert ask() == (2, "ablations: nothing to compare: this is the first best, unchanged\n")
     code, said = ask(words="0.01")
     assert code in (1, 3), said
     assert ask(words="3")[0] == 0
@@ -80,10 +82,6 @@ def test_the_accepted_is_the_best_with_its_runs(folder, ask, capsys) -> None:
     assert (code in (1, 3), told["accepted"], told["best"]) == (True, False, 2)
     assert told["rate"] == pytest.approx(2 * 0.05 / 4), "what was found wins budget back"
     assert len(list(folder.results.glob("cells/*"))) - cells <= 8, "the best's runs are there"
-    assert ask(words="3") == (
-        2,
-        "ablations: nothing to compare: this is the best so far, unchanged\n",
-    )
     main(["gate", "--ledger", "night.jsonl"])
     shown = capsys.readouterr().out
     assert re.search(r"\| 2 +\| 3 +\| the first +\|.*accepted", shown)
@@ -173,7 +171,53 @@ def test_one_that_was_killed_before_its_estimate_gets_it(ask) -> None:
     Path("night.jsonl").write_bytes(b"".join(first))
     assert ask(words="3")[0] == 0
     assert Path("night.jsonl").read_bytes() == whole
-    assert ask(words="3")[0] == 2, "it is the best, with all that it needs"
+    again = ask(words="3")
+    assert (again[0], "on 5 fresh seeds +" in again[1]) == (0, True), "the best, asked again"
+    assert Path("night.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("fails", "code", "best", "says"),
+    [
+        ("seed >= 8 and gain", 3, 0, "not kept, as on fresh seeds 5 of 5 runs of the change"),
+        ("seed in (8, 9) and gain", 0, 1, "on 3 fresh seeds +"),
+        ("seed >= 8 and not gain", 0, 1, "no number to report"),
+    ],
+)
+def test_fresh_runs_that_fail_give_no_number(folder, ask, fails, code, best, says) -> None:
+    folder.write("score.py", SCORE.replace("print", f"if {fails}: sys.exit(7)\nprint"))
+    ask(*OPEN)
+    ended, said = ask(words="3")
+    assert (ended, says in said) == (code, True), said
+    assert books.read_ledger(Path("night.jsonl")).best == best
+    before = Path("night.jsonl").read_bytes()
+    again, said = ask("--json", words="3")
+    told = json.loads(said)
+    assert (again, told["accepted"]) == (code, not code)
+    assert (told["verdict"] == "better") == (code == 0)
+    assert told["fresh"]["seeds"] == (3 if "on 3" in says else 0)
+    assert (told["fresh"]["difference"] is None) == ("on 3" not in says)
+    assert Path("night.jsonl").read_bytes() == before
+
+
+def test_the_log_of_a_failed_candidate_is_in_its_ledger(folder, ask) -> None:
+    folder.write("score.py", SCORE.replace("print", "if gain: raise ValueError('no GPU')\nprint"))
+    ask(*OPEN)
+    for _ in range(2):
+        code, said = ask("--json", words="1")
+        told = json.loads(said)
+        assert (code, told["verdict"], told["log"][-1]) == (1, "fails", "ValueError: no GPU")
+
+
+def test_minutes_bound_the_fresh_runs_too(folder, ask, monkeypatch) -> None:
+    ask(*OPEN)
+    with monkeypatch.context() as at_once:
+        at_once.setattr(night, "deadline_of", lambda seconds, since: since)
+        code, said = ask("--minutes", "5", words="3")
+    assert (code, "fresh runs are not whole: the same call goes on" in said) == (0, True)
+    assert "fresh" not in lines()[-1]
+    assert ask("--minutes", "5", words="3")[0] == 0
+    assert lines()[-1]["estimate"]["seeds"] == 5
 
 
 def test_a_better_one_than_an_overtaken_best_is_no_best(ask) -> None:
