@@ -185,14 +185,17 @@ def _book(options: argparse.Namespace) -> int:
         return 0
     if options.noise:
         raise UserError("--noise compares nothing: leave --ledger out")
+    ledger.require_untracked(path)
     question = _question(options, ledger=True)
     tonight = night.Night(
         path, question, _terms(options, question, known), options.results, Path.cwd()
     )
-    if not tonight.open(options.baseline, question.against):
-        print(f"gate: the first best is booked in {path}: {tonight.now.called}")
+    executor, seconds = _executor(options), _seconds(options)
+    if not tonight.open(options.baseline, question.against, executor, seconds):
+        booking = night.opened(path, tonight.now.called)
+        print(json.dumps(booking, indent=1) if options.json else booking["line"])
         return 0
-    booked = tonight.judge(_say(options), _executor(options), _seconds(options))
+    booked = tonight.judge(_say(options), executor, seconds)
     if options.json:
         print(json.dumps(night.described(booked, path), indent=1, allow_nan=False))
     else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +23,7 @@ from ablations.core.files import parse_object, read_bytes
 from ablations.errors import UserError
 from ablations.gate.budget import Budget
 from ablations.gate.question import Word
+from ablations.git import git
 from ablations.sweep.locks import file_lock
 
 FORM = 1
@@ -200,24 +202,34 @@ class Ledger:
     def with_entry(self, entry: Entry) -> Ledger:
         """Return the ledger with one more entry. Raise Mismatch for one that cannot follow."""
         if isinstance(entry, Begun):
-            if entry.begin != len(self.candidates) + 1:
-                raise Mismatch(f"begins candidate {entry.begin} after {len(self.candidates)}")
-            if entry.best not in self.bests:
-                raise Mismatch(f"is compared with {entry.best}, which never was the best")
-            return replace(self, candidates=(*self.candidates, Candidate(entry)))
+            return self._with_begun(entry)
         number = entry.end if isinstance(entry, Ended) else entry.fresh
         if number > len(self.candidates):
             raise Mismatch(f"is of candidate {number}, which never began")
+        if isinstance(entry, Ended):
+            return self._with_ended(number, entry)
+        return self._with_fresh(number, entry)
+
+    def _with_begun(self, entry: Begun) -> Ledger:
+        if entry.begin != len(self.candidates) + 1:
+            raise Mismatch(f"begins candidate {entry.begin} after {len(self.candidates)}")
+        if entry.best not in self.bests:
+            raise Mismatch(f"is compared with {entry.best}, which never was the best")
+        return replace(self, candidates=(*self.candidates, Candidate(entry)))
+
+    def _with_fresh(self, number: int, entry: Fresh) -> Ledger:
         each = self.candidates[number - 1]
-        if isinstance(entry, Fresh):
-            if number not in self.bests:
-                raise Mismatch(f"is of candidate {number}, which was not accepted")
-            if each.measured is not None:
-                raise Mismatch(f"measures candidate {number} again")
-            measured = self._with(number, replace(each, measured=entry))
-            if not entry.withdrawn or number != self.best:
-                return measured
-            return replace(measured, bests=(*self.bests, each.begun.best))
+        if number not in self.bests:
+            raise Mismatch(f"is of candidate {number}, which was not accepted")
+        if each.measured is not None:
+            raise Mismatch(f"measures candidate {number} again")
+        measured = self._with(number, replace(each, measured=entry))
+        if not entry.withdrawn or number != self.best:
+            return measured
+        return replace(measured, bests=(*self.bests, each.begun.best))
+
+    def _with_ended(self, number: int, entry: Ended) -> Ledger:
+        each = self.candidates[number - 1]
         if each.ended is not None:
             raise Mismatch(f"ends candidate {number} again")
         ended = self._with(number, replace(each, ended=entry))
@@ -243,6 +255,19 @@ def sound_terms(values: Mapping[str, object]) -> Terms:
     if terms.first > terms.most:
         raise UserError(f"the seeds go from {terms.first} to {terms.most}")
     return terms
+
+
+def require_untracked(path: Path) -> None:
+    """Raise UserError for a ledger that git tracks, as putting files back erases its lines."""
+    whole = path.resolve()
+    try:
+        git(whole.parent, "ls-files", "--error-unmatch", "--", whole.name)
+    except (OSError, subprocess.SubprocessError):
+        return
+    raise UserError(
+        f"git tracks the ledger '{path}', so that putting files back would erase candidates: keep "
+        f"it outside of the repository, or `git rm --cached {path}` and name it in .gitignore"
+    )
 
 
 def read_ledger(path: Path) -> Ledger | None:

@@ -170,26 +170,40 @@ class Night:
             against=(),
         )
 
-    def open(self, commit: str | None, against: tuple[str, ...]) -> bool:
-        """Begin the ledger where it does not exist.
+    def open(
+        self,
+        commit: str | None,
+        against: tuple[str, ...],
+        executor: Processes = DEFAULT,
+        seconds: float | None = None,
+    ) -> bool:
+        """Begin the ledger where it does not exist, with a first best that runs.
 
         Args:
             commit: the first best; None: the files as they are.
             against: the arguments that the first best has more.
+            executor: where the commands run.
+            seconds: a bound on the wall time.
 
         Returns:
             Whether there is a candidate beside the first best.
+
+        Raises:
+            UserError: every run of the first best fails.
         """
+        if read_ledger(self.path) is not None:
+            return True
+        best = replace(self.now, arguments=(*self.now.arguments, *against))
+        if commit is not None:
+            made = checked_out(self.here, commit, self.results, self.terms.depends)
+            called = f"{commit} ({made.name[:10]})"
+            copy = keep_commit(made, self.results)
+            best = Version(made.digest, best.arguments, called, *copy)
+        self._require_runs(best, executor, deadline_of(seconds))
         with locked(self.path):
             if read_ledger(self.path) is not None:
                 return True
-            best = replace(self.now, arguments=(*self.now.arguments, *against))
-            if commit is not None:
-                made = checked_out(self.here, commit, self.results, self.terms.depends)
-                called = f"{commit} ({made.name[:10]})"
-                copy = keep_commit(made, self.results)
-                best = Version(made.digest, best.arguments, called, *copy)
-            else:
+            if commit is None:
                 keep_copy(self.code, self.results)
             append(self.path, Opening(1, self.terms, best))
         return not best.same(self.now)
@@ -205,6 +219,10 @@ class Night:
             seconds: a bound on the wall time; see `Gate.run`.
         """
         since = time.monotonic()
+        ledger = self._read()
+        if not ledger.best and not ledger.known(self.now):  # else its share of the budget is lost
+            quiet = replace(executor, quiet=True)
+            self._require_runs(ledger.opening.best, quiet, deadline_of(seconds, since))
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
@@ -255,21 +273,35 @@ class Night:
         each = ledger.candidates[number - 1]
         return each.accepted and each.measured is None and self.terms.fresh > 0
 
-    def _question(self, begun: Begun) -> Question:
+    def _require_runs(self, first: Version, executor: Processes, deadline: float | None) -> None:
+        """Run the first look's seeds of the first best. Raises UserError where all of them fail."""
+        side = self._side(first, f"the first, {first.called}")
+        other = replace(side, arguments=(*side.arguments, "change"))  # never runs: a gate has two
+        question = replace(self.question, name=self._name(0))
+        Gate(question, self.results, Sides(side, other)).require_baseline(executor, deadline)
+
+    def _name(self, number: int) -> str:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
-        return replace(self.question, pass_rate=begun.rate, name=f"{stem[:80]}-{begun.begin}")
+        return f"{stem[:80]}-{number}"
+
+    def _question(self, begun: Begun) -> Question:
+        return replace(self.question, pass_rate=begun.rate, name=self._name(begun.begin))
+
+    def _side(self, version: Version, called: str) -> Side:
+        timeout = self.question.timeout
+        if version.code == self.now.code:
+            site = Site(version.code, place_of(self.code, timeout))
+        else:
+            copy = Copy(version.folder, version.inside)
+            site = copied_site(copy, version.code, self.results, timeout)
+        return Side(site, version.arguments, called)
 
     def _sides(self, ledger: Ledger, begun: Begun) -> Sides:
         best = ledger.version(begun.best)
-        timeout = self.question.timeout
-        now = Site(self.now.code, place_of(self.code, timeout))
-        then = now
-        if best.code != self.now.code:
-            then = copied_site(Copy(best.folder, best.inside), best.code, self.results, timeout)
         called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
         return Sides(
-            Side(then, best.arguments, called),
-            Side(now, self.now.arguments, f"candidate {begun.begin}, {self.now.called}"),
+            self._side(best, called),
+            self._side(self.now, f"candidate {begun.begin}, {self.now.called}"),
         )
 
     def _end(self, number: int, verdict: Verdict) -> Ended:
@@ -302,6 +334,21 @@ class Night:
         with locked(self.path):
             if self._read().candidates[entry.fresh - 1].measured is None:
                 append(self.path, entry)
+
+
+def opened(path: Path, called: str) -> dict[str, object]:
+    """Return a ledger that was begun, as JSON. called: its first best."""
+    ledger = read_ledger(path)
+    return {
+        "verdict": "booked",
+        "exit_code": 0,
+        "line": f"gate: the first best is booked in {path}: {called}",
+        "ledger": str(path),
+        "candidate": 0,
+        "accepted": False,
+        "best": 0,
+        "candidates_left": ledger.opening.terms.candidates if ledger else 0,
+    }
 
 
 def described(booked: Booked, path: Path) -> dict[str, object]:

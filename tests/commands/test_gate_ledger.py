@@ -23,6 +23,8 @@ from ablations.gate.budget import Budget
 from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version
 from ablations.sweep import local
 
+ROOT = Path(__file__).parents[2]
+IMPORT = "import sys; sys.path.insert(0, '.')\nfrom shift import SHIFT\nimport"
 PYTHON = f"{sys.executable} -S -E"
 SCORE = """\
 import random, sys
@@ -126,24 +128,87 @@ def test_edited_code_is_kept_as_the_best(folder, ask) -> None:
     assert (code, "cannot be used" in said, said.count("\n")) == (2, True, 1)
 
 
+def git(folder, *words: str) -> None:
+    who = ("-c", "user.name=me", "-c", "user.email=me@here")
+    subprocess.run(["git", *who, *words], cwd=folder.path, check=True, capture_output=True)
+
+
+def test_a_first_best_that_cannot_run_is_not_booked(folder, ask) -> None:
+    folder.write("score.py", "raise SystemExit(7)")
+    code, said = ask(*OPEN)
+    assert (code, "every run of the baseline failed" in said) == (2, True)
+    assert not Path("night.jsonl").exists()
+
+
+def test_a_candidate_of_a_first_best_that_cannot_run_keeps_the_budget(folder, ask) -> None:
+    """The ledger is of a time at which the first best was not run when it was booked."""
+    git(folder, "init", "-q")
+    folder.write(".gitignore", "results/\n*night.jsonl*\n")
+    ask(*OPEN)
+    opening = lines()[0]
+    opening["best"]["arguments"] = ["no number"]
+    write(Path("night.jsonl"), [opening])
+    for words in ("1", "2"):
+        code, said = ask(words=words)
+        assert (code, "every run of the baseline failed" in said) == (2, True)
+    assert len(lines()) == 1
+
+
+def test_booking_is_said_as_json(ask) -> None:
+    code, said = ask(*OPEN, "--json")
+    told = json.loads(said)
+    assert (code, told["exit_code"], told["candidate"], told["candidates_left"]) == (0, 0, 0, 4)
+
+
+def test_a_ledger_that_git_tracks_is_refused(folder, ask) -> None:
+    git(folder, "init", "-q")
+    ask(*OPEN)
+    before = Path("night.jsonl").read_bytes()
+    git(folder, "add", "night.jsonl")
+    code, said = ask(words="1")
+    assert (code, said.count("\n"), "git tracks the ledger 'night.jsonl'" in said) == (2, 1, True)
+    assert Path("night.jsonl").read_bytes() == before
+
+
+def test_the_loop_that_the_page_prescribes(folder, ask) -> None:
+    """Its own lines: what git is told to ignore, and how a rejected candidate is put back."""
+    page = (ROOT / "docs" / "gate-for-agents.md").read_text()
+    ignore = re.search(r"^printf .* >> \.gitignore$", page, re.M)[0]
+    put_back = re.search(r"`(git reset [^`]*)`", page)[1]
+    git(folder, "init", "-q")
+    subprocess.run(ignore, shell=True, cwd=folder.path, check=True)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "before")
+    assert ask(*OPEN)[0] == 0
+    for shift, code in (("8", 1), ("14", 0), ("9", 1)):
+        folder.write("shift.py", f"SHIFT = {shift}")
+        folder.write("score.py", SCORE.replace("10", "SHIFT").replace("import", IMPORT, 1))
+        assert ask()[0] == code
+        if code == 0:
+            git(folder, "add", "-A")
+            git(folder, "commit", "-qm", "accepted")
+            assert ask()[0] == 0, "the same, asked again"
+        else:
+            before = Path("night.jsonl").read_bytes()
+            subprocess.run(put_back, shell=True, cwd=folder.path, check=True, capture_output=True)
+            assert Path("night.jsonl").read_bytes() == before
+            assert (folder.path / "shift.py").exists() == (shift == "9")
+    assert [line["accepted"] for line in lines() if "end" in line] == [False, True, False]
+
+
 def test_a_dirty_repository_and_its_clean_checkout(folder, ask) -> None:
     """An uncommitted edit is accepted; what is committed is a candidate against it from then on."""
-
-    def git(*words: str) -> None:
-        who = ("-c", "user.name=me", "-c", "user.email=me@here")
-        subprocess.run(["git", *who, *words], cwd=folder.path, check=True, capture_output=True)
-
     folder.write(".gitignore", "results/\nnight.jsonl\n.night*\n")
     folder.write("lib/shift.py", "SHIFT = 0\n")
     folder.write("score.py", f"from lib.shift import SHIFT\n{SCORE}".replace("10", "SHIFT"))
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "before")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "before")
     folder.write("lib/shift.py", "SHIFT = 4\n")
     code, said = ask(*OPEN, "--baseline", "HEAD")
     assert code == 0, said
     assert [line for line in lines() if line.get("accepted")]
-    git("checkout", "-q", ".")
+    git(folder, "checkout", "-q", ".")
     code, said = ask()
     assert (code, "not better" in said) == (1, True)
     folder.write("lib/shift.py", "SHIFT = 8\n")
@@ -356,13 +421,13 @@ def test_false_accepts_stay_within_the_budget_though_all_share_a_baseline() -> N
     p = norm.sf((4.5 * helps + alone[0] + shared[0]) / np.sqrt(2))
     null = norm.sf((alone[1] + shared[1]) / np.sqrt(2))
     shares, any_false = [], 0
-    for night in range(nights):
+    for at in range(nights):
         better = false = 0
         for j in range(50):
-            if p[night, j] < budget.level(j + 1, better):
+            if p[at, j] < budget.level(j + 1, better):
                 better += 1
-                false += not helps[night, j]
+                false += not helps[at, j]
         shares.append(false / max(better, 1))
-        any_false += null[night].min() < budget.level(1, 0)
+        any_false += null[at].min() < budget.level(1, 0)
     assert np.mean(shares) < 0.06
     assert any_false / nights < 0.06
