@@ -261,19 +261,23 @@ def _noise(options: argparse.Namespace) -> int:
     from ablations.report import formats
     from ablations.sweep.backends.command.study_file import timeout_of
 
-    given = [flag for flag in ("margin", "baseline", "against") if getattr(options, flag)]
-    if given:
-        raise UserError(f"--noise compares nothing: leave --{given[0]} out")
+    others = ("margin", "baseline", "against", "require", "minutes", "most_seeds", "futility")
+    if given := [flag for flag in others if getattr(options, flag) is not None]:
+        flag = given[0].replace("_", "-")
+        raise UserError(f"--noise only runs the command a few times: leave --{flag} out")
     name = "noise" if options.name == "gate" else options.name
     runs = options.first_seeds or FIRST_SEEDS
     timeout = timeout_of(options.timeout)
-    plan = noise.noise_plan(_line(options), Path.cwd(), runs, name, options.steps, timeout)
+    asked = (runs, name, options.steps, timeout, options.depends)
+    plan = noise.noise_plan(_line(options), Path.cwd(), *asked)
     measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
     sheet = noise.noise_sheet(measured)
     print(formats.render(sheet, "json" if options.json else "markdown"))
     if not options.json:
         margin, runs = sheet.rows[1][1], sheet.rows[1][0]
-        print(f"\na line to paste: --margin {margin:.3g} --first-seeds {runs}")
+        paste = f"a line to paste: --margin {margin:.3g} --first-seeds {runs}"
+        same = "every run gave one number: any --margin above 0 can be decided, unless a {seed} is"
+        print(f"\n{paste if margin else f'{same} ignored'}")
     return 0
 
 

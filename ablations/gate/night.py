@@ -276,9 +276,8 @@ class Night:
     def _require_runs(self, first: Version, executor: Processes, deadline: float | None) -> None:
         """Run the first look's seeds of the first best. Raises UserError where all of them fail."""
         side = self._side(first, f"the first, {first.called}")
-        other = replace(side, arguments=(*side.arguments, "change"))  # never runs: a gate has two
         question = replace(self.question, name=self._name(0))
-        Gate(question, self.results, Sides(side, other)).require_baseline(executor, deadline)
+        Gate(question, self.results, Sides(side, side)).require_baseline(executor, deadline)
 
     def _name(self, number: int) -> str:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"

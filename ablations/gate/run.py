@@ -22,6 +22,7 @@ from ablations.gate.question import (
     Question,
     Reading,
     Verdict,
+    Word,
     judged,
 )
 from ablations.gate.sides import ARGUMENTS, Sides
@@ -81,6 +82,7 @@ class Gate:
         )
         if question.steps is None and "steps" in line.placeholders():
             raise UserError("the command has {steps}: say how many with --steps")
+        apart = ["change"] if sides.same else []  # it never runs: no study has two equal variants
         study = Study(
             name=question.name,
             title=f"{sides.change.called} against {sides.baseline.called}",
@@ -89,7 +91,7 @@ class Gate:
             baseline=BASELINE,
             variants={
                 BASELINE: Variant({CODE: "then", ARGUMENTS: list(sides.baseline.arguments)}),
-                CHANGE: Variant({CODE: "now", ARGUMENTS: list(sides.change.arguments)}),
+                CHANGE: Variant({CODE: "now", ARGUMENTS: [*sides.change.arguments, *apart]}),
             },
             margin=question.margin.size,
             margin_in_metric=not question.margin.share,
@@ -145,6 +147,9 @@ class Gate:
                 planned looks may be; its runs stay, and the same call goes on with them.
             since: when that time began, of `time.monotonic`; default: now.
         """
+        if self.sides.same:
+            word: Word = "not better" if self.question.better else "identical"
+            return self._unread(word, "what the command rests on is the same; nothing ran")
         name = self.question.name
         deadline = deadline_of(seconds, since)
 
@@ -170,9 +175,13 @@ class Gate:
         )
         if stage.decisions:
             return replace(stage.decisions[-1], reason=reason)
+        return self._unread("undecided", reason)
+
+    def _unread(self, word: Word, reason: str) -> Verdict:
+        """Return a verdict that no look has led to."""
         metric, none = self.question.line.judged, {BASELINE: (), CHANGE: ()}
         return Verdict(
-            "undecided", metric, None, "", (), self.looks.seeds, none, reason, paired=self.paired
+            word, metric, None, "", (), self.looks.seeds, none, reason, paired=self.paired
         )
 
     def fresh(
