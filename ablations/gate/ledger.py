@@ -10,6 +10,7 @@ killed has begun and not ended; the same call goes on with it, at the rate that 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -215,6 +216,8 @@ class Ledger:
             raise Mismatch(f"begins candidate {entry.begin} after {len(self.candidates)}")
         if entry.best not in self.bests:
             raise Mismatch(f"is compared with {entry.best}, which never was the best")
+        if not math.isclose(entry.rate, rate := self.next_rate()):
+            raise Mismatch(f"has the rate {entry.rate:g} where the budget leaves {rate:g}")
         return replace(self, candidates=(*self.candidates, Candidate(entry)))
 
     def _with_fresh(self, number: int, entry: Fresh) -> Ledger:
@@ -283,9 +286,7 @@ def read_ledger(path: Path) -> Ledger | None:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
     lines = data.split(b"\n")[:-1]  # what follows the last end of a line was never finished
     if not lines:
-        if data:
-            raise UserError(f"'{path}' is no ledger: it has no whole line")
-        return None
+        raise UserError(f"'{path}' is no ledger: it has no whole line; remove it to begin one")
     ledger: Ledger | None = None
     for number, line in enumerate(lines, 1):
         try:

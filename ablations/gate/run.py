@@ -16,15 +16,7 @@ from ablations import looks, studies
 from ablations.core.plan import Looks
 from ablations.errors import UserError
 from ablations.gate.early import Sample, chance_to_pass
-from ablations.gate.question import (
-    CODES,
-    NO_WORSE,
-    Question,
-    Reading,
-    Verdict,
-    Word,
-    judged,
-)
+from ablations.gate.question import CODES, NO_WORSE, Question, Reading, Verdict, Word, judged
 from ablations.gate.sides import ARGUMENTS, Sides
 from ablations.looks import Look, Stage
 from ablations.names import require_name

@@ -126,6 +126,9 @@ def test_a_change_that_fails_is_no_pass(folder, ask) -> None:
     code, said = ask("--against", "x", "--margin", "50%", "--most-seeds", "3")
     assert code == 3
     assert told(folder)["verdict"] == "unstable"
+    folder.write("score.py", body.format(bad=(1,)).replace("== 4", "== 5") + SCORE)
+    code, said = ask("--against", "x", "--margin", "50%", "--most-seeds", "3")
+    assert "; 1 of 3 runs of the baseline failed" in said
     folder.write("score.py", "import sys\nsys.exit(len(sys.argv) == 5)\n" + SCORE)
     code, said = ask("--against", "x", "--margin", "50%")
     assert code == 2

@@ -303,7 +303,7 @@ def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
         for _ in range(10):
             with books.locked(path):
                 number = len(books.read_ledger(path).candidates) + 1
-                books.append(path, Begun(number, VERSION, 0, 0.01))
+                books.append(path, Begun(number, VERSION, 0, 0.0005))
 
     threads = [threading.Thread(target=begin) for _ in range(4)]
     for thread in threads:
@@ -345,6 +345,7 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
         (1, {"begin": 3}, "begins candidate 3 after 0"),
         (1, {"best": 1}, "compared with 1, which never was the best"),
         (1, {"rate": -1}, "rate"),
+        (1, {"rate": 0.3}, "has the rate 0.3 where the budget leaves 0.0125"),
         (2, {"end": 2}, "candidate 2, which never began"),
         (2, {"verdict": "splendid"}, "verdict"),
         (2, {"verdict": "not better"}, "accepts candidate 1, which is not better"),
@@ -362,7 +363,7 @@ def test_damage_is_said_in_a_line_with_its_place(tmp_path, line, change, says) -
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("data", [b"no ledger", b"[]\n", b"\xff\xfe\n", b"{" * 5000 + b"\n"])
+@pytest.mark.parametrize("data", [b"", b"no ledger", b"[]\n", b"\xff\xfe\n", b"{" * 5000 + b"\n"])
 def test_what_is_no_ledger_is_refused(tmp_path, data: bytes) -> None:
     path = tmp_path / "l"
     path.write_bytes(data)
@@ -371,7 +372,7 @@ def test_what_is_no_ledger_is_refused(tmp_path, data: bytes) -> None:
 
 
 def test_a_second_verdict_of_a_candidate_is_damage() -> None:
-    ledger = books.Ledger(Opening(1, TERMS, VERSION)).with_entry(Begun(1, VERSION, 0, 0.01))
+    ledger = books.Ledger(Opening(1, TERMS, VERSION)).with_entry(Begun(1, VERSION, 0, 0.0125))
     ended = Ended(1, "not better", False, "", None)
     with pytest.raises(Mismatch, match="again"):
         ledger.with_entry(ended).with_entry(ended)
