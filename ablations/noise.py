@@ -8,7 +8,7 @@ a chance of 80% where the margin m solves P(d - t s√(2/n) > -m) = 0.8, with d 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,11 +58,19 @@ class Noise:
 
 
 def noise_plan(
-    line: Line, here: Path, runs: int, name: str, steps: int | None, timeout: float | None
+    line: Line,
+    here: Path,
+    runs: int,
+    name: str,
+    steps: int | None,
+    timeout: float | None,
+    depends: Sequence[str] | None = None,
 ) -> Plan:
     """Return the plan of so many runs of a command, as it lies in a folder. Raises UserError."""
     require_name("--name", name)
-    code = code_of(line, here, {"depends": None}, None)
+    if runs < 2:
+        raise UserError(f"a spread needs two runs or more: --first-seeds 2, not {runs}")
+    code = code_of(line, here, {"depends": None if depends is None else list(depends)}, None)
     site = Site(digest_of(code.files(), here), place_of(code, timeout))
     trainer = CommandTrainer(f"command of {name}", line, {"now": site}, (TASK,), repeats=True)
     study = Study(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from ablations.cli.shares import chance, share, some_minutes
 from ablations.errors import UserError, printable, unless_missing
 
 if TYPE_CHECKING:
-    from ablations.gate import Question, Verdict
+    from ablations.gate import Question
     from ablations.gate.ledger import Ledger, Terms
     from ablations.sweep.local import Processes
     from ablations.trainers.command import Line
@@ -156,7 +156,7 @@ def _gate(options: argparse.Namespace) -> int:
         print(path.read_text(), end="")
         return verdict.code
     print(f"gate: {verdict.text}")
-    _print_log(verdict)
+    _print_log(verdict.log)
     if options.markdown:
         print(f"\n{formats.render(looks_sheet(verdict), 'markdown')}")
     elif not quiet:
@@ -164,8 +164,8 @@ def _gate(options: argparse.Namespace) -> int:
     return verdict.code
 
 
-def _print_log(verdict: Verdict | None) -> None:
-    for line in verdict.log if verdict else ():
+def _print_log(log: Iterable[str]) -> None:
+    for line in log:
         print(printable(f"    | {line}"))
 
 
@@ -185,19 +185,22 @@ def _book(options: argparse.Namespace) -> int:
         return 0
     if options.noise:
         raise UserError("--noise compares nothing: leave --ledger out")
+    ledger.require_untracked(path)
     question = _question(options, ledger=True)
     tonight = night.Night(
         path, question, _terms(options, question, known), options.results, Path.cwd()
     )
-    if not tonight.open(options.baseline, question.against):
-        print(f"gate: the first best is booked in {path}: {tonight.now.called}")
+    executor, seconds = _executor(options), _seconds(options)
+    if not tonight.open(options.baseline, question.against, executor, seconds):
+        booking = night.opened(path, tonight.now.called)
+        print(json.dumps(booking, indent=1) if options.json else booking["line"])
         return 0
-    booked = tonight.judge(_say(options), _executor(options), _seconds(options))
+    booked = tonight.judge(_say(options), executor, seconds)
     if options.json:
         print(json.dumps(night.described(booked, path), indent=1, allow_nan=False))
     else:
         print(f"gate: {booked.text}")
-        _print_log(booked.verdict)
+        _print_log(booked.log)
     return booked.code
 
 
@@ -258,19 +261,23 @@ def _noise(options: argparse.Namespace) -> int:
     from ablations.report import formats
     from ablations.sweep.backends.command.study_file import timeout_of
 
-    given = [flag for flag in ("margin", "baseline", "against") if getattr(options, flag)]
-    if given:
-        raise UserError(f"--noise compares nothing: leave --{given[0]} out")
+    others = ("margin", "baseline", "against", "require", "minutes", "most_seeds", "futility")
+    if given := [flag for flag in others if getattr(options, flag) is not None]:
+        flag = given[0].replace("_", "-")
+        raise UserError(f"--noise only runs the command a few times: leave --{flag} out")
     name = "noise" if options.name == "gate" else options.name
     runs = options.first_seeds or FIRST_SEEDS
     timeout = timeout_of(options.timeout)
-    plan = noise.noise_plan(_line(options), Path.cwd(), runs, name, options.steps, timeout)
+    asked = (runs, name, options.steps, timeout, options.depends)
+    plan = noise.noise_plan(_line(options), Path.cwd(), *asked)
     measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
     sheet = noise.noise_sheet(measured)
     print(formats.render(sheet, "json" if options.json else "markdown"))
     if not options.json:
         margin, runs = sheet.rows[1][1], sheet.rows[1][0]
-        print(f"\na line to paste: --margin {margin:.3g} --first-seeds {runs}")
+        paste = f"a line to paste: --margin {margin:.3g} --first-seeds {runs}"
+        same = "every run gave one number: any --margin above 0 can be decided, unless a {seed} is"
+        print(f"\n{paste if margin else f'{same} ignored'}")
     return 0
 
 

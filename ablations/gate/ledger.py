@@ -10,7 +10,9 @@ killed has begun and not ended; the same call goes on with it, at the rate that 
 from __future__ import annotations
 
 import json
+import math
 import os
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +24,7 @@ from ablations.core.files import parse_object, read_bytes
 from ablations.errors import UserError
 from ablations.gate.budget import Budget
 from ablations.gate.question import Word
+from ablations.git import git
 from ablations.sweep.locks import file_lock
 
 FORM = 1
@@ -98,9 +101,9 @@ class Begun:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A difference with its interval."""
+    """A difference with its interval; None where no runs could be compared."""
 
-    difference: float
+    difference: float | None
     low: float | None
     high: float | None
     seeds: Count
@@ -111,7 +114,7 @@ class Ended:
     """A candidate has its verdict.
 
     found: the difference on the runs that decided; None where no look had one. accepted: it is the
-    best from now on. line: for people.
+    best from now on. line: for people. log: the end of what a failed run printed.
     """
 
     end: Positive
@@ -119,14 +122,21 @@ class Ended:
     accepted: bool
     line: str
     found: Estimate | None
+    log: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Fresh:
-    """The estimate of an accepted gain, on seeds that no decision has seen."""
+    """The estimate of an accepted gain, on seeds that no decision has seen.
+
+    failed: runs that did, for people. withdrawn: so many that it is the best no more, and what it
+    was compared with is again.
+    """
 
     fresh: Positive
     estimate: Estimate
+    failed: str = ""
+    withdrawn: bool = False
 
 
 Entry = Begun | Ended | Fresh
@@ -139,7 +149,22 @@ class Candidate:
 
     begun: Begun
     ended: Ended | None = None
-    fresh: Estimate | None = None
+    measured: Fresh | None = None
+
+    @property
+    def fresh(self) -> Estimate | None:
+        """The estimate on fresh seeds."""
+        return self.measured.estimate if self.measured else None
+
+    @property
+    def withdrawn(self) -> bool:
+        """True where it was accepted, and its fresh runs failed."""
+        return self.measured is not None and self.measured.withdrawn
+
+    @property
+    def accepted(self) -> bool:
+        """True where it was accepted, and not withdrawn."""
+        return self.ended is not None and self.ended.accepted and not self.withdrawn
 
 
 @dataclass(frozen=True)
@@ -178,19 +203,36 @@ class Ledger:
     def with_entry(self, entry: Entry) -> Ledger:
         """Return the ledger with one more entry. Raise Mismatch for one that cannot follow."""
         if isinstance(entry, Begun):
-            if entry.begin != len(self.candidates) + 1:
-                raise Mismatch(f"begins candidate {entry.begin} after {len(self.candidates)}")
-            if entry.best not in self.bests:
-                raise Mismatch(f"is compared with {entry.best}, which never was the best")
-            return replace(self, candidates=(*self.candidates, Candidate(entry)))
+            return self._with_begun(entry)
         number = entry.end if isinstance(entry, Ended) else entry.fresh
         if number > len(self.candidates):
             raise Mismatch(f"is of candidate {number}, which never began")
+        if isinstance(entry, Ended):
+            return self._with_ended(number, entry)
+        return self._with_fresh(number, entry)
+
+    def _with_begun(self, entry: Begun) -> Ledger:
+        if entry.begin != len(self.candidates) + 1:
+            raise Mismatch(f"begins candidate {entry.begin} after {len(self.candidates)}")
+        if entry.best not in self.bests:
+            raise Mismatch(f"is compared with {entry.best}, which never was the best")
+        if not math.isclose(entry.rate, rate := self.next_rate()):
+            raise Mismatch(f"has the rate {entry.rate:g} where the budget leaves {rate:g}")
+        return replace(self, candidates=(*self.candidates, Candidate(entry)))
+
+    def _with_fresh(self, number: int, entry: Fresh) -> Ledger:
         each = self.candidates[number - 1]
-        if isinstance(entry, Fresh):
-            if number not in self.bests:
-                raise Mismatch(f"is of candidate {number}, which was not accepted")
-            return self._with(number, replace(each, fresh=entry.estimate))
+        if number not in self.bests:
+            raise Mismatch(f"is of candidate {number}, which was not accepted")
+        if each.measured is not None:
+            raise Mismatch(f"measures candidate {number} again")
+        measured = self._with(number, replace(each, measured=entry))
+        if not entry.withdrawn or number != self.best:
+            return measured
+        return replace(measured, bests=(*self.bests, each.begun.best))
+
+    def _with_ended(self, number: int, entry: Ended) -> Ledger:
+        each = self.candidates[number - 1]
         if each.ended is not None:
             raise Mismatch(f"ends candidate {number} again")
         ended = self._with(number, replace(each, ended=entry))
@@ -218,6 +260,19 @@ def sound_terms(values: Mapping[str, object]) -> Terms:
     return terms
 
 
+def require_untracked(path: Path) -> None:
+    """Raise UserError for a ledger that git tracks, as putting files back erases its lines."""
+    whole = path.resolve()
+    try:
+        git(whole.parent, "ls-files", "--error-unmatch", "--", whole.name)
+    except (OSError, subprocess.SubprocessError):
+        return
+    raise UserError(
+        f"git tracks the ledger '{path}', so that putting files back would erase candidates: keep "
+        f"it outside of the repository, or `git rm --cached {path}` and name it in .gitignore"
+    )
+
+
 def read_ledger(path: Path) -> Ledger | None:
     """Return the content of a ledger, or None where there is none yet.
 
@@ -231,9 +286,7 @@ def read_ledger(path: Path) -> Ledger | None:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
     lines = data.split(b"\n")[:-1]  # what follows the last end of a line was never finished
     if not lines:
-        if data:
-            raise UserError(f"'{path}' is no ledger: it has no whole line")
-        return None
+        raise UserError(f"'{path}' is no ledger: it has no whole line; remove it to begin one")
     ledger: Ledger | None = None
     for number, line in enumerate(lines, 1):
         try:

@@ -10,10 +10,11 @@ beside it.
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 from ablations.gate.ledger import (
     Begun,
     Candidate,
@@ -28,8 +29,8 @@ from ablations.gate.ledger import (
     locked,
     read_ledger,
 )
-from ablations.gate.question import CODES, UNDECIDED, Margin, Question, Verdict
-from ablations.gate.run import DEFAULT, Gate, Say, silent
+from ablations.gate.question import CODES, UNDECIDED, Margin, Question, Verdict, Word
+from ablations.gate.run import DEFAULT, Gate, Lost, Say, deadline_of, silent
 from ablations.gate.sides import (
     Copy,
     Side,
@@ -71,12 +72,25 @@ class Booked:
         return ended is not None and ended.verdict == "better" and not ended.accepted
 
     @property
+    def word(self) -> Word:
+        """The verdict; that of one whose fresh runs failed is no pass."""
+        ended = self.candidate.ended
+        if ended is None:
+            return "undecided"
+        return "unstable" if self.candidate.withdrawn else ended.verdict
+
+    @property
     def code(self) -> int:
         """The exit code: 0 for what was accepted."""
+        return UNDECIDED if self.overtaken else CODES[self.word]
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The end of what a failed run of the candidate printed."""
         ended = self.candidate.ended
-        if ended is None or self.overtaken:
-            return UNDECIDED
-        return CODES[ended.verdict]
+        if ended is not None:
+            return ended.log
+        return self.verdict.log if self.verdict else ()
 
     @property
     def text(self) -> str:
@@ -87,14 +101,16 @@ class Booked:
         text = each.ended.line
         if self.overtaken:
             return f"{text}; the best has changed meanwhile: ask again"
-        if each.ended.accepted:
-            text += "; it is the best now"
-        if each.fresh is not None:
-            text += (
-                f"; on {terms.fresh} fresh seeds {_shown(each.fresh)}: report this one, as the "
-                f"first was picked for being large"
-            )
-        return text
+        if not each.ended.accepted:
+            return text
+        measured = each.measured
+        if measured is None:
+            more = "; its fresh runs are not whole: the same call goes on" if terms.fresh else ""
+            return f"{text}; it is the best now{more}"
+        if measured.withdrawn:
+            return f"{text}; not kept, as on fresh seeds {measured.failed}"
+        failed = f" ({measured.failed})" if measured.failed else ""
+        return f"{text}; it is the best now; {_shown(measured.estimate)}{failed}"
 
 
 def split_command(run: tuple[str, ...], fixed: tuple[str, ...] | None) -> int:
@@ -154,26 +170,40 @@ class Night:
             against=(),
         )
 
-    def open(self, commit: str | None, against: tuple[str, ...]) -> bool:
-        """Begin the ledger where it does not exist.
+    def open(
+        self,
+        commit: str | None,
+        against: tuple[str, ...],
+        executor: Processes = DEFAULT,
+        seconds: float | None = None,
+    ) -> bool:
+        """Begin the ledger where it does not exist, with a first best that runs.
 
         Args:
             commit: the first best; None: the files as they are.
             against: the arguments that the first best has more.
+            executor: where the commands run.
+            seconds: a bound on the wall time.
 
         Returns:
             Whether there is a candidate beside the first best.
+
+        Raises:
+            UserError: every run of the first best fails.
         """
+        if read_ledger(self.path) is not None:
+            return True
+        best = replace(self.now, arguments=(*self.now.arguments, *against))
+        if commit is not None:
+            made = checked_out(self.here, commit, self.results, self.terms.depends)
+            called = f"{commit} ({made.name[:10]})"
+            copy = keep_commit(made, self.results)
+            best = Version(made.digest, best.arguments, called, *copy)
+        self._require_runs(best, executor, deadline_of(seconds))
         with locked(self.path):
             if read_ledger(self.path) is not None:
                 return True
-            best = replace(self.now, arguments=(*self.now.arguments, *against))
-            if commit is not None:
-                made = checked_out(self.here, commit, self.results, self.terms.depends)
-                called = f"{commit} ({made.name[:10]})"
-                copy = keep_commit(made, self.results)
-                best = Version(made.digest, best.arguments, called, *copy)
-            else:
+            if commit is None:
                 keep_copy(self.code, self.results)
             append(self.path, Opening(1, self.terms, best))
         return not best.same(self.now)
@@ -188,6 +218,11 @@ class Night:
             executor: where the commands run.
             seconds: a bound on the wall time; see `Gate.run`.
         """
+        since = time.monotonic()
+        ledger = self._read()
+        if not ledger.best and not ledger.known(self.now):  # else its share of the budget is lost
+            quiet = replace(executor, quiet=True)
+            self._require_runs(ledger.opening.best, quiet, deadline_of(seconds, since))
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
@@ -197,13 +232,15 @@ class Night:
         gate = Gate(self._question(begun), self.results, self._sides(ledger, begun))
         if ended is None:
             say("\n".join(gate.stated()))
-            verdict = gate.run(say, executor, seconds)
+            verdict = gate.run(say, executor, seconds, since)
             gate.write(gate.described(verdict))
             if not verdict.final:
                 return Booked(ledger, number, verdict)
             ended = self._end(number, verdict)
         if ended.accepted and self.terms.fresh:
-            self._book(Fresh(number, _estimate(gate.fresh(self.terms.fresh, executor))))
+            measured = gate.fresh(self.terms.fresh, executor, deadline_of(seconds, since))
+            if measured is not None:
+                self._book(_fresh(number, *measured))
         return Booked(self._read(), number, verdict)
 
     def _read(self) -> Ledger:
@@ -216,9 +253,9 @@ class Night:
         with locked(self.path):
             ledger = self._read()
             if ledger.version(ledger.best).same(self.now):
-                if self._lacks_fresh(ledger, ledger.best):
+                if ledger.best:
                     return ledger.candidates[ledger.best - 1].begun
-                raise UserError("nothing to compare: this is the best so far, unchanged")
+                raise UserError("nothing to compare: this is the first best, unchanged")
             if known := ledger.known(self.now):
                 return known.begun
             rate = ledger.next_rate()
@@ -233,24 +270,37 @@ class Night:
 
     def _lacks_fresh(self, ledger: Ledger, number: int) -> bool:
         """Return whether it was killed between its verdict and its estimate."""
-        fresh = number in ledger.bests[1:] and ledger.candidates[number - 1].fresh is None
-        return fresh and self.terms.fresh > 0
+        each = ledger.candidates[number - 1]
+        return each.accepted and each.measured is None and self.terms.fresh > 0
+
+    def _require_runs(self, first: Version, executor: Processes, deadline: float | None) -> None:
+        """Run the first look's seeds of the first best. Raises UserError where all of them fail."""
+        side = self._side(first, f"the first, {first.called}")
+        question = replace(self.question, name=self._name(0))
+        Gate(question, self.results, Sides(side, side)).require_baseline(executor, deadline)
+
+    def _name(self, number: int) -> str:
+        stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
+        return f"{stem[:80]}-{number}"
 
     def _question(self, begun: Begun) -> Question:
-        stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
-        return replace(self.question, pass_rate=begun.rate, name=f"{stem[:80]}-{begun.begin}")
+        return replace(self.question, pass_rate=begun.rate, name=self._name(begun.begin))
+
+    def _side(self, version: Version, called: str) -> Side:
+        timeout = self.question.timeout
+        if version.code == self.now.code:
+            site = Site(version.code, place_of(self.code, timeout))
+        else:
+            copy = Copy(version.folder, version.inside)
+            site = copied_site(copy, version.code, self.results, timeout)
+        return Side(site, version.arguments, called)
 
     def _sides(self, ledger: Ledger, begun: Begun) -> Sides:
         best = ledger.version(begun.best)
-        timeout = self.question.timeout
-        now = Site(self.now.code, place_of(self.code, timeout))
-        then = now
-        if best.code != self.now.code:
-            then = copied_site(Copy(best.folder, best.inside), best.code, self.results, timeout)
         called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
         return Sides(
-            Side(then, best.arguments, called),
-            Side(now, self.now.arguments, f"candidate {begun.begin}, {self.now.called}"),
+            self._side(best, called),
+            self._side(self.now, f"candidate {begun.begin}, {self.now.called}"),
         )
 
     def _end(self, number: int, verdict: Verdict) -> Ended:
@@ -268,7 +318,7 @@ class Night:
             estimate = None
             if last.difference is not None:
                 estimate = Estimate(last.difference, last.low, last.high, last.pairs)
-            ended = Ended(number, verdict.word, accepted, verdict.text, estimate)
+            ended = Ended(number, verdict.word, accepted, verdict.text, estimate, verdict.log)
             append(self.path, ended)
             return ended
 
@@ -281,8 +331,23 @@ class Night:
 
     def _book(self, entry: Fresh) -> None:
         with locked(self.path):
-            if self._read().candidates[entry.fresh - 1].fresh is None:
+            if self._read().candidates[entry.fresh - 1].measured is None:
                 append(self.path, entry)
+
+
+def opened(path: Path, called: str) -> dict[str, object]:
+    """Return a ledger that was begun, as JSON. called: its first best."""
+    ledger = read_ledger(path)
+    return {
+        "verdict": "booked",
+        "exit_code": 0,
+        "line": f"gate: the first best is booked in {path}: {called}",
+        "ledger": str(path),
+        "candidate": 0,
+        "accepted": False,
+        "best": 0,
+        "candidates_left": ledger.opening.terms.candidates if ledger else 0,
+    }
 
 
 def described(booked: Booked, path: Path) -> dict[str, object]:
@@ -290,28 +355,36 @@ def described(booked: Booked, path: Path) -> dict[str, object]:
     each, ledger = booked.candidate, booked.ledger
     ended = each.ended
     return {
-        "verdict": ended.verdict if ended else "undecided",
+        "verdict": booked.word,
         "exit_code": booked.code,
         "line": f"gate: {booked.text}",
         "ledger": str(path),
         "candidate": booked.number,
-        "accepted": bool(ended and ended.accepted),
+        "accepted": each.accepted,
         "rate": each.begun.rate,
         "found": asdict(ended.found) if ended and ended.found else None,
         "fresh": asdict(each.fresh) if each.fresh else None,
         "best": ledger.best,
         "candidates_left": max(0, ledger.opening.terms.candidates - len(ledger.candidates)),
-        "log": list(booked.verdict.log) if booked.verdict else [],
+        "log": list(booked.log),
     }
 
 
-def _estimate(compared: Comparison) -> Estimate:
-    return Estimate(compared.difference or 0.0, compared.low, compared.high, compared.n)
+def _fresh(number: int, compared: Comparison, lost: Lost) -> Fresh:
+    """Return the entry of a measured gain, which is withdrawn where it fails as a change would."""
+    estimate = Estimate(compared.difference, compared.low, compared.high, compared.n)
+    nothing = compared.difference is None
+    return Fresh(number, estimate, lost.reason, lost.fails or (nothing and bool(lost.seeds)))
 
 
 def _shown(estimate: Estimate) -> str:
+    if estimate.difference is None:
+        return "its fresh runs have no pair to compare, so there is no number to report"
     between = "" if estimate.low is None else f" [{estimate.low:+.4g}, {estimate.high:+.4g}]"
-    return f"{estimate.difference:+.4g}{between}"
+    return (
+        f"on {count(estimate.seeds, 'fresh seed')} {estimate.difference:+.4g}{between}: report "
+        f"this one, as the first was picked for being large"
+    )
 
 
 def terms_of(line: Line, run: tuple[str, ...]) -> dict[str, object]:

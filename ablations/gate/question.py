@@ -170,9 +170,11 @@ class Verdict:
         last = self.looks[-1]
         between = "" if last.low is None else f" [{last.low:+.4g}, {last.high:+.4g}]"
         runs = count(last.pairs, "paired seed" if self.paired else "unpaired run")
+        lost = len(self.failed.get("baseline", ()))
+        crashed = f"; {lost} of {last.seeds} runs of the baseline failed" if lost else ""
         return (
             f"{text}: {self.metric} {last.difference:+.4g}{between} on "
-            f"{runs}; margin {self.margin:.4g} ({self.of})"
+            f"{runs}; margin {self.margin:.4g} ({self.of}){crashed}"
         )
 
 

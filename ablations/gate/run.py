@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,14 +16,7 @@ from ablations import looks, studies
 from ablations.core.plan import Looks
 from ablations.errors import UserError
 from ablations.gate.early import Sample, chance_to_pass
-from ablations.gate.question import (
-    CODES,
-    NO_WORSE,
-    Question,
-    Reading,
-    Verdict,
-    judged,
-)
+from ablations.gate.question import CODES, NO_WORSE, Question, Reading, Verdict, Word, judged
 from ablations.gate.sides import ARGUMENTS, Sides
 from ablations.looks import Look, Stage
 from ablations.names import require_name
@@ -49,6 +43,15 @@ def silent(line: str) -> None:
     """Say nothing."""
 
 
+class Lost(NamedTuple):
+    """Runs that failed though their counterparts did not. fails: so many that the change fails."""
+
+    seeds: tuple[int, ...]
+    fails: bool
+    reason: str
+    log: tuple[str, ...]
+
+
 class Gate:
     """A question about two sides; see `looks.SequentialTest`."""
 
@@ -71,6 +74,7 @@ class Gate:
         )
         if question.steps is None and "steps" in line.placeholders():
             raise UserError("the command has {steps}: say how many with --steps")
+        apart = ["change"] if sides.same else []  # it never runs: no study has two equal variants
         study = Study(
             name=question.name,
             title=f"{sides.change.called} against {sides.baseline.called}",
@@ -79,7 +83,7 @@ class Gate:
             baseline=BASELINE,
             variants={
                 BASELINE: Variant({CODE: "then", ARGUMENTS: list(sides.baseline.arguments)}),
-                CHANGE: Variant({CODE: "now", ARGUMENTS: list(sides.change.arguments)}),
+                CHANGE: Variant({CODE: "now", ARGUMENTS: [*sides.change.arguments, *apart]}),
             },
             margin=question.margin.size,
             margin_in_metric=not question.margin.share,
@@ -124,6 +128,7 @@ class Gate:
         say: Say = silent,
         executor: Processes = DEFAULT,
         seconds: float | None = None,
+        since: float | None = None,
     ) -> Verdict:
         """Run look after look until one decides. Raises UserError.
 
@@ -132,12 +137,16 @@ class Gate:
             executor: where the commands run.
             seconds: a bound on the wall time. A look that is not whole by then is not read, as only
                 planned looks may be; its runs stay, and the same call goes on with them.
+            since: when that time began, of `time.monotonic`; default: now.
         """
+        if self.sides.same:
+            word: Word = "not better" if self.question.better else "identical"
+            return self._unread(word, "what the command rests on is the same; nothing ran")
         name = self.question.name
-        deadline = None if seconds is None else time.monotonic() + seconds
+        deadline = deadline_of(seconds, since)
 
         def collect(stages: Mapping[str, Stage[Plan, Verdict]]) -> dict[str, Scores]:
-            if deadline is not None and time.monotonic() >= deadline:
+            if _over(deadline):
                 return {}
             plan = stages[name].needs
             outcome: Outcome = executor.run([plan], self.results, deadline=deadline)
@@ -158,24 +167,47 @@ class Gate:
         )
         if stage.decisions:
             return replace(stage.decisions[-1], reason=reason)
+        return self._unread("undecided", reason)
+
+    def _unread(self, word: Word, reason: str) -> Verdict:
+        """Return a verdict that no look has led to."""
         metric, none = self.question.line.judged, {BASELINE: (), CHANGE: ()}
         return Verdict(
-            "undecided", metric, None, "", (), self.looks.seeds, none, reason, paired=self.paired
+            word, metric, None, "", (), self.looks.seeds, none, reason, paired=self.paired
         )
 
-    def fresh(self, seeds: int, executor: Processes = DEFAULT) -> Comparison:
+    def fresh(
+        self, seeds: int, executor: Processes = DEFAULT, deadline: float | None = None
+    ) -> tuple[Comparison, Lost] | None:
         """Compare both sides on seeds that no look has seen, at 95%.
 
         Args:
             seeds: how many of each side.
             executor: where the commands run.
+            deadline: of `time.monotonic`.
+
+        Returns:
+            The comparison, and the runs of the change that failed; None where time is over.
         """
         most = self.question.most
         plan = on_seeds(self._plan, range(most, most + seeds))
-        executor.run([plan], self.results)
+        if _over(deadline) or executor.run([plan], self.results, deadline=deadline).stopped:
+            return None
         runs = scores(Results(plan, self.results))
         values = {name: runs.by_seed(TASK, name) for name in (BASELINE, CHANGE)}
-        return self._compared(values, 0.05)
+        return self._compared(values, 0.05), self._lost(runs, seeds)
+
+    def require_baseline(
+        self, executor: Processes = DEFAULT, deadline: float | None = None
+    ) -> None:
+        """Run the first look's seeds of the baseline. Raises UserError where all of them fail."""
+        counts = {(TASK, BASELINE): self.looks.seeds[0], (TASK, CHANGE): 0}
+        plan = with_seeds(self._plan, counts)
+        if (
+            not _over(deadline)
+            and not executor.run([plan], self.results, deadline=deadline).stopped
+        ):
+            self._require_values(scores(Results(plan, self.results)))
 
     def needs(self, look: Look, before: Sequence[Verdict] = ()) -> Plan:
         """Return the plan of both sides with a look's seeds."""
@@ -184,12 +216,7 @@ class Gate:
     def decide(self, look: Look, runs: Scores, before: Sequence[Verdict]) -> Verdict:
         """Judge the runs of a look. Raises UserError where the baseline has none."""
         values = {name: runs.by_seed(TASK, name) for name in (BASELINE, CHANGE)}
-        if not values[BASELINE]:
-            reason = next((c.reason for c in runs.of(TASK, BASELINE) if c.reason), "no value")
-            raise UserError(
-                f"every run of the baseline failed: {reason} (`ablations status "
-                f"{self.question.name}` shows what it printed)"
-            )
+        self._require_values(runs)
         margin, of = self._margin(runs.below(self.looks.seeds[0]))
         above = self.above[self.looks.index(look)]
         compared = self._compared(values, look.level)
@@ -211,18 +238,10 @@ class Gate:
             if chance < self.question.futility:
                 word = "futile"
                 reason = f"with {self.looks[-1].seeds} seeds a chance of {chance:.0%} is left"
-        failed = {
-            name: tuple(c.seed for c in runs.of(TASK, name) if c.status in ("failed", "empty"))
-            for name in (BASELINE, CHANGE)
-        }
-        if lost := [seed for seed in failed[CHANGE] if seed in values[BASELINE]]:
-            cells = {c.seed: c for c in runs.of(TASK, CHANGE)}
-            reason = (
-                f"{len(lost)} of {look.seeds} runs of the change failed ({cells[lost[0]].reason})"
-            )
-            log = _end_of_log(self.results, cells[lost[0]].hash)
-            fails = len(lost) >= 2 and 2 * len(lost) >= look.seeds - len(failed[BASELINE])
-            word = "fails" if fails else "unstable" if CODES[word] == NO_WORSE else word
+        failed = {name: _failed(runs, name) for name in (BASELINE, CHANGE)}
+        if (lost := self._lost(runs, look.seeds)).seeds:
+            reason, log = lost.reason, lost.log
+            word = "fails" if lost.fails else "unstable" if CODES[word] == NO_WORSE else word
         if not reason and self.paired and _seedless(values):
             reason = "every seed gives the same number, so the command seems to ignore its {seed}"
         interval = (compared.difference, compared.low, compared.high)
@@ -236,6 +255,25 @@ class Gate:
             tuple(differences) if self.paired else (),
             self.paired,
         )
+
+    def _require_values(self, runs: Scores) -> None:
+        if not runs.by_seed(TASK, BASELINE):
+            reason = next((c.reason for c in runs.of(TASK, BASELINE) if c.reason), "no value")
+            raise UserError(
+                f"every run of the baseline failed: {reason} (`ablations status "
+                f"{self.question.name}` shows what it printed)"
+            )
+
+    def _lost(self, runs: Scores, asked: int) -> Lost:
+        """Return the runs of the change that failed; `asked`: how many of each side there are."""
+        there = runs.by_seed(TASK, BASELINE)
+        lost = tuple(seed for seed in _failed(runs, CHANGE) if seed in there)
+        if not lost:
+            return Lost((), False, "", ())
+        first = next(c for c in runs.of(TASK, CHANGE) if c.seed == lost[0])
+        reason = f"{len(lost)} of {asked} runs of the change failed ({first.reason})"
+        fails = len(lost) >= 2 and 2 * len(lost) >= asked - len(_failed(runs, BASELINE))
+        return Lost(lost, fails, reason, _end_of_log(self.results, first.hash))
 
     def _compared(self, values: Mapping[str, Mapping[int, float]], level: float) -> Comparison:
         ours, theirs = self._in_pairs(values)
@@ -312,6 +350,22 @@ class Gate:
         path = self.results / "gates" / f"{self.question.name}.json"
         write_atomically(path, json.dumps(described, indent=1, allow_nan=False) + "\n")
         return path
+
+
+def deadline_of(seconds: float | None, since: float | None = None) -> float | None:
+    """Return when a bound on the wall time ends, of `time.monotonic`; None: never."""
+    if seconds is None:
+        return None
+    return (time.monotonic() if since is None else since) + seconds
+
+
+def _over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def _failed(runs: Scores, variant: str) -> tuple[int, ...]:
+    """Return the seeds of runs that failed or have no value."""
+    return tuple(c.seed for c in runs.of(TASK, variant) if c.status in ("failed", "empty"))
 
 
 def _seedless(values: Mapping[str, Mapping[int, float]]) -> bool:

@@ -42,7 +42,7 @@ def ledger_sheet(ledger: Ledger) -> Sheet:
         ended = each.ended
         word: str = ended.verdict if ended else "open"
         if ended and ended.accepted:
-            word = "accepted"
+            word = "withdrawn" if each.withdrawn else "accepted"
         found, fresh = (
             (e.difference, e.low, e.high, e.seeds) if e else (None,) * 4
             for e in (ended.found if ended else None, each.fresh)

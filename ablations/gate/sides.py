@@ -40,6 +40,12 @@ class Sides(NamedTuple):
     change: Side
     commit: Commit | None = None
 
+    @property
+    def same(self) -> bool:
+        """True where both run the same code with the same arguments."""
+        baseline, change = self.baseline, self.change
+        return (baseline.site.code, baseline.arguments) == (change.site.code, change.arguments)
+
 
 def code_here(question: Question, here: Path, without: Path | None = None) -> Code:
     """Return the code that a question's command rests on, as it lies in a folder.
@@ -63,7 +69,8 @@ def compared_sides(question: Question, here: Path, results: Path) -> Sides:
         baseline = Side(now, question.against, f"the command with {more}")
         return Sides(baseline, Side(now, (), "the command"))
     commit = checked_out(here, question.baseline, results, question.depends)
-    if commit.digest == now.code and not question.against:
+    named = question.depends is not None  # else it is likelier that somebody forgot to edit
+    if commit.digest == now.code and not question.against and not named:
         raise UserError(
             f"nothing to compare: what the command rests on is the same in "
             f"'{question.baseline}' and here"

@@ -126,6 +126,9 @@ def test_a_change_that_fails_is_no_pass(folder, ask) -> None:
     code, said = ask("--against", "x", "--margin", "50%", "--most-seeds", "3")
     assert code == 3
     assert told(folder)["verdict"] == "unstable"
+    folder.write("score.py", body.format(bad=(1,)).replace("== 4", "== 5") + SCORE)
+    code, said = ask("--against", "x", "--margin", "50%", "--most-seeds", "3")
+    assert "; 1 of 3 runs of the baseline failed" in said
     folder.write("score.py", "import sys\nsys.exit(len(sys.argv) == 5)\n" + SCORE)
     code, said = ask("--against", "x", "--margin", "50%")
     assert code == 2
@@ -318,9 +321,38 @@ def test_the_noise_of_a_command(folder, ask, capsys) -> None:
     assert [row["runs"] for row in rows] == [5, 10, 20]
     assert rows[0]["margin"] > rows[1]["margin"] > rows[2]["margin"] > 0
     assert len(list(folder.results.glob("cells/*"))) == 3, "runs that are there are not repeated"
-    for flags in (["--noise", "--margin", "1"], ["--noise", "--against", "x"], []):
+    for flags in (
+        *(["--noise", "--margin", "1"], ["--noise", "--against", "x"], []),
+        *(["--noise", "--minutes", "1"], ["--noise", "--require", "better"]),
+        ["--noise", "--first-seeds", "1"],
+    ):
         code, said = ask(*flags, command=f"{PYTHON} score.py")
         assert (code, said.count("\n")) == (2, 1)
+
+
+def test_noise_of_one_number_pastes_no_margin_that_a_gate_refuses(folder, ask) -> None:
+    folder.write("score.py", "print('score: 1')")
+    folder.write("other.py", "")
+    for _ in range(2):
+        code, said = ask("--noise", "--depends", "score.py", command=f"{PYTHON} score.py")
+        assert (code, "to paste" in said, "any --margin above 0" in said) == (0, False, True)
+        assert len(list(folder.results.glob("cells/*"))) == 3, "it rests on score.py alone"
+        folder.write("other.py", "changed = 1")
+
+
+def test_a_change_that_leaves_the_depended_files_alone_is_identical(folder, ask) -> None:
+    git(folder, "init", "-q")
+    folder.write(".gitignore", "results/\n")
+    folder.write("readme.md", "before")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "before")
+    folder.write("readme.md", "after")
+    asked = ("--baseline", "HEAD", "--margin", "5%", "--depends", "score.py")
+    code, said = ask(*asked)
+    assert (code, told(folder)["verdict"]) == (0, "identical"), said
+    code, said = ask(*asked, "--require", "better")
+    assert (code, told(folder)["verdict"]) == (1, "not better"), said
+    assert not list(folder.results.glob("cells/*")), "nothing needs to run"
 
 
 def test_runs_that_do_not_part_decide_any_margin() -> None:

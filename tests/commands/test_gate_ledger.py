@@ -18,10 +18,13 @@ from ablations.cli import main
 from ablations.core.decode import Mismatch
 from ablations.errors import UserError
 from ablations.gate import ledger as books
+from ablations.gate import night
 from ablations.gate.budget import Budget
 from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version
 from ablations.sweep import local
 
+ROOT = Path(__file__).parents[2]
+IMPORT = "import sys; sys.path.insert(0, '.')\nfrom shift import SHIFT\nimport"
 PYTHON = f"{sys.executable} -S -E"
 SCORE = """\
 import random, sys
@@ -66,6 +69,7 @@ def lines(path: Path = Path("night.jsonl")) -> list[dict]:
 def test_the_accepted_is_the_best_with_its_runs(folder, ask, capsys) -> None:
     assert ask(*OPEN)[0] == 0
     assert len(lines()) == 1, "the files as they are, the first best"
+    assert ask() == (2, "ablations: nothing to compare: this is the first best, unchanged\n")
     code, said = ask(words="0.01")
     assert code in (1, 3), said
     assert ask(words="3")[0] == 0
@@ -80,10 +84,6 @@ def test_the_accepted_is_the_best_with_its_runs(folder, ask, capsys) -> None:
     assert (code in (1, 3), told["accepted"], told["best"]) == (True, False, 2)
     assert told["rate"] == pytest.approx(2 * 0.05 / 4), "what was found wins budget back"
     assert len(list(folder.results.glob("cells/*"))) - cells <= 8, "the best's runs are there"
-    assert ask(words="3") == (
-        2,
-        "ablations: nothing to compare: this is the best so far, unchanged\n",
-    )
     main(["gate", "--ledger", "night.jsonl"])
     shown = capsys.readouterr().out
     assert re.search(r"\| 2 +\| 3 +\| the first +\|.*accepted", shown)
@@ -128,24 +128,87 @@ def test_edited_code_is_kept_as_the_best(folder, ask) -> None:
     assert (code, "cannot be used" in said, said.count("\n")) == (2, True, 1)
 
 
+def git(folder, *words: str) -> None:
+    who = ("-c", "user.name=me", "-c", "user.email=me@here")
+    subprocess.run(["git", *who, *words], cwd=folder.path, check=True, capture_output=True)
+
+
+def test_a_first_best_that_cannot_run_is_not_booked(folder, ask) -> None:
+    folder.write("score.py", "raise SystemExit(7)")
+    code, said = ask(*OPEN)
+    assert (code, "every run of the baseline failed" in said) == (2, True)
+    assert not Path("night.jsonl").exists()
+
+
+def test_a_candidate_of_a_first_best_that_cannot_run_keeps_the_budget(folder, ask) -> None:
+    """The ledger is of a time at which the first best was not run when it was booked."""
+    git(folder, "init", "-q")
+    folder.write(".gitignore", "results/\n*night.jsonl*\n")
+    ask(*OPEN)
+    opening = lines()[0]
+    opening["best"]["arguments"] = ["no number"]
+    write(Path("night.jsonl"), [opening])
+    for words in ("1", "2"):
+        code, said = ask(words=words)
+        assert (code, "every run of the baseline failed" in said) == (2, True)
+    assert len(lines()) == 1
+
+
+def test_booking_is_said_as_json(ask) -> None:
+    code, said = ask(*OPEN, "--json")
+    told = json.loads(said)
+    assert (code, told["exit_code"], told["candidate"], told["candidates_left"]) == (0, 0, 0, 4)
+
+
+def test_a_ledger_that_git_tracks_is_refused(folder, ask) -> None:
+    git(folder, "init", "-q")
+    ask(*OPEN)
+    before = Path("night.jsonl").read_bytes()
+    git(folder, "add", "night.jsonl")
+    code, said = ask(words="1")
+    assert (code, said.count("\n"), "git tracks the ledger 'night.jsonl'" in said) == (2, 1, True)
+    assert Path("night.jsonl").read_bytes() == before
+
+
+def test_the_loop_that_the_page_prescribes(folder, ask) -> None:
+    """Its own lines: what git is told to ignore, and how a rejected candidate is put back."""
+    page = (ROOT / "docs" / "gate-for-agents.md").read_text()
+    ignore = re.search(r"^printf .* >> \.gitignore$", page, re.M)[0]
+    put_back = re.search(r"`(git reset [^`]*)`", page)[1]
+    git(folder, "init", "-q")
+    subprocess.run(ignore, shell=True, cwd=folder.path, check=True)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "before")
+    assert ask(*OPEN)[0] == 0
+    for shift, code in (("8", 1), ("14", 0), ("9", 1)):
+        folder.write("shift.py", f"SHIFT = {shift}")
+        folder.write("score.py", SCORE.replace("10", "SHIFT").replace("import", IMPORT, 1))
+        assert ask()[0] == code
+        if code == 0:
+            git(folder, "add", "-A")
+            git(folder, "commit", "-qm", "accepted")
+            assert ask()[0] == 0, "the same, asked again"
+        else:
+            before = Path("night.jsonl").read_bytes()
+            subprocess.run(put_back, shell=True, cwd=folder.path, check=True, capture_output=True)
+            assert Path("night.jsonl").read_bytes() == before
+            assert (folder.path / "shift.py").exists() == (shift == "9")
+    assert [line["accepted"] for line in lines() if "end" in line] == [False, True, False]
+
+
 def test_a_dirty_repository_and_its_clean_checkout(folder, ask) -> None:
     """An uncommitted edit is accepted; what is committed is a candidate against it from then on."""
-
-    def git(*words: str) -> None:
-        who = ("-c", "user.name=me", "-c", "user.email=me@here")
-        subprocess.run(["git", *who, *words], cwd=folder.path, check=True, capture_output=True)
-
     folder.write(".gitignore", "results/\nnight.jsonl\n.night*\n")
     folder.write("lib/shift.py", "SHIFT = 0\n")
     folder.write("score.py", f"from lib.shift import SHIFT\n{SCORE}".replace("10", "SHIFT"))
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "before")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "before")
     folder.write("lib/shift.py", "SHIFT = 4\n")
     code, said = ask(*OPEN, "--baseline", "HEAD")
     assert code == 0, said
     assert [line for line in lines() if line.get("accepted")]
-    git("checkout", "-q", ".")
+    git(folder, "checkout", "-q", ".")
     code, said = ask()
     assert (code, "not better" in said) == (1, True)
     folder.write("lib/shift.py", "SHIFT = 8\n")
@@ -173,7 +236,53 @@ def test_one_that_was_killed_before_its_estimate_gets_it(ask) -> None:
     Path("night.jsonl").write_bytes(b"".join(first))
     assert ask(words="3")[0] == 0
     assert Path("night.jsonl").read_bytes() == whole
-    assert ask(words="3")[0] == 2, "it is the best, with all that it needs"
+    again = ask(words="3")
+    assert (again[0], "on 5 fresh seeds +" in again[1]) == (0, True), "the best, asked again"
+    assert Path("night.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("fails", "code", "best", "says"),
+    [
+        ("seed >= 8 and gain", 3, 0, "not kept, as on fresh seeds 5 of 5 runs of the change"),
+        ("seed in (8, 9) and gain", 0, 1, "on 3 fresh seeds +"),
+        ("seed >= 8 and not gain", 0, 1, "no number to report"),
+    ],
+)
+def test_fresh_runs_that_fail_give_no_number(folder, ask, fails, code, best, says) -> None:
+    folder.write("score.py", SCORE.replace("print", f"if {fails}: sys.exit(7)\nprint"))
+    ask(*OPEN)
+    ended, said = ask(words="3")
+    assert (ended, says in said) == (code, True), said
+    assert books.read_ledger(Path("night.jsonl")).best == best
+    before = Path("night.jsonl").read_bytes()
+    again, said = ask("--json", words="3")
+    told = json.loads(said)
+    assert (again, told["accepted"]) == (code, not code)
+    assert (told["verdict"] == "better") == (code == 0)
+    assert told["fresh"]["seeds"] == (3 if "on 3" in says else 0)
+    assert (told["fresh"]["difference"] is None) == ("on 3" not in says)
+    assert Path("night.jsonl").read_bytes() == before
+
+
+def test_the_log_of_a_failed_candidate_is_in_its_ledger(folder, ask) -> None:
+    folder.write("score.py", SCORE.replace("print", "if gain: raise ValueError('no GPU')\nprint"))
+    ask(*OPEN)
+    for _ in range(2):
+        code, said = ask("--json", words="1")
+        told = json.loads(said)
+        assert (code, told["verdict"], told["log"][-1]) == (1, "fails", "ValueError: no GPU")
+
+
+def test_minutes_bound_the_fresh_runs_too(folder, ask, monkeypatch) -> None:
+    ask(*OPEN)
+    with monkeypatch.context() as at_once:
+        at_once.setattr(night, "deadline_of", lambda seconds, since: since)
+        code, said = ask("--minutes", "5", words="3")
+    assert (code, "fresh runs are not whole: the same call goes on" in said) == (0, True)
+    assert "fresh" not in lines()[-1]
+    assert ask("--minutes", "5", words="3")[0] == 0
+    assert lines()[-1]["estimate"]["seeds"] == 5
 
 
 def test_a_better_one_than_an_overtaken_best_is_no_best(ask) -> None:
@@ -194,7 +303,7 @@ def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
         for _ in range(10):
             with books.locked(path):
                 number = len(books.read_ledger(path).candidates) + 1
-                books.append(path, Begun(number, VERSION, 0, 0.01))
+                books.append(path, Begun(number, VERSION, 0, 0.0005))
 
     threads = [threading.Thread(target=begin) for _ in range(4)]
     for thread in threads:
@@ -236,6 +345,7 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
         (1, {"begin": 3}, "begins candidate 3 after 0"),
         (1, {"best": 1}, "compared with 1, which never was the best"),
         (1, {"rate": -1}, "rate"),
+        (1, {"rate": 0.3}, "has the rate 0.3 where the budget leaves 0.0125"),
         (2, {"end": 2}, "candidate 2, which never began"),
         (2, {"verdict": "splendid"}, "verdict"),
         (2, {"verdict": "not better"}, "accepts candidate 1, which is not better"),
@@ -253,7 +363,7 @@ def test_damage_is_said_in_a_line_with_its_place(tmp_path, line, change, says) -
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("data", [b"no ledger", b"[]\n", b"\xff\xfe\n", b"{" * 5000 + b"\n"])
+@pytest.mark.parametrize("data", [b"", b"no ledger", b"[]\n", b"\xff\xfe\n", b"{" * 5000 + b"\n"])
 def test_what_is_no_ledger_is_refused(tmp_path, data: bytes) -> None:
     path = tmp_path / "l"
     path.write_bytes(data)
@@ -262,7 +372,7 @@ def test_what_is_no_ledger_is_refused(tmp_path, data: bytes) -> None:
 
 
 def test_a_second_verdict_of_a_candidate_is_damage() -> None:
-    ledger = books.Ledger(Opening(1, TERMS, VERSION)).with_entry(Begun(1, VERSION, 0, 0.01))
+    ledger = books.Ledger(Opening(1, TERMS, VERSION)).with_entry(Begun(1, VERSION, 0, 0.0125))
     ended = Ended(1, "not better", False, "", None)
     with pytest.raises(Mismatch, match="again"):
         ledger.with_entry(ended).with_entry(ended)
@@ -312,13 +422,13 @@ def test_false_accepts_stay_within_the_budget_though_all_share_a_baseline() -> N
     p = norm.sf((4.5 * helps + alone[0] + shared[0]) / np.sqrt(2))
     null = norm.sf((alone[1] + shared[1]) / np.sqrt(2))
     shares, any_false = [], 0
-    for night in range(nights):
+    for at in range(nights):
         better = false = 0
         for j in range(50):
-            if p[night, j] < budget.level(j + 1, better):
+            if p[at, j] < budget.level(j + 1, better):
                 better += 1
-                false += not helps[night, j]
+                false += not helps[at, j]
         shares.append(false / max(better, 1))
-        any_false += null[night].min() < budget.level(1, 0)
+        any_false += null[at].min() < budget.level(1, 0)
     assert np.mean(shares) < 0.06
     assert any_false / nights < 0.06
