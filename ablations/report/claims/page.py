@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-
-import jinja2
 
 from ablations.report.claims.conditions import Again, fates
 from ablations.report.claims.entries import OWN
@@ -15,6 +12,7 @@ from ablations.report.claims.found import EVALUATION, Judged
 from ablations.report.claims.rows import estimate, table
 from ablations.report.claims.words import Stand, sentence, stands, turning, verdict
 from ablations.report.formats.markdown import markdown_text, pipes
+from ablations.report.formats.templates import templates
 
 FIGURE, CONDITIONS = "claims", "conditions"  # the stems of the figures, beside the page
 _LEVELLED = 1.0  # margins in the last fifth of training
@@ -51,14 +49,7 @@ def page(
         others: claim -> itself, judged by another metric.
         again: comparisons that ran under other settings too.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"md": markdown_text, "wrap": _wrapped}
+    template = templates(Path(__file__).parent).get_template("page.md.j2")
     ran = [judged for judged in found if judged.ran]
     whole = [judged for judged in ran if all(part.ran for part in judged.parts)]
     comparisons = [
@@ -69,7 +60,7 @@ def page(
     ]
     decided = [part for part, stand in comparisons if stand in _PLAIN]
     most = Counter(part.task for part in decided).most_common(1)
-    return environment.get_template("page.md.j2").render(
+    return template.render(
         found=found,
         ran=ran,
         not_run=[judged for judged in found if not judged.ran],
@@ -137,8 +128,3 @@ def _elsewhere(again: Sequence[Again]) -> list[str]:
     rows = [[name, task, *(str(of.get(kind, 0)) for kind in kinds)] for name, task, of in counted]
     heads = [_FATES[kind] for kind in kinds]
     return pipes(["condition", "task", *heads], rows, set(heads))
-
-
-def _wrapped(text: str) -> str:
-    words = " ".join(text.split())
-    return textwrap.fill(words, 110, break_long_words=False, break_on_hyphens=False)

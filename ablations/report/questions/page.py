@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-
-import jinja2
 
 from ablations.core.plan import Flags
 from ablations.core.verdict import MARGIN, SEEN, Answer
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals, fixed
+from ablations.report.formats.templates import templates
 from ablations.report.questions import words
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.entries import GROUPS, Task
@@ -25,7 +23,7 @@ def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outc
     """Write the list: controls first, then the questions in groups, by index.md.j2."""
     ran = [one for one in found if one.answer is not None]
     return (
-        _environment()
+        templates(Path(__file__).parent)
         .get_template("index.md.j2")
         .render(
             found=found,
@@ -47,7 +45,7 @@ def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outc
 def one_page(found: Found) -> str:
     """Write the page of a question, by question.md.j2."""
     return (
-        _environment()
+        templates(Path(__file__).parent)
         .get_template("question.md.j2")
         .render(
             found=found,
@@ -80,23 +78,6 @@ def commands(found: Found) -> list[str]:
                 run["seeds"] = f"{on.seeds}-{on.seeds}"
             lines.append(Request.of(question.study, run).command())
     return [*lines, f"ablations questions {question.id}"]
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"md": markdown_text, "wrap": _wrapped}
-    return environment
-
-
-def _wrapped(text: str) -> str:
-    joined = " ".join(text.split())
-    return textwrap.fill(joined, 110, break_long_words=False, break_on_hyphens=False)
 
 
 def _listed(found: Sequence[Found]) -> str:
