@@ -125,7 +125,7 @@ class Scores:
         return [cell.curve for cell in self.of(task, variant) if len(cell.curve.steps)]
 
     def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
-        """Whether two variants trained alike, bit for bit, on every seed that both have.
+        """Return whether two variants trained alike, bit for bit, on every seed that both have.
 
         They share the cell, or their whole curves are equal. Two runs that failed at the same step
         say nothing, at different steps that they differ. False where no seed has a score on both
@@ -249,7 +249,7 @@ def diagnostic_scores(
 
 
 def moves(found: Scores) -> bool:
-    """Whether a metric is ever anything but one number, up to rounding."""
+    """Return whether a metric is ever anything but one number, up to rounding."""
     values = [c.curve.values[~np.isnan(c.curve.values)] for c in found.cells if len(c.curve.values)]
     together = np.concatenate(values) if values else np.zeros(0)
     return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
@@ -262,7 +262,7 @@ def largest(found: Scores) -> float:
 
 
 def is_score(plan: Plan, metric: str) -> bool:
-    """Whether a metric is in the units of the task's score, where higher is better."""
+    """Return whether a metric is in the units of the task's score, where higher is better."""
     return metric == plan.study.metric or metric.rpartition("/")[2] == "return"
 
 

@@ -53,7 +53,7 @@ class Exam:
 
     @property
     def passes(self) -> bool:
-        """Whether the task may judge anything."""
+        """Return whether the task may judge anything."""
         enough = self.lead >= LEAD and self.way >= 100 * PLACE
         return enough and self.ceiling <= 100 * AT_CEILING
 

@@ -117,7 +117,7 @@ def _is_full(columns: _Columns, variants: int) -> bool:
 
 
 def _is_orthogonal(columns: _Columns) -> bool:
-    """Whether the levels of every three factors meet, and equally often.
+    """Return whether the levels of every three factors meet, and equally often.
 
     Else an interaction of two could pass for a main effect.
     """
@@ -125,7 +125,7 @@ def _is_orthogonal(columns: _Columns) -> bool:
 
 
 def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
-    """Whether all levels of every so many factors meet, and equally often.
+    """Return whether all levels of every so many factors meet, and equally often.
 
     Args:
         columns: the level of each variant, of each factor.

@@ -177,7 +177,7 @@ _KINDS = ("bias", "variance", "squared_bias", "correlation")
 
 
 def _has(one: Mapping[str, Sequence[float | None]], stage: int, name: str) -> bool:
-    """Whether a seed has every number of a choice.
+    """Return whether a seed has every number of a choice.
 
     Ratios are paired, so it counts for all choices or for none.
     """

@@ -145,7 +145,7 @@ class Table:
 
     @property
     def answers(self) -> bool:
-        """Whether rows have answers."""
+        """Return whether rows have answers."""
         return any(self._values("answer"))
 
     def _values(self, name: str) -> list[object]:
@@ -174,7 +174,7 @@ class Table:
 
     @property
     def several_baselines(self) -> bool:
-        """Whether variants are compared with different ones."""
+        """Return whether variants are compared with different ones."""
         return len({row.baseline for row in self.rows if row.baseline is not None}) > 1
 
     def dataframe(self) -> pandas.DataFrame:
@@ -220,7 +220,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is aligned to the right."""
+        """Return whether it is aligned to the right."""
         if self.right is not None:
             return self.right
         interval = self.kind == "fixed" and len(self.of) > 1

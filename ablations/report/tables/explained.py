@@ -108,7 +108,7 @@ def paths(plan: Plan, found: Scores, task: str) -> Paths:
 
 
 def _differ(one: Cell, other: Cell) -> bool:
-    """Whether the curves of two cells are not the same bits."""
+    """Return whether the curves of two cells are not the same bits."""
     if one.hash and one.hash == other.hash:
         return False
     ours, theirs = one.curve, other.curve

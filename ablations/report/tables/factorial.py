@@ -195,7 +195,7 @@ def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
 def identical_effect(
     found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> bool:
-    """Whether one of an effect's factors changes no bit, so that the effect is exactly 0.
+    """Return whether one of an effect's factors changes no bit, so that the effect is exactly 0.
 
     Of a fraction that cannot be seen where a variant has none that differs in this alone.
     """

@@ -173,7 +173,7 @@ class Family:
 
 
 def given_more(plan: Plan, baseline: str) -> bool:
-    """Whether a study's baseline was planned with more seeds than the variants."""
+    """Return whether a study's baseline was planned with more seeds than the variants."""
     if plan.looks or plan.imported or baseline != plan.study.baseline:
         return False
     seeds = Counter(cell.variant for cell in plan.cells)
