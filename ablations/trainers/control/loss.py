@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import variants
 from ablations.trainers.choices import apply, switch
 from ablations.trainers.control.advantages import Estimate, standardised
-from ablations.trainers.control.distribution import drawn, exact_kl, log_prob, mean_and_std
+from ablations.trainers.control.distribution import Distribution
 from ablations.trainers.control.networks import Networks
 from ablations.trainers.losses import ratio_metrics, value_loss
 from ablations.trainers.trainer import Metrics, Tree, Variant
@@ -23,8 +23,8 @@ class Minibatch(NamedTuple):
     """A minibatch: M segments of T steps, from M environments.
 
     observation: [T, M, O], normalised.
-    raw: [T, M, 2A], what the network of the policy that acted made of it.
-    x: [T, M, A], what was drawn, before it became an action.
+    raw: [T, M, R], what the network of the policy that acted made of it.
+    x: [T, M, ...], what was drawn, before it became an action.
     log_prob: [T, M], the density of that by the policy that acted.
     old_value: [T, M], the critic's output at rollout, where value_clip reads it.
     target: [T, M], what the critic should answer.
@@ -45,6 +45,7 @@ class Minibatch(NamedTuple):
 def ppo_loss(
     parameters: Tree,
     networks: Networks,
+    distribution: Distribution,
     batch: Minibatch,
     key: jax.Array,
     variant: Variant,
@@ -66,7 +67,7 @@ def ppo_loss(
     advantage = standardised("minibatch", batch.advantage, batch.group, num_groups, variant)
 
     # Policy
-    new_log_prob = log_prob(raw, batch.x, variant)
+    new_log_prob = distribution.log_prob(raw, batch.x, variant)
     log_ratio = new_log_prob - batch.log_prob
     policy_losses, clip_fraction = apply(
         "policy_loss",
@@ -84,28 +85,19 @@ def ppo_loss(
     )
 
     # Entropy
-    mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw, variant))
-    entropy = jnp.mean(
-        apply(
-            "entropy_estimate",
-            variant,
-            mean=mean,
-            std=std,
-            noise=_noise_where_read(key, mean.shape, variant),
-            log_slope=lambda x: drawn(mean, std, x, variant).log_slope,
-        )
-    )
+    entropy = jnp.mean(distribution.entropy(raw, key, variant))
     entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
 
     loss = policy_loss + value_part + entropy_loss
+    now_raw = jax.lax.stop_gradient(raw)
     return loss, {
         "loss/policy": policy_loss,
         "loss/entropy": entropy_loss,
         "loss/total": loss,
         "policy/clip_fraction": clip_fraction,
         "policy/entropy": entropy,
-        "policy/exact_kl": exact_kl(batch.raw, jax.lax.stop_gradient(raw), variant),
-        "policy/offset_kl": offset_kl(batch.raw, jax.lax.stop_gradient(raw), variant),
+        "policy/exact_kl": distribution.kl(batch.raw, now_raw, variant),
+        "policy/offset_kl": offset_kl(distribution, batch.raw, now_raw, variant),
         **ratio_metrics(log_ratio),
         **value_metrics,
         "advantage/mean": jnp.mean(batch.advantage),
@@ -113,29 +105,14 @@ def ppo_loss(
     }
 
 
-def offset_kl(old: jax.Array, new: jax.Array, variant: Variant) -> jax.Array:
+def offset_kl(
+    distribution: Distribution, old: jax.Array, new: jax.Array, variant: Variant
+) -> jax.Array:
     """Return Brax's divergence where the schedule reads it, else NaN; a scalar.
 
     A branch of its own: elsewhere it costs nothing, and does not change how exact_kl is rounded.
     """
     axis = "learning_rate_schedule"
     branches = dict.fromkeys(variants.axis(axis), lambda: jnp.asarray(jnp.nan, jnp.float32))
-    branches["adaptive_offset_kl"] = lambda: exact_kl(old, new, variant, OFFSET)
+    branches["adaptive_offset_kl"] = lambda: distribution.kl(old, new, variant, OFFSET)
     return switch(axis, variant, branches)
-
-
-def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) -> jax.Array:
-    """Draw the noise of an entropy estimate that reads some; zeros elsewhere."""
-    axis = variants.axis("entropy_estimate")
-    branches = {
-        name: (lambda: entropy_noise(key, shape))
-        if "noise" in choice.inputs
-        else (lambda: jnp.zeros(shape))
-        for name, choice in axis.items()
-    }
-    return switch(axis.name, variant, branches)
-
-
-def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Draw standard normal noise, for one estimate of the entropy."""
-    return jax.random.normal(key, shape)
