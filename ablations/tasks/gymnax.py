@@ -8,7 +8,6 @@ from ablations.errors import UserError
 from ablations.tasks.task import Environment, Task, check_episodes, register
 
 if TYPE_CHECKING:
-    from ablations.core.decode import Json
     from ablations.core.plan import Settings
 
 
@@ -31,8 +30,8 @@ def _register(
     episode_length: int,
     steps: int,
     speed: float,
+    hyperparameters: Settings,
     image: bool = False,
-    **hyperparameters: Json,
 ) -> None:
     """Register an environment of Gymnax as a task; theirs: its name there."""
     settings: Settings = {"episode_length": episode_length, "random_elapsed_steps": False}
@@ -79,7 +78,7 @@ _register(
     episode_length=500,
     steps=500_000,
     speed=300_000,
-    **_CLASSIC,
+    hyperparameters=_CLASSIC,
 )
 _register(
     "acrobot",
@@ -88,7 +87,7 @@ _register(
     episode_length=500,
     steps=500_000,
     speed=100_000,
-    **_CLASSIC,
+    hyperparameters=_CLASSIC,
 )
 _register(
     "mountain_car",
@@ -97,7 +96,7 @@ _register(
     episode_length=200,
     steps=1_000_000,
     speed=300_000,
-    **_CLASSIC,
+    hyperparameters=_CLASSIC,
 )
 _register(
     "breakout",
@@ -107,7 +106,7 @@ _register(
     steps=10_000_000,
     speed=100_000,
     image=True,
-    **_MINATAR,
+    hyperparameters=_MINATAR,
 )
 _register(
     "asterix",
@@ -117,7 +116,7 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    **_MINATAR,
+    hyperparameters=_MINATAR,
 )
 _register(
     "freeway",
@@ -127,7 +126,7 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    **_MINATAR,
+    hyperparameters=_MINATAR,
 )
 _register(
     "space_invaders",
@@ -137,5 +136,5 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    **_MINATAR,
+    hyperparameters=_MINATAR,
 )
