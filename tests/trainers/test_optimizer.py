@@ -167,6 +167,7 @@ def test_details_joined_later() -> None:
         "network_normalization": "none",
         "optimizer": "adam",
         "optimizer_reset": "none",
+        "value_target": "shared",
         "weight_regularization": "none",
         "adam_beta1": 0.9,
         "adam_beta2": 0.999,

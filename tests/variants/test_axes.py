@@ -12,7 +12,9 @@ import variants
 from variants import UnknownName
 
 DESIGN = {
-    "advantage": {"standard", "brax", "done_cut", "masked_truncation", "timeout_bonus"},
+    "advantage": {"standard", "brax", "done_cut", "masked_truncation", "timeout_bonus"}
+    | {"n_step", "vtrace", "vtrace_weighted"},
+    "value_target": {"shared", "own_lambda"},
     "advantage_timing": {"iteration", "epoch", "minibatch"},
     "value_error": {"squared", "absolute", "huber", "smooth_l1"},
     "value_clip": {"none", "pessimistic", "replace"},
@@ -188,7 +190,7 @@ def test_import_starts_no_backend_and_plugins_need_one_module(tmp_path):
         assert not xla_bridge.backends_are_initialized()
         assert not [name for name in sys.modules if name.split(".")[0] == "ablations"]
         axis = variants.axis("advantage")
-        assert axis.names[-2:] == ("timeout_bonus", "mine")
+        assert axis.names[-2:] == ("vtrace_weighted", "mine")
         assert axis["mine"].revision == 3
         print(variants.conflicts({"mood": "good", "advantage": "mine"}))
     """

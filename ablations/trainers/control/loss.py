@@ -42,6 +42,14 @@ class Minibatch(NamedTuple):
     group: jax.Array
 
 
+def policy_log_ratio(
+    parameters: Tree, networks: Networks, batch: Minibatch, variant: Variant
+) -> jax.Array:
+    """Return log ρ [T, M] of the policy of these parameters against the one that acted."""
+    raw = networks.policy(parameters, batch.observation)
+    return log_prob(raw, batch.x, variant) - batch.log_prob
+
+
 def ppo_loss(
     parameters: Tree,
     networks: Networks,

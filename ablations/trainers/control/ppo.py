@@ -30,7 +30,7 @@ from ablations.trainers.control.advantages import Estimate, Estimator, Experienc
 from ablations.trainers.control.critic import Critic
 from ablations.trainers.control.distribution import drawn, mean_and_std
 from ablations.trainers.control.environment import Environments, Episodes
-from ablations.trainers.control.loss import Minibatch, ppo_loss
+from ablations.trainers.control.loss import Minibatch, policy_log_ratio, ppo_loss
 from ablations.trainers.control.minibatches import Draws, draws, take
 from ablations.trainers.control.networks import Networks, Start
 from ablations.trainers.control.normalizer import Normalizer
@@ -198,9 +198,15 @@ class PPO:
         """Return the critic with these statistics of value targets."""
         return Critic(self.networks.value, self.fixed["value_normalization"], seen)
 
-    def estimator(self, critic: Critic, parameters: Tree, variant: Variant) -> Estimator:
-        """Return the estimator of advantages and targets by this critic."""
-        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant)
+    def estimator(
+        self, critic: Critic, parameters: Tree, variant: Variant, batch: Minibatch | None = None
+    ) -> Estimator:
+        """Return the estimator of advantages and targets by this critic.
+
+        batch: the steps that it estimates from, once the policy may have moved since.
+        """
+        moved = batch and partial(policy_log_ratio, parameters, self.networks, batch, variant)
+        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant, moved)
 
     def rollout(
         self, state: State, key: jax.Array, variant: Variant
@@ -301,7 +307,7 @@ class PPO:
         draws: of this epoch. progress: share of the run behind it.
         """
         learner, _ = now
-        estimator = self.estimator(critic, learner.parameters, variant)
+        estimator = self.estimator(critic, learner.parameters, variant, batch)
         before = Estimate(batch.advantage, batch.target)
         old_value, estimate = estimator.at_epoch(experience, batch.old_value, before)
         batch = batch._replace(
@@ -353,7 +359,7 @@ class PPO:
         experience: that of the minibatch; a function, so that only the timing that estimates from
             it here has it gathered.
         """
-        estimator = self.estimator(critic, learner.parameters, variant)
+        estimator = self.estimator(critic, learner.parameters, variant, batch)
 
         gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
             learner.parameters,

@@ -36,6 +36,7 @@ DETAILS = {
     "network_normalization": "none",
     "optimizer": "adam",
     "optimizer_reset": "none",
+    "value_target": "shared",
     "weight_regularization": "none",
 }
 

@@ -41,6 +41,7 @@ COMPILED_IN = [
         "observation_scaling": "epsilon",
         "kl_stop": "minibatch",
         "value_normalization": "running",
+        "value_target": "shared",
         "advantage_scaling": "percentile",
         "network_normalization": "critic",
         "optimizer": "sgd",
@@ -54,6 +55,7 @@ COMPILED_IN = [
         "observation_scaling": "epsilon_clipped",
         "kl_stop": "epoch",
         "value_normalization": "popart",
+        "value_target": "shared",
         "advantage_scaling": "symlog",
         "network_normalization": "both",
         "optimizer": "adam",
@@ -67,6 +69,7 @@ COMPILED_IN = [
         "observation_scaling": "std_epsilon",
         "kl_stop": "none",
         "value_normalization": "symlog",
+        "value_target": "own_lambda",
         "advantage_scaling": "none",
         "network_normalization": "policy",
         "optimizer": "adam",
@@ -112,6 +115,8 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     sets = {axis: choice, **SETS.get(choice, {})}
     if (axis, choice) == ("old_value", "epoch"):
         sets |= {"value_clip": "pessimistic", "advantage_timing": "epoch"}
+    if choice.startswith("vtrace"):
+        sets |= {"advantage_timing": "minibatch"}
     one = variant(**sets)._replace(iterations=np.float32(UPDATES * CHUNKS))
     init, chunk = compiled(updates=UPDATES, **STRUCTURE)
     state = init(jax.random.key(0), one)
