@@ -219,8 +219,11 @@ def the_divergence_is_zero(
     epochs: int,
     num_minibatches: int,
     observation_normalization: str = "none",
+    mean_perturbation: str = "none",
 ) -> dict[str, str]:
-    adaptive = ("adaptive_kl", "adaptive_exact_kl", "adaptive_offset_kl")
+    adaptive = {"adaptive_kl", "adaptive_exact_kl", "adaptive_offset_kl"}
+    if mean_perturbation != "none":  # which an estimate from actions sees, a closed form does not
+        adaptive.remove("adaptive_kl")
     if learning_rate_schedule not in adaptive or not on_policy(
         epochs=epochs,
         num_minibatches=num_minibatches,

@@ -164,9 +164,12 @@ def test_details_joined_later() -> None:
     at = {axis: whole["choices"][axis]["name"] for axis in ppo.neutral}
     at |= {name: whole["structure"][name] for name in ("adam_beta1", "adam_beta2")}
     assert at == {
+        "entropy_schedule": "constant",
+        "mean_perturbation": "none",
         "network_normalization": "none",
         "optimizer": "adam",
         "optimizer_reset": "none",
+        "penalty_schedule": "constant",
         "value_target": "shared",
         "weight_regularization": "none",
         "adam_beta1": 0.9,

@@ -23,7 +23,10 @@ DESIGN = {
     "observation_normalization": {"none", "before", "after"},
     "gradient_clip": {"none", "global_norm", "element_wise"},
     "policy_loss": {"clip", "clip_lower_inverse", "dual_clip", "kl_penalty", "none"}
-    | {"clip_higher", "dual_clip_higher"},
+    | {"clip_higher", "dual_clip_higher", "spo"},
+    "mean_perturbation": {"none", "uniform"},
+    "penalty_schedule": {"constant", "adaptive_kl"},
+    "entropy_schedule": {"constant", "linear", "target"},
     "prompt_advantage": {
         "none",
         "per_prompt",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
+import coefficient_checks
 import library_checks
 import pytest
 from test_mutations import Mutation, require_noticed
@@ -17,10 +18,13 @@ import variants.action_distribution
 import variants.advantage_statistics
 import variants.bias_init
 import variants.entropy_estimate
+import variants.entropy_schedule
 import variants.gradient_clip
 import variants.kl_stop
 import variants.learning_rate_schedule
+import variants.mean_perturbation
 import variants.observation_scaling
+import variants.penalty_schedule
 import variants.policy_std
 import variants.reward_scaling
 
@@ -34,6 +38,9 @@ CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.gradient_clip: library_checks.GRADIENT_CLIP,
     variants.advantage_statistics: library_checks.ADVANTAGE_STATISTICS,
     variants.entropy_estimate: library_checks.ENTROPY_ESTIMATE,
+    variants.penalty_schedule: coefficient_checks.PENALTY_SCHEDULE,
+    variants.entropy_schedule: coefficient_checks.ENTROPY_SCHEDULE,
+    variants.mean_perturbation: coefficient_checks.MEAN_PERTURBATION,
     variants.learning_rate_schedule: library_checks.LEARNING_RATE_SCHEDULE,
 }
 
@@ -47,6 +54,9 @@ _gradients = variants.gradient_clip
 _advantages = variants.advantage_statistics
 _entropy = variants.entropy_estimate
 _rates = variants.learning_rate_schedule
+_penalty = variants.penalty_schedule
+_bonus = variants.entropy_schedule
+_means = variants.mean_perturbation
 
 MUTATIONS = (
     Mutation("a log density without log σ", _actions.normal_log_prob, " - jnp.log(std)", ""),
@@ -148,6 +158,22 @@ MUTATIONS = (
     Mutation(
         "the slope forgotten", _entropy.negative_log_density, "surprise + log_slope(x)", "surprise"
     ),
+    Mutation("a price that falls where it moved", _penalty.adaptive_kl, "2.0 * pen", "0.5 * pen"),
+    Mutation("the target is a bound", _penalty.adaptive_kl, "1.5 * penalty_kl", "penalty_kl"),
+    Mutation("a wider range", _penalty.adaptive_kl, "penalty_kl / 1.5", "penalty_kl / 2.0"),
+    Mutation("a price without bounds", _penalty.adaptive_kl, "LOW, HIGH", "0.0, jnp.inf"),
+    Mutation(
+        "a bonus for entropy that is there",
+        _bonus.target,
+        "entropy_target - entropy",
+        "entropy - entropy_target",
+    ),
+    Mutation("a step of the factor itself", _bonus.target, "bonus * jnp.exp(", "bonus + ("),
+    Mutation("a bonus without bounds", _bonus.target, "LOW, HIGH", "0.0, jnp.inf"),
+    Mutation("a line from elsewhere", _bonus.linear, "initial *", "1.0 *"),
+    Mutation("beyond the end", _bonus.linear, "jnp.clip(progress, 0, 1)", "progress"),
+    Mutation("half the width", _means.uniform, "(2 * noise - 1)", "(noise - 0.5)"),
+    Mutation("means that rise", _means.uniform, "(2 * noise - 1)", "noise"),
     Mutation("0 raises the rate", _rates.adaptive_exact_kl, "exact_kl > ROUNDING", "exact_kl > -1"),
     Mutation(
         "anneals beyond the end",

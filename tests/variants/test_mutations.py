@@ -297,6 +297,9 @@ MUTATIONS = (
         "jnp.expm1(log_ratio) - log_ratio",
         "jnp.exp(log_ratio) - 1 - log_ratio",
     ),
+    Mutation("a parabola of another width", _policy.spo, "(2 * jnp", "(1 * jnp"),
+    Mutation("pulled to 1 + ε alone", _policy.spo, "jnp.sign(advantages)", "1.0"),
+    Mutation("a parabola in the log ratio", _policy.spo, "jnp.expm1(log_ratio)", "log_ratio"),
     Mutation("entropy of the mean's action", _entropy.one_sample, "mean + std * noise", "mean"),
     Mutation("entropy without the tanh", _entropy.one_sample, " + log_slope(x)", ""),
     Mutation(

@@ -61,7 +61,7 @@ def ppo_loss(
 ) -> tuple[jax.Array, Metrics]:
     """Compute loss = E[policy loss] + c_v E[value loss] - c_e E[entropy].
 
-    key: for the entropy estimate, and the policy loss that draws. num_groups: how many reset groups
+    key: for the entropy estimate, and what else draws. num_groups: how many reset groups
         there are (static). estimated: advantages and targets instead of the batch's, by what the
         critic's network answers now [T, M].
     Returns the scalar loss and scalar metrics; loss/policy, loss/value and loss/entropy sum up to
@@ -74,7 +74,8 @@ def ppo_loss(
     advantage = standardised("minibatch", batch.advantage, batch.group, num_groups, variant)
 
     # Policy
-    new_log_prob = log_prob(raw, batch.x, variant)
+    scored = perturbed(raw, key, variant)
+    new_log_prob = log_prob(scored, batch.x, variant)
     log_ratio = new_log_prob - batch.log_prob
     policy_losses, clip_fraction = apply(
         "policy_loss",
@@ -92,7 +93,7 @@ def ppo_loss(
     )
 
     # Entropy
-    mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw, variant))
+    mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(scored, variant))
     entropy = jnp.mean(
         apply(
             "entropy_estimate",
@@ -119,6 +120,18 @@ def ppo_loss(
         "advantage/mean": jnp.mean(batch.advantage),
         "advantage/std": jnp.std(batch.advantage),
     }
+
+
+def perturbed(raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+    """Displace the means in a network's [..., 2A] by the choice of mean_perturbation."""
+
+    def displaced() -> jax.Array:
+        mean, spread = jnp.split(raw, 2, axis=-1)
+        noise = jax.random.uniform(jax.random.fold_in(key, 2), mean.shape)
+        mean = apply("mean_perturbation", variant, mean=mean, noise=noise)
+        return jnp.concatenate([mean, spread], axis=-1)
+
+    return switch("mean_perturbation", variant, {"none": lambda: raw, "uniform": displaced})
 
 
 def offset_kl(old: jax.Array, new: jax.Array, variant: Variant) -> jax.Array:

@@ -22,13 +22,14 @@ import optax
 import variants
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
-from ablations.trainers.control import acting, advantages
+from ablations.trainers.control import acting, advantages, coefficients
 from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.acting import Policy
 from ablations.trainers.control.advantages import Estimate, Estimator, Experience
+from ablations.trainers.control.coefficients import Measured
 from ablations.trainers.control.critic import Critic
-from ablations.trainers.control.distribution import drawn, mean_and_std
+from ablations.trainers.control.distribution import drawn, exact_kl, mean_and_std
 from ablations.trainers.control.environment import Environments, Episodes
 from ablations.trainers.control.loss import Minibatch, policy_log_ratio, ppo_loss
 from ablations.trainers.control.minibatches import Draws, draws, take
@@ -103,6 +104,7 @@ class PPO:
             key=key_training,
             iteration=jnp.uint32(0),
             initial=learner.initial,
+            coefficients=coefficients.start(self.fixed, variant),
         )
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
@@ -153,6 +155,8 @@ class PPO:
             advantages=batch.advantage,
             targets=batch.target,
         )
+        used, initial = state.coefficients, variant
+        variant = coefficients.as_numbers(used, variant)
         critic, parameters = self.critic(state.value_targets).after(batch.target, state.parameters)
         batch = batch._replace(
             advantage=advantage,
@@ -168,6 +172,15 @@ class PPO:
             (optimizer.begin(learner, self.rule), stopped),
             draws,
         )
+
+        def measured() -> Measured:
+            raw = self.networks.policy(learner.parameters, batch.observation)
+            return Measured(
+                progress=progress + 1.0 / variant.iterations,
+                entropy=jnp.mean(metrics["policy/entropy"]) / batch.x.shape[-1],
+                divergence=exact_kl(batch.raw, raw, variant),
+            )
+
         state = state._replace(
             parameters=learner.parameters,
             optimizer=learner.optimizer,
@@ -176,8 +189,9 @@ class PPO:
             advantage_scaling=advantage_scaling,
             value_targets=critic.seen,
             normalizer=_where(matches(axis, variant, "none"), state.normalizer, updated),
+            coefficients=coefficients.after(used, initial, measured),
         )
-        return state, metrics
+        return state, metrics | {f"loss/{name}": x for name, x in used.items()}
 
     @property
     def statistics(self) -> str:

@@ -33,9 +33,12 @@ ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 
 # Axes that joined later, where PPO is what it was before.
 DETAILS = {
+    "entropy_schedule": "constant",
+    "mean_perturbation": "none",
     "network_normalization": "none",
     "optimizer": "adam",
     "optimizer_reset": "none",
+    "penalty_schedule": "constant",
     "value_target": "shared",
     "weight_regularization": "none",
 }
