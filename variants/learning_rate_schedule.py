@@ -106,6 +106,20 @@ def linear_per_step(
 
 
 @AXIS.choice(
+    "cosine",
+    formula="½α(1 + cos(πk/K)),  k gradient steps done of K in all",
+    source=(
+        "SGDR without restarts (Loshchilov & Hutter 2017, https://arxiv.org/abs/1608.03983); TRL "
+        "and verl when set (cosine)"
+    ),
+    summary="stays high for long, falls fast in the middle, ends at 0 gently; at every step",
+)
+def cosine(state: Rate, *, learning_rate: Array, step_progress: Array) -> tuple[Rate, Array]:
+    """½α(1 + cos(πk/K)), 0 beyond the end."""
+    return state, 0.5 * learning_rate * (1 + jnp.cos(jnp.pi * jnp.clip(step_progress, 0, 1)))
+
+
+@AXIS.choice(
     "adaptive_kl",
     formula=(
         "from α on:  max(rate/f, low)  where KL > 2·desired_kl\n"

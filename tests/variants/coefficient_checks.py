@@ -7,6 +7,7 @@ from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 from oracles import close
 
 DIVERGENCES = (0.001, 0.05, 0.0199, 0.0301, 0.025, 0.0134, 0.0132, float("nan"))
@@ -99,3 +100,29 @@ def means_are_displaced_as_in_cleanrl(module: ModuleType) -> None:
 
 
 MEAN_PERTURBATION = (means_are_displaced_as_in_cleanrl,)
+
+
+def rates_rise_as_optax_has_it(module: ModuleType) -> None:
+    """Over 7 of 28 gradient steps, 4 in a batch; then a cosine, or a line by the batch."""
+    total, share, peak = 28, 0.25, 0.3
+    rises = optax.warmup_cosine_decay_schedule(0.0, peak, 7, total)
+    for k in range(total):
+        inputs = {"taken": k, "total": total, "progress": k // 4 / 7, "step_progress": k / total}
+        inputs = {name: jnp.float32(x) for name, x in inputs.items()}
+        warmup = module.AXIS.apply("linear", **inputs, warmup_share=share)
+        falls = 0.5 * (1 + math.cos(math.pi * float(warmup.step_progress)))
+        close(peak * warmup.factor * falls, rises(k))
+        close(warmup.progress, max(0.0, (k // 4 * 4 - 7) / 21))
+        plain = module.AXIS.apply("none", **inputs)
+        assert plain == (1.0, inputs["progress"], inputs["step_progress"])
+
+
+def a_training_of_unknown_length_has_no_rise(module: ModuleType) -> None:
+    inputs = {"taken": 3.0, "total": math.inf, "progress": 0.0, "step_progress": 0.0}
+    inputs = {name: jnp.float32(x) for name, x in inputs.items()}
+    assert module.AXIS.apply("linear", **inputs) == (1.0, 0.0, 0.0)
+    whole = module.AXIS.apply("linear", **inputs | {"total": jnp.float32(12)}, warmup_share=1.0)
+    assert whole == (0.25, 0.0, 0.0)
+
+
+WARMUP = (rates_rise_as_optax_has_it, a_training_of_unknown_length_has_no_rise)

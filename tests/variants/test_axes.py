@@ -42,7 +42,9 @@ DESIGN = {
     "reward_transform": {"raw", "clipped", "plus_minus_one", "per_task_scale"},
     "entropy_estimate": {"one_sample", "closed_form"},
     "reward_scaling": {"constant", "running_return_std"},
-    "learning_rate_schedule": {"constant", "linear", "adaptive_kl"},
+    "learning_rate_schedule": {"constant", "linear", "cosine", "adaptive_kl"},
+    "learning_rate_warmup": {"none", "linear"},
+    "optimizer": {"adam", "adamw", "sgd"},
     "network_init": {"lecun_uniform", "orthogonal", "xavier_uniform", "torch_uniform"},
     "minibatch_unit": {"segments", "transitions"},
 }

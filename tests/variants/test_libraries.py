@@ -22,6 +22,7 @@ import variants.entropy_schedule
 import variants.gradient_clip
 import variants.kl_stop
 import variants.learning_rate_schedule
+import variants.learning_rate_warmup
 import variants.mean_perturbation
 import variants.observation_scaling
 import variants.penalty_schedule
@@ -40,6 +41,7 @@ CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.entropy_estimate: library_checks.ENTROPY_ESTIMATE,
     variants.penalty_schedule: coefficient_checks.PENALTY_SCHEDULE,
     variants.entropy_schedule: coefficient_checks.ENTROPY_SCHEDULE,
+    variants.learning_rate_warmup: coefficient_checks.WARMUP,
     variants.mean_perturbation: coefficient_checks.MEAN_PERTURBATION,
     variants.learning_rate_schedule: library_checks.LEARNING_RATE_SCHEDULE,
 }
@@ -57,6 +59,7 @@ _rates = variants.learning_rate_schedule
 _penalty = variants.penalty_schedule
 _bonus = variants.entropy_schedule
 _means = variants.mean_perturbation
+_warmup = variants.learning_rate_warmup
 
 MUTATIONS = (
     Mutation("a log density without log σ", _actions.normal_log_prob, " - jnp.log(std)", ""),
@@ -174,6 +177,16 @@ MUTATIONS = (
     Mutation("beyond the end", _bonus.linear, "jnp.clip(progress, 0, 1)", "progress"),
     Mutation("half the width", _means.uniform, "(2 * noise - 1)", "(noise - 0.5)"),
     Mutation("means that rise", _means.uniform, "(2 * noise - 1)", "noise"),
+    Mutation("half a wave", _rates.cosine, "jnp.pi *", "0.5 * jnp.pi *"),
+    Mutation(
+        "a wave that rises again", _rates.cosine, "jnp.clip(step_progress, 0, 1)", "step_progress"
+    ),
+    Mutation("rises beyond its peak", _warmup.linear, "jnp.minimum(1.0, ", "(1.0 * "),
+    Mutation(
+        "falls from the start", _warmup.linear, "jnp.maximum(share - warmup_share, 0.0)", "share"
+    ),
+    Mutation("never reaches 0", _warmup.linear, "jnp.maximum(1.0 - warmup_share, 1e-6)", "1.0"),
+    Mutation("rises for ever", _warmup.linear, "jnp.isinf(total), 1.0", "jnp.isinf(total), 0.0"),
     Mutation("0 raises the rate", _rates.adaptive_exact_kl, "exact_kl > ROUNDING", "exact_kl > -1"),
     Mutation(
         "anneals beyond the end",

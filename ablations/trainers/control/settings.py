@@ -34,6 +34,7 @@ ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 # Axes that joined later, where PPO is what it was before.
 DETAILS = {
     "entropy_schedule": "constant",
+    "learning_rate_warmup": "none",
     "mean_perturbation": "none",
     "network_normalization": "none",
     "optimizer": "adam",
@@ -200,6 +201,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
             regularization=fixed["weight_regularization"],
             beta1=structure["adam_beta1"],
             beta2=structure["adam_beta2"],
+            warmup=fixed["learning_rate_warmup"],
         ),
     )
 
