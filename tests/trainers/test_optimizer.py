@@ -219,6 +219,7 @@ def test_details_joined_later() -> None:
     at = {axis: whole["choices"][axis]["name"] for axis in ppo.neutral}
     at |= {name: whole["structure"][name] for name in ("adam_beta1", "adam_beta2")}
     assert at == {
+        "critic_head": "scalar",
         "entropy_schedule": "constant",
         "learning_rate_warmup": "none",
         "mean_perturbation": "none",

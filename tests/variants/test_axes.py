@@ -18,6 +18,7 @@ DESIGN = {
     "advantage_timing": {"iteration", "epoch", "minibatch"},
     "value_error": {"squared", "absolute", "huber", "smooth_l1"},
     "value_clip": {"none", "pessimistic", "replace"},
+    "critic_head": {"scalar", "quantiles", "hl_gauss", "two_hot"},
     "advantage_statistics": {"none", "all", "per_group"},
     "advantage_scope": {"minibatch", "batch"},
     "observation_normalization": {"none", "before", "after"},

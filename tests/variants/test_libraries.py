@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import coefficient_checks
+import critic_checks
 import library_checks
 import pytest
 from test_mutations import Mutation, require_noticed
@@ -17,6 +18,7 @@ import variants
 import variants.action_distribution
 import variants.advantage_statistics
 import variants.bias_init
+import variants.critic_head
 import variants.entropy_estimate
 import variants.entropy_schedule
 import variants.gradient_clip
@@ -39,6 +41,7 @@ CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.gradient_clip: library_checks.GRADIENT_CLIP,
     variants.advantage_statistics: library_checks.ADVANTAGE_STATISTICS,
     variants.entropy_estimate: library_checks.ENTROPY_ESTIMATE,
+    variants.critic_head: critic_checks.CRITIC_HEAD,
     variants.penalty_schedule: coefficient_checks.PENALTY_SCHEDULE,
     variants.entropy_schedule: coefficient_checks.ENTROPY_SCHEDULE,
     variants.learning_rate_warmup: coefficient_checks.WARMUP,
@@ -57,6 +60,7 @@ _advantages = variants.advantage_statistics
 _entropy = variants.entropy_estimate
 _rates = variants.learning_rate_schedule
 _penalty = variants.penalty_schedule
+_head = variants.critic_head
 _bonus = variants.entropy_schedule
 _means = variants.mean_perturbation
 _warmup = variants.learning_rate_warmup
@@ -187,6 +191,26 @@ MUTATIONS = (
     ),
     Mutation("never reaches 0", _warmup.linear, "jnp.maximum(1.0 - warmup_share, 1e-6)", "1.0"),
     Mutation("rises for ever", _warmup.linear, "jnp.isinf(total), 1.0", "jnp.isinf(total), 0.0"),
+    Mutation("a target of another width", _head.hl_gauss, "value_smoothing * 2.0", "1.0"),
+    Mutation(
+        "masses that miss some", _head.hl_gauss, " / (below[..., -1:] - below[..., :1])", " / 2"
+    ),
+    Mutation(
+        "bins by their lower edge", _head.hl_gauss, "0.5 * (edges[1:] + edges[:-1])", "edges[1:]"
+    ),
+    Mutation("one neighbour", _head.two_hot, "jnp.abs(centres - centre)", "(centres - centre)"),
+    Mutation(
+        "beyond the range", _head.two_hot, "jnp.clip(targets, -value_range", "jnp.clip(targets, -99"
+    ),
+    Mutation("the other tail", _head.quantiles, "(error < 0)", "(error > 0)"),
+    Mutation("quantiles from 0 on", _head.quantiles, "+ 0.5) / count", "+ 0.0) / count"),
+    Mutation("a median's weight", _head.quantiles, "jnp.abs(middle - (error < 0))", "0.5"),
+    Mutation(
+        "of the outputs themselves",
+        _head._cross_entropy,
+        "log_softmax(outputs)",
+        "log_softmax(0 * outputs)",
+    ),
     Mutation("0 raises the rate", _rates.adaptive_exact_kl, "exact_kl > ROUNDING", "exact_kl > -1"),
     Mutation(
         "anneals beyond the end",

@@ -67,7 +67,8 @@ def ppo_loss(
     Returns the scalar loss and scalar metrics; loss/policy, loss/value and loss/entropy sum up to
     loss/total.
     """
-    raw, value = networks.both(parameters, batch.observation)
+    raw, outputs = networks.both(parameters, batch.observation)
+    value = networks.head.values(outputs)
     if estimated is not None:
         now = estimated(jax.lax.stop_gradient(value))
         batch = batch._replace(advantage=now.advantage, target=now.target)
@@ -89,7 +90,11 @@ def ppo_loss(
 
     # Value
     value_part, value_metrics = value_loss(
-        value=value, target=batch.target, old_value=batch.old_value, variant=variant
+        value=value,
+        target=batch.target,
+        old_value=batch.old_value,
+        variant=variant,
+        error=networks.head.error(outputs, variant),
     )
 
     # Entropy

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import linen
 
 import variants
+from ablations.trainers.control.heads import SCALAR, Head
 from ablations.trainers.products import Dense
 from ablations.trainers.trainer import Scalar, Tree
 
@@ -144,16 +145,18 @@ class Networks(NamedTuple):
     policy(parameters, observation) -> raw [..., 2A]: means, then what the axis policy_std makes the
         standard deviations of.
     value(parameters, observation) -> [...].
-    both(parameters, observation) -> (raw, value), the torso run once.
+    both(parameters, observation) -> (raw, outputs of the critic), the torso run once.
+    head: what those stand for; of a scalar one they are the values.
     """
 
     init: Callable[..., Tree]
     policy: Callable[[Tree, jax.Array], jax.Array]
     value: Callable[[Tree, jax.Array], jax.Array]
     both: Callable[[Tree, jax.Array], tuple[jax.Array, jax.Array]]
+    head: Head = SCALAR
 
 
-def make_networks(
+def make_networks(  # noqa: PLR0913  # a network names all that it is made of
     observation_size: int,
     action_size: int,
     policy_layers: Sequence[int] = (64, 64),
@@ -162,11 +165,13 @@ def make_networks(
     activation: str = "tanh",
     spread_parameter: bool = False,
     normalized: str = "none",
+    head: Head = SCALAR,
 ) -> Networks:
     """Make two networks, or one torso of `policy_layers` with two linear heads (torso="shared").
 
     spread_parameter: the last A of `raw` are one more weight each, from 0 on and of the policy's,
         instead of outputs of its last layer. normalized: the choice of network_normalization.
+        head: of the critic.
     """
     activate = ACTIVATIONS[activation]
     example = jnp.zeros(observation_size)
@@ -181,7 +186,9 @@ def make_networks(
         example = jnp.zeros((observation_size, *policy_layers)[-1])
     policy_net, value_net = (
         MLP((*layers, size), activate, normalized=normalized in ("both", name))
-        for name, layers, size in zip(("policy", "critic"), hidden, (outputs, 1), strict=True)
+        for name, layers, size in zip(
+            ("policy", "critic"), hidden, (outputs, head.size), strict=True
+        )
     )
 
     def init(key: jax.Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
@@ -207,8 +214,8 @@ def make_networks(
         return head
 
     def value_head(parameters: Tree, x: jax.Array) -> Tree:
-        value: Tree = value_net.apply(parameters["value"], x)
-        return value[..., 0]
+        layer: Tree = value_net.apply(parameters["value"], x)
+        return head.outputs(layer)
 
     def both(parameters: Tree, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         x = features(parameters, observation)
@@ -217,6 +224,7 @@ def make_networks(
     return Networks(
         init=init,
         policy=lambda p, observation: policy_head(p, features(p, observation)),
-        value=lambda p, observation: value_head(p, features(p, observation)),
+        value=lambda p, observation: head.values(value_head(p, features(p, observation))),
         both=both,
+        head=head,
     )

@@ -33,6 +33,7 @@ ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 
 # Axes that joined later, where PPO is what it was before.
 DETAILS = {
+    "critic_head": "scalar",
     "entropy_schedule": "constant",
     "learning_rate_warmup": "none",
     "mean_perturbation": "none",
@@ -111,6 +112,15 @@ STRUCTURE = {
     "reset_pool": Option(
         1, "resets of each environment, its episodes take them in turn; 1: the same for ever", low=1
     ),
+    "value_outputs": Option(
+        51, "outputs of the critic where critic_head is not scalar", low=2, neutral=51
+    ),
+    "value_range": Option(
+        10.0,
+        "largest value of critic_head=hl_gauss and two_hot, in units of value_normalization",
+        low=1e-6,
+        neutral=10.0,
+    ),
     **BETAS,
 }
 
@@ -127,6 +137,8 @@ class Structure(Betas):
     torso: str
     activation: str
     reset_pool: int
+    value_outputs: int
+    value_range: float
 
 
 def uses(structure: Structure, settings: EpisodeSettings) -> set[str]:
@@ -149,6 +161,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     import jax
 
     from ablations.trainers.control.environment import Environments
+    from ablations.trainers.control.heads import SCALAR, Head
     from ablations.trainers.control.networks import make_networks
     from ablations.trainers.control.ppo import PPO
     from ablations.trainers.optimizer import Rule
@@ -156,7 +169,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     task, settings, structure = program["task"], program["settings"], program["structure"]
     fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
     fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(program.get("choices", {}))
-    std = fixed["policy_std"]
+    std, critic = fixed["policy_std"], fixed["critic_head"]
     env, unpaid = task.make(settings), task.unpaid(settings)
     # Brax's env.observation_size resets an environment, operation by operation: seven seconds
     observation = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.key(0))
@@ -189,6 +202,9 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
             activation=structure["activation"],
             spread_parameter="parameter" in variants.axis("policy_std")[std].inputs,
             normalized=fixed["network_normalization"],
+            head=SCALAR
+            if critic == "scalar"
+            else Head(critic, structure["value_outputs"], structure["value_range"]),
         ),
         unroll_length=structure["unroll_length"],
         num_minibatches=structure["num_minibatches"],
