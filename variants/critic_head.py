@@ -68,7 +68,7 @@ def scalar(*, outputs: Array, targets: Array) -> Answer:
     ),
     source=(
         "QR-DQN (Dabney et al. 2018, https://arxiv.org/abs/1710.10044); Brax when set "
-        "(use_distributional_critic, K = 32)"
+        "(use_distributional_critic, K = 32), whose targets are A + V of its advantages"
     ),
     summary="quantiles of the return, of which the value is the mean",
     numbers={"quantile_scale": Number(1.0, 1e-6, 1e6, "κ of critic_head=quantiles")},

@@ -34,11 +34,15 @@ def _later(sums: Array) -> Array:
 
 @AXIS.choice(
     "n_step",
-    formula="A = δ + γδ⁺ + ... + γⁿ⁻¹δ⁺⁺  (n terms, cut at every episode end),  n = n_steps\n"
-    "target = A + V",
+    formula=(
+        "A = δ + γδ⁺ + ... + γⁿ⁻¹δ⁺⁺  (n terms, cut at every episode end)\n"
+        "target = A + V,  n = bootstrap_steps"
+    ),
     source="A3C (Mnih et al. 2016); SEED RL (NStep); Andrychowicz et al. 2021",
     summary="n rewards, then the critic: 1 is the TD error, a whole segment is GAE at λ = 1",
-    numbers={"n_steps": Number(5.0, 1.0, 1e6, "rewards in the estimate of advantage=n_step")},
+    numbers={
+        "bootstrap_steps": Number(5.0, 1.0, 1e6, "rewards in the estimate of advantage=n_step")
+    },
 )
 def n_step(
     *,
@@ -48,7 +52,7 @@ def n_step(
     termination: Array,
     truncation: Array,
     discount: Array | float,
-    n_steps: Array | float,
+    bootstrap_steps: Array | float,
 ) -> tuple[Array, Array]:
     """Sum n discounted TD errors, by as many passes as a segment has steps: n may be data."""
     steps = Steps(rewards, values, next_values, termination, truncation, discount, 1.0)
@@ -57,7 +61,7 @@ def n_step(
     decay = discount * (1 - termination) * (1 - truncation)
 
     def longer(sums: Array, terms: Array) -> tuple[Array, None]:
-        return jnp.where(terms < n_steps, delta + decay * _later(sums), sums), None
+        return jnp.where(terms < bootstrap_steps, delta + decay * _later(sums), sums), None
 
     advantages, _ = jax.lax.scan(longer, jnp.zeros_like(delta), jnp.arange(rewards.shape[0]))
     return advantages, advantages + values
@@ -162,10 +166,11 @@ def vtrace_weighted(steps: Steps, weighted: Weighted) -> Array:
 
 
 @conflict
-def steps_are_whole(*, advantage: str, n_steps: float) -> str | None:
-    if advantage != "n_step" or n_steps == int(n_steps):
+def steps_are_whole(*, advantage: str, bootstrap_steps: float) -> str | None:
+    if advantage != "n_step" or bootstrap_steps == int(bootstrap_steps):
         return None
-    return f"n_steps={n_steps:g} is no whole number: use {int(n_steps)} or {int(n_steps) + 1}"
+    whole = int(bootstrap_steps)
+    return f"bootstrap_steps={bootstrap_steps:g} is no whole number: use {whole} or {whole + 1}"
 
 
 @conflict

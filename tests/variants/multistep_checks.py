@@ -25,7 +25,7 @@ def log_ratios(seed: int) -> np.ndarray:
 
 
 def n_step(module: ModuleType, steps: dict[str, Any], n: float, discount: float = 0.97) -> Any:
-    return module.AXIS.apply("n_step", **steps, discount=discount, n_steps=jnp.float32(n))
+    return module.AXIS.apply("n_step", **steps, discount=discount, bootstrap_steps=jnp.float32(n))
 
 
 def vtrace(

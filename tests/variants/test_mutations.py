@@ -183,7 +183,9 @@ MUTATIONS = (
         "reverse=True",
         "reverse=False",
     ),
-    Mutation("a step too many", _multistep.n_step, "terms < n_steps", "terms <= n_steps"),
+    Mutation(
+        "a step too many", _multistep.n_step, "terms < bootstrap_steps", "terms <= bootstrap_steps"
+    ),
     Mutation("steps beyond an end", _multistep.n_step, " * (1 - termination)", ""),
     Mutation("steps beyond a truncation", _multistep.n_step, " * (1 - truncation)", ""),
     Mutation("a product of bounds", _multistep._weigh, "_bounded(log_ratio, c)", "c"),

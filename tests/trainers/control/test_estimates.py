@@ -98,8 +98,11 @@ def test_targets_with_a_lambda_of_their_own() -> None:
     [
         ({"advantage": "vtrace"}, "set advantage_timing=epoch or minibatch"),
         ({"advantage": "vtrace", "advantage_timing": "epoch"}, None),
-        ({"advantage": "n_step", "n_steps": 2.5}, "n_steps=2.5 is no whole number: use 2 or 3"),
-        ({"advantage": "n_step", "n_steps": 3}, None),
+        (
+            {"advantage": "n_step", "bootstrap_steps": 2.5},
+            "bootstrap_steps=2.5 is no whole number: use 2 or 3",
+        ),
+        ({"advantage": "n_step", "bootstrap_steps": 3}, None),
     ],
 )
 def test_what_multistep_advantages_need(sets: dict[str, Any], complaint: str | None) -> None:
