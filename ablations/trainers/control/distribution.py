@@ -43,6 +43,10 @@ class Distribution(Protocol):
     def outputs(self) -> Outputs:
         """The R outputs that the policy's network has."""
 
+    @property
+    def dimensions(self) -> int:
+        """The numbers that an action has."""
+
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the noise of so many actions: [*shape, ...]."""
 
@@ -54,6 +58,9 @@ class Distribution(Protocol):
 
     def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
         """Return the log density [...] of an x."""
+
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return raw as the loss scores it, where something displaces it at random."""
 
     def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
         """Return the entropy that the policy is rewarded for, [B]; key: of an estimate's noise."""
@@ -96,6 +103,11 @@ class Normal:
         """Means, and what stds are made of."""
         return Outputs(self.size, self.size) if self.spread_parameter else Outputs(2 * self.size)
 
+    @property
+    def dimensions(self) -> int:
+        """A."""
+        return self.size
+
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw standard normal noise [*shape, A]."""
         return jax.random.normal(key, (*shape, self.size))
@@ -115,6 +127,17 @@ class Normal:
     def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
         """Return the log density [...] of x [..., A]."""
         return drawn(*mean_and_std(raw, variant), x, variant).log_prob
+
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return raw, its means displaced by the choice of mean_perturbation."""
+
+        def displaced() -> jax.Array:
+            mean, spread = jnp.split(raw, 2, axis=-1)
+            noise = jax.random.uniform(jax.random.fold_in(key, 2), mean.shape)
+            mean = apply("mean_perturbation", variant, mean=mean, noise=noise)
+            return jnp.concatenate([mean, spread], axis=-1)
+
+        return switch("mean_perturbation", variant, {"none": lambda: raw, "uniform": displaced})
 
     def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
         """Return the choice of entropy_estimate, [B]."""
@@ -165,6 +188,7 @@ class Categorical:
     """
 
     count: int
+    dimensions: int = 1
 
     @property
     def outputs(self) -> Outputs:
@@ -189,6 +213,10 @@ class Categorical:
         # A sum over all instead of a gather: its gradient is one, too, and not a scatter
         chosen = jax.nn.one_hot(x, self.count, dtype=raw.dtype)
         return jnp.sum(jax.nn.log_softmax(raw) * chosen, axis=-1)
+
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return raw: there is no mean to displace."""
+        return raw
 
     def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
         """Return -Σ π log π, [B]."""

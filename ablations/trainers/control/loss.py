@@ -42,6 +42,18 @@ class Minibatch(NamedTuple):
     group: jax.Array
 
 
+def policy_log_ratio(
+    parameters: Tree,
+    networks: Networks,
+    distribution: Distribution,
+    batch: Minibatch,
+    variant: Variant,
+) -> jax.Array:
+    """Return log ρ [T, M] of the policy of these parameters against the one that acted."""
+    raw = networks.policy(parameters, batch.observation)
+    return distribution.log_prob(raw, batch.x, variant) - batch.log_prob
+
+
 def ppo_loss(
     parameters: Tree,
     networks: Networks,
@@ -54,20 +66,22 @@ def ppo_loss(
 ) -> tuple[jax.Array, Metrics]:
     """Compute loss = E[policy loss] + c_v E[value loss] - c_e E[entropy].
 
-    key: for the entropy estimate, and the policy loss that draws. num_groups: how many reset groups
+    key: for the entropy estimate, and what else draws. num_groups: how many reset groups
         there are (static). estimated: advantages and targets instead of the batch's, by what the
         critic's network answers now [T, M].
     Returns the scalar loss and scalar metrics; loss/policy, loss/value and loss/entropy sum up to
     loss/total.
     """
-    raw, value = networks.both(parameters, batch.observation)
+    raw, outputs = networks.both(parameters, batch.observation)
+    value = networks.head.values(outputs)
     if estimated is not None:
         now = estimated(jax.lax.stop_gradient(value))
         batch = batch._replace(advantage=now.advantage, target=now.target)
     advantage = standardised("minibatch", batch.advantage, batch.group, num_groups, variant)
 
     # Policy
-    new_log_prob = distribution.log_prob(raw, batch.x, variant)
+    scored = distribution.perturbed(raw, key, variant)
+    new_log_prob = distribution.log_prob(scored, batch.x, variant)
     log_ratio = new_log_prob - batch.log_prob
     policy_losses, clip_fraction = apply(
         "policy_loss",
@@ -81,11 +95,15 @@ def ppo_loss(
 
     # Value
     value_part, value_metrics = value_loss(
-        value=value, target=batch.target, old_value=batch.old_value, variant=variant
+        value=value,
+        target=batch.target,
+        old_value=batch.old_value,
+        variant=variant,
+        error=networks.head.error(outputs, variant),
     )
 
     # Entropy
-    entropy = jnp.mean(distribution.entropy(raw, key, variant))
+    entropy = jnp.mean(distribution.entropy(scored, key, variant))
     entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
 
     loss = policy_loss + value_part + entropy_loss

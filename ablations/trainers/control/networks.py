@@ -13,6 +13,7 @@ from flax import linen
 
 import variants
 from ablations.environments import Observations
+from ablations.trainers.control.heads import SCALAR, Head
 from ablations.trainers.products import Dense
 from ablations.trainers.trainer import Scalar, Tree
 
@@ -178,13 +179,15 @@ class Networks(NamedTuple):
     init(key, start=Start()) -> parameters {"policy", "value"} and, if shared, "torso".
     policy(parameters, observation) -> raw [..., R], of which a `Distribution` makes actions.
     value(parameters, observation) -> [...].
-    both(parameters, observation) -> (raw, value), the torso run once.
+    both(parameters, observation) -> (raw, outputs of the critic), the torso run once.
+    head: what those stand for; of a scalar one they are the values.
     """
 
     init: Callable[..., Tree]
     policy: Callable[[Tree, jax.Array], jax.Array]
     value: Callable[[Tree, jax.Array], jax.Array]
     both: Callable[[Tree, jax.Array], tuple[jax.Array, jax.Array]]
+    head: Head = SCALAR
 
 
 def make_networks(
@@ -196,11 +199,13 @@ def make_networks(
     activation: str = "tanh",
     normalized: str = "none",
     filters: int = 0,
+    head: Head = SCALAR,
 ) -> Networks:
     """Make two networks, or one torso of `policy_layers` with two linear heads (torso="shared").
 
     observations: their form, or the size of vectors. outputs: of the policy. normalized: the choice
         of network_normalization. filters: of the convolution that images meet first, 0 for none.
+        head: of the critic.
     """
     form = Observations(observations) if isinstance(observations, int) else observations
     shared = torso == "shared"
@@ -213,7 +218,9 @@ def make_networks(
         hidden = ((), ())
     policy_net, value_net = (
         first((*layers, size), normalized=normalized in ("both", name))
-        for name, layers, size in zip(("policy", "critic"), hidden, (outputs.layer, 1), strict=True)
+        for name, layers, size in zip(
+            ("policy", "critic"), hidden, (outputs.layer, head.size), strict=True
+        )
     )
 
     def init(key: jax.Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
@@ -244,8 +251,8 @@ def make_networks(
         return head
 
     def value_head(parameters: Tree, x: jax.Array) -> Tree:
-        value: Tree = value_net.apply(parameters["value"], seen(form.value, x))
-        return value[..., 0]
+        layer: Tree = value_net.apply(parameters["value"], seen(form.value, x))
+        return head.outputs(layer)
 
     def both(parameters: Tree, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         x = features(parameters, observation)
@@ -254,8 +261,9 @@ def make_networks(
     return Networks(
         init=init,
         policy=lambda p, observation: policy_head(p, features(p, observation)),
-        value=lambda p, observation: value_head(p, features(p, observation)),
+        value=lambda p, observation: head.values(value_head(p, features(p, observation))),
         both=both,
+        head=head,
     )
 
 

@@ -22,15 +22,16 @@ import optax
 import variants
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
-from ablations.trainers.control import acting, advantages
+from ablations.trainers.control import acting, advantages, coefficients
 from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.acting import Policy
 from ablations.trainers.control.advantages import Estimate, Estimator, Experience
+from ablations.trainers.control.coefficients import Measured
 from ablations.trainers.control.critic import Critic
 from ablations.trainers.control.distribution import Distribution
 from ablations.trainers.control.environment import Environments, Episodes
-from ablations.trainers.control.loss import Minibatch, ppo_loss
+from ablations.trainers.control.loss import Minibatch, policy_log_ratio, ppo_loss
 from ablations.trainers.control.minibatches import Draws, draws, take
 from ablations.trainers.control.networks import Networks, Start
 from ablations.trainers.control.normalizer import Normalizer
@@ -104,6 +105,7 @@ class PPO:
             key=key_training,
             iteration=jnp.uint32(0),
             initial=learner.initial,
+            coefficients=coefficients.start(self.fixed, variant),
         )
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
@@ -154,6 +156,8 @@ class PPO:
             advantages=batch.advantage,
             targets=batch.target,
         )
+        used, initial = state.coefficients, variant
+        variant = coefficients.as_numbers(used, variant)
         critic, parameters = self.critic(state.value_targets).after(batch.target, state.parameters)
         batch = batch._replace(
             advantage=advantage,
@@ -169,6 +173,15 @@ class PPO:
             (optimizer.begin(learner, self.rule), stopped),
             draws,
         )
+
+        def measured() -> Measured:
+            raw = self.networks.policy(learner.parameters, batch.observation)
+            return Measured(
+                progress=progress + 1.0 / variant.iterations,
+                entropy=jnp.mean(metrics["policy/entropy"]) / self.distribution.dimensions,
+                divergence=self.distribution.kl(batch.raw, raw, variant),
+            )
+
         state = state._replace(
             parameters=learner.parameters,
             optimizer=learner.optimizer,
@@ -177,8 +190,9 @@ class PPO:
             advantage_scaling=advantage_scaling,
             value_targets=critic.seen,
             normalizer=_where(matches(axis, variant, "none"), state.normalizer, updated),
+            coefficients=coefficients.after(used, initial, measured),
         )
-        return state, metrics
+        return state, metrics | {f"loss/{name}": x for name, x in used.items()}
 
     @property
     def statistics(self) -> str:
@@ -199,9 +213,17 @@ class PPO:
         """Return the critic with these statistics of value targets."""
         return Critic(self.networks.value, self.fixed["value_normalization"], seen)
 
-    def estimator(self, critic: Critic, parameters: Tree, variant: Variant) -> Estimator:
-        """Return the estimator of advantages and targets by this critic."""
-        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant)
+    def estimator(
+        self, critic: Critic, parameters: Tree, variant: Variant, batch: Minibatch | None = None
+    ) -> Estimator:
+        """Return the estimator of advantages and targets by this critic.
+
+        batch: the steps that it estimates from, once the policy may have moved since.
+        """
+        moved = batch and partial(
+            policy_log_ratio, parameters, self.networks, self.distribution, batch, variant
+        )
+        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant, moved)
 
     def rollout(
         self, state: State, key: jax.Array, variant: Variant
@@ -300,7 +322,7 @@ class PPO:
         draws: of this epoch. progress: share of the run behind it.
         """
         learner, _ = now
-        estimator = self.estimator(critic, learner.parameters, variant)
+        estimator = self.estimator(critic, learner.parameters, variant, batch)
         before = Estimate(batch.advantage, batch.target)
         old_value, estimate = estimator.at_epoch(experience, batch.old_value, before)
         batch = batch._replace(
@@ -352,7 +374,7 @@ class PPO:
         experience: that of the minibatch; a function, so that only the timing that estimates from
             it here has it gathered.
         """
-        estimator = self.estimator(critic, learner.parameters, variant)
+        estimator = self.estimator(critic, learner.parameters, variant, batch)
 
         gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
             learner.parameters,

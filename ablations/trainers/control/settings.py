@@ -34,9 +34,15 @@ ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 
 # Axes that joined later, where PPO is what it was before.
 DETAILS = {
+    "critic_head": "scalar",
+    "entropy_schedule": "constant",
+    "learning_rate_warmup": "none",
+    "mean_perturbation": "none",
     "network_normalization": "none",
     "optimizer": "adam",
     "optimizer_reset": "none",
+    "penalty_schedule": "constant",
+    "value_target": "shared",
     "weight_regularization": "none",
 }
 
@@ -112,6 +118,15 @@ STRUCTURE = {
     "reset_pool": Option(
         1, "resets of each environment, its episodes take them in turn; 1: the same for ever", low=1
     ),
+    "value_outputs": Option(
+        51, "outputs of the critic where critic_head is not scalar", low=2, neutral=51
+    ),
+    "value_range": Option(
+        10.0,
+        "largest value of critic_head=hl_gauss and two_hot, in units of value_normalization",
+        low=1e-6,
+        neutral=10.0,
+    ),
     **BETAS,
 }
 
@@ -133,10 +148,12 @@ class Structure(Betas):
     activation: str
     filters: NotRequired[int]
     reset_pool: NotRequired[int]
+    value_outputs: int
+    value_range: float
 
 
 # Axes of a policy whose actions are vectors; one over whole numbers has none of these choices.
-OF_VECTORS = {"action_distribution", "policy_std", "entropy_estimate"}
+OF_VECTORS = {"action_distribution", "entropy_estimate", "mean_perturbation", "policy_std"}
 
 
 def uses(composition: Composition) -> set[str]:
@@ -165,6 +182,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     from ablations.environments import adapted
     from ablations.trainers.control.distribution import distribution_of
     from ablations.trainers.control.environment import Environments
+    from ablations.trainers.control.heads import SCALAR, Head
     from ablations.trainers.control.networks import make_networks
     from ablations.trainers.control.ppo import PPO
     from ablations.trainers.optimizer import Rule
@@ -172,6 +190,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     task, settings, structure = program["task"], program["settings"], program["structure"]
     fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
     fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(program.get("choices", {}))
+    critic = fixed["critic_head"]
     env, unpaid = adapted(task.make(settings), task), task.unpaid(settings)
     distribution = distribution_of(env.actions, fixed)
     if structure["torso"] == "shared" and env.observations.policy is not None:
@@ -201,6 +220,9 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
             activation=structure["activation"],
             normalized=fixed["network_normalization"],
             filters=structure.get("filters", 0),
+            head=SCALAR
+            if critic == "scalar"
+            else Head(critic, structure["value_outputs"], structure["value_range"]),
         ),
         distribution=distribution,
         unroll_length=structure["unroll_length"],
@@ -214,6 +236,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
             regularization=fixed["weight_regularization"],
             beta1=structure["adam_beta1"],
             beta2=structure["adam_beta2"],
+            warmup=fixed["learning_rate_warmup"],
         ),
     )
 

@@ -21,6 +21,7 @@ class State(NamedTuple):
     value_targets: statistics of them for value_normalization; None where it reads none.
     acting: the numbers that a policy needs to act, by name.
     key: the seed's. iteration: uint32, how many are done.
+    coefficients: of the loss, those that change from batch to batch, by name.
     initial: the parameters that training started from; None where nothing pulls towards them.
     """
 
@@ -35,6 +36,7 @@ class State(NamedTuple):
     episodes: Episodes
     key: jax.Array
     iteration: jax.Array
+    coefficients: Mapping[str, jax.Array]
     initial: Tree = None
 
 
