@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ablations.core.verdict import MARGIN, Answer
 from ablations.report.figures.marks import Axis, Figure, Interval, Mark, Panel, Rule, Span, rows
-from ablations.report.questions.judge import FEWEST, Bound, Found, bound_ends
+from ablations.report.questions.judge import Found
+from ablations.report.questions.measures import FEWEST, Bound, bound_ends
 from ablations.report.questions.words import share_text
 
 _LEAST = 12.0  # % of the unit on each side
