@@ -164,7 +164,7 @@ def _write(
 ) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
-    from ablations.report.figures.questions import one_question
+    from ablations.report.figures.questions import all_questions, one_question
     from ablations.report.questions.page import index, one_page
 
     pages: Mapping[str, str] = {
@@ -174,6 +174,8 @@ def _write(
     for name, text in pages.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     print(folder / "questions" / "README.md")
+    if any(one.answer is not None for one in found):
+        paper.write(all_questions(found), folder, "questions/all_questions", ["svg"])
     for one in found:
         if one.share is not None:
             paper.write(one_question(one), folder, f"questions/{one.question.id}", ["svg"])

@@ -25,6 +25,8 @@ from ablations import cli
 from ablations.core.verdict import Answer, answer
 from ablations.errors import UserError
 from ablations.records import write_plan
+from ablations.report.figures.marks import Interval
+from ablations.report.figures.questions import all_questions
 from ablations.report.questions.controls import outcome
 from ablations.report.questions.entries import Control, Exam, Question, Task, read
 from ablations.report.questions.evidence import gathered
@@ -556,6 +558,24 @@ def test_links_of_pages_lead_somewhere(page: Path) -> None:
     for target in links:
         assert (page.parent / target).exists(), target
     assert page.stem == "README" or f"({page.name})" in (PAGES / "README.md").read_text()
+
+
+def test_the_figure_of_all_has_each_that_ran_by_its_effect(tmp_path: Path) -> None:
+    ran = [
+        found_of(tmp_path / str(k), {"walker2d": gain, "ant": gain}, spread=spread, change=change)
+        for k, (gain, spread, change) in enumerate(
+            [
+                (0.0, 1.0, "A instead of B"),
+                (20.0, 1.0, "C"),
+                (-20.0, 1.0, "D instead of E"),
+                (3.0, 40.0, "F"),
+            ]
+        )
+    ]
+    (panel,) = all_questions([*ran, judged(question(), None, TASKS, 8)]).panels
+    assert [name for _, name in panel.y.ticks or ()] == ["C", "F", "A", "D"]
+    colors = [mark.color for mark in panel.marks if isinstance(mark, Interval)]
+    assert colors == ["better", "undecided", "equivalent", "worse"]
 
 
 def test_a_page_of_what_ran_has_all_its_parts(tmp_path: Path) -> None:
