@@ -46,6 +46,9 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         help="questions/README.md, a page and a figure for each, in the results folder, anew",
     )
     instead.add_argument(
+        "--controls", action="store_true", help="what must come out for answers to be trusted"
+    )
+    instead.add_argument(
         "--site", type=Path, metavar="FILE", help="all of them as one HTML file with a search"
     )
 
@@ -53,7 +56,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def _questions(options: argparse.Namespace) -> None:
     from ablations.report import formats
     from ablations.report.questions.entries import read
-    from ablations.report.questions.rows import questions_sheet
+    from ablations.report.questions.rows import controls_sheet, questions_sheet
 
     asked = read(options.file or options.results / "questions.toml")
     chosen = [one for one in asked.questions if _matches(one, options.questions)]
@@ -65,6 +68,10 @@ def _questions(options: argparse.Namespace) -> None:
     for control in asked.controls:
         _require_variants(control, _study(control))
     read_before: dict[str, Results | None] = {}
+    if options.controls:
+        outcomes = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
+        print(formats.render(controls_sheet(outcomes), options.format))
+        return
     found = [_judged(one, asked, options.results, read_before) for one in chosen]
     if not (options.write or options.site):
         print(formats.render(questions_sheet(found), options.format))

@@ -4,6 +4,7 @@ archives."""
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 import shutil
@@ -454,6 +455,12 @@ def test_the_questions_are_whole_and_each_comparison_exists(tmp_path: Path, caps
     assert all("Not run yet: costs about " in row for row in rows)
     assert cli.main(["questions", "clip_vloss", "--results", str(tmp_path), "--format", "csv"]) == 0
     assert 1 < len(capsys.readouterr().out.splitlines()) < 6, "by a word of a library"
+    command = ["questions", "--controls", "--results", str(tmp_path), "--format", "json"]
+    assert cli.main(command) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [row["control"] for row in printed] == [one.id for one in asked.controls]
+    assert {"dummies", "unused", "planted", "same", "tenth"} <= {one.id for one in asked.controls}
+    assert all(row["kept"] is None and "not run yet" in row["result"] for row in printed)
 
 
 def test_the_exam_is_the_one_that_was_run() -> None:
