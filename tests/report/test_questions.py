@@ -457,7 +457,7 @@ def test_the_questions_are_whole_and_each_comparison_exists(tmp_path: Path, caps
     assert 1 < len(capsys.readouterr().out.splitlines()) < 6, "by a word of a library"
     command = ["questions", "--controls", "--results", str(tmp_path), "--format", "json"]
     assert cli.main(command) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)["rows"]
     assert [row["control"] for row in printed] == [one.id for one in asked.controls]
     assert {"dummies", "unused", "planted", "same", "tenth"} <= {one.id for one in asked.controls}
     assert all(row["kept"] is None and "not run yet" in row["result"] for row in printed)
