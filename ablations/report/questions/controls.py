@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ablations.core.verdict import Answer, answer
 from ablations.errors import count
@@ -151,13 +152,13 @@ def _dummies(y: Floats, design: Design) -> Part | None:
     judged = dummy_details(y, design, SPLITS)
     if np.isnan(judged).any():
         return None
-    low, high = judged[..., 1], judged[..., 2]
-    false = ((low > 0) | (high < 0)).any(axis=1)
+    outside = _excluded(judged)
+    false = float(outside[1:].any(axis=1).mean())
     text = (
-        f"{_none(int(((low > 0) | (high < 0))[0].sum()))} of {judged.shape[1]} excludes 0, "
-        f"{_reach(judged[0])}, {count(y.shape[1], 'seed')}; {_false_text(false[1:].mean())}"
+        f"{_none(outside[0])} of {judged.shape[1]} excludes 0, {_reach(judged[0])}, "
+        f"{count(y.shape[1], 'seed')}; {_false_text(false)}"
     )
-    return Part(text, bool(not false[0] and false[1:].mean() <= FALSE))
+    return Part(text, not outside[0].any() and false <= FALSE)
 
 
 def _planted(y: Floats, design: Design) -> Part | None:
@@ -184,15 +185,21 @@ def _unused(y: Floats, design: Design) -> Part | None:
     if not effects:
         return None
     bounds = np.array([(c.difference, c.low, c.high) for c in effects], float)
-    told = int(np.sum((bounds[:, 1] > 0) | (bounds[:, 2] < 0)))
+    outside = _excluded(bounds)
     text = (
-        f"{_none(told)} of {len(effects)} excludes 0, {_reach(bounds)}, {count(y.shape[1], 'seed')}"
+        f"{_none(outside)} of {len(effects)} excludes 0, {_reach(bounds)}, "
+        f"{count(y.shape[1], 'seed')}"
     )
-    return Part(text, not told)
+    return Part(text, not outside.any())
 
 
-def _none(told: int) -> str:
-    return str(told or "none")
+def _excluded(bounds: Floats) -> NDArray[np.bool_]:
+    """Return which of the intervals `[..., 3]` exclude 0."""
+    return np.asarray((bounds[..., 1] > 0) | (bounds[..., 2] < 0))
+
+
+def _none(outside: NDArray[np.bool_]) -> str:
+    return str(int(outside.sum()) or "none")
 
 
 def _reach(bounds: Floats) -> str:

@@ -199,7 +199,7 @@ def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
         return []
     signs, kept = _signs(_places(factorial)), _explained(_places(factorial))
     taken: list[NDArray[np.int64]] = []
-    names = []
+    names: list[tuple[int, ...]] = []
     for of in itertools.combinations(range(signs.shape[1]), 3):
         column = signs[:, of].prod(axis=1)
         if np.abs(column @ kept).max() < 1e-6 and not any(column @ other for other in taken):
@@ -257,7 +257,8 @@ def _weights(places: NDArray[np.int64], changes: Sequence[tuple[int, int]]) -> F
 def _errors(y: Floats, weights: Floats, residual: Residual) -> Floats:
     """Return the standard errors `[contrasts]` of weighted sums of the settings' means."""
     own = (y @ weights.T).var(axis=0, ddof=1) / len(y) if len(y) > 1 else 0.0
-    return np.sqrt(np.maximum(own, residual.variance * (weights**2).sum(axis=1)))
+    errors: Floats = np.sqrt(np.maximum(own, residual.variance * (weights**2).sum(axis=1)))
+    return errors
 
 
 def _share(chosen: NDArray[np.bool_]) -> Floats:
