@@ -190,7 +190,7 @@ class Networks(NamedTuple):
     head: Head = SCALAR
 
 
-def make_networks(
+def make_networks(  # noqa: PLR0913  # a network names all that it is made of
     observations: Observations | int,
     outputs: Outputs,
     policy_layers: Sequence[int] = (64, 64),
