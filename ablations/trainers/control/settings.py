@@ -152,8 +152,9 @@ class Structure(Betas):
     value_range: float
 
 
-# Axes of a policy whose actions are vectors; one over whole numbers has none of these choices.
-OF_VECTORS = {"action_distribution", "entropy_estimate", "mean_perturbation", "policy_std"}
+# Axes of a normal policy, which other distributions do not have; one over whole numbers has no
+# choice of action_distribution either.
+OF_NORMALS = {"entropy_estimate", "mean_perturbation", "policy_std"}
 
 
 def uses(composition: Composition) -> set[str]:
@@ -162,10 +163,13 @@ def uses(composition: Composition) -> set[str]:
     A shared torso has no layers of the critic, and a task with fresh resets no pool of them.
     """
     names = {*AXES, *NUMBERS, *STRUCTURE}
+    actions = variants.axis("action_distribution")[composition.choices["action_distribution"]]
     if composition.structure["torso"] == "shared":
         names -= {"value_layers", "value_hidden_gain"}
     if composition.task.discrete:
-        names -= OF_VECTORS
+        names -= {"action_distribution", *OF_NORMALS}
+    elif "outputs" in actions.inputs:
+        names -= OF_NORMALS
     if composition.task.fresh:
         names.remove("reset_pool")
     if not composition.task.image:
