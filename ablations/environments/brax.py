@@ -129,9 +129,10 @@ class BraxEnvironment:
 
 def flat(observation: Tree) -> jax.Array:
     """Return an observation as one vector [O], its `PARTS` one after the other."""
-    if not isinstance(observation, Mapping):
-        return observation
-    return jnp.concatenate([observation[name] for name in PARTS if name in observation])
+    if isinstance(observation, Mapping):
+        observation = jnp.concatenate([observation[name] for name in PARTS if name in observation])
+    vector: jax.Array = observation
+    return vector
 
 
 def _apart(state: BraxState) -> State:

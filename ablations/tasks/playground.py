@@ -53,7 +53,7 @@ def _register(
     register(
         Task(
             name=name,
-            summary=summary,
+            summary=f"MuJoCo Playground's {theirs}: {summary}",
             make=partial(_make, theirs, menagerie),
             # All have an action_repeat of 1
             settings={
@@ -76,11 +76,11 @@ _LOCOMOTION = f"MuJoCo Playground (config/locomotion_params.py, brax_ppo_config)
 
 
 def _register_suite(name: str, theirs: str, summary: str, speed: float) -> None:
-    """Register an environment of Playground's DeepMind Control Suite."""
+    """Register an environment of its DeepMind Control Suite, whose rewards are within [0, 1]."""
     _register(
         name,
         theirs,
-        f"{summary}; rewards are within 0 and 1, and nothing terminates",
+        f"{summary}; never terminates",
         steps=60_000_000,
         speed=speed,
         source=_SUITE,

@@ -5,7 +5,8 @@
 A process for each side, with one thread each; both train a chunk of as many steps when its turn
 comes, and CPU times are compared, so that other work on the machine disturbs little. Ours is the
 program of a CPU worker with its flags, in the composition and with the arguments of peers.py;
-Brax's `ppo.train` has XLA's defaults. --against: our code of another commit as a third side. Prints
+Brax's `ppo.train` has XLA's defaults, and on MuJoCo Playground's tasks that library's wrapper.
+--against: our code of another commit as a third side. Prints
 medians of Brax's CPU time, or that commit's, over ours with their 95% intervals. peers.py has whole
 studies, by the clock.
 """
@@ -66,9 +67,20 @@ def train_ours(task: str, networks: str) -> None:
         more = told(time.process_time() - started)
 
 
+def environment_of(task: str) -> dict[str, Any]:
+    """An environment, and how Brax's trainer is to wrap it, as arguments of that."""
+    from ablations.tasks import task as task_of
+
+    environment = task_of(task).make(task_of(task).settings)
+    if not hasattr(environment, "mjx_model"):
+        return {"environment": environment}
+    from mujoco_playground import wrapper
+
+    return {"environment": environment, "wrap_env_fn": wrapper.wrap_for_brax_training}
+
+
 def train_brax(task: str, networks: str) -> None:
     """The parts of a run that lie between its calls of `policy_params_fn`, after the first."""
-    import brax.envs
     import jax
     from brax.training.agents.ppo import networks as networks_of_brax
     from brax.training.agents.ppo import train
@@ -86,7 +98,7 @@ def train_brax(task: str, networks: str) -> None:
             marks[-1] = time.process_time()
 
     train.train(
-        environment=brax.envs.get_environment(task, backend="spring"),
+        **environment_of(task),
         num_timesteps=UPDATES * peers.ITERATION * SEEDS,
         num_evals=SEEDS + 1,
         run_evals=False,

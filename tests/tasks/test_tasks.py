@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ablations.environments import adapted
+from ablations.environments import Box, Observations, adapted
 from ablations.errors import UserError
 from ablations.tasks import Task, register, task, tasks
 from ablations.tasks.control import BACKENDS
@@ -198,6 +198,13 @@ def test_observations_of_several_parts_are_refused() -> None:
     structure = {n: option.default for n, option in STRUCTURE.items()}
     with pytest.raises(UserError, match="vectors state and privileged_state"):
         compose(task=parts, settings=parts.settings, structure=structure, updates_per_chunk=1)
+
+
+def test_an_environment_that_lacks_something_is_named() -> None:
+    with pytest.raises(UserError, match="and lacks fresh, trailing, step"):
+        adapted(SimpleNamespace(actions=Box(1), observations=Observations(2), reset=None))
+    with pytest.raises(UserError, match="SimpleNamespace is no environment"):
+        adapted(SimpleNamespace(reset=None, step=None))
 
 
 def run(code: str, folder: Path) -> Any:
