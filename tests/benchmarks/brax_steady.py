@@ -7,8 +7,8 @@ comes, and CPU times are compared, so that other work on the machine disturbs li
 program of a CPU worker with its flags, in the composition and with the arguments of peers.py;
 Brax's `ppo.train` has XLA's defaults, and on MuJoCo Playground's tasks that library's wrapper.
 --against: our code of another commit as a third side. Prints
-medians of Brax's CPU time, or that commit's, over ours with their 95% intervals. peers.py has whole
-studies, by the clock.
+medians of Brax's CPU time, or that commit's, over ours with their 95% intervals, and how many steps
+each takes in a second of it. peers.py has whole studies, by the clock.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -170,7 +171,8 @@ def main() -> None:
             )
             stack.callback(subprocess.run, [*git, "remove", "--force", str(then)], check=True)
             sides, names = [*sides, ("ours", then)], [*names, f"commit {asked.against}"]
-        print("| task | networks | beside | its CPU time over ours |\n|---|---|---|---|")
+        print("| task | networks | beside | its CPU time over ours | our steps/s | its steps/s |")
+        print("|---|---|---|---|---|---|")
         for pair in asked.pairs or PAIRS:
             ours, *others = measure(pair, sides, asked.rounds)
             for name, theirs in zip(names, others, strict=True):
@@ -179,7 +181,11 @@ def main() -> None:
                 )
                 task, networks = pair.split(":")
                 row = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
-                print(f"| {task} | {networks} | {name} | {row} |", flush=True)
+                rates = [
+                    f"{UPDATES * peers.ITERATION / statistics.median(seconds):,.0f}"
+                    for seconds in (ours, theirs)
+                ]
+                print(f"| {task} | {networks} | {name} | {row} | {' | '.join(rates)} |", flush=True)
 
 
 if __name__ == "__main__":

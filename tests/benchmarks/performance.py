@@ -48,7 +48,7 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
             f"brax_steady.py {pair} --against {WIDE}"
             for pair in ("hopper:brax", "hopper:small", "ant:small")
         ],
-        "playground": ["brax_steady.py cartpole_balance:small cheetah_run:small --rounds 5"],
+        "playground": ["brax_steady.py cartpole_balance:small --rounds 9"],
         "accelerator": ["accelerator_lanes.py --output {page}"],
         "peers": [f"{peers} --peers rejax vmap brax"],
         "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],
