@@ -198,15 +198,13 @@ _CHUNK = Shape(
 )
 _SORTING = Shape({1: _INT, 2: _TRUTH, 3: _TRUTH})
 _GROUP = Shape({1: [_CHUNK], 2: _LONG, 3: _LONG, 4: [_SORTING], 5: _LONG, 6: _LONG, 7: _INT16})
-FOOTER = Shape(
-    {1: _INT, 2: [_ELEMENT], 3: _LONG, 4: [_GROUP], 5: [_PAIR], 6: _TEXT}
-    | {7: [Shape({1: _NOTHING})]}
-)
+_FOOTER: dict[int, Part] = {1: _INT, 2: [_ELEMENT], 3: _LONG, 4: [_GROUP], 5: [_PAIR], 6: _TEXT}
+FOOTER = Shape(_FOOTER | {7: [Shape({1: _NOTHING})]})
+_PAGE = Shape(_each(_INT, 1, 2, 3, 4) | _each(_STATISTICS, 5))
+_DICTIONARY_PAGE = Shape({1: _INT, 2: _INT, 3: _TRUTH})
+_PAGE_2 = Shape(_each(_INT, 1, 2, 3, 4, 5, 6) | _each(_TRUTH, 7) | _each(_STATISTICS, 8))
 PAGE_HEADER = Shape(
-    {1: _INT, 2: _INT, 3: _INT, 4: _INT, 6: _NOTHING}
-    | {5: Shape(_each(_INT, 1, 2, 3, 4) | _each(_STATISTICS, 5))}
-    | {7: Shape({1: _INT, 2: _INT, 3: _TRUTH})}
-    | {8: Shape(_each(_INT, 1, 2, 3, 4, 5, 6) | _each(_TRUTH, 7) | _each(_STATISTICS, 8))},
+    {1: _INT, 2: _INT, 3: _INT, 4: _INT, 5: _PAGE, 6: _NOTHING, 7: _DICTIONARY_PAGE, 8: _PAGE_2},
     _pattern(
         rb"\x15(?:\x04\x15N\x15N\x4c\x15N\x15N[\x11\x12]?|\x00\x15N\x15N\x2c(?:\x15N){4})\x00\x00"
     ),
