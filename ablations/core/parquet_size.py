@@ -85,7 +85,7 @@ def _pages(data: bytes, about: Struct) -> Iterator[tuple[Struct, bytes]]:
         return
     at: int = about[11] if 11 in about else about[9]  # the page of a dictionary comes first
     end = at + about[7]
-    if not 4 <= at <= end <= len(data):
+    if not 4 <= at <= about[9] <= end <= len(data):
         raise ValueError("is no Parquet file")
     while at < end:
         header, at = struct(data, at, PAGE_HEADER)
