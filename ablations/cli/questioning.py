@@ -46,6 +46,9 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         help="questions/README.md, a page and a figure for each, in the results folder, anew",
     )
     instead.add_argument(
+        "--controls", action="store_true", help="what must come out for answers to be trusted"
+    )
+    instead.add_argument(
         "--site", type=Path, metavar="FILE", help="all of them as one HTML file with a search"
     )
 
@@ -53,7 +56,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def _questions(options: argparse.Namespace) -> None:
     from ablations.report import formats
     from ablations.report.questions.entries import read
-    from ablations.report.questions.rows import questions_sheet
+    from ablations.report.questions.rows import controls_sheet, questions_sheet
 
     asked = read(options.file or options.results / "questions.toml")
     chosen = [one for one in asked.questions if _matches(one, options.questions)]
@@ -65,6 +68,10 @@ def _questions(options: argparse.Namespace) -> None:
     for control in asked.controls:
         _require_variants(control, _study(control))
     read_before: dict[str, Results | None] = {}
+    if options.controls:
+        outcomes = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
+        print(formats.render(controls_sheet(outcomes), options.format))
+        return
     found = [_judged(one, asked, options.results, read_before) for one in chosen]
     if not (options.write or options.site):
         print(formats.render(questions_sheet(found), options.format))
@@ -164,7 +171,7 @@ def _write(
 ) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
-    from ablations.report.figures.questions import one_question
+    from ablations.report.figures.questions import all_questions, one_question
     from ablations.report.questions.page import index, one_page
 
     pages: Mapping[str, str] = {
@@ -174,6 +181,8 @@ def _write(
     for name, text in pages.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     print(folder / "questions" / "README.md")
+    if any(one.answer is not None for one in found):
+        paper.write(all_questions(found), folder, "questions/all_questions", ["svg"])
     for one in found:
         if one.share is not None:
             paper.write(one_question(one), folder, f"questions/{one.question.id}", ["svg"])

@@ -8,12 +8,13 @@ from pathlib import Path
 from ablations.core.plan import Flags
 from ablations.core.verdict import MARGIN, SEEN, Answer
 from ablations.report.formats.markdown import markdown_text, pipes
-from ablations.report.formats.numbers import decimals, fixed
+from ablations.report.formats.numbers import decimals, fixed, p_text
 from ablations.report.formats.templates import templates
 from ablations.report.questions import words
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.entries import GROUPS, Task
 from ablations.report.questions.judge import Found, OnTask
+from ablations.report.questions.measures import REPLICATING
 from ablations.request import Request
 
 _HEADS = ("question", "answer", "effect", "grade", "tasks", "search words")
@@ -31,6 +32,7 @@ def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outc
             answered=[one for one in ran if one.grade and one.answer is not Answer.CANNOT_TELL],
             exam=_exam(tasks),
             controls=_controls(controls),
+            control_commands=[one.control.command for one in controls if one.kept is None],
             groups=[
                 (group, _listed(mine))
                 for group in GROUPS
@@ -56,10 +58,13 @@ def one_page(found: Found) -> str:
             waiting=[on.task.name for on in found.tasks if on.task.name not in found.over],
             meanings=words.meanings(found),
             numbers=_numbers(found),
+            beside=_beside(found),
+            again=words.again_text(found),
+            replication=replication(found),
             takes=words.takes(found),
             paste=words.paste(found),
             commands=commands(found),
-            share=words.share_text(found.share),
+            share=words.effect_text(found),
             several=len(found.over) > 1,
         )
     )
@@ -80,12 +85,28 @@ def commands(found: Found) -> list[str]:
     return [*lines, f"ablations questions {question.id}"]
 
 
+def replication(found: Found) -> str:
+    """Return what runs as many other seeds; "" where nothing has run."""
+    question = found.question
+    if not found.seeds:
+        return ""
+    first = REPLICATING.start
+    run: Flags = {
+        **question.run,
+        "tasks": list(found.over),
+        "seeds": f"{first}-{first + found.seeds - 1}",
+    }
+    if question.statistic == "difference":
+        run["variants"] = [question.versus, question.variant]
+    return Request.of(question.study, run).command()
+
+
 def _listed(found: Sequence[Found]) -> str:
     lines = [
         [
             f"[{markdown_text(one.question.question)}]({one.question.id}.md)",
             markdown_text(words.answer_line(one)),
-            words.share_text(one.share),
+            words.effect_text(one),
             words.grade_text(one),
             words.rests_on(one),
             markdown_text(", ".join(one.question.terms)),
@@ -120,17 +141,16 @@ def _exam(tasks: Sequence[Task]) -> str:
 
 
 def _controls(controls: Sequence[Outcome]) -> str:
-    kept = {True: "as it must", False: "**not as it must**", None: ""}
-    lines = [
-        [
-            markdown_text(one.control.title),
-            markdown_text(one.control.wanted),
-            markdown_text(one.text),
-            kept[one.kept],
-        ]
-        for one in controls
-    ]
-    return "\n".join(pipes(["control", "must come out", "came out", ""], lines, set()))
+    lines = []
+    for one in controls:
+        names = [markdown_text(one.control.title), markdown_text(one.control.wanted)]
+        for place, part in one.parts.items():
+            kept = "as it must" if part.kept else "**not as it must**"
+            lines.append([*names, place, markdown_text(part.text), kept])
+            names = ["", ""]
+        if not one.parts:
+            lines.append([*names, "", one.waiting, ""])
+    return "\n".join(pipes(["control", "must come out", "on", "came out", ""], lines, set()))
 
 
 def _numbers(found: Found) -> str:
@@ -150,6 +170,24 @@ def _numbers(found: Found) -> str:
         share = words.share_text(found.share)
         lines.insert(0, ["mean over tasks", "", "", "", "", share, str(found.seeds), "", ""])
     return "\n".join(pipes(heads, lines, set(heads[1:4]) | {"seeds", "diverged"}))
+
+
+def _beside(found: Found) -> str:
+    """List the effect on the area under the evaluations, and the runs that failed."""
+    heads = ["task", "area, % of the unit", "failed without", "failed with", "p (adj.)"]
+    lines = [
+        [
+            on.task.name,
+            words.share_text(on.area),
+            *(words.failures_text(side) for side in on.failures[:2]),
+            p_text(on.failures.p),
+        ]
+        for on in found.tasks
+        if on.failures is not None
+    ]
+    if len(found.over) > 1:
+        lines.insert(0, ["mean over tasks", words.share_text(found.area), "", "", ""])
+    return "\n".join(pipes(heads, lines, set(heads[2:]))) if lines else ""
 
 
 def _row(on: OnTask) -> list[str]:

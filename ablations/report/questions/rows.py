@@ -1,12 +1,13 @@
-"""The table that `ablations questions` prints."""
+"""The tables that `ablations questions` prints."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ablations.report.questions import words
+from ablations.report.questions.controls import Outcome
 from ablations.report.questions.judge import Found
-from ablations.report.tables.entries import Sheet, text_columns
+from ablations.report.tables.entries import Sheet, Values, text_columns
 
 
 def questions_sheet(found: Sequence[Found]) -> Sheet:
@@ -34,4 +35,23 @@ def questions_sheet(found: Sequence[Found]) -> Sheet:
         ),
         tuple(rows),
         text_columns("question", "answer", "effect", "grade", "tasks"),
+    )
+
+
+def controls_sheet(controls: Sequence[Outcome]) -> Sheet:
+    """List each control with what came out on each task; `kept` is None where nothing ran."""
+    rows: list[Values] = []
+    for one in controls:
+        head = (one.control.id, one.control.title, one.control.wanted)
+        rows += [(*head, place, part.text, part.kept) for place, part in one.parts.items()]
+        if not one.parts:
+            rows.append((*head, "", one.waiting, None))
+    return Sheet(
+        "questions",
+        "controls",
+        "What must come out of each control for the answers to be trusted, and what did. Effects "
+        "are in % of what the baseline learned beyond doing nothing.",
+        ("control", "title", "wanted", "task", "result", "kept"),
+        tuple(rows),
+        text_columns("control", "wanted", "task", "result", "kept"),
     )

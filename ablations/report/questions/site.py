@@ -37,6 +37,9 @@ class Card:
     rests_on: str
     paste: str
     takes: str
+    again: str
+    area: str
+    failed: str
     commands: tuple[str, ...]
     libraries: tuple[str, ...]
     figure: str
@@ -63,11 +66,19 @@ def card(found: Found, figure: bytes | None) -> Card:
         answer=answer,
         kind=str(found.answer) if found.answer is not None else answer.partition(":")[0],
         color=_color(found),
-        effect=words.share_text(found.share),
+        effect=words.effect_text(found),
         grade=words.grade_text(found),
         rests_on=words.rests_on(found),
         paste=words.paste(found),
         takes=words.takes(found),
+        again=words.again_text(found),
+        area=words.share_text(found.area),
+        failed="; ".join(
+            f"{on.task.name} {words.failures_text(on.failures.without)} without, "
+            f"{words.failures_text(on.failures.changed)} with"
+            for on in found.tasks
+            if on.failures is not None
+        ),
         commands=tuple(commands(found)),
         libraries=tuple(name for name in LIBRARIES if name.lower() in text.lower()),
         figure="" if figure is None else base64.b64encode(figure).decode(),

@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 
 from ablations.core.verdict import MARGIN, Answer
+from ablations.distributions import student_quantile
 from ablations.errors import count
 from ablations.report.formats.numbers import answer_text, decimals, fixed
 from ablations.report.questions.entries import Task, core_hours
-from ablations.report.questions.judge import FEWEST, Bound, Found, OnTask, bound_ends
+from ablations.report.questions.judge import Found, OnTask
+from ablations.report.questions.measures import FEWEST, Bound, bound_ends
+from ablations.report.statistics import LEVEL
 
 _SIDES = {1: ("raises", "lowers"), -1: ("lowers", "raises"), 0: ("changes", "")}
 
@@ -65,6 +68,46 @@ def share_text(bound: Bound | None) -> str:
     return f"{fixed(value, places, '+')}% [{fixed(low, places)}, {fixed(high, places)}]"
 
 
+def effect_text(found: Found) -> str:
+    """Write the effect with its interval, or the one that is expected of the whole design."""
+    if found.answer is not None:
+        return share_text(found.share)
+    reach = expected(found)
+    return "" if reach is None else f"\u00b1{100 * reach:.0f}% expected"
+
+
+def expected(found: Found) -> float | None:
+    """Return how far a difference's interval will reach, in shares of the unit.
+
+    Where the variant's seeds differ as the baseline's did in the exam, and pairs gain nothing. None
+    where something has run, and of a task without an exam that it passes.
+    """
+    exams = [on.task.exam for on in found.tasks if on.task.exam and on.task.unit]
+    n = min((on.missing // 2 for on in found.tasks), default=0)
+    if found.question.statistic == "effect" or any(on.seeds for on in found.tasks):
+        return None
+    if len(exams) < len(found.tasks) or n < FEWEST:
+        return None
+    error = math.sqrt(sum(2 / n / exam.lead**2 for exam in exams)) / len(exams)
+    return -student_quantile(n - 1, LEVEL / 2) * error
+
+
+def failures_text(failed: tuple[int, int]) -> str:
+    """Write "3 of 64"."""
+    return f"{failed[0]} of {failed[1]}"
+
+
+def again_text(found: Found) -> str:
+    """Write what a replication on other seeds says."""
+    again = found.again
+    if again is None or again.answer is None:
+        return "not yet run"
+    if again.seeds < FEWEST:
+        return f"one seed so far, on {listed(again.over)}"
+    same = "the same word" if again.answer is found.answer else "another word"
+    return f"{same}, on {rests_on(again)}: {answer_line(again)} ({share_text(again.share)})"
+
+
 def rests_on(found: Found) -> str:
     """Write on which tasks and seeds an answer rests."""
     if not found.over:
@@ -117,7 +160,11 @@ def takes(found: Found) -> str:
         else ""
     )
     if found.answer is None:
-        return rest
+        reach = expected(found)
+        told = (
+            "" if reach is None else f"That would tell an effect to about \u00b1{100 * reach:.0f}%."
+        )
+        return f"{rest} {told}".strip()
     if found.seeds < FEWEST:
         return (
             "A second seed on the same tasks, and then as many as the interval asks for: with one, "

@@ -29,7 +29,7 @@ from ablations.trainers.control.acting import Policy
 from ablations.trainers.control.advantages import Estimate, Estimator, Experience
 from ablations.trainers.control.coefficients import Measured
 from ablations.trainers.control.critic import Critic
-from ablations.trainers.control.distribution import drawn, exact_kl, mean_and_std
+from ablations.trainers.control.distribution import Distribution
 from ablations.trainers.control.environment import Environments, Episodes
 from ablations.trainers.control.loss import Minibatch, policy_log_ratio, ppo_loss
 from ablations.trainers.control.minibatches import Draws, draws, take
@@ -61,6 +61,7 @@ class PPO:
     environments: Environments
     evaluation_environments: Environments
     networks: Networks
+    distribution: Distribution
     unroll_length: int
     num_minibatches: int
     epochs: int
@@ -177,8 +178,8 @@ class PPO:
             raw = self.networks.policy(learner.parameters, batch.observation)
             return Measured(
                 progress=progress + 1.0 / variant.iterations,
-                entropy=jnp.mean(metrics["policy/entropy"]) / batch.x.shape[-1],
-                divergence=exact_kl(batch.raw, raw, variant),
+                entropy=jnp.mean(metrics["policy/entropy"]) / self.distribution.dimensions,
+                divergence=self.distribution.kl(batch.raw, raw, variant),
             )
 
         state = state._replace(
@@ -219,14 +220,15 @@ class PPO:
 
         batch: the steps that it estimates from, once the policy may have moved since.
         """
-        moved = batch and partial(policy_log_ratio, parameters, self.networks, batch, variant)
+        moved = batch and partial(
+            policy_log_ratio, parameters, self.networks, self.distribution, batch, variant
+        )
         return Estimator(critic, parameters, self.statistics == PER_BATCH, variant, moved)
 
     def rollout(
         self, state: State, key: jax.Array, variant: Variant
     ) -> tuple[Episodes, Normalizer, Rollout]:
         """Take `unroll_length` steps of all environments with the current policy."""
-        shape = (self.unroll_length, self.environments.num_envs, self.environments.env.action_size)
 
         def step(
             now: tuple[Episodes, Normalizer], noise: jax.Array
@@ -235,9 +237,7 @@ class PPO:
             observation = episodes.observation
             seen = self.normalized(normalizer, observation, state.acting)
             raw = self.networks.policy(state.parameters, seen)
-            mean, std = mean_and_std(raw, variant)
-            x = mean + std * noise
-            action, log_prob, _ = drawn(mean, std, x, variant)
+            x, action, log_prob = self.distribution.sample(raw, noise, variant)
             episodes, outcome = self.environments.step(episodes, action)
             taken = Rollout(observation, raw, x, log_prob, outcome)
             if self.statistics != PER_BATCH:
@@ -253,7 +253,8 @@ class PPO:
                 taken = taken._replace(seen=seen, next_seen=next_seen)
             return (episodes, normalizer), taken
 
-        noise = jax.random.normal(key, shape)
+        shape = (self.unroll_length, self.environments.num_envs)
+        noise = self.distribution.noise(key, shape)
         (episodes, normalizer), rollout = jax.lax.scan(
             step, (state.episodes, state.normalizer), noise
         )
@@ -378,6 +379,7 @@ class PPO:
         gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
             learner.parameters,
             self.networks,
+            self.distribution,
             batch,
             key,
             variant,
@@ -419,7 +421,7 @@ class PPO:
         self, policy: Policy, observation: jax.Array, key: jax.Array | None = None
     ) -> jax.Array:
         """Act on observations [..., O] as the environment gives them; see `acting.act`."""
-        return acting.act(self.fixed, self.networks, policy, observation, key)
+        return acting.act(self.fixed, self.networks, self.distribution, policy, observation, key)
 
 
 def _where(condition: bool | jax.Array, this: Selected, other: Selected) -> Selected:

@@ -44,7 +44,7 @@ class Rollout(NamedTuple):
     """T steps of N environments, leaves [T, N, ...].
 
     observation: what the policy saw, not normalised. raw: what its network made of it.
-    x: what was drawn, before it became an action. log_prob: its density. outcome: of each step.
+    x: what was drawn, before it became an action. log_prob: of that. outcome: of each step.
     seen, next_seen: the observation and the true next one as they were normalised at that very
         step; None where statistics are those of whole batches.
     """

@@ -13,7 +13,7 @@ from test_estimates import steps
 
 import variants
 from ablations.trainers.control.coefficients import start
-from ablations.trainers.control.loss import perturbed, ppo_loss
+from ablations.trainers.control.loss import ppo_loss
 from ablations.trainers.trainer import trainer
 
 CHOICES = {
@@ -53,20 +53,24 @@ def test_a_displaced_mean_is_what_actions_are_scored_by() -> None:
     _, batch, parameters = steps()
     ppo, key, width = program(), jax.random.key(5), 0.7
     sets = {"perturbation_width": width, "entropy_estimate": "closed_form"}
-    plain, moved = (
-        ppo_loss(
-            parameters, ppo.networks, batch, key, alone(mean_perturbation=name, **sets), 1
-        )[1]
-        for name in ("none", "uniform")
-    )  # fmt: skip
+
+    def loss(name: str) -> dict[str, jax.Array]:
+        one = alone(mean_perturbation=name, **sets)
+        return ppo_loss(parameters, ppo.networks, ppo.distribution, batch, key, one, 1)[1]
+
+    plain, moved = loss("none"), loss("uniform")
     raw = ppo.networks.policy(parameters, batch.observation)
-    z = perturbed(raw, key, alone(mean_perturbation="uniform", **sets)) - raw
+    z = ppo.distribution.perturbed(raw, key, alone(mean_perturbation="uniform", **sets)) - raw
     A = batch.x.shape[-1]
     assert not np.any(z[..., A:])
     assert 0.5 * width < float(jnp.max(jnp.abs(z))) <= width
     assert float(jnp.min(z)) < 0
     assert not np.array_equal(
-        z, perturbed(raw, jax.random.key(6), alone(mean_perturbation="uniform", **sets)) - raw
+        z,
+        ppo.distribution.perturbed(
+            raw, jax.random.key(6), alone(mean_perturbation="uniform", **sets)
+        )
+        - raw,
     )
     mean, spread = np.split(np.asarray(raw, np.float64), 2, axis=-1)
     std = np.log1p(np.exp(spread)) + 0.001
