@@ -37,18 +37,6 @@ def folders(root: Path) -> list[Path]:
     return sorted({path.parent for path in root.rglob("*tfevents*") if path.is_file()})
 
 
-def read_files(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]:
-    """Return tag -> what each event file of a folder has of it, by the files' names: by their time.
-
-    A file that ends within a record, as one does that is being written, or in zeros, as one does
-    after a crash of its machine, is read up to there. notes: takes a line where that is so. Raises
-    UserError for one that is no event file, or damaged.
-    """
-    events = Events(folder)
-    events.read_on(notes)
-    return events.parts()
-
-
 class Events:
     """The event files of a folder in which more may be written: each byte is read once."""
 
@@ -58,7 +46,12 @@ class Events:
         self._files: dict[Path, _EventFile] = {}
 
     def read_on(self, notes: list[str] | None = None) -> None:
-        """Read what was written since the last call, as `read_files` does."""
+        """Read what was written since the last call.
+
+        A file that ends within a record, as one does that is being written, or in zeros, as one
+        does after a crash of its machine, is read up to there. notes: takes a line where that is
+        so. Raises UserError for one that is no event file, or damaged.
+        """
         paths = sorted(path for path in self.folder.glob("*tfevents*") if path.is_file())
         known = {path: file for path, file in self._files.items() if file.grows}
         self._files = {path: known.get(path) or _EventFile(path) for path in paths}
@@ -66,7 +59,7 @@ class Events:
             file.read_on(notes)
 
     def parts(self) -> dict[str, list[Part]]:
-        """Return what was read, as `read_files` does."""
+        """Return tag -> what each event file has of it, by the files' names: by their time."""
         tags: dict[str, list[Part]] = {}
         for path, file in self._files.items():
             for tag, points in file.points.items():

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,20 +31,10 @@ from ablations.report.statistics.summaries import (
     summary,
 )
 
-if TYPE_CHECKING:
-    import pandas
-
 Aggregate = Literal["task_iqm", "iqm", "mean", "median", "optimality_gap"]
 Tasks = Sequence[ArrayLike]
 
 _NUMBERS_AT_ONCE = 2_000_000
-
-
-def normalise(scores: ArrayLike, low: float, high: float) -> Floats:
-    """0 at the reference `low` (a random policy), 1 at `high` (a good one); any shape."""
-    if not high > low:
-        raise ValueError(f"the references must be in order: {low} and {high}")
-    return (np.asarray(scores, dtype=np.float64) - low) / (high - low)
 
 
 def aggregate(tasks: Tasks, statistic: Aggregate = "task_iqm") -> float:
@@ -119,26 +109,17 @@ def performance_profile(
     return share, low, high
 
 
-def probability_of_improvement(
-    tasks: Tasks,
-    baseline: Tasks,
-    *,
-    method: Literal["score", "bootstrap"] = "score",
-    replicates: int = 2_000,
-    seed: int = SEED,
-) -> tuple[float, float, float]:
-    """Chance that a run scores above one of the baseline's, with its 95% interval.
+def probability_of_improvement(tasks: Tasks, baseline: Tasks) -> tuple[float, float, float]:
+    """Return the chance that a run scores above one of the baseline's, with its 95% interval.
 
-    Mean over tasks of the Mann-Whitney U / n^2, ties counted half. Interval NaN below 2 pairs.
-
-    score: the chances theta with |seen - theta| <= q sd(theta), q the Student quantile with n - 1
-        degrees of freedom, and Hanley and McNeil's variance of U / n^2,
+    Mean over tasks of the Mann-Whitney U / n^2, ties counted half. The interval has the chances
+    theta with |seen - theta| <= q sd(theta), q the Student quantile with n - 1 degrees of freedom,
+    and Hanley and McNeil's variance of U / n^2,
         theta (1 - theta) (1 + (n - 1) ((1 - theta) / (2 - theta) + theta / (1 + theta))) / n^2
-        (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
-        statistic", part 2, method 5), averaged over tasks. Wider than it need be where pairs are
-        strongly correlated.
-    bootstrap: rliable's percentiles at Student levels, drawing pairs. It has no width where all
-        runs are above all others, and covers 43% at 8 seeds where the truth is .98.
+    (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
+    statistic", part 2, method 5), averaged over tasks. It is wider than it need be where pairs are
+    strongly correlated; a bootstrap has no width where all runs are above all others, and covers
+    43% at 8 seeds where the truth is .98. NaN below 2 pairs.
     """
     rows = list(zip(_rows(tasks), _rows(baseline), strict=True))
     wins = []
@@ -150,14 +131,7 @@ def probability_of_improvement(
     chance = float(np.mean([one.mean() for one in wins]))
     if min(sizes) < 2:
         return chance, float("nan"), float("nan")
-    if method == "score":
-        return chance, *_score_interval(chance, sizes)
-    again = []
-    for place, one in enumerate(wins):
-        counts = _counts(len(one), replicates, seed, place)
-        again.append(np.sum((counts @ one) * counts, axis=1) / len(one) ** 2)
-    low, high = _quantiles(np.mean(again, axis=0), min(sizes), LEVEL)
-    return chance, float(low), float(high)
+    return chance, *_score_interval(chance, sizes)
 
 
 def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
@@ -177,24 +151,6 @@ def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
             out, inside = (middle, inside) if outside(middle) else (out, middle)
         bounds.append(out)
     return bounds[0], bounds[1]
-
-
-def by_task(frame: pandas.DataFrame, score: str = "score") -> dict[str, list[NDArray[np.float64]]]:
-    """Variant -> scores `[n]` per task, by seed, from one row per task, variant and seed.
-
-    Raises ValueError where a variant lacks a task, or a variant, task and seed occur twice.
-    """
-    if frame.duplicated(["task", "variant", "seed"]).any():
-        raise ValueError("one row per task, variant and seed")
-    tasks = list(dict.fromkeys(frame["task"]))
-    found: dict[str, list[NDArray[np.float64]]] = {}
-    for variant, rows in frame.sort_values("seed").groupby("variant", sort=False):
-        parts = {task: part[score].to_numpy(np.float64) for task, part in rows.groupby("task")}
-        lacking = [task for task in tasks if task not in parts]
-        if lacking:
-            raise ValueError(f"variant '{variant}' has no scores on {', '.join(lacking)}")
-        found[str(variant)] = [parts[task] for task in tasks]
-    return found
 
 
 # The statistics, on blocks of bootstrap samples: a list with one `[replicates, n]` per task

@@ -148,17 +148,10 @@ def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[st
 def over_tasks(scores: ArrayLike, factorial: Design) -> tuple[NDArray[np.float64], float]:
     """Return scores `[n, variants]`, means over tasks of `[tasks, n, variants]`.
 
-    <<<<<<< HEAD
-    And the difference up to which numbers made of them are the same.
-
-    Raises:
-        ValueError: the scores have another shape.
-    =======
     Beside them the difference up to which numbers made of them are the same.
 
     Raises:
         ValueError: another shape.
-    >>>>>>> w-speed
     """
     y = np.asarray(scores, dtype=np.float64)
     if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
