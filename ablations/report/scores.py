@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Literal
@@ -170,6 +170,34 @@ class Scores:
         """How many seeds, from 0 on, have ended one after the other, well or not."""
         ended = {cell.seed for cell in self.of(task, variant) if cell.status != "missing"}
         return next(seed for seed in itertools.count() if seed not in ended)
+
+    def failures(self, tasks: Iterable[str], variant: str) -> int:
+        """Count the cells of a variant that failed."""
+        return sum(cell.status == "failed" for task in tasks for cell in self.of(task, variant))
+
+    def on_common_seeds(
+        self,
+        tasks: Sequence[str],
+        variants: Iterable[str],
+        units: Mapping[tuple[str, str], float] | None = None,
+    ) -> Floats:
+        """Return the scores `[tasks, variants, n]` on the seeds that all have on every task.
+
+        units: (task, variant) -> what its scores are divided by, where they are.
+        """
+        sizes = units or {}
+        places = [[(task, variant) for variant in variants] for task in tasks]
+        by_seed = {place: self.by_seed(*place) for row in places for place in row}
+        seeds = sorted(set.intersection(*map(set, by_seed.values())))
+        return np.array(
+            [
+                [
+                    np.array([by_seed[place][seed] for seed in seeds]) / sizes.get(place, 1.0)
+                    for place in row
+                ]
+                for row in places
+            ]
+        )
 
     def by_seed(self, task: str, variant: str) -> dict[int, float]:
         """Seed -> score of those cells that have one."""

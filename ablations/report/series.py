@@ -132,13 +132,9 @@ def paired(
         scales = {t: unit.size for t, unit in sizes.items() if unit is not None}
     if baseline is None or not scales:
         return np.zeros(0)
-    pairs = [(found.by_seed(t, variant), found.by_seed(t, baseline)) for t in scales]
-    seeds = sorted(set.intersection(*(set(one) for pair in pairs for one in pair)))
-    rows = [
-        [(ours[seed] - theirs[seed]) / scale for seed in seeds]
-        for (ours, theirs), scale in zip(pairs, scales.values(), strict=True)
-    ]
-    means: NDArray[np.float64] = np.mean(np.array(rows), axis=0)
+    ours, theirs = np.moveaxis(found.on_common_seeds(list(scales), (variant, baseline)), 1, 0)
+    sizes = np.array(list(scales.values()))[:, None]
+    means: NDArray[np.float64] = ((ours - theirs) / sizes).mean(axis=0)
     return means
 
 

@@ -268,14 +268,10 @@ def normalised(
     """
     scales = {task: learned.of(task, variant) for task in plan.tasks}
     kept = {task: unit for task, unit in scales.items() if unit is not None}
-    by_seed = [found.by_seed(task, variant) for task in kept]
-    if not by_seed:
+    if not kept:
         return []
-    seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
-    return [
-        (np.array([one[seed] for seed in seeds]) - unit.low) / unit.size
-        for one, unit in zip(by_seed, kept.values(), strict=True)
-    ]
+    rows = found.on_common_seeds(list(kept), [variant])[:, 0]
+    return [(row - unit.low) / unit.size for row, unit in zip(rows, kept.values(), strict=True)]
 
 
 def settings_of(plan: Plan, task: str, variant: str) -> str:

@@ -137,14 +137,9 @@ def paired(
     found: Scores, task: str, variant: str, versus: str
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return scores `[n]` of both on common seeds, and how many more of the variant failed."""
-    ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)
-    seeds = sorted(set(ours) & set(theirs))
-    fails = [sum(c.status == "failed" for c in found.of(task, name)) for name in (variant, versus)]
-    return (
-        np.array([ours[seed] for seed in seeds]),
-        np.array([theirs[seed] for seed in seeds]),
-        fails[0] - fails[1],
-    )
+    ours, theirs = found.on_common_seeds([task], (variant, versus))[0]
+    more = found.failures([task], variant) - found.failures([task], versus)
+    return ours, theirs, more
 
 
 def sides(*scores: np.ndarray) -> tuple[tuple[float, float], ...]:

@@ -282,21 +282,12 @@ def difference(
         units: task -> unit; {} of one task, in its metric.
         pair: the variant and what it is compared with.
     """
-    by_seed = [[found.by_seed(task, name) for task in tasks] for name in pair]
-    every = sorted(set.intersection(*map(set, by_seed[1])))
-    seeds = sorted(set(every).intersection(*by_seed[0]))
-    if not seeds:
+    sizes = {(task, name): unit for task, unit in units.items() for name in pair}
+    ours, theirs = np.moveaxis(found.on_common_seeds(tasks, pair, sizes), 1, 0)
+    if not ours.size:
         return NOTHING
-    ours, theirs, all_of_them = (
-        np.array(
-            [
-                [of[s] / units.get(task, 1.0) for s in kept]
-                for task, of in zip(tasks, side, strict=True)
-            ]
-        )
-        for side, kept in ((by_seed[0], seeds), (by_seed[1], seeds), (by_seed[1], every))
-    )
-    more = len(every) > len(seeds)
-    compared = regress(ours, theirs, all_of_them) if more else compare(ours, theirs)
+    every = found.on_common_seeds(tasks, pair[1:], sizes)[:, 0]
+    more = every.shape[1] > ours.shape[1]
+    compared = regress(ours, theirs, every) if more else compare(ours, theirs)
     sides = (float(theirs.mean()), float(ours.mean()))
     return Estimate(compared, sides, compared.n)

@@ -220,7 +220,7 @@ def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
         level=c.level,
         deviation=c.deviation,
         p=c.p,
-        p_adjusted=None if c.p is None else min(1.0, c.p * LEVEL / c.level),
+        p_adjusted=c.p_adjusted,
         wilcoxon_p=c.wilcoxon_p,
         p_equivalent=c.p_equivalent,
         verdict=said(c, pairing, judged),
@@ -284,10 +284,7 @@ def _ranked(
     tasks = [one for one in plan.tasks if task in (one, ALL_TASKS)]
     names = [row.variant for row in rows]
     found, level = last_look(plan, found, tasks, names, LEVEL)
-    failed = {
-        name: sum(cell.status == "failed" for one in tasks for cell in found.of(one, name))
-        for name in names
-    }
+    failed = {name: found.failures(tasks, name) for name in names}
     rows = [row for row in rows if failed[row.variant] == min(failed.values())]
     if len(rows) < 2:
         return {}

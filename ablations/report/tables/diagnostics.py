@@ -75,12 +75,12 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
                         step,
                         name,
                         len(bias),
-                        *_bounds(bias_mean),
+                        *bias_mean.bounds,
                         deviation,
-                        *_bounds(of_variance),
+                        *of_variance.bounds,
                         error,
-                        *_bounds(of_rmse),
-                        *_bounds(correlation_mean),
+                        *of_rmse.bounds,
+                        *correlation_mean.bounds,
                     )
                 )
     return Sheet(
@@ -151,7 +151,7 @@ def training_sheet(results: Results) -> Sheet | None:
             seeds = max((mean.n for mean in means.values()), default=0)
             if seeds:
                 rows.append(
-                    (task, variant, seeds, *(x for mean in means.values() for x in _bounds(mean)))
+                    (task, variant, seeds, *(x for mean in means.values() for x in mean.bounds))
                 )
     if not rows:
         return None
@@ -201,9 +201,5 @@ def _ratio(numbers: np.ndarray, reference: np.ndarray) -> Comparison:
     if len(numbers) != len(reference) or not np.all(numbers > 0) or not np.all(reference > 0):
         return Comparison(0)
     logs = judge(np.log(numbers / reference))
-    middle, low, high = (None if x is None else math.exp(x) for x in _bounds(logs))
+    middle, low, high = (None if x is None else math.exp(x) for x in logs.bounds)
     return Comparison(logs.n, middle, low, high)
-
-
-def _bounds(mean: Comparison) -> tuple[float | None, float | None, float | None]:
-    return mean.difference, mean.low, mean.high

@@ -28,11 +28,10 @@ def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | Non
                 [auc(c.curve.steps, c.curve.values) for c in cells if c.status == "done"]
             )
             low, high = map(number, interval(areas, "mean"))
-            failed = sum(c.status == "failed" for c in cells)
+            failed = found.failures([task], variant)
             pair = (variant, learned.source(variant))
             both, _ = last_look(plan, found, [task], pair, LEVEL)
-            fails = [sum(c.status == "failed" for c in both.of(task, one)) for one in pair]
-            more = fails[0] - fails[1]
+            more = both.failures([task], pair[0]) - both.failures([task], pair[1])
             stability = Verdict.EQUIVALENT.guarded(more) if more else None
             center = float(areas.mean()) if len(areas) else None
             values = (task, variant, len(areas), failed, stability, center, low, high)

@@ -15,7 +15,6 @@ from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Cell, Scores, scores
 from ablations.report.statistics import (
-    LEVEL,
     Attribution,
     Comparison,
     Floats,
@@ -175,7 +174,7 @@ def _rows(
     gap = made.gap
     yield (
         *(task, GAP, f"{about.start} → {about.end}", n, planned),
-        *(gap.difference, gap.low, gap.high),
+        *gap.bounds,
         *(None,) * 9,
         *(gap.p, gap.p, margin, _said(gap, margin, paths_.gap)),
     )
@@ -186,12 +185,10 @@ def _rows(
     )
     for i, detail in ((place, list(about.details)[place]) for place in places):
         share = made.shares[i]
-        ends = [(one[i].difference, one[i].low, one[i].high) for one in parts]
-        adjusted = None if share.p is None else min(1.0, share.p * LEVEL / share.level)
         yield (
             *(task, detail, change(about.details[detail]), n, planned),
-            *(value for three in ends for value in three),
-            *(share.p, adjusted, margin, _said(share, margin, acts[i])),
+            *(value for each in parts for value in each[i].bounds),
+            *(share.p, share.p_adjusted, margin, _said(share, margin, acts[i])),
         )
 
 

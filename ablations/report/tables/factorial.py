@@ -87,10 +87,7 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
         names = " \u00d7 ".join(effect.factors)
         levels = " \u00d7 ".join(effect.levels)
         kind = "interaction" if len(effect.factors) > 1 else "main"
-        adjusted = None if c.p is None else min(1.0, c.p * LEVEL / c.level)
-        rows.append(
-            (place, kind, names, levels, c.n, c.difference, c.low, c.high, c.p, adjusted, said)
-        )
+        rows.append((place, kind, names, levels, c.n, *c.bounds, c.p, c.p_adjusted, said))
     reference = ", ".join(f"{name} = {levels[0]}" for name, levels in found_design.factors.items())
     return Sheet(
         plan.study.name,
@@ -158,17 +155,7 @@ def factorial_scores(
 
     Over the seeds that every variant has on every task, per unit where given.
     """
-    by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
-    seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
-    parts = [
-        [
-            np.array([by_seed[variant, task][seed] for seed in seeds])
-            / sizes.get((task, variant), 1.0)
-            for variant in factorial.variants
-        ]
-        for task in tasks
-    ]
-    return np.array(parts).transpose(0, 2, 1)
+    return found.on_common_seeds(tasks, list(factorial.variants), sizes).transpose(0, 2, 1)
 
 
 def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
@@ -214,20 +201,17 @@ def guarded_effect(
     In a fraction every run is on a side of every effect, so that one alone is no sign: the sides
     must differ by Fisher's exact test at 5%.
     """
-
-    def failures(variant: str) -> int:
-        return sum(cell.status == "failed" for task in tasks for cell in found.of(task, variant))
-
+    failures = {variant: found.failures(tasks, variant) for variant in factorial.variants}
     if effect.comparison.n < 2:
-        return Verdict.UNSTABLE if any(map(failures, factorial.variants)) else said
+        return Verdict.UNSTABLE if any(failures.values()) else said
     if len(effect.factors) > 1:
-        more = [failures(a) - failures(b) for a, b in _pairs(factorial, effect)]
+        more = [failures[a] - failures[b] for a, b in _pairs(factorial, effect)]
         return Verdict.UNSTABLE if any(more) and said is not Verdict.UNDECIDED else said
     (name,), (level,) = effect.factors, effect.levels
     factor = list(factorial.factors).index(name)
     at: dict[int, list[int]] = {}  # the failures of each variant at a level
     for variant, place in factorial.variants.items():
-        at.setdefault(place[factor], []).append(failures(variant))
+        at.setdefault(place[factor], []).append(failures[variant])
     there, here = at[0], at[factorial.factors[name].index(level)]
     if not factorial.full:
         runs = sum(len(found.of(task, next(iter(factorial.variants)))) for task in tasks)

@@ -163,8 +163,6 @@ def _row(
         which, value = one.of
         kind, key, factor = "main", names[which], list(design.factors)[which]
         level = design.factors[factor][value]
-    adjusted = None if c.p is None else min(1.0, c.p * LEVEL / c.level)
-    bounds = (c.difference, c.low, c.high)
     share: tuple[float | None, float | None, float | None] = (None, None, None)
     said: Answer | None = None
     if shares and place.unit and c.difference is not None:
@@ -176,7 +174,7 @@ def _row(
     # Seeds help where they are what the interval rests on.
     useful = None if place.residual.lacks_fit else c.n
     return (
-        *(place.task, kind, key, factor, level, c.n, *bounds, c.p, adjusted, word),
+        *(place.task, kind, key, factor, level, c.n, *c.bounds, c.p, c.p_adjusted, word),
         *(*share, useful, said),
     )
 

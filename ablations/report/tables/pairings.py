@@ -130,37 +130,26 @@ class Family:
         same_as = baseline if alike else first if first != variant else None
         if baseline is None or not tasks:
             return Pairing(tuple(tasks), variant, baseline, margin, same_as=same_as)
-        by_seed = {v: [found.by_seed(task, v) for task in tasks] for v in (variant, baseline)}
-        of_baseline = set.intersection(*map(set, by_seed[baseline]))
-        pairs = sorted(of_baseline.intersection(*by_seed[variant]))
-
-        def scaled(which: str, seeds: Sequence[int]) -> tuple[np.ndarray, ...]:
-            rows = (np.array([one[seed] for seed in seeds]) for one in by_seed[which])
-            if not self.over or self.learned is None:
-                return tuple(rows)
-            units = (self.learned.of(task, variant) for task in tasks)
-            return tuple(
-                row / unit.size for unit, row in zip(units, rows, strict=True) if unit is not None
-            )
-
+        units: dict[tuple[str, str], float] = {}
+        for task in tasks if self.over and self.learned is not None else ():
+            if (unit := self.learned.of(task, variant)) is not None:
+                units |= {(task, variant): unit.size, (task, baseline): unit.size}
+        pairs = found.on_common_seeds(tasks, (variant, baseline), units)
+        more = given_more(self.plan, baseline)
         # Failures count on every task, also on one where nothing was learned.
         every = list(self.plan.tasks) if self.over else tasks
-        fails = [
-            sum(cell.status == "failed" for task in every for cell in found.of(task, which))
-            for which in (variant, baseline)
-        ]
         return Pairing(
             tuple(tasks),
             variant,
             baseline,
             margin,
-            scaled(variant, pairs),
-            scaled(baseline, pairs),
-            fails[0] - fails[1],
+            tuple(pairs[:, 0]),
+            tuple(pairs[:, 1]),
+            found.failures(every, variant) - found.failures(every, baseline),
             alike or found.identical(every, variant, baseline),
             same_as,
             self.learned is not None and bool(self.learned.trivial) and margin is None,
-            scaled(baseline, sorted(of_baseline)) if given_more(self.plan, baseline) else (),
+            tuple(found.on_common_seeds(tasks, (baseline,), units)[:, 0]) if more else (),
             not self.over and successes(found, self.learned, tasks[0]),
         )
 
