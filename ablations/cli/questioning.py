@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from ablations.cli.arguments import Parser, add_command
 from ablations.cli.output import add_format
 from ablations.errors import UserError, unknown
-from ablations.request import Request
 
 if TYPE_CHECKING:
-    from ablations.core.plan import Flags
     from ablations.report.questions.controls import Outcome
     from ablations.report.questions.entries import Control, Question, Questions
     from ablations.report.questions.judge import Found
     from ablations.report.results import Results
+    from ablations.request import Request
     from ablations.studies import Study
 
 
@@ -96,9 +95,9 @@ def _judged(
         if name not in sets:
             raise unknown(f"factor of question '{question.id}'", name, sorted(sets))
     _require_variants(question, study)
-    count = len(_variants(study, question.run)) if question.statistic == "effect" else 2
+    count = len(_variants(study, question.request)) if question.statistic == "effect" else 2
     results = _gathered(question, folder, read_before)
-    return judged(question, results, asked.tasks, count * _seeds(study, question.run))
+    return judged(question, results, asked.tasks, count * _seeds(study, question.request))
 
 
 def _outcome(
@@ -109,7 +108,7 @@ def _outcome(
     study = _study(control)
     count = {"disjoint": 1, "difference": 2}.get(control.kind, 0)
     results = _gathered(control, folder, read_before)
-    return outcome(control, results, asked.tasks, count * _seeds(study, control.run))
+    return outcome(control, results, asked.tasks, count * _seeds(study, control.request))
 
 
 def _gathered(
@@ -129,7 +128,7 @@ def _study(entry: Question | Control) -> Study:
     if entry.study not in (known := studies()):
         raise unknown(f"study of '{entry.id}'", entry.study, known)
     study = known[entry.study]
-    profile = Request.of(entry.study, entry.run).profile
+    profile = entry.request.profile
     if profile not in study.profiles:
         raise unknown(f"profile of '{entry.id}'", profile, study.profiles)
     return study
@@ -148,13 +147,11 @@ def _require_variants(entry: Question | Control, study: Study) -> None:
             raise unknown(f"variant of '{entry.id}'", name, [*study.variants, *sorted(known)])
 
 
-def _variants(study: Study, run: Flags) -> Sequence[str]:
-    request = Request.of(study.name, run)
+def _variants(study: Study, request: Request) -> Sequence[str]:
     return request.variants or study.profiles[request.profile].variants or tuple(study.variants)
 
 
-def _seeds(study: Study, run: Flags) -> int:
-    request = Request.of(study.name, run)
+def _seeds(study: Study, request: Request) -> int:
     own = request.seeds
     return study.profiles[request.profile].seeds if own is None else len(own)
 

@@ -133,8 +133,8 @@ def paired(
     if baseline is None or not scales:
         return np.zeros(0)
     ours, theirs = np.moveaxis(found.on_common_seeds(list(scales), (variant, baseline)), 1, 0)
-    sizes = np.array(list(scales.values()))[:, None]
-    means: NDArray[np.float64] = ((ours - theirs) / sizes).mean(axis=0)
+    divisors = np.array(list(scales.values()))[:, None]
+    means: NDArray[np.float64] = ((ours - theirs) / divisors).mean(axis=0)
     return means
 
 

@@ -266,7 +266,13 @@ def test_what_is_open_says_what_it_would_take(tmp_path: Path) -> None:
 
 def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path: Path) -> None:
     control = Control(
-        "planted", "A loss", "planted", "found", "details", ("walker2d",), {"profile": "quick"}
+        id="planted",
+        title="A loss",
+        kind="planted",
+        wanted="found",
+        study="details",
+        tasks=("walker2d",),
+        run={"profile": "quick"},
     )
     for spread, kept in ((2.0, True), (200.0, False)):
         folder = tmp_path / str(spread)
@@ -277,7 +283,14 @@ def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path: Path) -> N
 
 def test_the_same_algorithm_on_other_seeds_is_no_yes(tmp_path: Path) -> None:
     control = Control(
-        "same", "A/A", "disjoint", "never Yes", "details", ("walker2d",), {}, variant="standard"
+        id="same",
+        title="A/A",
+        kind="disjoint",
+        wanted="never Yes",
+        study="details",
+        tasks=("walker2d",),
+        run={},
+        variant="standard",
     )
     for values, kept in ((around(100, 5.0, 20), True), ([*around(100), *around(160)], False)):
         folder = tmp_path / str(kept)

@@ -131,8 +131,9 @@ class Family:
         if baseline is None or not tasks:
             return Pairing(tuple(tasks), variant, baseline, margin, same_as=same_as)
         units: dict[tuple[str, str], float] = {}
-        for task in tasks if self.over and self.learned is not None else ():
-            if (unit := self.learned.of(task, variant)) is not None:
+        for task in tasks if self.over else ():
+            unit = self.learned.of(task, variant) if self.learned is not None else None
+            if unit is not None:
                 units |= {(task, variant): unit.size, (task, baseline): unit.size}
         pairs = found.on_common_seeds(tasks, (variant, baseline), units)
         more = given_more(self.plan, baseline)
