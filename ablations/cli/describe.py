@@ -16,7 +16,7 @@ from ablations.cli.arguments import (
     selection,
 )
 from ablations.core.record import Configuration, Named, settings_read
-from ablations.errors import UserError, printable, unknown
+from ablations.errors import UserError, printable, unknown, value_text
 from ablations.records import Plan, Record, read_record
 from ablations.request import Request, Selection
 
@@ -129,7 +129,7 @@ def _preset(name: str) -> Iterator[str]:
     found = preset(name)
     yield f"{name}: {found.library}"
     for setting, (value, file) in found.read().items():
-        yield f"    {setting:<27} {_shown(value):<36} {file}"
+        yield f"    {setting:<27} {value_text(value):<36} {file}"
     yield "not expressed by settings"
     yield from (f"    {sentence}" for sentence in found.in_words)
 
@@ -144,7 +144,7 @@ def _task(name: str) -> Iterator[str]:
     yield from (f"    {setting:<27} {value}" for setting, value in found.settings.items())
     for trainer, values in found.hyperparameters.items():
         yield f"settings of {trainer}"
-        yield from (f"    {setting:<27} {_shown(value)}" for setting, value in values.items())
+        yield from (f"    {setting:<27} {value_text(value)}" for setting, value in values.items())
     yield f"a whole run is {found.steps:,} steps"
     having = [
         study.name
@@ -171,12 +171,8 @@ def _against(*names: str) -> Iterator[str]:
             continue
         yield f"    {setting}"
         for name, value in values.items():
-            yield f"        {name:<10} {'not read' if value is None else _shown(value)}"
+            yield f"        {name:<10} {'not read' if value is None else value_text(value)}"
             yield from (f"            {line}" for line in _formula(setting, value))
-
-
-def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _formula(setting: str, value: object) -> list[str]:

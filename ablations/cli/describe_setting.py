@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import variants as registry
 from ablations.core.record import settings_read
+from ablations.errors import value_text
 from ablations.presets import presets
 from ablations.trainers import Definition, Option, trainers
 from ablations.trainers.composition import neutral
@@ -102,6 +103,5 @@ def _users(name: str, having: Sequence[Definition]) -> dict[str, list[str]]:
             continue
         value = preset.values().get(name, left_out[preset.trainer])
         if value is not None:
-            shown = f"{value:g}" if isinstance(value, float) else str(value)
-            users.setdefault(shown, []).append(preset.name)
+            users.setdefault(value_text(value), []).append(preset.name)
     return users

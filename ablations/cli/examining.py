@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Commands, add_command, load_installed_plugins, whole
 from ablations.cli.output import add_format, alone
-from ablations.cli.running import add_running, carry_out
+from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
 from ablations.request import parse_settings, seeds_of
 
 if TYPE_CHECKING:
     from ablations.report.exam import Task
+    from ablations.report.tables.entries import Sheet
 
 
 def add_commands(commands: Commands) -> None:
@@ -45,9 +46,7 @@ def add_commands(commands: Commands) -> None:
 
 def _exam(options: argparse.Namespace) -> int:
     from ablations import exam
-    from ablations.report import formats
     from ablations.report.exam import sheet
-    from ablations.sweep.prepare import missing
 
     load_installed_plugins()
     alone(options)
@@ -62,12 +61,13 @@ def _exam(options: argparse.Namespace) -> int:
             settings=parse_settings(options.set or []),
         )
     )
-    code = carry_out(options, planned)
-    if not (options.dry_run or options.script or missing(planned, options.results)):
+
+    def drawn() -> Sheet:
         tasks = exam.results_of(planned, options.results)
-        print(f"\n{formats.render(sheet(tasks), options.format)}\n")
         _draw(tasks, options.results / "figures")
-    return code
+        return sheet(tasks)
+
+    return run_and_show(options, planned, drawn)
 
 
 def _draw(tasks: Sequence[Task], folder: Path) -> None:

@@ -14,7 +14,7 @@ from ablations.cli.arguments import (
     selection,
 )
 from ablations.cli.output import add_format, alone
-from ablations.cli.running import add_running, carry_out, processes
+from ablations.cli.running import add_running, processes, run_and_show
 from ablations.errors import UserError, count, duration
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from ablations.report import formats, tables
+    from ablations.report import tables
     from ablations.report.results import Results
     from ablations.sweep import explanation
-    from ablations.sweep.prepare import missing
 
     load_installed_plugins()
     alone(options)
@@ -66,11 +65,9 @@ def _explain(options: argparse.Namespace) -> int:
     here = options.cluster in ("local", "debug")
     if options.dry_run and here:
         return 0
-    code = carry_out(options, [plan])
-    if not (options.dry_run or options.script or missing([plan], options.results)):
-        sheet = tables.sheet("shares", Results(plan, options.results))
-        print(f"\n{formats.render(sheet, options.format)}\n")
-    return code
+    return run_and_show(
+        options, [plan], lambda: tables.sheet("shares", Results(plan, options.results))
+    )
 
 
 def _names(together: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_command
 from ablations.cli.output import add_format
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError, unknown, value_text
 
 if TYPE_CHECKING:
     from ablations.report.questions.controls import Outcome
@@ -137,7 +137,7 @@ def _study(entry: Question | Control) -> Study:
 def _require_variants(entry: Question | Control, study: Study) -> None:
     """Raise UserError for a variant that neither the study has nor the settings that are varied."""
     known = {
-        f"{name}@{setting}={value:g}" if isinstance(value, float) else f"{name}@{setting}={value}"
+        f"{name}@{setting}={value_text(value)}"
         for name in study.variants
         for setting, values in entry.run.get("vary", {}).items()
         for value in values

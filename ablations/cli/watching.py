@@ -19,7 +19,7 @@ from ablations.cli.arguments import (
     warn,
 )
 from ablations.cli.output import add_json, print_json
-from ablations.errors import count, printable
+from ablations.errors import count, printable, shortened
 
 if TYPE_CHECKING:
     from ablations.sweep.status import Status
@@ -178,10 +178,8 @@ def _lost(rows: Sequence[Row]) -> Iterable[str]:
         yield f"    `ablations run {study}`, with the flags of then, submits what was lost again"
 
 
-def _shortened(lines: list[str]) -> Iterable[str]:
-    yield from lines[:_MOST_LINES]
-    if len(lines) > _MOST_LINES:
-        yield f"    ... and {len(lines) - _MOST_LINES} more; --json has all"
+def _shortened(lines: list[str]) -> list[str]:
+    return shortened(lines, _MOST_LINES, "    ... and {} more; --json has all")
 
 
 def _where(row: Row) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from ablations.core.record import Configuration, Failure
 from ablations.curve import diverged, is_cut
-from ablations.errors import UserError
+from ablations.errors import UserError, shortened
 from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve
 from ablations.logs.numbers import number
@@ -112,6 +112,4 @@ def unfinished(plan: Plan, results: Path) -> Iterator[str]:
     for what, lines in (("count as failures", failed), ("are not there", missing)):
         if lines:
             yield f"{len(lines)} of {len(plan.cells)} runs {what}"
-            yield from (f"  {line}" for line in lines[:_MOST_LINES])
-            if len(lines) > _MOST_LINES:
-                yield f"  and {len(lines) - _MOST_LINES} more"
+            yield from (f"  {line}" for line in shortened(lines, _MOST_LINES, "and {} more"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from ablations.exchange.outcomes import Outcome, exported
 from ablations.exchange.places import Place, placed
 from ablations.exchange.reading import Curve, is_long, judged_of, read_csv, table_text
 from ablations.logs.files import content, unpacked_name
+from ablations.report.scores import final
 
 # Files that are looked for in a folder: the first kind that is there.
 _KINDS = (
@@ -34,7 +36,14 @@ _ABOVE = 3  # folders in which a file with seeds is looked for: the log's and th
 
 @dataclass(frozen=True)
 class Rule:
-    """How runs are read: see `Options` of an import."""
+    """Rule by which runs are read.
+
+    metric: the column or tag that is judged; by default "return", or the first known return tag.
+    step: the column that counts; by default a known one.
+    pattern: where the names of folders and files have their parts, such as
+        "{task}/{run}/seed{seed}"; one without {seed} says that there is none.
+    seed_from: the file beside a log and the key in it, such as "config.json:seed".
+    """
 
     metric: str | None = None
     step: str | None = None
@@ -82,6 +91,31 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
             yield Read(source.path, curves, metric, known)
         if runs:
             yield _judged(given, runs, rule, notes)
+
+
+def final_scores(
+    paths: Sequence[Path | str], metric: str | None
+) -> tuple[dict[tuple[str, str], list[float]], list[str]]:
+    """Score the runs in paths by the last tenth of their curves.
+
+    Returns:
+        (task, run) -> the score of each seed; and a line for what was left out or guessed.
+
+    Raises:
+        UserError: what cannot be read, and a run without a finite score.
+    """
+    notes: list[str] = []
+    scores: dict[tuple[str, str], list[float]] = {}
+    for read in read_all(paths, Rule(metric=metric), notes):
+        for (task, run, seed), curve in read.curves.items():
+            score = final(curve.steps, curve.values[read.metric])
+            if not math.isfinite(score):
+                raise UserError(
+                    f"'{run}' on '{task}', seed {seed}, has no finite {read.metric} in the last "
+                    f"tenth of its steps ({curve.source}): leave it out or train it again"
+                )
+            scores.setdefault((task, run), []).append(score)
+    return scores, notes
 
 
 def _is_table(source: Source) -> bool:

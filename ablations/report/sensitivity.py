@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ablations.core.decode import Json
 from ablations.core.plan import Settings
+from ablations.errors import value_text
 from ablations.records import Plan
 from ablations.report.scores import Scores, baseline_of
 from ablations.report.tables.entries import ALL_TASKS, Entry, Table
@@ -124,8 +125,8 @@ class _Varied:
     def text(self, variant: str, names: Iterable[str]) -> str:
         """Write what a variant sets of these settings."""
         mine = self.known[variant]
-        values = ((name, mine[name]) for name in sorted(names) if name in mine)
-        return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values)
+        set_here = (name for name in sorted(names) if name in mine)
+        return ", ".join(f"{name}={value_text(mine[name])}" for name in set_here)
 
 
 def _varied(plan: Plan) -> _Varied:

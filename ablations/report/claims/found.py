@@ -192,4 +192,6 @@ def _needed(word: Verdict, compared: Comparison, margin: float | None) -> Seeds 
         return None
     assert compared.difference is not None
     away = abs(compared.difference) - margin
-    return seeds_range(away, compared) if away else Seeds(None, None, None)
+    if not away:
+        return Seeds(None, None, None)
+    return seeds_range(away, compared.deviation, compared.n, level=compared.level)

@@ -12,7 +12,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ablations.core.plan import Formula
-from ablations.errors import UserError
+from ablations.errors import UserError, value_text
 from ablations.records import Plan
 from ablations.report.figures import FAR, Figure, interactive, study_figures
 from ablations.report.formats import render
@@ -247,8 +247,7 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 def _variants(plan: Plan) -> Iterator[Alternative]:
     for name, about in plan.variants.items():
         formulas = about.formulas or {}
-        others = {setting: x for setting, x in about.sets.items() if setting not in formulas}
-        sets = tuple((n, f"{x:g}" if isinstance(x, float) else str(x)) for n, x in others.items())
+        sets = tuple((n, value_text(x)) for n, x in about.sets.items() if n not in formulas)
         baseline = baseline_of(plan, name)
         yield Alternative(name, baseline, about.summary, sets, tuple(formulas.items()))
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ablations.core.plan import Settings
+from ablations.errors import value_text
 from ablations.report.statistics.paired import Comparison, judge, rounding_of
 from ablations.report.statistics.summaries import LEVEL
 
@@ -69,7 +70,7 @@ def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
     texts: dict[str, list[str]] = {}
     order = [baseline, *(v for v in sets if v != baseline)] if baseline in sets else list(sets)
     for name in names:
-        said = [_said(sets[v][name]) if name in sets[v] else "default" for v in order]
+        said = [value_text(sets[v][name]) if name in sets[v] else "default" for v in order]
         levels = list(dict.fromkeys(said))
         if len(levels) > 1:
             columns.setdefault(tuple(levels.index(one) for one in said), []).append(name)
@@ -208,7 +209,3 @@ def effects(
             for (i, k), (j, m) in itertools.product(first, second)
         ]
     return found
-
-
-def _said(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ablations.core.plan import Detail, Explanation
 from ablations.core.verdict import Verdict
+from ablations.errors import value_text
 from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Cell, Scores, scores
@@ -226,12 +227,8 @@ def change(detail: Detail) -> str:
 
 
 def _side(value: object, brings: Mapping[str, object]) -> str:
-    numbers = ", ".join(f"{name} {_text(number)}" for name, number in brings.items())
-    return f"{_text(value)} ({numbers})" if numbers else _text(value)
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    numbers = ", ".join(f"{name} {value_text(number)}" for name, number in brings.items())
+    return f"{value_text(value)} ({numbers})" if numbers else value_text(value)
 
 
 def _few(seeds: Sequence[int]) -> str:
@@ -242,7 +239,7 @@ def _few(seeds: Sequence[int]) -> str:
 def _caption(plan: Plan, about: Explanation, found: Scores, left_out: Sequence[str]) -> str:
     start, end = about.start, about.end
     steps = {one.steps for one in plan.tasks.values()}
-    held = ", ".join(f"{name}={_text(value)}" for name, value in about.held.items())
+    held = ", ".join(f"{name}={value_text(value)}" for name, value in about.held.items())
     said = (
         f"What makes the gap between {start} and {end} in {found.metric}, "
         f"{' or '.join(f'{n:,} steps' for n in sorted(steps) if n) or 'each run to its own end'}. "

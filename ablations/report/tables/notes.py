@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from ablations.core.verdict import MARGIN, SEEN, Verdict
+from ablations.errors import shortened
 from ablations.records import Plan
 from ablations.report.scores import EVALUATION, LAST, Cell, Scores, step_unit
 from ablations.report.statistics import FEWEST, most_differing
@@ -325,10 +326,8 @@ def _places(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def _shortened(lines: Sequence[str]) -> Iterator[str]:
-    yield from lines[:_MOST_LINES]
-    if len(lines) > _MOST_LINES:
-        yield f"and {len(lines) - _MOST_LINES} more such lines"
+def _shortened(lines: Sequence[str]) -> list[str]:
+    return shortened(lines, _MOST_LINES, "and {} more such lines")
 
 
 def _versions(found: Scores) -> Iterator[str]:
