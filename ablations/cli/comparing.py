@@ -21,22 +21,22 @@ from ablations.request import parse_levels
 
 def add_commands(commands: Commands) -> None:
     """Add the command `compare`."""
-    one = add_command(
+    command = add_command(
         commands,
         "compare",
         _compare,
         "values of any setting, or libraries: a study by itself, and its table",
     )
-    one.add_argument(
+    command.add_argument(
         "compared",
         nargs="+",
         metavar="NAME=A,B|PRESET",
         help="a setting and its values, the first of them the baseline; or presets, such as sb3 "
         "cleanrl",
     )
-    add_selection(one)
-    add_format(one)
-    add_running(one)
+    add_selection(command)
+    add_format(command)
+    add_running(command)
 
 
 def _compare(options: argparse.Namespace) -> int:

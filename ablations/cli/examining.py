@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add `exam` to the parser."""
-    one = add_command(
+    command = add_command(
         commands, "exam", _exam, "whether a baseline learns enough on tasks to judge details there"
     )
-    one.add_argument("tasks", nargs="+", metavar="TASK")
-    one.add_argument("--profile", default="paper", help="whose settings; default: paper")
-    one.add_argument(
+    command.add_argument("tasks", nargs="+", metavar="TASK")
+    command.add_argument("--profile", default="paper", help="whose settings; default: paper")
+    command.add_argument(
         "--rates", metavar="A,B,...", help="learning rates of the baseline; default: 3e-4,1e-3,3e-3"
     )
-    one.add_argument(
+    command.add_argument(
         "--presets", nargs="*", metavar="P", help="libraries that the best score is sought among"
     )
-    one.add_argument("--steps", type=whole, metavar="N", help="of the longest run")
-    one.add_argument(
+    command.add_argument("--steps", type=whole, metavar="N", help="of the longest run")
+    command.add_argument(
         "--seeds", type=seeds_of, metavar="N|FIRST-LAST", help="default: 1000-1004, tuning's"
     )
-    one.add_argument(
+    command.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting of the baseline"
     )
-    add_format(one)
-    add_running(one)
-    one.set_defaults(until=None)
+    add_format(command)
+    add_running(command)
+    command.set_defaults(until=None)
 
 
 def _exam(options: argparse.Namespace) -> int:

@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add the command `explain`."""
-    one = add_command(
+    command = add_command(
         commands,
         "explain",
         _explain,
         "which details make the gap between two presets, or two variants of studies",
     )
-    one.add_argument("start", metavar="A", help="a preset, or a variant such as gae/brax")
-    one.add_argument("end", metavar="B")
-    add_selection(one)
-    one.add_argument(
+    command.add_argument("start", metavar="A", help="a preset, or a variant such as gae/brax")
+    command.add_argument("end", metavar="B")
+    add_selection(command)
+    command.add_argument(
         "--task", nargs="+", action="extend", dest="tasks", metavar="T", help="same as --tasks"
     )
-    one.add_argument(
+    command.add_argument(
         "--together",
         action="append",
         default=[],
         metavar="NAME,NAME,...",
         help="details to switch as one; repeatable",
     )
-    add_format(one)
-    add_running(one)
+    add_format(command)
+    add_running(command)
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -60,7 +60,7 @@ def _explain(options: argparse.Namespace) -> int:
         explanation.request(options.start, options.end, together, selection(options))
     )
     if not (options.script or options.quiet):
-        for line in _told(plan, options):
+        for line in _plan_lines(plan, options):
             print(line, flush=True)
     here = options.cluster in ("local", "debug")
     if options.dry_run and here:
@@ -74,7 +74,7 @@ def _names(together: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(name for name in names.split(",") if name) for names in together)
 
 
-def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
+def _plan_lines(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     """Describe what is going to run: details, cells, programs, and how long that takes here."""
     from ablations.report.tables.explained import change
     from ablations.sweep.cell import cells_of, distinct

@@ -11,31 +11,33 @@ from ablations.errors import UserError
 
 def add_commands(commands: Commands) -> None:
     """Add the command `seeds`."""
-    one = add_command(
+    command = add_command(
         commands,
         "seeds",
         _seeds,
         "how many seeds a comparison needs, from a standard deviation or from runs",
         reads_records="none",
     )
-    one.add_argument(
+    command.add_argument(
         "files", nargs="*", metavar="FILE|FOLDER", help="runs, as `ablations import` reads them"
     )
-    one.add_argument("--metric", help="their column or tag; default: the return")
-    one.add_argument("--sd", type=float, metavar="X", help="standard deviation between seeds")
-    one.add_argument("--of", type=positive, metavar="N", help="seeds that --sd was estimated from")
-    one.add_argument(
+    command.add_argument("--metric", help="their column or tag; default: the return")
+    command.add_argument("--sd", type=float, metavar="X", help="standard deviation between seeds")
+    command.add_argument(
+        "--of", type=positive, metavar="N", help="seeds that --sd was estimated from"
+    )
+    command.add_argument(
         "--margin", type=float, required=True, metavar="X", help="a difference that matters"
     )
-    one.add_argument(
+    command.add_argument(
         "--correlation",
         type=float,
         default=0.0,
         metavar="R",
         help="of the two sides on equal seeds; default: 0, nothing gained by pairing",
     )
-    one.add_argument("--power", type=float, default=0.8, help="default: 0.8")
-    add_format(one)
+    command.add_argument("--power", type=float, default=0.8, help="default: 0.8")
+    add_format(command)
 
 
 def _seeds(options: argparse.Namespace) -> None:

@@ -54,25 +54,27 @@ def _questions(options: argparse.Namespace) -> None:
     from ablations.report.questions.entries import read
     from ablations.report.questions.rows import questions_sheet
 
-    asked = read(options.file or options.results / "questions.toml")
-    chosen = [one for one in asked.questions if _matches(one, options.questions)]
+    file = read(options.file or options.results / "questions.toml")
+    chosen = [question for question in file.questions if _matches(question, options.questions)]
     if not chosen:
-        ids = [one.id for one in asked.questions]
+        ids = [question.id for question in file.questions]
         raise unknown("question", " ".join(options.questions), ids)
-    if options.write and len(chosen) < len(asked.questions):
+    if options.write and len(chosen) < len(file.questions):
         raise UserError("--write writes all pages: name no question")
-    for control in asked.controls:
+    for control in file.controls:
         _require_variants(control, _study(control))
     read_before: dict[str, Results | None] = {}
-    found = [_judged(one, asked, options.results, read_before) for one in chosen]
+    found = [_judged(question, file, options.results, read_before) for question in chosen]
     if not (options.write or options.site):
         print(formats.render(questions_sheet(found), options.format))
         return
-    controls = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
+    controls = [
+        _outcome(question, file, options.results, read_before) for question in file.controls
+    ]
     if options.site:
         _write_site(found, controls, options.site)
     else:
-        _write(found, controls, asked, options.results)
+        _write(found, controls, file, options.results)
 
 
 def _matches(question: Question, words: Sequence[str]) -> bool:
@@ -85,7 +87,7 @@ def _matches(question: Question, words: Sequence[str]) -> bool:
 
 
 def _judged(
-    question: Question, asked: Questions, folder: Path, read_before: dict[str, Results | None]
+    question: Question, file: Questions, folder: Path, read_before: dict[str, Results | None]
 ) -> Found:
     from ablations.report.questions.judge import judged
 
@@ -97,18 +99,18 @@ def _judged(
     _require_variants(question, study)
     count = len(_variants(study, question.request)) if question.statistic == "effect" else 2
     results = _gathered(question, folder, read_before)
-    return judged(question, results, asked.tasks, count * _seeds(study, question.request))
+    return judged(question, results, file.tasks, count * _seeds(study, question.request))
 
 
 def _outcome(
-    control: Control, asked: Questions, folder: Path, read_before: dict[str, Results | None]
+    control: Control, file: Questions, folder: Path, read_before: dict[str, Results | None]
 ) -> Outcome:
     from ablations.report.questions.controls import outcome
 
     study = _study(control)
     count = {"disjoint": 1, "difference": 2}.get(control.kind, 0)
     results = _gathered(control, folder, read_before)
-    return outcome(control, results, asked.tasks, count * _seeds(study, control.request))
+    return outcome(control, results, file.tasks, count * _seeds(study, control.request))
 
 
 def _gathered(
@@ -157,7 +159,7 @@ def _seeds(study: Study, request: Request) -> int:
 
 
 def _write(
-    found: Sequence[Found], controls: Sequence[Outcome], asked: Questions, folder: Path
+    found: Sequence[Found], controls: Sequence[Outcome], file: Questions, folder: Path
 ) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
@@ -165,15 +167,17 @@ def _write(
     from ablations.report.questions.page import index, one_page
 
     pages: Mapping[str, str] = {
-        "README": index(found, list(asked.tasks.values()), controls),
-        **{one.question.id: one_page(one) for one in found},
+        "README": index(found, list(file.tasks.values()), controls),
+        **{question.question.id: one_page(question) for question in found},
     }
     for name, text in pages.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     print(folder / "questions" / "README.md")
-    for one in found:
-        if one.share is not None:
-            paper.write(one_question(one), folder, f"questions/{one.question.id}", ["svg"])
+    for question in found:
+        if question.share is not None:
+            paper.write(
+                one_question(question), folder, f"questions/{question.question.id}", ["svg"]
+            )
 
 
 def _write_site(found: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
@@ -183,10 +187,10 @@ def _write_site(found: Sequence[Found], controls: Sequence[Outcome], path: Path)
     from ablations.report.questions.site import card, site
 
     figures = {
-        one.question.id: paper.encoded(paper.draw(one_question(one)), "svg")
-        for one in found
-        if one.share is not None
+        question.question.id: paper.encoded(paper.draw(one_question(question)), "svg")
+        for question in found
+        if question.share is not None
     }
-    cards = [card(one, figures.get(one.question.id)) for one in found]
+    cards = [card(question, figures.get(question.question.id)) for question in found]
     write_atomically(path, site(cards, controls))
     print(path)

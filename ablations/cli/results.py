@@ -108,8 +108,8 @@ def _table(options: argparse.Namespace) -> None:
 
 
 def _fits_a_terminal(options: argparse.Namespace) -> bool:
-    asked = options.format or options.wide or options.output
-    return not asked and (options.caption or sys.stdout.isatty())
+    elsewhere = options.format or options.wide or options.output
+    return not elsewhere and (options.caption or sys.stdout.isatty())
 
 
 def _diagnose(options: argparse.Namespace) -> None:

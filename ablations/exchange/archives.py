@@ -168,7 +168,7 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
                 f"{plan.study.name}/{cell.variant} has curves of {points} points; an "
                 f"archive keeps at most {MOST_POINTS}: run with --set points={MOST_POINTS}"
             )
-    known = {name for one in curves for name in one or ()} - {"step"}
+    known = {name for curve in curves for name in curve or ()} - {"step"}
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)
@@ -178,16 +178,16 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
         for name in ("task", "variant", "seed", "hash")
     }
     columns["config"] = [json.dumps(cell.config) for cell in plan.cells]
-    columns["record"] = [_said(record) if record else None for record in records]
+    columns["record"] = [_encoded_record(record) if record else None for record in records]
     for name in ("step", *kept):
-        columns[name] = [one.get(name) if one else None for one in curves]
+        columns[name] = [curve.get(name) if curve else None for curve in curves]
     described = encode_plan(replace(plan, cells=()))
     del described["cells"]
     about = json.dumps({"format": FORMAT, "plan": described})
     return parquet.encode(columns, ("ablations", about), "zstd(19)")
 
 
-def _said(record: Record) -> str:
+def _encoded_record(record: Record) -> str:
     left_out = ("hash", "config", "curve", "policies")
     fields = {name: value for name, value in vars(record).items() if name not in left_out}
     return json.dumps(fields, sort_keys=True)

@@ -245,7 +245,9 @@ def _columns(
         values = run.values[name].tolist()
         end = diverged(name)
         tail = len(values) if end is None else end
-        columns[name] = [None if math.isnan(one) else one for one in values[:tail]] + values[tail:]
+        columns[name] = [None if math.isnan(value) else value for value in values[:tail]] + values[
+            tail:
+        ]
     rows = zip(run.steps.tolist(), *columns.values(), strict=True)
     kept = [row for row in rows if any(value is not None for value in row[1:])]
     return dict(zip(("step", *columns), map(list, zip(*kept, strict=True)), strict=True))

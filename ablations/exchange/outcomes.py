@@ -76,7 +76,7 @@ def exported(path: Path, text: str) -> dict[Place, Outcome]:
     # One row says how a run ended, the others are its points.
     for row in table.drop_duplicates(["task", "variant", "seed"]).to_dict("records"):
         seed, step = (number(row[name]) for name in ("seed", "step"))
-        whole = [one is not None and one % 1 == 0 for one in (seed, step)]
+        whole = [number_read is not None and number_read % 1 == 0 for number_read in (seed, step)]
         if not whole[0] or not (whole[1] or row["step"] == ""):
             raise UserError(
                 f"'{path}': seed and step must be whole numbers, not '{row['seed']}' and "

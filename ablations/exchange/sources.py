@@ -203,7 +203,9 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
         raise UserError(f"no file is called like '{path}'")
     root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
     return root, [
-        each for one in found for each in (_inside(one, notes)[1] if one.is_dir() else [one])
+        each
+        for path_found in found
+        for each in (_inside(path_found, notes)[1] if path_found.is_dir() else [path_found])
     ]
 
 

@@ -221,12 +221,12 @@ def _of_frame(data: Frame) -> list[Row]:
     except (TypeError, ValueError):
         raise UserError("the columns seed, step and value must be numbers") from None
     rows = []
-    for one in dict.fromkeys(seed.tolist()):
-        mine = np.flatnonzero(seed == one)
+    for own in dict.fromkeys(seed.tolist()):
+        mine = np.flatnonzero(seed == own)
         mine = mine[np.argsort(step[mine], kind="stable")]
         if len(np.unique(step[mine])) != len(mine):
-            raise UserError(f"seed {one:g} has two values at one step")
-        rows.append((_seed(one), step[mine], number[mine]))
+            raise UserError(f"seed {own:g} has two values at one step")
+        rows.append((_seed(own), step[mine], number[mine]))
     return rows
 
 

@@ -204,14 +204,14 @@ class Scores:
         return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
 
 
-def _same(one: Cell, other: Cell) -> bool:
-    if one.hash and one.hash == other.hash:
+def _same(cell: Cell, other: Cell) -> bool:
+    if cell.hash and cell.hash == other.hash:
         return True
-    if one.status != other.status:
+    if cell.status != other.status:
         return False
-    if one.status == "failed":
-        return one.failed_step is not None and one.failed_step == other.failed_step
-    ours, theirs = one.curve, other.curve
+    if cell.status == "failed":
+        return cell.failed_step is not None and cell.failed_step == other.failed_step
+    ours, theirs = cell.curve, other.curve
     same = np.array_equal(ours.steps, theirs.steps)
     return same and np.array_equal(ours.values, theirs.values, equal_nan=True)
 

@@ -118,8 +118,8 @@ class _Varied:
         return self.text(variant, {*self._differing()} - {*without} - self.of_task)
 
     def _differing(self) -> Iterator[str]:
-        for name in {name for one in self.known.values() for name in one}:
-            if len({str(one.get(name)) for one in self.known.values()}) > 1:
+        for name in {name for sets in self.known.values() for name in sets}:
+            if len({str(sets.get(name)) for sets in self.known.values()}) > 1:
                 yield name
 
     def text(self, variant: str, names: Iterable[str]) -> str:
@@ -136,9 +136,9 @@ def _varied(plan: Plan) -> _Varied:
     }
     known = settings(plan)
     found: dict[str, dict[str, Json]] = {}
-    for variant, one in known.items():
-        for name in one.keys() - of_task:
-            found.setdefault(name, {})[variant] = one[name]
+    for variant, values_set in known.items():
+        for name in values_set.keys() - of_task:
+            found.setdefault(name, {})[variant] = values_set[name]
     numbers: dict[str, Mapping[str, float]] = {}
     for name, values in sorted(found.items()):
         mine = {v: x for v, x in values.items() if isinstance(x, float) or type(x) is int}

@@ -82,7 +82,7 @@ def points(
         nothing = np.zeros(0)
         return np.zeros(0, np.int64), nothing, nothing, nothing
     if not share_steps(curves):
-        curves = [thinned(one, MOST_POINTS) for one in curves]
+        curves = [thinned(curve, MOST_POINTS) for curve in curves]
     steps, rows = on_common_steps(curves, MOST_POINTS)
     values = rows.T
     counts = np.sum(np.isfinite(values), axis=1)
@@ -168,16 +168,16 @@ def efficiency(
                 rows.append((values - unit.low) / unit.size)
         kept = np.isfinite(np.array(rows)).all(axis=(0, 1))
         at = [[row[:, place] for row in rows] for place in np.flatnonzero(kept)]
-        middle = np.array([aggregate(one) for one in at])
-        bounds = [aggregate_interval(one, replicates=REPLICATES) for one in at]
+        middle = np.array([aggregate(rows_here) for rows_here in at])
+        bounds = [aggregate_interval(rows_here, replicates=REPLICATES) for rows_here in at]
         low, high = np.array(bounds).reshape(-1, 2).T
         curves[variant] = (share[kept], middle, low, high)
     return curves
 
 
-def _at_shares(one: Curve, share: NDArray[np.float64]) -> NDArray[np.float64]:
+def _at_shares(curve: Curve, share: NDArray[np.float64]) -> NDArray[np.float64]:
     """Read a curve off at shares of its last step; NaN outside of its range."""
-    return one.at(share * one.steps[-1])
+    return curve.at(share * curve.steps[-1])
 
 
 def normalised(plan: Plan, found: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:

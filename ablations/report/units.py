@@ -66,7 +66,7 @@ def smoothed(steps: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
     # The points before the window: those that end at or before a tenth of training earlier.
     before = np.searchsorted(10 * ends, 10 * ends - ends[-1:], side="right")
     zero = np.zeros((*rows.shape[:-1], 1))
-    sums, counts = (np.concatenate([zero, one], axis=-1) for one in (sums, counts))
+    sums, counts = (np.concatenate([zero, column], axis=-1) for column in (sums, counts))
     after = np.arange(1, len(ends) + 1)
     inside = counts[..., after] - counts[..., before]
     with np.errstate(invalid="ignore"):
@@ -108,7 +108,7 @@ def learned_of(seeds: Sequence[Curve]) -> Learned | None:
     low, high = float(mean.min()), float(mean.max())
     sums = np.where(np.isfinite(curves), curves, 0.0).sum(axis=0)
     # Against the largest number that was averaged: what cancels up to rounding is nothing.
-    rows = np.concatenate([one.values for one in seeds])
+    rows = np.concatenate([curve.values for curve in seeds])
     largest = float(np.max(np.abs(rows[np.isfinite(rows)]), initial=0.0))
     if not 1e-9 * largest < high - low < math.inf:
         return None

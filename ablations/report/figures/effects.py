@@ -71,7 +71,7 @@ def effects(plan: Plan, sheet: Sheet, metric: str) -> Figure | None:
     ]
     if any(len(effect.items) > 1 for effect in found):
         return _matrices(plan, found)
-    return _main_effects(plan, [one for one in found if one.low is not None], metric)
+    return _main_effects(plan, [effect for effect in found if effect.low is not None], metric)
 
 
 def _main_effects(plan: Plan, found: Sequence[Effect], metric: str) -> Figure | None:
@@ -82,7 +82,9 @@ def _main_effects(plan: Plan, found: Sequence[Effect], metric: str) -> Figure | 
     panels = []
     for task in dict.fromkeys(effect.task for effect in found):
         what = "in what was learned" if task == ALL_TASKS else label(metric)
-        bars = tuple(_bar(one, items.index(one.items)) for one in found if one.task == task)
+        bars = tuple(
+            _bar(effect, items.index(effect.items)) for effect in found if effect.task == task
+        )
         x, height = Axis(f"effect, {what}"), 0.3 * len(items)
         panels.append(Panel(task, x, rows(names), (Rule(0), *bars), 2.75, height))
     return Figure(
@@ -108,7 +110,11 @@ def _bar(effect: Effect, row: int) -> Interval:
 def _matrices(plan: Plan, found: Sequence[Effect]) -> Figure:
     tasks = list(dict.fromkeys(effect.task for effect in found))
     items = list(
-        dict.fromkeys(one.items[0] for one in found if len(one.items) == 1 and one.task == tasks[0])
+        dict.fromkeys(
+            effect.items[0]
+            for effect in found
+            if len(effect.items) == 1 and effect.task == tasks[0]
+        )
     )
     count = len(items)
     side = (0.92 if count < 7 else 0.55) * count
@@ -118,7 +124,7 @@ def _matrices(plan: Plan, found: Sequence[Effect]) -> Figure:
             title=task,
             x=Axis(limits=(-0.5, count - 0.5), ticks=ticks, names=True, turned=True),
             y=Axis(limits=(count - 0.5, -0.5), ticks=ticks, names=True),
-            marks=(_matrix([one for one in found if one.task == task], items),),
+            marks=(_matrix([effect for effect in found if effect.task == task], items),),
             width=side,
             height=side + (1.0 if side > 4 else 0.0),
             frame=(),

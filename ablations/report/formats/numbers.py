@@ -172,11 +172,11 @@ def answer_text(
         return ""
     percent = (100 * share, 100 * low, 100 * high)
     places = _apart(*percent[1:], decimals(*percent))
-    told = answer_of(share, low, high)
+    exact = answer_of(share, low, high)
     # As many digits as tell the same.
-    while places < _MOST and answer_of(*(round(one, places) / 100 for one in percent)) != told:
+    while places < _MOST and answer_of(*(round(end, places) / 100 for end in percent)) != exact:
         places += 1
-    center, below, above = (fixed(one, places, "+") for one in percent)
+    center, below, above = (fixed(end, places, "+") for end in percent)
     if answer is Answer.NO:
         size = 10**places
         return f"{answer}: any effect is below {math.ceil(100 * max(-low, high) * size) / size:g}%"

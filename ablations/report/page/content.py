@@ -189,8 +189,8 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         caption=made.caption,
         notes=made.notes,
         sheets=tuple(
-            Folded(key, title, one.caption, Markup(render(replace(one, caption=""), "html")))
-            for key, (title, one) in sheets.items()
+            Folded(key, title, sheet.caption, Markup(render(replace(sheet, caption=""), "html")))
+            for key, (title, sheet) in sheets.items()
         ),
         files=_files(tables),
         legend=interactive.legend(plan),

@@ -56,7 +56,7 @@ def outcome(
             for part in judges[control.kind](control, results, found, task)
         ]
     if parts:
-        text = "; ".join(f"{task}: {said}" for task, said, _ in parts)
+        text = "; ".join(f"{task}: {text}" for task, text, _ in parts)
         return Outcome(control, text, all(kept for *_, kept in parts))
     if control.kind == "planted":
         return Outcome(control, "not run yet: two seeds of every setting on a task", None)
@@ -77,8 +77,8 @@ def _disjoint(control: Control, results: Results, found: Scores, task: Task) -> 
     if compared.difference is None or compared.low is None:
         return
     bound = Bound(compared.difference, compared.low, compared.high).over(task.unit)
-    told = answer(*bound_ends(bound))
-    yield f"{share_text(bound)}, {half} seeds each", told not in (Answer.YES, Answer.YES_SMALL)
+    halves = answer(*bound_ends(bound))
+    yield f"{share_text(bound)}, {half} seeds each", halves not in (Answer.YES, Answer.YES_SMALL)
 
 
 def _different(control: Control, results: Results, found: Scores, task: Task) -> Iterator[_Part]:
@@ -106,9 +106,9 @@ def _planted(control: Control, results: Results, found: Scores, task: Task) -> I
     mains, _, _ = fraction_effects(y, design, LEVEL)
     reaches = np.array(
         [
-            (one.comparison.high - one.comparison.low) / 2 / task.unit
-            for one in mains
-            if one.comparison.low is not None and one.comparison.high is not None
+            (main.comparison.high - main.comparison.low) / 2 / task.unit
+            for main in mains
+            if main.comparison.low is not None and main.comparison.high is not None
         ]
     )
     caught = int(np.sum(reaches < PLANTED))

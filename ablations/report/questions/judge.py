@@ -180,17 +180,17 @@ def _answered(whole: Found, found: Scores, estimate: Estimator) -> Found:
         bounds = [pair for pair in ends if pair is not None]
         return answer(*bound_ends(bound), stated=whole.question.stated, tasks=bounds)
 
-    told = word(over)
+    whole_answer = word(over)
     seeds = over.comparison.n
     return replace(
         whole,
         over=names,
         seeds=seeds,
         share=over.bound,
-        answer=told,
+        answer=whole_answer,
         useful=over.useful,
         turned=seeds > FEWEST
-        and any(word(estimate(rest, names, units)) != told for rest in _less_one(found)),
+        and any(word(estimate(rest, names, units)) != whole_answer for rest in _less_one(found)),
     )
 
 
@@ -264,7 +264,7 @@ def effect(
     if not y.shape[1]:
         return NOTHING
     mains, _, residual = fraction_effects(y, design, LEVEL)
-    comparison = next(one.comparison for one in mains if one.of == (which, 1))
+    comparison = next(main.comparison for main in mains if main.of == (which, 1))
     means = y.mean(axis=(0, 1))
     changed = np.array([place[which] == 1 for place in design.variants.values()])
     sides = (float(means[~changed].mean()), float(means[changed].mean()))

@@ -21,20 +21,24 @@ _HEADS = ("question", "answer", "effect", "grade", "tasks", "search words")
 
 def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outcome]) -> str:
     """Write the list: controls first, then the questions in groups, by index.md.j2."""
-    ran = [one for one in found if one.answer is not None]
+    ran = [question for question in found if question.answer is not None]
     return (
         templates(Path(__file__).parent)
         .get_template("index.md.j2")
         .render(
             found=found,
             ran=ran,
-            answered=[one for one in ran if one.grade and one.answer is not Answer.CANNOT_TELL],
+            answered=[
+                question
+                for question in ran
+                if question.grade and question.answer is not Answer.CANNOT_TELL
+            ],
             exam=_exam(tasks),
             controls=_controls(controls),
             groups=[
                 (group, _listed(mine))
                 for group in GROUPS
-                if (mine := [one for one in found if one.question.group == group])
+                if (mine := [question for question in found if question.question.group == group])
             ],
             seen=f"{100 * SEEN:g}%",
             margin=f"{100 * MARGIN:g}%",
@@ -83,14 +87,14 @@ def commands(found: Found) -> list[str]:
 def _listed(found: Sequence[Found]) -> str:
     lines = [
         [
-            f"[{markdown_text(one.question.question)}]({one.question.id}.md)",
-            markdown_text(words.answer_line(one)),
-            words.share_text(one.share),
-            words.grade_text(one),
-            words.rests_on(one),
-            markdown_text(", ".join(one.question.terms)),
+            f"[{markdown_text(question.question.question)}]({question.question.id}.md)",
+            markdown_text(words.answer_line(question)),
+            words.share_text(question.share),
+            words.grade_text(question),
+            words.rests_on(question),
+            markdown_text(", ".join(question.question.terms)),
         ]
-        for one in found
+        for question in found
     ]
     return "\n".join(pipes(_HEADS, lines, set()))
 
@@ -123,12 +127,12 @@ def _controls(controls: Sequence[Outcome]) -> str:
     kept = {True: "as it must", False: "**not as it must**", None: ""}
     lines = [
         [
-            markdown_text(one.control.title),
-            markdown_text(one.control.wanted),
-            markdown_text(one.text),
-            kept[one.kept],
+            markdown_text(outcome.control.title),
+            markdown_text(outcome.control.wanted),
+            markdown_text(outcome.text),
+            kept[outcome.kept],
         ]
-        for one in controls
+        for outcome in controls
     ]
     return "\n".join(pipes(["control", "must come out", "came out", ""], lines, set()))
 

@@ -12,13 +12,13 @@ from ablations.report.tables.entries import Sheet, text_columns
 def questions_sheet(found: Sequence[Found]) -> Sheet:
     """List each question with its answer, effect, grade, and what that rests on."""
     rows = []
-    for one in found:
-        share = (None, None, None) if one.share is None else one.share
+    for question in found:
+        share = (None, None, None) if question.share is None else question.share
         rows.append(
             (
-                *(one.question.id, one.question.group, one.question.question),
-                *(words.answer_line(one), words.share_text(one.share), *share),
-                *(words.grade_text(one), words.rests_on(one), one.seeds),
+                *(question.question.id, question.question.group, question.question.question),
+                *(words.answer_line(question), words.share_text(question.share), *share),
+                *(words.grade_text(question), words.rests_on(question), question.seeds),
             )
         )
     return Sheet(

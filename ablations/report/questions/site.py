@@ -94,11 +94,11 @@ def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    tasks = dict.fromkeys(task for one in cards for task in one.found.question.tasks)
+    tasks = dict.fromkeys(task for card in cards for task in card.found.question.tasks)
     filters: Mapping[str, Sequence[str]] = {
-        "library": [name for name in LIBRARIES if any(name in one.libraries for one in cards)],
+        "library": [name for name in LIBRARIES if any(name in card.libraries for card in cards)],
         "task": list(tasks),
-        "answer": list(dict.fromkeys(one.kind for one in cards)),
+        "answer": list(dict.fromkeys(card.kind for card in cards)),
     }
     colors = {name: COLORS[name] for name in (*_NAMES, *_MEANINGS)}
     return environment.get_template("site.html.j2").render(

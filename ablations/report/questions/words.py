@@ -29,8 +29,8 @@ def answer_line(found: Found) -> str:
     value, low, high = bound_ends(found.share)
     if found.answer is not Answer.NOT_SEEN or (high - low) / 2 > MARGIN:
         return answer_text(found.answer, value, low, high, found.useful)
-    told = answer_text(found.answer, value, low, high)
-    return f"{told}; about {seeds_to_tell(found):,} seeds would tell" if found.useful else told
+    answer = answer_text(found.answer, value, low, high)
+    return f"{answer}; about {seeds_to_tell(found):,} seeds would tell" if found.useful else answer
 
 
 def seeds_to_tell(found: Found) -> int:
@@ -145,9 +145,9 @@ def paste(found: Found) -> str:
     if found.answer is None or found.share is None:
         return ""
     question = found.question
-    said = answer_line(found)
+    answer = answer_line(found)
     if found.answer in (Answer.NO, Answer.DEPENDS) or found.seeds < FEWEST:
-        said += f" ({share_text(found.share)})"
+        answer += f" ({share_text(found.share)})"
     across = (
         f"averaged over {found.settings} settings of {found.details} details of PPO, with the 95% "
         "intervals of all details at once"
@@ -157,7 +157,7 @@ def paste(found: Found) -> str:
     where = listed([_run_text(on) for on in found.tasks if on.task.name in found.over])
     first = found.seeds < FEWEST
     return (
-        f"{question.question} {said}. Measured: {question.change}, {across}, in % of what the "
+        f"{question.question} {answer}. Measured: {question.change}, {across}, in % of what the "
         f"baseline learned beyond doing nothing, on {where}"
         + ("; one seed does not tell." if first else ".")
     )

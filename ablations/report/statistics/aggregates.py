@@ -94,14 +94,14 @@ def performance_profile(
     cuts = np.asarray(thresholds, dtype=np.float64)
     rows = _rows(tasks)
     above = [(row[:, None] > cuts).astype(np.float64) for row in rows]
-    share = np.mean([one.mean(axis=0) for one in above], axis=0)
+    share = np.mean([runs_above.mean(axis=0) for runs_above in above], axis=0)
     fewest = min(len(row) for row in rows)
     if fewest < 2:
         return share, np.full(cuts.shape, np.nan), np.full(cuts.shape, np.nan)
     again = np.mean(
         [
-            _counts(len(row), replicates, seed, place) @ one / len(row)
-            for place, (row, one) in enumerate(zip(rows, above, strict=True))
+            _counts(len(row), replicates, seed, place) @ runs_above / len(row)
+            for place, (row, runs_above) in enumerate(zip(rows, above, strict=True))
         ],
         axis=0,
     )
@@ -127,8 +127,8 @@ def probability_of_improvement(tasks: Tasks, baseline: Tasks) -> tuple[float, fl
         if ours.shape != theirs.shape:
             raise ValueError(f"paired scores need one shape [n]: {ours.shape} and {theirs.shape}")
         wins.append(np.sign(ours[:, None] - theirs[None, :]) / 2 + 0.5)
-    sizes = [len(one) for one in wins]
-    chance = float(np.mean([one.mean() for one in wins]))
+    sizes = [len(task_wins) for task_wins in wins]
+    chance = float(np.mean([task_wins.mean() for task_wins in wins]))
     if min(sizes) < 2:
         return chance, float("nan"), float("nan")
     return chance, *_score_interval(chance, sizes)
@@ -187,7 +187,7 @@ _AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], Floats]] = {
 
 def _rows(tasks: Tasks) -> list[Floats]:
     """Sorting would break pairs, so it is left to those for whom the order is irrelevant."""
-    rows = [np.asarray(one, dtype=np.float64) for one in tasks]
+    rows = [np.asarray(runs, dtype=np.float64) for runs in tasks]
     if not rows or any(row.ndim != 1 for row in rows):
         raise ValueError("scores are a sequence with one array [n] of runs per task")
     return rows

@@ -65,19 +65,19 @@ def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
         sets: variant -> what it sets.
         baseline: whose levels come first.
     """
-    names = list(dict.fromkeys(name for one in sets.values() for name in one))
+    names = list(dict.fromkeys(name for joined in sets.values() for name in joined))
     columns: _Columns = {}
     texts: dict[str, list[str]] = {}
     order = [baseline, *(v for v in sets if v != baseline)] if baseline in sets else list(sets)
     for name in names:
-        said = [value_text(sets[v][name]) if name in sets[v] else "default" for v in order]
-        levels = list(dict.fromkeys(said))
+        values = [value_text(sets[v][name]) if name in sets[v] else "default" for v in order]
+        levels = list(dict.fromkeys(values))
         if len(levels) > 1:
-            columns.setdefault(tuple(levels.index(one) for one in said), []).append(name)
-            texts[name] = said
+            columns.setdefault(tuple(levels.index(joined) for joined in values), []).append(name)
+            texts[name] = values
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
-    whole = next((one for one in _joined(columns) if _is_full(one, len(order))), None)
+    whole = next((joined for joined in _joined(columns) if _is_full(joined, len(order))), None)
     if whole is None and _is_orthogonal(columns):
         whole = columns
     if whole is None or len(whole) < 2:
@@ -134,7 +134,10 @@ def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
     """
     for together in itertools.combinations(columns, several):
         met = Counter(zip(*together, strict=True))
-        if len(met) != math.prod(1 + max(one) for one in together) or len(set(met.values())) > 1:
+        if (
+            len(met) != math.prod(1 + max(column) for column in together)
+            or len(set(met.values())) > 1
+        ):
             return False
     return several <= len(columns)
 
@@ -142,7 +145,8 @@ def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
 def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[str, ...]:
     """Name each level as the first variant with it does. texts: of each setting, by variant."""
     return tuple(
-        ", ".join(said[column.index(level)] for said in texts) for level in range(1 + max(column))
+        ", ".join(values[column.index(level)] for values in texts)
+        for level in range(1 + max(column))
     )
 
 

@@ -92,7 +92,7 @@ def seeds_to_decide(comparison: Comparison, margin: float | None, power: float =
     ends = (difference - reach, difference + reach)
     # Equivalence is soonest at 0, and neither sign nor equivalence is easy half way to the margin.
     inner = (0.0,) if margin is None else (0.0, margin / 2, -margin / 2, margin, -margin)
-    likely = [*np.linspace(*ends, 5), *(one for one in inner if ends[0] < one < ends[1])]
+    likely = [*np.linspace(*ends, 5), *(mean for mean in inner if ends[0] < mean < ends[1])]
 
     def decide(effects: ArrayLike, spread: float) -> Callable[[int], NDArray[np.bool_]]:
         return lambda seeds: (

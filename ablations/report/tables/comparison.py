@@ -128,7 +128,7 @@ def _over_tasks(
         whole = over_tasks(
             Finding.of(row.verdict, mean),
             verdict(mean, None).guarded(pairing.more_failures),
-            [Finding.of(one.verdict, one.comparison) for one in mine if one.verdict],
+            [Finding.of(row.verdict, row.comparison) for row in mine if row.verdict],
         )
         row = replace(row, verdict=whole)
         if whole is not Verdict.UNDECIDED:
@@ -185,9 +185,9 @@ def _answered(rows: Sequence[Entry]) -> list[Entry]:
     tasks: dict[str, list[tuple[float, float]]] = {}
     answered = []
     for row in rows:
-        said, bounds = row.verdict, row.in_units
-        silent = said is None or said.unstable or said.too_few or said.unlearned
-        if silent or bounds is None or said is Verdict.IDENTICAL:
+        verdict, bounds = row.verdict, row.in_units
+        silent = verdict is None or verdict.unstable or verdict.too_few or verdict.unlearned
+        if silent or bounds is None or verdict is Verdict.IDENTICAL:
             answered.append(row)
             continue
         if row.task != ALL_TASKS:
@@ -271,7 +271,7 @@ def _marked(
 def _family(plan: Plan, learned: Units, task: str, variant: str) -> tuple[str, ...]:
     if task != ALL_TASKS:
         return (settings_of(plan, task, variant),)
-    return learned.source(variant), *(settings_of(plan, one, variant) for one in plan.tasks)
+    return learned.source(variant), *(settings_of(plan, name, variant) for name in plan.tasks)
 
 
 def _ranked(
@@ -281,7 +281,7 @@ def _ranked(
 
     A variant that fails more than another is neither: its mean is of the seeds that survived.
     """
-    tasks = [one for one in plan.tasks if task in (one, ALL_TASKS)]
+    tasks = [name for name in plan.tasks if task in (name, ALL_TASKS)]
     names = [row.variant for row in rows]
     found, level = last_look(plan, found, tasks, names, LEVEL)
     failed = {name: found.failures(tasks, name) for name in names}
@@ -294,7 +294,7 @@ def _ranked(
         if task != ALL_TASKS:
             by_seed[name] = found.by_seed(task, name)
             continue
-        parts = [found.by_seed(one, name) for one in tasks if learned.of(one, name)]
+        parts = [found.by_seed(name, name) for name in tasks if learned.of(name, name)]
         complete = sorted(set.intersection(*(set(part) for part in parts)))
         means = np.mean(normalised(plan, found, learned, name), axis=0)
         by_seed[name] = dict(zip(complete, means, strict=True))

@@ -60,7 +60,9 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
     for task in plan.tasks:
         seeds = [columns for (where, _), columns in sorted(measured.items()) if where == task]
         for stage, step in enumerate(seeds[0]["step"] if seeds else ()):
-            whole = [one for one in seeds if all(_has(one, stage, name) for name in choices)]
+            whole = [
+                of_seed for of_seed in seeds if all(_has(of_seed, stage, name) for name in choices)
+            ]
             moments = {name: _moments(whole, stage, name) for name in choices}
             for name in choices:
                 bias, variance, rmse, correlation = moments[name]
@@ -176,12 +178,12 @@ def training_sheet(results: Results) -> Sheet | None:
 _KINDS = ("bias", "variance", "squared_bias", "correlation")
 
 
-def _has(one: Mapping[str, Sequence[float | None]], stage: int, name: str) -> bool:
+def _has(columns: Mapping[str, Sequence[float | None]], stage: int, name: str) -> bool:
     """Return whether a seed has every number of a choice.
 
     Ratios are paired, so it counts for all choices or for none.
     """
-    values = [one[f"{name}/{kind}"][stage] for kind in _KINDS]
+    values = [columns[f"{name}/{kind}"][stage] for kind in _KINDS]
     return not any(value is None or math.isnan(value) for value in values)
 
 
@@ -190,7 +192,8 @@ def _moments(
 ) -> tuple[np.ndarray, ...]:
     """Bias, variance, RMSE and correlation by seed."""
     table = np.array(
-        [[one[f"{name}/{kind}"][stage] for kind in _KINDS] for one in seeds], dtype=np.float64
+        [[columns[f"{name}/{kind}"][stage] for kind in _KINDS] for columns in seeds],
+        dtype=np.float64,
     ).reshape(-1, len(_KINDS))
     bias, variance, squared_bias, correlation = table.T
     return bias, variance, np.sqrt(np.maximum(squared_bias, 0) + variance), correlation

@@ -27,7 +27,7 @@ def effects_in_words(made: Sheet) -> str:
             continue
         words = tasks.setdefault(row["task"], {})
         words.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
-    said = []
+    sentences = []
     for task, words in tasks.items():
         named = [
             f"{', '.join(levels)} {'is' if len(levels) == 1 else 'are'} {word}"
@@ -35,5 +35,5 @@ def effects_in_words(made: Sheet) -> str:
             if word.sign
         ]
         counted = [f"{len(levels)} {word}" for word, levels in words.items() if not word.sign]
-        said.append(f"{task}: " + "; ".join(named + counted))
-    return ". ".join(said)
+        sentences.append(f"{task}: " + "; ".join(named + counted))
+    return ". ".join(sentences)

@@ -107,11 +107,11 @@ def paths(plan: Plan, found: Scores, task: str) -> Paths:
     )
 
 
-def _differ(one: Cell, other: Cell) -> bool:
+def _differ(cell: Cell, other: Cell) -> bool:
     """Return whether the curves of two cells are not the same bits."""
-    if one.hash and one.hash == other.hash:
+    if cell.hash and cell.hash == other.hash:
         return False
-    ours, theirs = one.curve, other.curve
+    ours, theirs = cell.curve, other.curve
     pairs = ((ours.steps, theirs.steps), (ours.values, theirs.values))
     return not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
@@ -177,7 +177,7 @@ def _rows(
         *(task, GAP, f"{about.start} → {about.end}", n, planned),
         *gap.bounds,
         *(None,) * 9,
-        *(gap.p, gap.p, margin, _said(gap, margin, paths_.gap)),
+        *(gap.p, gap.p, margin, _verdict(gap, margin, paths_.gap)),
     )
     acts = paths_.acts
     parts = (made.shares, made.alone, made.removed, made.interactions)
@@ -189,29 +189,31 @@ def _rows(
         yield (
             *(task, detail, change(about.details[detail]), n, planned),
             *(value for each in parts for value in each[i].bounds),
-            *(share.p, share.p_adjusted, margin, _said(share, margin, acts[i])),
+            *(share.p, share.p_adjusted, margin, _verdict(share, margin, acts[i])),
         )
 
 
-def _said(one: Comparison, margin: float | None, acts: bool) -> Verdict:
-    if one.n == 0:
+def _verdict(comparison: Comparison, margin: float | None, acts: bool) -> Verdict:
+    if comparison.n == 0:
         return Verdict.NO_SEED_IS_COMPLETE
     if not acts:
         return INERT
-    return Verdict.ONE_SEED if one.n == 1 else verdict(one, margin)
+    return Verdict.ONE_SEED if comparison.n == 1 else verdict(comparison, margin)
 
 
 def explained_in_words(made: Sheet) -> str:
     """Write the gap and its largest shares, task by task."""
-    said = []
+    sentences = []
     for task in dict.fromkeys(row["task"] for row in made.records()):
         gap, *details = (row for row in made.records() if row["task"] == task)
         if gap["share"] is None:
-            said.append(f"{task}: no seed is complete yet")
+            sentences.append(f"{task}: no seed is complete yet")
             continue
         largest = ", ".join(f"{row['detail']} {row['share']:+.3g}" for row in details[:3])
-        said.append(f"{task}: {gap['change']} is {gap['share']:+.3g}; largest shares: {largest}")
-    return "; ".join(said)
+        sentences.append(
+            f"{task}: {gap['change']} is {gap['share']:+.3g}; largest shares: {largest}"
+        )
+    return "; ".join(sentences)
 
 
 def change(detail: Detail) -> str:
@@ -238,9 +240,9 @@ def _few(seeds: Sequence[int]) -> str:
 
 def _caption(plan: Plan, about: Explanation, found: Scores, left_out: Sequence[str]) -> str:
     start, end = about.start, about.end
-    steps = {one.steps for one in plan.tasks.values()}
+    steps = {task.steps for task in plan.tasks.values()}
     held = ", ".join(f"{name}={value_text(value)}" for name, value in about.held.items())
-    said = (
+    text = (
         f"What makes the gap between {start} and {end} in {found.metric}, "
         f"{' or '.join(f'{n:,} steps' for n in sorted(steps) if n) or 'each run to its own end'}. "
         f"share: mean change of the score "
@@ -252,4 +254,4 @@ def _caption(plan: Plan, about: Explanation, found: Scores, left_out: Sequence[s
         "that of the gap is its own. The words mean what they do in a comparison; does not act: "
         f"the same cell on either side. Held equal: {held}."
     )
-    return said + (f" Seeds without all of their cells: {'; '.join(left_out)}." if left_out else "")
+    return text + (f" Seeds without all of their cells: {'; '.join(left_out)}." if left_out else "")

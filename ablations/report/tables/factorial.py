@@ -68,26 +68,26 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
         level = LEVEL / (2 if ALL_TASKS in places else 1) / (share * per_place)
         seen, level = last_look(plan, found, tasks, list(found_design.variants), level)
         y = factorial_scores(seen, found_design, tasks, sizes if scaled else {})
-        contrasts += [(place, seen, one) for one in effects(y, found_design, margin, level)]
+        contrasts += [(place, seen, effect) for effect in effects(y, found_design, margin, level)]
     rows: list[Values] = []
     by_effect: dict[tuple[tuple[str, ...], ...], list[Finding]] = {}
     for place, seen, effect in contrasts:
         c = effect.comparison
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
-        said = _word(effect, effect.margin, seen, found_design, tasks)
+        word = _word(effect, effect.margin, seen, found_design, tasks)
         each = by_effect.setdefault((effect.factors, effect.levels), [])
         if place == ALL_TASKS:
             sign_alone = _word(effect, None, seen, found_design, tasks)
-            said = over_tasks(Finding.of(said, c), sign_alone, each)
+            word = over_tasks(Finding.of(word, c), sign_alone, each)
         else:
-            each.append(Finding.of(said, c))
+            each.append(Finding.of(word, c))
         if learned is None or len(effect.factors) > 1:
             # An interaction has no good direction: it says where a main effect does not hold.
-            said = said.undirected
+            word = word.undirected
         names = " \u00d7 ".join(effect.factors)
         levels = " \u00d7 ".join(effect.levels)
         kind = "interaction" if len(effect.factors) > 1 else "main"
-        rows.append((place, kind, names, levels, c.n, *c.bounds, c.p, c.p_adjusted, said))
+        rows.append((place, kind, names, levels, c.n, *c.bounds, c.p, c.p_adjusted, word))
     reference = ", ".join(f"{name} = {levels[0]}" for name, levels in found_design.factors.items())
     return Sheet(
         plan.study.name,
@@ -124,8 +124,8 @@ def _word(
     if identical_effect(found, factorial, effect, tasks):
         return Verdict.IDENTICAL
     c = effect.comparison
-    said = verdict(c, margin) if c.n > 1 else Verdict.TOO_FEW_SEEDS
-    return guarded_effect(said, found, factorial, effect, tasks)
+    word = verdict(c, margin) if c.n > 1 else Verdict.TOO_FEW_SEEDS
+    return guarded_effect(word, found, factorial, effect, tasks)
 
 
 def settings_count(plan: Plan, task: str, factorial: Design) -> int:
@@ -188,13 +188,13 @@ def identical_effect(
     """
     turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
     return factorial.full and any(
-        all(found.identical(tasks, a, b) for a, b in _pairs(factorial, one))
-        for one in (effect, turned)
+        all(found.identical(tasks, a, b) for a, b in _pairs(factorial, contrast))
+        for contrast in (effect, turned)
     )
 
 
 def guarded_effect(
-    said: Verdict, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
+    word: Verdict, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> Verdict:
     """Return a verdict in view of failures on the two sides of an effect.
 
@@ -203,10 +203,10 @@ def guarded_effect(
     """
     failures = {variant: found.failures(tasks, variant) for variant in factorial.variants}
     if effect.comparison.n < 2:
-        return Verdict.UNSTABLE if any(failures.values()) else said
+        return Verdict.UNSTABLE if any(failures.values()) else word
     if len(effect.factors) > 1:
         more = [failures[a] - failures[b] for a, b in _pairs(factorial, effect)]
-        return Verdict.UNSTABLE if any(more) and said is not Verdict.UNDECIDED else said
+        return Verdict.UNSTABLE if any(more) and word is not Verdict.UNDECIDED else word
     (name,), (level,) = effect.factors, effect.levels
     factor = list(factorial.factors).index(name)
     at: dict[int, list[int]] = {}  # the failures of each variant at a level
@@ -217,6 +217,6 @@ def guarded_effect(
         runs = sum(len(found.of(task, next(iter(factorial.variants)))) for task in tasks)
         trials = (runs * len(there), runs * len(here))
         if fisher_p((sum(there), sum(here)), trials) >= LEVEL:
-            return said
-    guarded = said.guarded(sum(here) - sum(there))
+            return word
+    guarded = word.guarded(sum(here) - sum(there))
     return Verdict.UNSTABLE_REFERENCE if guarded is Verdict.UNSTABLE_BASELINE else guarded

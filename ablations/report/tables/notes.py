@@ -135,7 +135,9 @@ def _differences(plan: Plan, rows: Sequence[Entry], *, exact: bool) -> Iterator[
         )
     share = {True: "all tasks", False: "the tasks" if True in found else ""}
     each = "; ".join(
-        " to ".join(dict.fromkeys(f"{100 * (1 - one):.4g}%" for one in (max(levels), min(levels))))
+        " to ".join(
+            dict.fromkeys(f"{100 * (1 - level):.4g}%" for level in (max(levels), min(levels)))
+        )
         + " each"
         + (f" on {share[over]}" if share[over] else "")
         for over, levels in sorted(found.items())
@@ -244,7 +246,7 @@ def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator
     """Where there is no margin, and what the averages over tasks leave out for it."""
     if learned is None or len(plan.seeds) < 2:
         return
-    level = [place for place, one in learned.by_source.items() if one is None]
+    level = [place for place, unit in learned.by_source.items() if unit is None]
     over = any(row.task == ALL_TASKS for row in rows)
     lines = []
     for task, source in level:

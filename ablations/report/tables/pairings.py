@@ -70,7 +70,7 @@ class Family:
     over: bool
 
     def pairings(
-        self, asked: Sequence[tuple[Sequence[str], str, str | None]], level: float
+        self, compared: Sequence[tuple[Sequence[str], str, str | None]], level: float
     ) -> list[Pairing]:
         """Pair variants with their baselines.
 
@@ -78,20 +78,20 @@ class Family:
         at looks, each is as it was read.
 
         Args:
-            asked: (tasks, variant, baseline).
+            compared: (tasks, variant, baseline).
             level: of all at once.
         """
         if self.plan.looks:
-            return [self._read(*one) for one in asked]
-        found = [self._pairing(self.found, *one) for one in asked]
+            return [self._read(*pairing) for pairing in compared]
+        found = [self._pairing(self.found, *pairing) for pairing in compared]
         # A composition of two names is compared once. What is the same bits needs no share: nothing
         # false can be said of it.
         made = {
-            (one.tasks, self._first_of(one.variant), self._first_of(one.baseline))
-            for one in found
-            if one.baseline is not None and not one.identical
+            (pairing.tasks, self._first_of(pairing.variant), self._first_of(pairing.baseline))
+            for pairing in found
+            if pairing.baseline is not None and not pairing.identical
         }
-        return [replace(one, level=level / max(1, len(made))) for one in found]
+        return [replace(pairing, level=level / max(1, len(made))) for pairing in found]
 
     def _first_of(self, variant: str | None) -> str | None:
         """Return the first variant of the same composition, one name for all that share cells."""
@@ -118,7 +118,7 @@ class Family:
             margin = None if self.over else pairing.margin
             return verdict(pairing.compare(), margin) != Verdict.UNDECIDED
 
-        ended = min(self.found.ended(task, one) for task in tasks for one in (variant, baseline))
+        ended = min(self.found.ended(task, name) for task in tasks for name in (variant, baseline))
         return looks.read(levels(self.plan, over=self.over), ended, at, decided) or nothing
 
     def _pairing(

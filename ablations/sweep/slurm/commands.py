@@ -125,13 +125,13 @@ def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
 
     It asks Slurm earlier about jobs that are not in the answer.
     """
-    asked, known, answer = -math.inf, frozenset[str](), {}
+    asked_at, known, answer = -math.inf, frozenset[str](), {}
 
     def queue(jobs: Collection[str]) -> Mapping[str, State]:
-        nonlocal asked, known, answer
-        if time.monotonic() - asked >= seconds or not known.issuperset(jobs):
+        nonlocal asked_at, known, answer
+        if time.monotonic() - asked_at >= seconds or not known.issuperset(jobs):
             answer = states(jobs)
-            asked, known = time.monotonic(), frozenset(jobs)
+            asked_at, known = time.monotonic(), frozenset(jobs)
         return answer
 
     return queue
@@ -142,8 +142,8 @@ def commented(first_word: str) -> list[tuple[str, list[str]]]:
 
     Slurm's id, and the other words of the comment. Raises Silent.
     """
-    told = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
-    found = dict(line.split("|", 1) for line in told.splitlines() if "|" in line)
+    lines = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
+    found = dict(line.split("|", 1) for line in lines.splitlines() if "|" in line)
     words = {job: comment.split() for job, comment in found.items()}
     return [(job, rest) for job, [first, *rest] in words.items() if first == first_word]
 
@@ -192,8 +192,8 @@ def partitions() -> dict[str, Partition]:
 
 def largest_array() -> int:
     """Return the most tasks that an array may have (MaxArraySize)."""
-    told = _answer(["scontrol", "show", "config"])
-    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", told, re.MULTILINE)
+    settings = _answer(["scontrol", "show", "config"])
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", settings, re.MULTILINE)
     return max(1, int(match[1])) if match else 1001
 
 

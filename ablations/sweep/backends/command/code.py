@@ -56,11 +56,11 @@ class Code:
         """
         named = [path for path in map(self._file, self.named) if path is not None]
         if self.depends is not None:
-            rest = [one for name in self.depends for one in self._depended(name)]
+            rest = [path for name in self.depends for path in self._depended(name)]
         elif (tracked := _tracked(self.here)) is not None:
             rest = tracked
         elif named:
-            rest = [one for path in named if path.suffix == ".py" for one in _below(path.parent)]
+            rest = [path for path in named if path.suffix == ".py" for path in _below(path.parent)]
         else:
             raise UserError(
                 "the command names no file that is here, so an edit of its code would go "
@@ -176,8 +176,8 @@ def _tracked(here: Path) -> list[Path] | None:
         new = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.py")
     except (OSError, subprocess.SubprocessError):
         return None
-    new_files = [root / one for one in new.split("\0") if one]
-    return [root / one for one in tracked if one] + [
+    new_files = [root / name for name in new.split("\0") if name]
+    return [root / name for name in tracked if name] + [
         p for p in new_files if not _in_results(p, root)
     ]
 
@@ -187,8 +187,8 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def _in_results(path: Path, root: Path) -> bool:
-    parents = [one for one in path.parents if one.is_relative_to(root)]
-    return any((one / "cells").is_dir() and (one / "work").is_dir() for one in parents)
+    parents = [folder for folder in path.parents if folder.is_relative_to(root)]
+    return any((folder / "cells").is_dir() and (folder / "work").is_dir() for folder in parents)
 
 
 def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:

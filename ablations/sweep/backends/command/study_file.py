@@ -141,7 +141,7 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
         claim=_text(about, "claim"),
         claim_source=_text(about, "source"),
         baseline=_text(about, "baseline", default=next(iter(tables["variants"]))),
-        variants={one: _variant(one, sets) for one, sets in tables["variants"].items()},
+        variants={variant: _variant(variant, sets) for variant, sets in tables["variants"].items()},
         margin=_margin(about),
         margin_in_metric="margin_in_metric" in about,
         metric=line.judged,

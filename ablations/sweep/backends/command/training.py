@@ -232,7 +232,7 @@ class Run:
             kill_leftovers(self.folder)
         values = self._values()
         goes_on = self.line.resume and all(
-            Path(one).exists() for one in filled([self.line.resume_if], values)
+            Path(path).exists() for path in filled([self.line.resume_if], values)
         )
         if not goes_on:
             shutil.rmtree(self.folder, ignore_errors=True)
