@@ -246,16 +246,16 @@ def _require_numbers(seed: int, steps: Floats, values: Floats, missing_ok: bool)
         )
 
 
-def require_scores(found: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
+def require_scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
     """Raise UserError for a curve without a score.
 
     Also for one that was cut before the last tenth of the steps, where its final score would be of
     another time than the others'.
     """
-    ends = [run.range[1] if run.range else 0.0 for run in found.runs]
-    for name, values in scores(found, wanted).items():
-        for seed, value, end in zip(found.seeds, values, ends, strict=True):
-            cut = name == "final" and is_cut(end, found.steps[-1])
+    ends = [run.range[1] if run.range else 0.0 for run in curves.runs]
+    for name, values in scores(curves, wanted).items():
+        for seed, value, end in zip(curves.seeds, values, ends, strict=True):
+            cut = name == "final" and is_cut(end, curves.steps[-1])
             if (np.isnan(value) or cut) and name in SCORES:
                 raise UserError(
                     f"the curve of seed {seed} has no value where its {name} score looks"

@@ -206,30 +206,30 @@ class LearningCurve:
         self._note(f"{name}: stored {len(curves)} seeds in {path}: {reason}{before}")
         return found
 
-    def _say(self, name: str, found: Check, metric: str, fails_on_undecided: bool) -> Check:
+    def _say(self, name: str, result: Check, metric: str, fails_on_undecided: bool) -> Check:
         __tracebackhide__ = True
-        line = messages.line(name, found)
+        line = messages.line(name, result)
         parts = [line]
         folder = self._config.getoption("--learning-curve-figures")
-        failed = found.verdict == "worse" or (found.verdict == "undecided" and fails_on_undecided)
+        failed = result.verdict == "worse" or (result.verdict == "undecided" and fails_on_undecided)
         if failed or folder:
-            parts += ["", messages.text({name: found})]
-            parts += ["", f"figure: {self._figure(name, found, metric, folder)}"]
-        if found.differs is not None:
-            seed, step = found.differs
+            parts += ["", messages.text({name: result})]
+            parts += ["", f"figure: {self._figure(name, result, metric, folder)}"]
+        if result.differs is not None:
+            seed, step = result.differs
             parts.append(f"bits: seed {seed} differs from the baseline's from step {step:,.0f} on")
         self._note("\n".join(parts))
         if failed:
             mend = (
                 f'If that is meant: {AGAIN} "..."'
-                if found.verdict == "worse"
+                if result.verdict == "worse"
                 else "Undecided fails here (fail_on): more seeds, a larger effect, or a baseline "
                 "of more seeds decide it"
             )
             pytest.fail(f"{line}\n{mend}", pytrace=False)
-        return found
+        return result
 
-    def _figure(self, name: str, found: Check, metric: str, folder: str | None) -> str:
+    def _figure(self, name: str, result: Check, metric: str, folder: str | None) -> str:
         target = Path(folder) if folder else self._request.getfixturevalue("tmp_path")
         # Several parametrisations, or xdist workers, write into one folder.
         test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
@@ -238,7 +238,7 @@ class LearningCurve:
         def draw() -> Path:
             from ablations.regression.figures import checks_figure, write
 
-            figure = checks_figure(name, {"": found}, {"": metric})
+            figure = checks_figure(name, {"": result}, {"": metric})
             return write(figure, Path(target).absolute(), stem, ("png",))[0]
 
         return str(unless_missing(draw))

@@ -94,6 +94,20 @@ class Cell:
     hash: str = ""
     diverged: bool = False
 
+    def same(self, other: Cell) -> bool:
+        """Return whether two cells that ran are the same bits.
+
+        Two that failed at the same step may be; of an unknown step nothing is said.
+        """
+        if self.hash and self.hash == other.hash:
+            return True
+        if self.status != other.status:
+            return False
+        if self.status == "failed":
+            return self.failed_step is not None and self.failed_step == other.failed_step
+        same = np.array_equal(self.curve.steps, other.curve.steps)
+        return same and np.array_equal(self.curve.values, other.curve.values, equal_nan=True)
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -138,7 +152,7 @@ class Scores:
                 twin = theirs.get(cell.seed)
                 if twin is None or "missing" in (cell.status, twin.status):
                     continue
-                if not _same(cell, twin):
+                if not cell.same(twin):
                     return False
                 seen += cell.status == "done" or cell.hash == twin.hash != ""
         return seen > 0
@@ -204,18 +218,6 @@ class Scores:
         return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
 
 
-def _same(cell: Cell, other: Cell) -> bool:
-    if cell.hash and cell.hash == other.hash:
-        return True
-    if cell.status != other.status:
-        return False
-    if cell.status == "failed":
-        return cell.failed_step is not None and cell.failed_step == other.failed_step
-    ours, theirs = cell.curve, other.curve
-    same = np.array_equal(ours.steps, theirs.steps)
-    return same and np.array_equal(ours.values, theirs.values, equal_nan=True)
-
-
 @once
 def scores(results: Results, *, metric: str | None = None, score: str | None = None) -> Scores:
     """Score every cell of a plan.
@@ -276,16 +278,18 @@ def diagnostic_scores(
     return {name: _scores(results, name, score, strict=False) for name in chosen}
 
 
-def moves(found: Scores) -> bool:
+def moves(scored: Scores) -> bool:
     """Return whether a metric is ever anything but one number, up to rounding."""
-    values = [c.curve.values[~np.isnan(c.curve.values)] for c in found.cells if len(c.curve.values)]
+    values = [
+        c.curve.values[~np.isnan(c.curve.values)] for c in scored.cells if len(c.curve.values)
+    ]
     together = np.concatenate(values) if values else np.zeros(0)
     return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
 
 
-def largest(found: Scores) -> float:
+def largest(scored: Scores) -> float:
     """Return the finite value of a metric that is furthest from 0; 0 where there is none."""
-    values = [cell.curve.values for cell in found.cells]
+    values = [cell.curve.values for cell in scored.cells]
     return max((float(np.max(abs(v[np.isfinite(v)]), initial=0)) for v in values), default=0.0)
 
 

@@ -13,10 +13,10 @@ from ablations.report.tables.entries import Column, Sheet
 _MOST_PLACES = 6
 
 
-def claims_sheet(found: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
+def claims_sheet(claims: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
     """List each claim with its verdict and the range of its effects in margins."""
     rows = []
-    for alone, joint in zip(found, at_once, strict=True):
+    for alone, joint in zip(claims, at_once, strict=True):
         bounded = [part for part in alone.parts if part.effect_low is not None]
         effects, lows, highs = (
             [bound for part in bounded if (bound := getattr(part, name)) is not None]

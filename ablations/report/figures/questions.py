@@ -14,14 +14,14 @@ _LEAST = 12.0  # % of the unit on each side
 _OPEN = (Answer.CANNOT_TELL, Answer.NOT_SEEN)
 
 
-def one_question(found: Found) -> Figure:
+def one_question(answered: Found) -> Figure:
     """Return the figure of a question that has run; hollow: one seed, which tells nothing yet."""
-    shown = [on for on in found.tasks if on.share is not None]
+    shown = [on for on in answered.tasks if on.share is not None]
     names = [f"{on.task.name}, {on.seeds} seed{'s' * (on.seeds != 1)}" for on in shown]
     bounds = [(on.share, on.seeds) for on in shown]
-    if len(found.over) > 1:
-        names.insert(0, f"mean of {len(found.over)} tasks")
-        bounds.insert(0, (found.share, found.seeds))
+    if len(answered.over) > 1:
+        names.insert(0, f"mean of {len(answered.over)} tasks")
+        bounds.insert(0, (answered.share, answered.seeds))
     ends = [abs(100 * end) for bound, _ in bounds if bound for end in bound_ends(bound)]
     reach = max([_LEAST, *(1.1 * end for end in ends)])
     marks: list[Mark] = [Span(-100 * MARGIN, 100 * MARGIN), Rule(0.0, color="v0", width=0.8)]

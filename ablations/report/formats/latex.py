@@ -79,16 +79,16 @@ def latex_sheet(sheet: Sheet) -> str:
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     # Long names are broken rather than let the table run into the margin.
     broken = [width > _LONGEST for width in widths]
-    taken = sum(w for w, column in zip(widths, broken, strict=True) if not column)
+    taken = sum(w for w, breaks in zip(widths, broken, strict=True) if not breaks)
     left = 1 - _CHARACTER * taken - _GAP * len(heads)
     share = max(0.1, min(0.5, left / max(1, sum(broken))))
-    columns = "".join(rf"p{{{share:.2f}\linewidth}}" if column else "l" for column in broken)
+    columns = "".join(rf"p{{{share:.2f}\linewidth}}" if breaks else "l" for breaks in broken)
 
     def cell(text: str, place: int) -> str:
         return rf"{{\raggedright {_breakable(text)}\par}}" if broken[place] else _latex_text(text)
 
     caption, label = _breakable(sheet.caption), f"{sheet.study}-{sheet.kind}"
-    body = [" & ".join(cell(column, i) for i, column in enumerate(row)) + r" \\" for row in rows]
+    body = [" & ".join(cell(text, i) for i, text in enumerate(row)) + r" \\" for row in rows]
     names = " & ".join(map(_latex_text, heads))
     return "\n".join(_environment("scriptsize", caption, label, columns, names, body))
 

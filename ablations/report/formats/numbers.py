@@ -226,11 +226,11 @@ def seeds_text(row: Entry) -> str:
 # Sheets
 
 
-def lines_of(made: Sheet) -> list[tuple[str, ...]]:
+def lines_of(sheet: Sheet) -> list[tuple[str, ...]]:
     """Write a sheet's rows as text."""
     return [
-        tuple(_written(column, tuple(row[name] for name in column.of)) for column in made.shown)
-        for row in made.records()
+        tuple(_written(column, tuple(row[name] for name in column.of)) for column in sheet.shown)
+        for row in sheet.records()
     ]
 
 

@@ -136,14 +136,14 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
     plan, about = results.plan, results.plan.study
     head = Section(slug, about.name, about.title, about.claim, about.claim_source)
     try:
-        found = scores(results)
+        scored = scores(results)
         kind = default_kind(plan)
         leading = None if kind == "comparison" else KINDS[kind](results, None)
         made = table(results) if leading is None else None
     except UserError as problem:
         return replace(head, problem=str(problem))
     counts = {
-        status: sum(cell.status in which for cell in found.cells)
+        status: sum(cell.status in which for cell in scored.cells)
         for status, which in {
             "done": ("done", "empty"),
             "failed": ("failed",),
@@ -155,18 +155,18 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         facts=tuple(_facts(plan, counts)),
         counts=counts,
         runs=runs(results, folder, makers),
-        failures=tuple(failures(found.cells)),
+        failures=tuple(failures(scored.cells)),
     )
     if made is None:
         assert leading is not None
         effects = kind == "effects"
-        figures = study_figures(results, found, only=("effects", "curves") if effects else ())
+        figures = study_figures(results, scored, only=("effects", "curves") if effects else ())
         return replace(
             common,
             summary=(effects_in_words if effects else explained_in_words)(leading),
             variants=tuple(_variants(plan)) if effects else (),
             legend=interactive.legend(plan) if effects else (),
-            charts=_charts(figures, slug, static and largest(found) <= FAR),
+            charts=_charts(figures, slug, static and largest(scored) <= FAR),
             files=_files({f"{slug}/table": leading}),
             table=Markup(render(replace(leading, caption=""), "html")),
             caption=leading.caption,
@@ -194,7 +194,7 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         ),
         files=_files(tables),
         legend=interactive.legend(plan),
-        charts=_charts(study_figures(results, found), slug, static and largest(found) <= FAR),
+        charts=_charts(study_figures(results, scored), slug, static and largest(scored) <= FAR),
     )
 
 

@@ -48,12 +48,12 @@ def outcome(
     named = [tasks[name] for name in control.tasks]
     parts = []
     if results is not None:
-        found = scores(results)
+        scored = scores(results)
         with_tasks = [t for t in named if t.unit and t.name in results.plan.tasks]
         parts = [
             (task.name, *part)
             for task in with_tasks
-            for part in judges[control.kind](control, results, found, task)
+            for part in judges[control.kind](control, results, scored, task)
         ]
     if parts:
         text = "; ".join(f"{task}: {text}" for task, text, _ in parts)
@@ -67,9 +67,9 @@ def outcome(
 _Part = tuple[str, bool]  # in words, and whether it is what was wanted
 
 
-def _disjoint(control: Control, results: Results, found: Scores, task: Task) -> Iterator[_Part]:
+def _disjoint(control: Control, results: Results, scored: Scores, task: Task) -> Iterator[_Part]:
     """Compare the first half of a variant's seeds with the second."""
-    values = [value for _, value in sorted(found.by_seed(task.name, control.variant).items())]
+    values = [value for _, value in sorted(scored.by_seed(task.name, control.variant).items())]
     half = len(values) // 2
     if half < FEWEST or task.unit is None:
         return
@@ -81,16 +81,16 @@ def _disjoint(control: Control, results: Results, found: Scores, task: Task) -> 
     yield f"{share_text(bound)}, {half} seeds each", halves not in (Answer.YES, Answer.YES_SMALL)
 
 
-def _different(control: Control, results: Results, found: Scores, task: Task) -> Iterator[_Part]:
+def _different(control: Control, results: Results, scored: Scores, task: Task) -> Iterator[_Part]:
     """Compare two variants, which must not come out as equal."""
     pair = (control.variant, control.versus)
-    bound = difference(found, [task.name], {task.name: task.unit or 1.0}, pair).bound
+    bound = difference(scored, [task.name], {task.name: task.unit or 1.0}, pair).bound
     if bound is None or bound.low is None:
         return
     yield share_text(bound), answer(*bound_ends(bound)) is not Answer.NO
 
 
-def _planted(control: Control, results: Results, found: Scores, task: Task) -> Iterator[_Part]:
+def _planted(control: Control, results: Results, scored: Scores, task: Task) -> Iterator[_Part]:
     """Count the details of a fraction of which a loss of `PLANTED` would be found.
 
     A loss that is taken off the scores with a detail moves the estimate and neither error, so that
@@ -100,7 +100,7 @@ def _planted(control: Control, results: Results, found: Scores, task: Task) -> I
     if design is None or task.unit is None:
         return
     floors = {task.name: task.exam.floor} if task.exam else {}
-    y = factorial_scores(found.with_diverged(floors), design, [task.name], {})
+    y = factorial_scores(scored.with_diverged(floors), design, [task.name], {})
     if y.shape[1] < FEWEST:
         return
     mains, _, _ = fraction_effects(y, design, LEVEL)

@@ -140,12 +140,12 @@ def judged(
     if results is None:
         return Found(question, tuple(OnTask(task, 0, planned) for task in named))
     floors = {t.name: t.exam.floor for t in named if t.exam is not None}
-    found = scores(results).with_diverged(floors)
+    scored = scores(results).with_diverged(floors)
     if pair := {question.variant, question.versus} - {""}:
-        found = replace(found, cells=tuple(cell for cell in found.cells if cell.variant in pair))
+        scored = replace(scored, cells=tuple(cell for cell in scored.cells if cell.variant in pair))
     design = factorial(results.plan) if question.statistic == "effect" else None
     estimate = _estimator(question, results.plan, design)
-    on = tuple(_on_task(task, results, found, estimate, planned) for task in named)
+    on = tuple(_on_task(task, results, scored, estimate, planned) for task in named)
     whole = Found(question, on)
     if design is not None:
         name = question.factor
@@ -157,10 +157,10 @@ def judged(
             details=details,
             changed=(levels[1], levels[0]),
         )
-    return _answered(whole, found, estimate)
+    return _answered(whole, scored, estimate)
 
 
-def _answered(whole: Found, found: Scores, estimate: Estimator) -> Found:
+def _answered(whole: Found, scored: Scores, estimate: Estimator) -> Found:
     """Return the answer over the tasks that passed and have seeds."""
     passed = [on for on in whole.tasks if on.task.unit is not None]
     kept = [on for on in passed if on.seeds >= FEWEST] or [on for on in passed if on.seeds]
@@ -168,7 +168,7 @@ def _answered(whole: Found, found: Scores, estimate: Estimator) -> Found:
         return whole
     names = tuple(on.task.name for on in kept)
     units = {on.task.name: on.task.unit for on in kept if on.task.unit is not None}
-    over = estimate(found, names, units)
+    over = estimate(scored, names, units)
     ends = [_ends(on.share) for on in kept]
 
     def word(of: Estimate) -> Answer | None:
@@ -190,7 +190,7 @@ def _answered(whole: Found, found: Scores, estimate: Estimator) -> Found:
         answer=whole_answer,
         useful=over.useful,
         turned=seeds > FEWEST
-        and any(word(estimate(rest, names, units)) != whole_answer for rest in _less_one(found)),
+        and any(word(estimate(rest, names, units)) != whole_answer for rest in _less_one(scored)),
     )
 
 
@@ -206,24 +206,24 @@ def _ends(bound: Bound | None) -> tuple[float, float] | None:
     return bound.low, bound.high
 
 
-def _less_one(found: Scores) -> Sequence[Scores]:
+def _less_one(scored: Scores) -> Sequence[Scores]:
     """Return the scores without each seed in turn."""
-    seeds = sorted({cell.seed for cell in found.cells if cell.status == "done"})
+    seeds = sorted({cell.seed for cell in scored.cells if cell.status == "done"})
     return [
-        replace(found, cells=tuple(cell for cell in found.cells if cell.seed != seed))
+        replace(scored, cells=tuple(cell for cell in scored.cells if cell.seed != seed))
         for seed in seeds
     ]
 
 
 def _on_task(
-    task: Task, results: Results, found: Scores, estimate: Estimator, planned: int
+    task: Task, results: Results, scored: Scores, estimate: Estimator, planned: int
 ) -> OnTask:
-    cells = [cell for cell in found.cells if cell.task == task.name]
+    cells = [cell for cell in scored.cells if cell.task == task.name]
     ended = sum(cell.status != "missing" for cell in cells)
     missing = max(planned - ended, 0)
     if not ended or task.name not in results.plan.tasks:
         return OnTask(task, 0, missing)
-    effect = estimate(found, [task.name], {})
+    effect = estimate(scored, [task.name], {})
     diverged = sum(cell.diverged for cell in cells)
     return OnTask(task, effect.comparison.n, missing, diverged, effect)
 
@@ -244,7 +244,7 @@ def _estimator(question: Question, plan: Plan, design: Design | None) -> Estimat
 
 
 def effect(
-    found: Scores,
+    scored: Scores,
     tasks: Sequence[str],
     units: Mapping[str, float],
     design: Design,
@@ -253,14 +253,14 @@ def effect(
     """Estimate a main effect of a fraction, a mean over tasks.
 
     Args:
-        found: the scores.
+        scored: the scores.
         tasks: whose mean it is.
         units: task -> unit; {} of one task, in its metric.
         design: of the fraction.
         which: the place of the factor.
     """
     sizes = {(task, v): unit for task, unit in units.items() for v in design.variants}
-    y = factorial_scores(found, design, tasks, sizes)
+    y = factorial_scores(scored, design, tasks, sizes)
     if not y.shape[1]:
         return NOTHING
     mains, _, residual = fraction_effects(y, design, LEVEL)
@@ -272,21 +272,21 @@ def effect(
 
 
 def difference(
-    found: Scores, tasks: Sequence[str], units: Mapping[str, float], pair: tuple[str, str]
+    scored: Scores, tasks: Sequence[str], units: Mapping[str, float], pair: tuple[str, str]
 ) -> Estimate:
     """Estimate a difference of two variants by seed, a mean over tasks; see `regress`.
 
     Args:
-        found: the scores.
+        scored: the scores.
         tasks: whose mean it is.
         units: task -> unit; {} of one task, in its metric.
         pair: the variant and what it is compared with.
     """
     sizes = {(task, name): unit for task, unit in units.items() for name in pair}
-    ours, theirs = np.moveaxis(found.on_common_seeds(tasks, pair, sizes), 1, 0)
+    ours, theirs = np.moveaxis(scored.on_common_seeds(tasks, pair, sizes), 1, 0)
     if not ours.size:
         return NOTHING
-    every = found.on_common_seeds(tasks, pair[1:], sizes)[:, 0]
+    every = scored.on_common_seeds(tasks, pair[1:], sizes)[:, 0]
     more = every.shape[1] > ours.shape[1]
     compared = regress(ours, theirs, every) if more else compare(ours, theirs)
     sides = (float(theirs.mean()), float(ours.mean()))

@@ -19,14 +19,14 @@ from ablations.request import Request
 _HEADS = ("question", "answer", "effect", "grade", "tasks", "search words")
 
 
-def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outcome]) -> str:
+def index(answered: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outcome]) -> str:
     """Write the list: controls first, then the questions in groups, by index.md.j2."""
-    ran = [question for question in found if question.answer is not None]
+    ran = [question for question in answered if question.answer is not None]
     return (
         templates(Path(__file__).parent)
         .get_template("index.md.j2")
         .render(
-            found=found,
+            found=answered,
             ran=ran,
             answered=[
                 question
@@ -38,7 +38,7 @@ def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outc
             groups=[
                 (group, _listed(mine))
                 for group in GROUPS
-                if (mine := [question for question in found if question.question.group == group])
+                if (mine := [question for question in answered if question.question.group == group])
             ],
             seen=f"{100 * SEEN:g}%",
             margin=f"{100 * MARGIN:g}%",
@@ -46,34 +46,34 @@ def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outc
     )
 
 
-def one_page(found: Found) -> str:
+def one_page(answered: Found) -> str:
     """Write the page of a question, by question.md.j2."""
     return (
         templates(Path(__file__).parent)
         .get_template("question.md.j2")
         .render(
-            found=found,
-            question=found.question,
-            answer=words.answer_line(found),
-            grade=words.grade_text(found),
-            rests_on=words.rests_on(found),
-            waiting=[on.task.name for on in found.tasks if on.task.name not in found.over],
-            meanings=words.meanings(found),
-            numbers=_numbers(found),
-            takes=words.takes(found),
-            paste=words.paste(found),
-            commands=commands(found),
-            share=words.share_text(found.share),
-            several=len(found.over) > 1,
+            found=answered,
+            question=answered.question,
+            answer=words.answer_line(answered),
+            grade=words.grade_text(answered),
+            rests_on=words.rests_on(answered),
+            waiting=[on.task.name for on in answered.tasks if on.task.name not in answered.over],
+            meanings=words.meanings(answered),
+            numbers=_numbers(answered),
+            takes=words.takes(answered),
+            paste=words.paste(answered),
+            commands=commands(answered),
+            share=words.share_text(answered.share),
+            several=len(answered.over) > 1,
         )
     )
 
 
-def commands(found: Found) -> list[str]:
+def commands(answered: Found) -> list[str]:
     """Return what runs the next seed of each task that lacks cells, and what prints the answer."""
-    question = found.question
+    question = answered.question
     lines = []
-    for on in found.tasks:
+    for on in answered.tasks:
         if on.missing:
             run: Flags = {**question.run, "tasks": [on.task.name]}
             if question.statistic == "difference":
@@ -84,7 +84,7 @@ def commands(found: Found) -> list[str]:
     return [*lines, f"ablations questions {question.id}"]
 
 
-def _listed(found: Sequence[Found]) -> str:
+def _listed(answered: Sequence[Found]) -> str:
     lines = [
         [
             f"[{markdown_text(question.question.question)}]({question.question.id}.md)",
@@ -94,7 +94,7 @@ def _listed(found: Sequence[Found]) -> str:
             words.rests_on(question),
             markdown_text(", ".join(question.question.terms)),
         ]
-        for question in found
+        for question in answered
     ]
     return "\n".join(pipes(_HEADS, lines, set()))
 
@@ -137,7 +137,7 @@ def _controls(controls: Sequence[Outcome]) -> str:
     return "\n".join(pipes(["control", "must come out", "came out", ""], lines, set()))
 
 
-def _numbers(found: Found) -> str:
+def _numbers(answered: Found) -> str:
     heads = [
         "task",
         "without",
@@ -149,10 +149,10 @@ def _numbers(found: Found) -> str:
         "diverged",
         "exam",
     ]
-    lines = [_row(on) for on in found.tasks]
-    if len(found.over) > 1:
-        share = words.share_text(found.share)
-        lines.insert(0, ["mean over tasks", "", "", "", "", share, str(found.seeds), "", ""])
+    lines = [_row(on) for on in answered.tasks]
+    if len(answered.over) > 1:
+        share = words.share_text(answered.share)
+        lines.insert(0, ["mean over tasks", "", "", "", "", share, str(answered.seeds), "", ""])
     return "\n".join(pipes(heads, lines, set(heads[1:4]) | {"seeds", "diverged"}))
 
 

@@ -9,10 +9,10 @@ from ablations.report.questions.judge import Found
 from ablations.report.tables.entries import Sheet, text_columns
 
 
-def questions_sheet(found: Sequence[Found]) -> Sheet:
+def questions_sheet(answered: Sequence[Found]) -> Sheet:
     """List each question with its answer, effect, grade, and what that rests on."""
     rows = []
-    for question in found:
+    for question in answered:
         share = (None, None, None) if question.share is None else question.share
         rows.append(
             (

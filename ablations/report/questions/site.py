@@ -49,40 +49,40 @@ class Card:
         return " ".join((*texts, question.source, *question.terms, self.answer)).lower()
 
 
-def card(found: Found, figure: bytes | None) -> Card:
+def card(answered: Found, figure: bytes | None) -> Card:
     """Return a question with its texts.
 
     Args:
-        found: the question with its answer.
+        answered: the question with its answer.
         figure: its SVG, None where nothing ran.
     """
-    question, answer = found.question, words.answer_line(found)
+    question, answer = answered.question, words.answer_line(answered)
     text = " ".join((question.source, question.question, question.sentence, *question.terms))
     return Card(
-        found=found,
+        found=answered,
         answer=answer,
-        kind=str(found.answer) if found.answer is not None else answer.partition(":")[0],
-        color=_color(found),
-        effect=words.share_text(found.share),
-        grade=words.grade_text(found),
-        rests_on=words.rests_on(found),
-        paste=words.paste(found),
-        takes=words.takes(found),
-        commands=tuple(commands(found)),
+        kind=str(answered.answer) if answered.answer is not None else answer.partition(":")[0],
+        color=_color(answered),
+        effect=words.share_text(answered.share),
+        grade=words.grade_text(answered),
+        rests_on=words.rests_on(answered),
+        paste=words.paste(answered),
+        takes=words.takes(answered),
+        commands=tuple(commands(answered)),
         libraries=tuple(name for name in LIBRARIES if name.lower() in text.lower()),
         figure="" if figure is None else base64.b64encode(figure).decode(),
     )
 
 
-def _color(found: Found) -> str:
+def _color(answered: Found) -> str:
     """Return the colour of what an answer means: better, worse, no difference, or open."""
-    if found.answer is None or found.share is None or not found.grade:
+    if answered.answer is None or answered.share is None or not answered.grade:
         return "undecided"
-    if found.answer == "No":
+    if answered.answer == "No":
         return "equivalent"
-    if found.answer in ("Not seen", "Cannot tell", "It depends"):
+    if answered.answer in ("Not seen", "Cannot tell", "It depends"):
         return "undecided"
-    return "better" if found.share.value > 0 else "worse"
+    return "better" if answered.share.value > 0 else "worse"
 
 
 def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:

@@ -14,38 +14,42 @@ from ablations.report.questions.judge import FEWEST, Bound, Found, OnTask, bound
 _SIDES = {1: ("raises", "lowers"), -1: ("lowers", "raises"), 0: ("changes", "")}
 
 
-def answer_line(found: Found) -> str:
+def answer_line(answered: Found) -> str:
     """Write the answer with its bound, as "No: any effect is below 4%"."""
-    if found.answer is None or found.share is None:
-        if not any(on.seeds for on in found.tasks):
-            return f"Not run yet: costs about {hours_text(hours(found))} core-hours"
-        if found.share is None:
+    if answered.answer is None or answered.share is None:
+        if not any(on.seeds for on in answered.tasks):
+            return f"Not run yet: costs about {hours_text(hours(answered))} core-hours"
+        if answered.share is None:
             return "Cannot tell: no task with results has passed the exam"
         return "No answer: every seed says the same number"
-    if found.seeds < FEWEST:
-        return f"{Answer.CANNOT_TELL}: one seed on {listed(found.over)}"
-    if found.answer is Answer.DEPENDS:
-        return f"{found.answer}: {_sides(found)}"
-    value, low, high = bound_ends(found.share)
-    if found.answer is not Answer.NOT_SEEN or (high - low) / 2 > MARGIN:
-        return answer_text(found.answer, value, low, high, found.useful)
-    answer = answer_text(found.answer, value, low, high)
-    return f"{answer}; about {seeds_to_tell(found):,} seeds would tell" if found.useful else answer
+    if answered.seeds < FEWEST:
+        return f"{Answer.CANNOT_TELL}: one seed on {listed(answered.over)}"
+    if answered.answer is Answer.DEPENDS:
+        return f"{answered.answer}: {_sides(answered)}"
+    value, low, high = bound_ends(answered.share)
+    if answered.answer is not Answer.NOT_SEEN or (high - low) / 2 > MARGIN:
+        return answer_text(answered.answer, value, low, high, answered.useful)
+    answer = answer_text(answered.answer, value, low, high)
+    return (
+        f"{answer}; about {seeds_to_tell(answered):,} seeds would tell"
+        if answered.useful
+        else answer
+    )
 
 
-def seeds_to_tell(found: Found) -> int:
+def seeds_to_tell(answered: Found) -> int:
     """Return the seeds that exclude 0, or what is larger than the margin, if all is as it looks."""
-    assert found.share is not None
-    value, low, high = bound_ends(found.share)
+    assert answered.share is not None
+    value, low, high = bound_ends(answered.share)
     away = max(abs(value), MARGIN - abs(value))
-    return math.ceil((found.useful or 0) * ((high - low) / 2 / away) ** 2)
+    return math.ceil((answered.useful or 0) * ((high - low) / 2 / away) ** 2)
 
 
-def _sides(found: Found) -> str:
+def _sides(answered: Found) -> str:
     sides: dict[str, list[str]] = {"+": [], "\u2212": []}
-    for on in found.tasks:
+    for on in answered.tasks:
         bound = on.share
-        if on.task.name in found.over and bound is not None and bound.low is not None:
+        if on.task.name in answered.over and bound is not None and bound.low is not None:
             _, low, high = bound_ends(bound)
             if low > 0 or high < 0:
                 sides["+" if low > 0 else "\u2212"].append(on.task.name)
@@ -65,22 +69,22 @@ def share_text(bound: Bound | None) -> str:
     return f"{fixed(value, places, '+')}% [{fixed(low, places)}, {fixed(high, places)}]"
 
 
-def rests_on(found: Found) -> str:
+def rests_on(answered: Found) -> str:
     """Write on which tasks and seeds an answer rests."""
-    if not found.over:
+    if not answered.over:
         return ""
-    seeds = {on.task.name: on.seeds for on in found.tasks}
-    return ", ".join(f"{name} ({count(seeds[name], 'seed')})" for name in found.over)
+    seeds = {on.task.name: on.seeds for on in answered.tasks}
+    return ", ".join(f"{name} ({count(seeds[name], 'seed')})" for name in answered.over)
 
 
-def grade_text(found: Found) -> str:
+def grade_text(answered: Found) -> str:
     """Write the grade; a dagger where one seed turns the answer."""
-    return found.grade + ("\u2020" if found.turned else "") if found.answer else ""
+    return answered.grade + ("\u2020" if answered.turned else "") if answered.answer else ""
 
 
-def hours(found: Found) -> float:
+def hours(answered: Found) -> float:
     """Return the core-hours that the design of a question still takes."""
-    return sum(core_hours(on.task, on.missing) for on in found.tasks)
+    return sum(core_hours(on.task, on.missing) for on in answered.tasks)
 
 
 def hours_text(value: float) -> str:
@@ -93,9 +97,9 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def meanings(found: Found) -> list[tuple[str, str]]:
+def meanings(answered: Found) -> list[tuple[str, str]]:
     """Return what each answer would say of the question's sentence."""
-    question = found.question
+    question = answered.question
     change = question.change
     yes, reverse = _SIDES[question.stated]
     margin = f"{100 * MARGIN:g}%"
@@ -107,55 +111,55 @@ def meanings(found: Found) -> list[tuple[str, str]]:
     return rows
 
 
-def takes(found: Found) -> str:
+def takes(answered: Found) -> str:
     """Write what would tell more, where the answer is open; "" where it is not."""
-    left = hours(found)
+    left = hours(answered)
     rest = (
         f"All seeds of the design take about {hours_text(left)} more core-hours on "
-        f"{listed([on.task.name for on in found.tasks if on.missing])}."
+        f"{listed([on.task.name for on in answered.tasks if on.missing])}."
         if left
         else ""
     )
-    if found.answer is None:
+    if answered.answer is None:
         return rest
-    if found.seeds < FEWEST:
+    if answered.seeds < FEWEST:
         return (
             "A second seed on the same tasks, and then as many as the interval asks for: with one, "
             f"nothing tells how far seeds differ. {rest}"
         ).strip()
-    if found.answer not in (Answer.CANNOT_TELL, Answer.NOT_SEEN):
+    if answered.answer not in (Answer.CANNOT_TELL, Answer.NOT_SEEN):
         return ""
-    assert found.share is not None
-    _, low, high = bound_ends(found.share)
-    if found.useful is None:
+    assert answered.share is not None
+    _, low, high = bound_ends(answered.share)
+    if answered.useful is None:
         return (
             "More seeds alone would not do: the interval rests on what interactions of three "
             f"details add to the settings' means, which other settings would average out. {rest}"
         ).strip()
-    needed = math.ceil(found.useful * ((high - low) / 2 / MARGIN) ** 2)
-    where = listed(found.over)
+    needed = math.ceil(answered.useful * ((high - low) / 2 / MARGIN) ** 2)
+    where = listed(answered.over)
     return (
-        f"About {seeds_to_tell(found):,} seeds on {where} if the effect is as it looks, and "
+        f"About {seeds_to_tell(answered):,} seeds on {where} if the effect is as it looks, and "
         f"{needed:,} seeds for an interval of \u00b15%, at this spread. {rest}"
     ).strip()
 
 
-def paste(found: Found) -> str:
+def paste(answered: Found) -> str:
     """Write the paragraph that stands alone in a thread; "" where nothing ran."""
-    if found.answer is None or found.share is None:
+    if answered.answer is None or answered.share is None:
         return ""
-    question = found.question
-    answer = answer_line(found)
-    if found.answer in (Answer.NO, Answer.DEPENDS) or found.seeds < FEWEST:
-        answer += f" ({share_text(found.share)})"
+    question = answered.question
+    answer = answer_line(answered)
+    if answered.answer in (Answer.NO, Answer.DEPENDS) or answered.seeds < FEWEST:
+        answer += f" ({share_text(answered.share)})"
     across = (
-        f"averaged over {found.settings} settings of {found.details} details of PPO, with the 95% "
-        "intervals of all details at once"
+        f"averaged over {answered.settings} settings of {answered.details} details of PPO, with "
+        "the 95% intervals of all details at once"
         if question.statistic == "effect"
         else "as a single change of the baseline, with its 95% interval"
     )
-    where = listed([_run_text(on) for on in found.tasks if on.task.name in found.over])
-    first = found.seeds < FEWEST
+    where = listed([_run_text(on) for on in answered.tasks if on.task.name in answered.over])
+    first = answered.seeds < FEWEST
     return (
         f"{question.question} {answer}. Measured: {question.change}, {across}, in % of what the "
         f"baseline learned beyond doing nothing, on {where}"

@@ -65,7 +65,7 @@ def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
         sets: variant -> what it sets.
         baseline: whose levels come first.
     """
-    names = list(dict.fromkeys(name for joined in sets.values() for name in joined))
+    names = list(dict.fromkeys(name for set_here in sets.values() for name in set_here))
     columns: _Columns = {}
     texts: dict[str, list[str]] = {}
     order = [baseline, *(v for v in sets if v != baseline)] if baseline in sets else list(sets)
@@ -73,7 +73,7 @@ def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
         values = [value_text(sets[v][name]) if name in sets[v] else "default" for v in order]
         levels = list(dict.fromkeys(values))
         if len(levels) > 1:
-            columns.setdefault(tuple(levels.index(joined) for joined in values), []).append(name)
+            columns.setdefault(tuple(levels.index(value) for value in values), []).append(name)
             texts[name] = values
     if len(set(zip(*columns, strict=True))) != len(order):
         return None

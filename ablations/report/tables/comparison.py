@@ -54,50 +54,50 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
     Raises:
         UserError: an unknown metric or score.
     """
-    plan, found = results.plan, scores(results, metric=metric, score=score)
+    plan, scored = results.plan, scores(results, metric=metric, score=score)
     learned = units_of_score(results, metric, score)
     baselines = {name: baseline_of(plan, name) for name in plan.variants}
     order = tuple(name for name, _ in grouped(baselines))
     pooled = {} if learned is None else pooled_tasks(plan, learned)
 
-    pairings = Family(plan, found, learned, over=False).pairings(
+    pairings = Family(plan, scored, learned, over=False).pairings(
         [([task], variant, baselines[variant]) for task in plan.tasks for variant in order],
         LEVEL / 2 if pooled else LEVEL,
     )
-    rows = [_entry(found, learned, pairing) for pairing in pairings]
-    rows = _marked(plan, found, learned, rows, list(plan.tasks))
+    rows = [_entry(scored, learned, pairing) for pairing in pairings]
+    rows = _marked(plan, scored, learned, rows, list(plan.tasks))
     if pooled and learned is not None:
-        averages = Family(plan, found, learned, over=True).pairings(
+        averages = Family(plan, scored, learned, over=True).pairings(
             [(pooled[name], name, baselines[name]) for name in order if pooled[name]], LEVEL / 2
         )
-        whole = [_over_tasks(plan, found, learned, pairing, rows) for pairing in averages]
-        rows += _marked(plan, found, learned, whole, [ALL_TASKS])
-    policies = trivial(results, found.metric)
+        whole = [_over_tasks(plan, scored, learned, pairing, rows) for pairing in averages]
+        rows += _marked(plan, scored, learned, whole, [ALL_TASKS])
+    policies = trivial(results, scored.metric)
     if learned is not None and learned.trivial:
         rows = _answered(rows)
     rows = [*_learns_nothing(policies), *rows]
     return Table(
         study=plan.study.name,
         title=plan.study.title,
-        metric=found.metric,
-        score=found.score,
+        metric=scored.metric,
+        score=scored.score,
         tasks=tuple(plan.tasks),
         variants=order,
         rows=tuple(rows),
-        caption=caption(plan, found, learned, rows),
-        notes=tuple(notes(plan, found, learned, rows)),
+        caption=caption(plan, scored, learned, rows),
+        notes=tuple(notes(plan, scored, learned, rows)),
     )
 
 
 # Entries
 
 
-def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
+def _entry(scored: Scores, learned: Units | None, pairing: Pairing) -> Entry:
     (task,) = pairing.tasks
-    cells = found.of(task, pairing.variant)
+    cells = scored.of(task, pairing.variant)
     values = np.array([cell.value for cell in cells if cell.status == "done"])
     unit = None if learned is None else learned.of(task, pairing.variant)
-    rate = len(values) > 1 and successes(found, learned, task)
+    rate = len(values) > 1 and successes(scored, learned, task)
     low, high = rate_interval(int(values.sum()), len(values)) if rate else interval(values, "mean")
     iqm_low, iqm_high = interval(values)
     return replace(
@@ -115,12 +115,12 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
 
 
 def _over_tasks(
-    plan: Plan, found: Scores, learned: Units, pairing: Pairing, rows: Sequence[Entry]
+    plan: Plan, scored: Scores, learned: Units, pairing: Pairing, rows: Sequence[Entry]
 ) -> Entry:
     """Make a row of normalised scores, and of the mean over tasks of differences per unit."""
     variant = pairing.variant
-    cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
-    values = normalised(plan, found, learned, variant)
+    cells = [cell for task in plan.tasks for cell in scored.of(task, variant)]
+    values = normalised(plan, scored, learned, variant)
     mine = [row for row in rows if row.variant == variant]
     row = _judged(pairing, ALL_TASKS, judged=True)
     if row.verdict is not None:
@@ -241,7 +241,7 @@ def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
 
 
 def _marked(
-    plan: Plan, found: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
+    plan: Plan, scored: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
 ) -> list[Entry]:
     """Mark the best of each task, and what is not significantly below it.
 
@@ -256,7 +256,7 @@ def _marked(
             if row.task == task and row.mean is not None:
                 families.setdefault(_family(plan, learned, task, row.variant), []).append(row)
         for family in families.values():
-            for variant, mark in _ranked(plan, found, learned, task, family).items():
+            for variant, mark in _ranked(plan, scored, learned, task, family).items():
                 marks[task, variant] = mark
     return [
         replace(
@@ -275,16 +275,16 @@ def _family(plan: Plan, learned: Units, task: str, variant: str) -> tuple[str, .
 
 
 def _ranked(
-    plan: Plan, found: Scores, learned: Units, task: str, rows: Sequence[Entry]
+    plan: Plan, scored: Scores, learned: Units, task: str, rows: Sequence[Entry]
 ) -> dict[str, str]:
     """Rank the rows of a task: variant -> "best" or "tied".
 
     A variant that fails more than another is neither: its mean is of the seeds that survived.
     """
-    tasks = [name for name in plan.tasks if task in (name, ALL_TASKS)]
+    tasks = [place for place in plan.tasks if task in (place, ALL_TASKS)]
     names = [row.variant for row in rows]
-    found, level = last_look(plan, found, tasks, names, LEVEL)
-    failed = {name: found.failures(tasks, name) for name in names}
+    scored, level = last_look(plan, scored, tasks, names, LEVEL)
+    failed = {name: scored.failures(tasks, name) for name in names}
     rows = [row for row in rows if failed[row.variant] == min(failed.values())]
     if len(rows) < 2:
         return {}
@@ -292,15 +292,15 @@ def _ranked(
     by_seed: dict[str, dict[int, float]] = {}
     for name in names:
         if task != ALL_TASKS:
-            by_seed[name] = found.by_seed(task, name)
+            by_seed[name] = scored.by_seed(task, name)
             continue
-        parts = [found.by_seed(name, name) for name in tasks if learned.of(name, name)]
+        parts = [scored.by_seed(place, name) for place in tasks if learned.of(place, name)]
         complete = sorted(set.intersection(*(set(part) for part in parts)))
-        means = np.mean(normalised(plan, found, learned, name), axis=0)
+        means = np.mean(normalised(plan, scored, learned, name), axis=0)
         by_seed[name] = dict(zip(complete, means, strict=True))
     seeds = sorted(set().union(*by_seed.values()))
     values = [[by_seed[name].get(seed, np.nan) for seed in seeds] for name in names]
-    rates = task != ALL_TASKS and successes(found, learned, task)
+    rates = task != ALL_TASKS and successes(scored, learned, task)
     below = (fewer_successes if rates else not_the_best)(values, level)
     kept = [row for row, lost in zip(rows, below, strict=True) if not lost]
     marks = {row.variant: "tied" for row in kept}

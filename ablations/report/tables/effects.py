@@ -19,10 +19,10 @@ def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     return listed(results, design, metric)
 
 
-def effects_in_words(made: Sheet) -> str:
+def effects_in_words(sheet: Sheet) -> str:
     """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
     tasks: dict[str, dict[Verdict, list[str]]] = {}
-    for row in made.records():
+    for row in sheet.records():
         if row["kind"] == "aliased":
             continue
         words = tasks.setdefault(row["task"], {})

@@ -60,8 +60,8 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
     its task.
     """
     plan = results.plan
-    found, learned = scores(results, metric=metric), units_of_score(results, metric)
-    places = list(_places(results, design, found, learned))
+    scored, learned = scores(results, metric=metric), units_of_score(results, metric)
+    places = list(_places(results, design, scored, learned))
     names = letters(len(design.factors))
     shares = learned is not None and bool(learned.trivial)
     by_effect: dict[tuple[int, int], list[tuple[Comparison, Verdict]]] = {}
@@ -85,7 +85,7 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
     return Sheet(
         plan.study.name,
         "effects",
-        " ".join(_caption(results, design, found.metric, places, names)),
+        " ".join(_caption(results, design, scored.metric, places, names)),
         COLUMNS,
         tuple(rows),
         (
@@ -101,14 +101,14 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
 
 
 def _places(
-    results: Results, design: Design, found: Scores, learned: Units | None
+    results: Results, design: Design, scored: Scores, learned: Units | None
 ) -> Iterator[Place]:
     plan, variants = results.plan, list(design.variants)
     # Rows of several settings, and tasks, are only comparable in a unit of their own each.
     sizes = {} if learned is None else sizes_of(plan, design, learned)
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in variants)]
     floors = {} if learned is None else {t: of.floor for t, of in learned.trivial.items()}
-    counted = found.with_diverged(floors)
+    counted = scored.with_diverged(floors)
     for place in [*plan.tasks, *([ALL_TASKS] if len(pooled) > 1 else [])]:
         tasks = pooled if place == ALL_TASKS else [place]
         scaled = place == ALL_TASKS or settings_count(plan, place, design) > 1
@@ -117,7 +117,7 @@ def _places(
         seen, level = last_look(plan, counted, tasks, variants, LEVEL)
         y = factorial_scores(seen, design, tasks, sizes if scaled else {})
         unit = 1.0 if scaled else sizes.get((place, variants[0]))
-        of_tasks = [cell for task in tasks for v in variants for cell in found.of(task, v)]
+        of_tasks = [cell for task in tasks for v in variants for cell in scored.of(task, v)]
         yield Place(
             place,
             *fraction_effects(y, design, level),

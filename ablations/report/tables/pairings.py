@@ -122,7 +122,7 @@ class Family:
         return looks.read(levels(self.plan, over=self.over), ended, at, decided) or nothing
 
     def _pairing(
-        self, found: Scores, tasks: Sequence[str], variant: str, baseline: str | None
+        self, scored: Scores, tasks: Sequence[str], variant: str, baseline: str | None
     ) -> Pairing:
         margin = self._margin(tasks, variant)
         first = self._first_of(variant)
@@ -135,7 +135,7 @@ class Family:
             unit = self.learned.of(task, variant) if self.learned is not None else None
             if unit is not None:
                 units |= {(task, variant): unit.size, (task, baseline): unit.size}
-        pairs = found.on_common_seeds(tasks, (variant, baseline), units)
+        pairs = scored.on_common_seeds(tasks, (variant, baseline), units)
         more = given_more(self.plan, baseline)
         # Failures count on every task, also on one where nothing was learned.
         every = list(self.plan.tasks) if self.over else tasks
@@ -146,12 +146,12 @@ class Family:
             margin,
             tuple(pairs[:, 0]),
             tuple(pairs[:, 1]),
-            found.failures(every, variant) - found.failures(every, baseline),
-            alike or found.identical(every, variant, baseline),
+            scored.failures(every, variant) - scored.failures(every, baseline),
+            alike or scored.identical(every, variant, baseline),
             same_as,
             self.learned is not None and bool(self.learned.trivial) and margin is None,
-            tuple(found.on_common_seeds(tasks, (baseline,), units)[:, 0]) if more else (),
-            not self.over and successes(found, self.learned, tasks[0]),
+            tuple(scored.on_common_seeds(tasks, (baseline,), units)[:, 0]) if more else (),
+            not self.over and successes(scored, self.learned, tasks[0]),
         )
 
     def _margin(self, tasks: Sequence[str], variant: str) -> float | None:
@@ -182,20 +182,20 @@ def levels(plan: Plan, *, over: bool) -> looks.Looks:
 
 
 def last_look(
-    plan: Plan, found: Scores, tasks: Sequence[str], variants: Sequence[str], level: float
+    plan: Plan, scored: Scores, tasks: Sequence[str], variants: Sequence[str], level: float
 ) -> tuple[Scores, float]:
     """Return the scores that a comparison of all these variants may look at, and its level.
 
     Where seeds were added at looks, those of the last look that all of them have reached.
     """
     if not plan.looks:
-        return found, level
+        return scored, level
     planned = looks.design(plan.looks.seeds, level)
-    ended = min(found.ended(task, variant) for task in tasks for variant in variants)
+    ended = min(scored.ended(task, variant) for task in tasks for variant in variants)
     place = looks.last_reached(planned, ended)
     if place is None:
-        return found.below(0), level
-    return found.below(planned.seeds[place]), planned.levels[place]
+        return scored.below(0), level
+    return scored.below(planned.seeds[place]), planned.levels[place]
 
 
 def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:

@@ -27,8 +27,8 @@ def seeds_columns() -> tuple[Column, ...]:
 
 def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     """List the seeds at which the comparisons of a study decide, from the variance seen."""
-    made = table(results, metric=metric)
-    compared = [row for row in made.rows if row.deviation and row.margin and row.level]
+    comparison = table(results, metric=metric)
+    compared = [row for row in comparison.rows if row.deviation and row.margin and row.level]
     if not compared:
         return None
     rows: list[Values] = []
@@ -39,7 +39,7 @@ def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
         ends = [end for each in seeds for end in (each.low, each.high)]
         rows.append((row.task, row.variant, row.n_pairs, row.deviation, margin, *ends))
     return Sheet(
-        made.study,
+        comparison.study,
         "power",
         "Seeds needed to decide with 80% chance, where a variant does not differ at all, or by "
         "one, two or four margins: its interval excludes 0 or lies within the margin, at the level "

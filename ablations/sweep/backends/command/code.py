@@ -60,7 +60,7 @@ class Code:
         elif (tracked := _tracked(self.here)) is not None:
             rest = tracked
         elif named:
-            rest = [path for path in named if path.suffix == ".py" for path in _below(path.parent)]
+            rest = [file for path in named if path.suffix == ".py" for file in _below(path.parent)]
         else:
             raise UserError(
                 "the command names no file that is here, so an edit of its code would go "
