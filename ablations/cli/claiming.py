@@ -126,7 +126,7 @@ def _replicate(
     from ablations.report import formats
     from ablations.report.claims.found import evidence
     from ablations.report.claims.judge import judged
-    from ablations.report.claims.replication import replication_sheet
+    from ablations.report.claims.rows import replication_sheet
     from ablations.sweep.plan import on_seeds
 
     for plan in plans.values():

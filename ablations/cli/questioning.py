@@ -52,7 +52,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def _questions(options: argparse.Namespace) -> None:
     from ablations.report import formats
     from ablations.report.questions.entries import read
-    from ablations.report.questions.rows import questions_sheet
+    from ablations.report.questions.page import questions_sheet
 
     file = read(options.file or options.results / "questions.toml")
     chosen = [question for question in file.questions if _matches(question, options.questions)]
@@ -184,13 +184,12 @@ def _write_site(found: Sequence[Found], controls: Sequence[Outcome], path: Path)
     from ablations.records import write_atomically
     from ablations.report.figures import paper
     from ablations.report.figures.questions import one_question
-    from ablations.report.questions.site import card, site
+    from ablations.report.questions.site import site
 
     figures = {
         question.question.id: paper.encoded(paper.draw(one_question(question)), "svg")
         for question in found
         if question.share is not None
     }
-    cards = [card(question, figures.get(question.question.id)) for question in found]
-    write_atomically(path, site(cards, controls))
+    write_atomically(path, site(found, figures, controls))
     print(path)

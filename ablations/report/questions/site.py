@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
+from ablations.core.verdict import Answer
 from ablations.report.figures.palette import COLORS
+from ablations.report.formats.templates import templates
 from ablations.report.questions import words
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.judge import Found
@@ -17,83 +17,63 @@ from ablations.report.questions.page import commands
 
 LIBRARIES = ("Brax", "CleanRL", "SB3", "RSL-RL", "TorchRL", "skrl", "seed_rl", "OpenRLHF")
 _NAMES = ("page", "raised", "text", "quiet", "line", "link", "focus")
+_OPEN = (Answer.NOT_SEEN, Answer.CANNOT_TELL, Answer.DEPENDS)
 _MEANINGS = ("better", "worse", "equivalent", "undecided")
 
 
 @dataclass(frozen=True)
 class Card:
-    """A question as the site shows it.
-
-    kind: its answer without numbers. color: a name of the palette, of what the answer means.
-    figure: an SVG in base64, "" of none.
-    """
+    """A question as the site shows it. figure: an SVG in base64, "" where nothing ran."""
 
     found: Found
-    answer: str
-    kind: str
-    color: str
-    effect: str
-    grade: str
-    rests_on: str
-    paste: str
-    takes: str
-    commands: tuple[str, ...]
-    libraries: tuple[str, ...]
     figure: str
+
+    @property
+    def kind(self) -> str:
+        """Its answer without numbers."""
+        answer = self.found.answer
+        return words.answer_line(self.found).partition(":")[0] if answer is None else str(answer)
+
+    @property
+    def libraries(self) -> list[str]:
+        """The libraries that it names."""
+        question = self.found.question
+        texts = (question.source, question.question, question.sentence, *question.terms)
+        return [name for name in LIBRARIES if name.lower() in " ".join(texts).lower()]
 
     @property
     def searched(self) -> str:
         """All that the search looks through, in small letters."""
         question = self.found.question
         texts = (question.id, question.title, question.question, question.sentence, question.change)
-        return " ".join((*texts, question.source, *question.terms, self.answer)).lower()
+        answer = words.answer_line(self.found)
+        return " ".join((*texts, question.source, *question.terms, answer)).lower()
+
+    @property
+    def color(self) -> str:
+        """The colour of what its answer means: better, worse, no difference, or open."""
+        answer, share = self.found.answer, self.found.share
+        if answer in (None, *_OPEN) or share is None or not self.found.grade:
+            return "undecided"
+        if answer is Answer.NO:
+            return "equivalent"
+        return "better" if share.value > 0 else "worse"
 
 
-def card(answered: Found, figure: bytes | None) -> Card:
-    """Return a question with its texts.
+def site(
+    answered: Sequence[Found], figures: Mapping[str, bytes], controls: Sequence[Outcome]
+) -> str:
+    """Write the site, by site.html.j2.
 
     Args:
-        answered: the question with its answer.
-        figure: its SVG, None where nothing ran.
+        answered: the questions with their answers.
+        figures: question -> its SVG, where something ran.
+        controls: what came out of them.
     """
-    question, answer = answered.question, words.answer_line(answered)
-    text = " ".join((question.source, question.question, question.sentence, *question.terms))
-    return Card(
-        found=answered,
-        answer=answer,
-        kind=str(answered.answer) if answered.answer is not None else answer.partition(":")[0],
-        color=_color(answered),
-        effect=words.share_text(answered.share),
-        grade=words.grade_text(answered),
-        rests_on=words.rests_on(answered),
-        paste=words.paste(answered),
-        takes=words.takes(answered),
-        commands=tuple(commands(answered)),
-        libraries=tuple(name for name in LIBRARIES if name.lower() in text.lower()),
-        figure="" if figure is None else base64.b64encode(figure).decode(),
-    )
-
-
-def _color(answered: Found) -> str:
-    """Return the colour of what an answer means: better, worse, no difference, or open."""
-    if answered.answer is None or answered.share is None or not answered.grade:
-        return "undecided"
-    if answered.answer == "No":
-        return "equivalent"
-    if answered.answer in ("Not seen", "Cannot tell", "It depends"):
-        return "undecided"
-    return "better" if answered.share.value > 0 else "worse"
-
-
-def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:
-    """Write the site, by site.html.j2."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    cards = [
+        Card(found, base64.b64encode(figures.get(found.question.id, b"")).decode())
+        for found in answered
+    ]
     tasks = dict.fromkeys(task for card in cards for task in card.found.question.tasks)
     filters: Mapping[str, Sequence[str]] = {
         "library": [name for name in LIBRARIES if any(name in card.libraries for card in cards)],
@@ -101,6 +81,12 @@ def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:
         "answer": list(dict.fromkeys(card.kind for card in cards)),
     }
     colors = {name: COLORS[name] for name in (*_NAMES, *_MEANINGS)}
-    return environment.get_template("site.html.j2").render(
-        cards=cards, controls=controls, filters=filters, colors=colors
+    template = templates(Path(__file__).parent, html=True).get_template("site.html.j2")
+    return template.render(
+        cards=cards,
+        controls=controls,
+        filters=filters,
+        colors=colors,
+        words=words,
+        commands=commands,
     )
