@@ -58,6 +58,7 @@ class Policy:
         import jax
 
         from ablations import tasks
+        from ablations.environments import adapted
         from ablations.trainers.control.environment import Environments
         from ablations.trainers.control.outcomes import whole_episodes
         from ablations.trainers.values import count
@@ -68,7 +69,7 @@ class Policy:
         task = tasks.task(about["name"])
         settings = task.completed(about["settings"])
         environments = Environments(
-            task.make(settings),
+            adapted(task.make(settings), task),
             episodes,
             count("episode_length", settings["episode_length"], 1),
             unpaid=task.unpaid(settings),

@@ -30,10 +30,11 @@ ALLOWED = {
     "selecting": {"errors", "request"},
     "looks": {"distributions"},
     "tasks": {"errors"},
+    "environments": {"errors", "tasks"},
     "studies": {"core", "errors", "names"},
     "presets": {"errors"},
     "logs": {"core", "curve", "errors"},
-    "trainers": {"core", "variants", "tasks", "errors", "records"},
+    "trainers": {"core", "environments", "variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
     "report": {"curve", "looks", "distributions", *COMMON - {"git", "private"}},
     "exam": {"core", "sweep", "report", "tasks", "errors", "records", "request"},
@@ -57,8 +58,8 @@ ALLOWED = {
         "parquet",
     },
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
-    "policies": {"sweep", "trainers", "tasks", *COMMON},
-    "episode": {"policies", "report", "sweep", "trainers", "tasks", *COMMON},
+    "policies": {"environments", "sweep", "trainers", "tasks", *COMMON},
+    "episode": {"environments", "policies", "report", "sweep", "trainers", "tasks", *COMMON},
 }
 ABOVE_ALL = {"", "cli"}
 # Of the engine, what these two may see.

@@ -60,11 +60,12 @@ def test_it_acts_as_the_trainer_evaluated_it(cell, curve) -> None:
     """The mode, run by hand in the evaluation's own environments, gets the recorded return."""
     policy = load_policy(cell, "last")
     run, task = policy.config["run"], policy.config["task"]["settings"]
+    from ablations.environments import adapted
     from ablations.tasks import task as task_named
     from ablations.trainers.control.environment import Environments
 
     env = task_named("fast").make(task)
-    environments = Environments(env, run["evaluation_envs"], task["episode_length"])
+    environments = Environments(adapted(env), run["evaluation_envs"], task["episode_length"])
     key = jax.random.split(jax.random.key(policy.config["seed"]))[1]
     episodes = environments.reset(jax.random.fold_in(key, run["points"]))
     returns, active = np.zeros(run["evaluation_envs"]), np.ones(run["evaluation_envs"], bool)

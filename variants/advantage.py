@@ -10,6 +10,9 @@ parallel environments). In the formulas, at each time t:
     X⁺     X at time t+1; the sums start from 0 after the last step
     δ      r + γ(1-d)V' - V; V' is not read where its factor is 0, and may be NaN there
 
+log_ratio is a function, log_ratio() -> log ρ [T, N] of the policy now against the one that acted:
+only a choice that reads it has it computed.
+
 Gradients flow: a trainer that treats advantages and targets as constants stops them itself.
 """
 
@@ -33,6 +36,12 @@ WITHIN_EPISODES = ("done_cut", "masked_truncation", "brax", "timeout_bonus")
 # reward_scaling discounts by the same one.
 DISCOUNT = Number(0.97, 0.0, 1.0, "γ, per step")
 
+
+def _unmoved() -> float:
+    """Return log ρ where the policy is the one that acted."""
+    return 0.0
+
+
 AXIS = register(
     Axis(
         "advantage",
@@ -43,7 +52,9 @@ AXIS = register(
             "next_values": _STEPS,
             "termination": _STEPS,
             "truncation": _STEPS,
+            "log_ratio": _unmoved,
         },
+        defaults={"log_ratio": _unmoved},
         numbers={
             "discount": DISCOUNT,
             "gae_lambda": Number(0.95, 0.0, 1.0, "λ of the advantage estimate"),
@@ -67,6 +78,12 @@ class Steps(NamedTuple):
 Estimate = Callable[[Steps], tuple[Array, Array]]
 
 
+def require_alike(steps: Steps) -> None:
+    """Raise ValueError unless all arrays are of one shape."""
+    arrays = {name: x for name, x in steps._asdict().items() if name not in AXIS.numbers}
+    require_equal_shapes(**arrays)
+
+
 def _choice(
     name: str, *, formula: str, source: str, summary: str
 ) -> Callable[[Estimate], Estimate]:
@@ -84,22 +101,18 @@ def _choice(
             discount: Array | float,
             gae_lambda: Array | float,
         ) -> tuple[Array, Array]:
-            arrays = {
-                "rewards": rewards,
-                "values": values,
-                "next_values": next_values,
-                "termination": termination,
-                "truncation": truncation,
-            }
-            require_equal_shapes(**arrays)
-            return estimate(Steps(**arrays, discount=discount, gae_lambda=gae_lambda))
+            steps = Steps(
+                rewards, values, next_values, termination, truncation, discount, gae_lambda
+            )
+            require_alike(steps)
+            return estimate(steps)
 
         return estimate
 
     return register_estimate
 
 
-def _temporal_difference(steps: Steps, ahead: Array) -> Array:
+def temporal_difference(steps: Steps, ahead: Array) -> Array:
     """r + γ(1-d)·ahead - V, where ahead [T, N] is what the next observation is worth.
 
     MuJoCo Playground terminates where an observation is NaN, which no factor of 0 removes.
@@ -113,7 +126,7 @@ def _untruncated(terms: Array, steps: Steps) -> Array:
     return jnp.where(steps.truncation > 0, 0.0, terms)
 
 
-def _sum_backwards(terms: Array, decay: Array) -> Array:
+def sum_backwards(terms: Array, decay: Array) -> Array:
     """S[t] = terms[t] + decay[t]·S[t+1], with S = 0 after the last step; all [T, N]."""
 
     def step(later: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -133,7 +146,7 @@ def _sum_backwards(terms: Array, decay: Array) -> Array:
 def standard(steps: Steps) -> tuple[Array, Array]:
     """GAE with the true next value: A = δ + γλ(1-d)(1-z)A⁺, target A + V."""
     decay = steps.discount * steps.gae_lambda * (1 - steps.termination) * (1 - steps.truncation)
-    advantages = _sum_backwards(_temporal_difference(steps, steps.next_values), decay)
+    advantages = sum_backwards(temporal_difference(steps, steps.next_values), decay)
     return advantages, advantages + steps.values
 
 
@@ -157,9 +170,9 @@ def done_cut(steps: Steps) -> tuple[Array, Array]:
 )
 def masked_truncation(steps: Steps) -> tuple[Array, Array]:
     """GAE with truncated steps masked: A = δ(1-z) + γλ(1-d)(1-z)A⁺, target A + V."""
-    delta = _temporal_difference(steps, steps.next_values)
+    delta = temporal_difference(steps, steps.next_values)
     decay = steps.discount * (1 - steps.termination) * (1 - steps.truncation) * steps.gae_lambda
-    advantages = _sum_backwards(_untruncated(delta, steps), decay)
+    advantages = sum_backwards(_untruncated(delta, steps), decay)
     return advantages, advantages + steps.values
 
 
@@ -180,7 +193,7 @@ def brax(steps: Steps) -> tuple[Array, Array]:
     """
     _, targets = masked_truncation(steps)
     next_targets = jnp.concatenate([targets[1:], steps.next_values[-1:]])
-    return _untruncated(_temporal_difference(steps, next_targets), steps), targets
+    return _untruncated(temporal_difference(steps, next_targets), steps), targets
 
 
 @_choice(

@@ -83,12 +83,21 @@ def epoch(*, approximate_kl: Array, last_of_epoch: Array, target_kl: Array | flo
 
 @inert
 def the_policy_has_not_moved(
-    *, kl_stop: str, epochs: int, num_minibatches: int, observation_normalization: str = "none"
+    *,
+    kl_stop: str,
+    epochs: int,
+    num_minibatches: int,
+    observation_normalization: str = "none",
+    mean_perturbation: str = "none",
 ) -> dict[str, str]:
-    if kl_stop == "none" or not on_policy(
-        epochs=epochs,
-        num_minibatches=num_minibatches,
-        observation_normalization=observation_normalization,
+    if (
+        kl_stop == "none"
+        or mean_perturbation != "none"
+        or not on_policy(
+            epochs=epochs,
+            num_minibatches=num_minibatches,
+            observation_normalization=observation_normalization,
+        )
     ):
         return {}
     return dict.fromkeys(["kl_stop", "target_kl"], f"the divergence is always 0 {WHERE}")

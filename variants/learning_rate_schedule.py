@@ -106,6 +106,20 @@ def linear_per_step(
 
 
 @AXIS.choice(
+    "cosine",
+    formula="½α(1 + cos(πk/K)),  k gradient steps done of K in all",
+    source=(
+        "SGDR without restarts (Loshchilov & Hutter 2017, https://arxiv.org/abs/1608.03983); TRL "
+        "and verl when set (cosine)"
+    ),
+    summary="stays high for long, falls fast in the middle, ends at 0 gently; at every step",
+)
+def cosine(state: Rate, *, learning_rate: Array, step_progress: Array) -> tuple[Rate, Array]:
+    """½α(1 + cos(πk/K)), 0 beyond the end."""
+    return state, 0.5 * learning_rate * (1 + jnp.cos(jnp.pi * jnp.clip(step_progress, 0, 1)))
+
+
+@AXIS.choice(
     "adaptive_kl",
     formula=(
         "from α on:  max(rate/f, low)  where KL > 2·desired_kl\n"
@@ -219,8 +233,11 @@ def the_divergence_is_zero(
     epochs: int,
     num_minibatches: int,
     observation_normalization: str = "none",
+    mean_perturbation: str = "none",
 ) -> dict[str, str]:
-    adaptive = ("adaptive_kl", "adaptive_exact_kl", "adaptive_offset_kl")
+    adaptive = {"adaptive_kl", "adaptive_exact_kl", "adaptive_offset_kl"}
+    if mean_perturbation != "none":  # which an estimate from actions sees, a closed form does not
+        adaptive.remove("adaptive_kl")
     if learning_rate_schedule not in adaptive or not on_policy(
         epochs=epochs,
         num_minibatches=num_minibatches,

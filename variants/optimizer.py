@@ -3,6 +3,7 @@
 g is the gradient after gradient_clip, d the direction of the step -learning_rate·d.
 """
 
+from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import inert
 
@@ -19,6 +20,18 @@ AXIS.declare(
     summary="steps of about one size, whatever that of the gradient",
 )
 AXIS.declare(
+    "adamw",
+    formula="d = d of adam + w·θ,  w = weight_decay, of all parameters θ of both networks",
+    source=(
+        "Loshchilov & Hutter 2019, https://arxiv.org/abs/1711.05101; PyTorch's AdamW (its default "
+        "of w), optax.adamw; verl's and TRL's optimiser"
+    ),
+    summary="weights shrink by a share of themselves, whatever Adam makes of gradients",
+    numbers={
+        "weight_decay": Number(0.01, 0.0, 1e3, "w of optimizer=adamw, a share per unit of the rate")
+    },
+)
+AXIS.declare(
     "sgd",
     formula="d = g",
     source="a control: here a factor on a loss is a factor on its step",
@@ -30,6 +43,6 @@ OF_ADAM = ("adam_epsilon", "adam_beta1", "adam_beta2", "optimizer_reset")
 
 @inert
 def plain_descent_has_no_moments(*, optimizer: str) -> dict[str, str]:
-    if optimizer == "adam":
+    if optimizer != "sgd":
         return {}
     return dict.fromkeys(OF_ADAM, f"optimizer={optimizer} has no moments")

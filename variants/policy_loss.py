@@ -220,11 +220,40 @@ def kl_penalty(
     return surrogate + penalty_coefficient * divergence, fraction
 
 
+@AXIS.choice(
+    "spo",
+    formula="-ρA + |A|·(ρ - 1)²/(2ε)",
+    source=(
+        "Simple Policy Optimization (Xie et al. 2024, https://arxiv.org/abs/2401.16025), and its "
+        "authors' MyRepositories-hub/Simple-Policy-Optimization (mujoco/trainer.py)"
+    ),
+    summary="a parabola for a clip: each ratio is pulled to 1 ± ε, back from beyond too",
+)
+def spo(
+    *,
+    log_ratio: Array,
+    advantages: Array,
+    clip_epsilon: Array | float,
+) -> tuple[Array, Array]:
+    """-ρA + |A|(ρ - 1)²/2ε, which is least at ρ = 1 + ε where A > 0 and at 1 - ε where A < 0."""
+    require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
+    moved = jnp.expm1(log_ratio)
+    # One product, so that a huge ratio gives no ∞ - ∞; at ε = 0 nothing may move.
+    slope = moved / (2 * jnp.maximum(clip_epsilon, 1e-6)) - jnp.sign(advantages)
+    outside = jnp.mean(jnp.abs(moved) > clip_epsilon, dtype=log_ratio.dtype)
+    return jnp.abs(advantages) * moved * slope - advantages, outside
+
+
 @inert
 def the_first_ratio_is_one(
-    *, policy_loss: str, epochs: int, num_minibatches: int, observation_normalization: str = "none"
+    *,
+    policy_loss: str,
+    epochs: int,
+    num_minibatches: int,
+    observation_normalization: str = "none",
+    mean_perturbation: str = "none",
 ) -> dict[str, str]:
-    if not on_policy(
+    if mean_perturbation != "none" or not on_policy(
         epochs=epochs,
         num_minibatches=num_minibatches,
         observation_normalization=observation_normalization,

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_command
 from ablations.cli.output import add_format
-from ablations.errors import UserError, unknown, value_text
+from ablations.errors import UserError, unknown
+from ablations.request import Request
 
 if TYPE_CHECKING:
+    from ablations.core.plan import Flags
     from ablations.report.questions.controls import Outcome
     from ablations.report.questions.entries import Control, Question, Questions
     from ablations.report.questions.judge import Found
     from ablations.report.results import Results
-    from ablations.request import Request
     from ablations.studies import Study
 
 
@@ -45,6 +46,9 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         help="questions/README.md, a page and a figure for each, in the results folder, anew",
     )
     instead.add_argument(
+        "--controls", action="store_true", help="what must come out for answers to be trusted"
+    )
+    instead.add_argument(
         "--site", type=Path, metavar="FILE", help="all of them as one HTML file with a search"
     )
 
@@ -52,29 +56,31 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def _questions(options: argparse.Namespace) -> None:
     from ablations.report import formats
     from ablations.report.questions.entries import read
-    from ablations.report.questions.page import questions_sheet
+    from ablations.report.questions.rows import controls_sheet, questions_sheet
 
-    file = read(options.file or options.results / "questions.toml")
-    chosen = [question for question in file.questions if _matches(question, options.questions)]
+    asked = read(options.file or options.results / "questions.toml")
+    chosen = [one for one in asked.questions if _matches(one, options.questions)]
     if not chosen:
-        ids = [question.id for question in file.questions]
+        ids = [one.id for one in asked.questions]
         raise unknown("question", " ".join(options.questions), ids)
-    if options.write and len(chosen) < len(file.questions):
+    if options.write and len(chosen) < len(asked.questions):
         raise UserError("--write writes all pages: name no question")
-    for control in file.controls:
+    for control in asked.controls:
         _require_variants(control, _study(control))
     read_before: dict[str, Results | None] = {}
-    found = [_judged(question, file, options.results, read_before) for question in chosen]
+    if options.controls:
+        outcomes = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
+        print(formats.render(controls_sheet(outcomes), options.format))
+        return
+    found = [_judged(one, asked, options.results, read_before) for one in chosen]
     if not (options.write or options.site):
         print(formats.render(questions_sheet(found), options.format))
         return
-    controls = [
-        _outcome(question, file, options.results, read_before) for question in file.controls
-    ]
+    controls = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
     if options.site:
         _write_site(found, controls, options.site)
     else:
-        _write(found, controls, file, options.results)
+        _write(found, controls, asked, options.results)
 
 
 def _matches(question: Question, words: Sequence[str]) -> bool:
@@ -87,7 +93,7 @@ def _matches(question: Question, words: Sequence[str]) -> bool:
 
 
 def _judged(
-    question: Question, file: Questions, folder: Path, read_before: dict[str, Results | None]
+    question: Question, asked: Questions, folder: Path, read_before: dict[str, Results | None]
 ) -> Found:
     from ablations.report.questions.judge import judged
 
@@ -97,20 +103,20 @@ def _judged(
         if name not in sets:
             raise unknown(f"factor of question '{question.id}'", name, sorted(sets))
     _require_variants(question, study)
-    count = len(_variants(study, question.request)) if question.statistic == "effect" else 2
+    count = len(_variants(study, question.run)) if question.statistic == "effect" else 2
     results = _gathered(question, folder, read_before)
-    return judged(question, results, file.tasks, count * _seeds(study, question.request))
+    return judged(question, results, asked.tasks, count * _seeds(study, question.run))
 
 
 def _outcome(
-    control: Control, file: Questions, folder: Path, read_before: dict[str, Results | None]
+    control: Control, asked: Questions, folder: Path, read_before: dict[str, Results | None]
 ) -> Outcome:
     from ablations.report.questions.controls import outcome
 
     study = _study(control)
     count = {"disjoint": 1, "difference": 2}.get(control.kind, 0)
     results = _gathered(control, folder, read_before)
-    return outcome(control, results, file.tasks, count * _seeds(study, control.request))
+    return outcome(control, results, asked.tasks, count * _seeds(study, control.run))
 
 
 def _gathered(
@@ -139,7 +145,7 @@ def _study(entry: Question | Control) -> Study:
 def _require_variants(entry: Question | Control, study: Study) -> None:
     """Raise UserError for a variant that neither the study has nor the settings that are varied."""
     known = {
-        f"{name}@{setting}={value_text(value)}"
+        f"{name}@{setting}={value:g}" if isinstance(value, float) else f"{name}@{setting}={value}"
         for name in study.variants
         for setting, values in entry.run.get("vary", {}).items()
         for value in values
@@ -149,47 +155,50 @@ def _require_variants(entry: Question | Control, study: Study) -> None:
             raise unknown(f"variant of '{entry.id}'", name, [*study.variants, *sorted(known)])
 
 
-def _variants(study: Study, request: Request) -> Sequence[str]:
+def _variants(study: Study, run: Flags) -> Sequence[str]:
+    request = Request.of(study.name, run)
     return request.variants or study.profiles[request.profile].variants or tuple(study.variants)
 
 
-def _seeds(study: Study, request: Request) -> int:
+def _seeds(study: Study, run: Flags) -> int:
+    request = Request.of(study.name, run)
     own = request.seeds
     return study.profiles[request.profile].seeds if own is None else len(own)
 
 
 def _write(
-    found: Sequence[Found], controls: Sequence[Outcome], file: Questions, folder: Path
+    found: Sequence[Found], controls: Sequence[Outcome], asked: Questions, folder: Path
 ) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
-    from ablations.report.figures.questions import one_question
+    from ablations.report.figures.questions import all_questions, one_question
     from ablations.report.questions.page import index, one_page
 
     pages: Mapping[str, str] = {
-        "README": index(found, list(file.tasks.values()), controls),
-        **{question.question.id: one_page(question) for question in found},
+        "README": index(found, list(asked.tasks.values()), controls),
+        **{one.question.id: one_page(one) for one in found},
     }
     for name, text in pages.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     print(folder / "questions" / "README.md")
-    for question in found:
-        if question.share is not None:
-            paper.write(
-                one_question(question), folder, f"questions/{question.question.id}", ["svg"]
-            )
+    if any(one.answer is not None for one in found):
+        paper.write(all_questions(found), folder, "questions/all_questions", ["svg"])
+    for one in found:
+        if one.share is not None:
+            paper.write(one_question(one), folder, f"questions/{one.question.id}", ["svg"])
 
 
 def _write_site(found: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
     from ablations.report.figures.questions import one_question
-    from ablations.report.questions.site import site
+    from ablations.report.questions.site import card, site
 
     figures = {
-        question.question.id: paper.encoded(paper.draw(one_question(question)), "svg")
-        for question in found
-        if question.share is not None
+        one.question.id: paper.encoded(paper.draw(one_question(one)), "svg")
+        for one in found
+        if one.share is not None
     }
-    write_atomically(path, site(found, figures, controls))
+    cards = [card(one, figures.get(one.question.id)) for one in found]
+    write_atomically(path, site(cards, controls))
     print(path)

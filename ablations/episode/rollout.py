@@ -9,10 +9,10 @@ from typing import TypeVar
 import jax
 import numpy as np
 
+from ablations.environments.brax import BraxState
 from ablations.episode.scene import poses
 from ablations.errors import UserError
 from ablations.tasks.task import Environment
-from ablations.trainers.control.environment import EnvState
 
 Act = Callable[..., jax.Array]
 Strong = TypeVar("Strong")
@@ -61,7 +61,7 @@ def _strong(tree: Strong) -> Strong:
 
 
 def _episode(
-    step: Callable[[EnvState, jax.Array], EnvState], act: Act, state: EnvState, length: int
+    step: Callable[[BraxState, jax.Array], BraxState], act: Act, state: BraxState, length: int
 ) -> Episode:
     frames = [poses(state)]
     rewards = []

@@ -16,6 +16,7 @@ from ablations.records import digest
 from ablations.sweep.selection import RUN_SETTINGS
 from ablations.tasks import Task
 from ablations.trainers import Composer
+from ablations.trainers.trainer import Composition
 
 Set = frozenset[str]
 
@@ -120,9 +121,12 @@ def _bringers(
         if changed in options:
             options[changed] = other["structure"][changed]
         return name in definition.reads(
-            {**{n: option.default for n, option in definition.structure.items()}, **options},
-            {**definition.axes, **{axis: choice["name"] for axis, choice in made.items()}},
-            reader["task"]["settings"],
+            Composition(
+                definition.task(reader["task"]["name"]),
+                reader["task"]["settings"],
+                {**{n: option.default for n, option in definition.structure.items()}, **options},
+                {**definition.axes, **{axis: choice["name"] for axis, choice in made.items()}},
+            )
         )
 
     return tuple(changed for changed in names if not reads(changed))

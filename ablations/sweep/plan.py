@@ -62,6 +62,7 @@ def plan(request: Request) -> Plan:
             described_study(study, request),
             tuned=_tuned(study, request, tasks),
             score=profile.score,
+            metric=_metric(study, profile),
         ),
         variants=_described_variants(study, configs),
         tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
@@ -74,6 +75,12 @@ def plan(request: Request) -> Plan:
         ),
         looks=_looks(study, configs, request),
     )
+
+
+def _metric(study: Study, profile: Profile) -> str:
+    """Return what is judged: the return of evaluations where the profile scores those."""
+    evaluated = study.metric.startswith("evaluation/") or profile.score is None
+    return study.metric if evaluated else "evaluation/return"
 
 
 def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:

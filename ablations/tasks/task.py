@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ablations.core.plan import Settings
     from ablations.core.record import Task as TaskName
 
-# As the trainers of a task want it: `ablations.trainers.control.environment.Env`, or `Problems`.
+# As `ablations.environments.adapted` knows it, or `Problems`.
 Environment: TypeAlias = Any
 
 
@@ -32,8 +32,8 @@ class EpisodeSettings(TypedDict, total=False):
 class Task:
     """One environment and the settings it is trained with.
 
-    make: settings -> environment with Brax's Env interface (reset, step, action_size), for one
-        unbatched copy. Imports what it needs when called.
+    make: settings -> one unbatched copy of an environment, with the interface of Brax, of MuJoCo
+        Playground, of Gymnax or of `ablations.environments`. Imports what it needs when called.
     settings: name -> default of everything that changes the environment: episode_length (steps
         until truncation), reset_group_size (so many neighbouring environments share one reset),
         backend...
@@ -50,6 +50,9 @@ class Task:
         before is renamed; `completed` puts it back.
     unpaid: settings -> reward per step that the usual settings pay on every step and these do not;
         trainers then record the return with it too, as usual_return.
+    discrete: actions are whole numbers, not vectors.
+    image: observations are images, flattened.
+    fresh: every episode starts from a reset of its own, not from one of a pool.
     speed: steps per second of one core with these settings, roughly: what an estimate assumes
         before anything like it has run.
     revision: bumped when the meaning of the task changes; part of every cell's hash.
@@ -66,6 +69,9 @@ class Task:
     check: Callable[..., list[str]] = field(default=lambda settings: [])
     neutral: Settings = field(default_factory=dict)
     unpaid: Callable[..., float] = field(default=lambda settings: 0.0)
+    discrete: bool = False
+    image: bool = False
+    fresh: bool = False
     speed: float = 50_000.0
     revision: int = 1
 

@@ -17,7 +17,7 @@ from ablations.core.plan import Context, Formula, Settings
 from ablations.core.record import CommandLine, Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
-from ablations.trainers.trainer import Definition, Option, Program, Trainer
+from ablations.trainers.trainer import Composition, Definition, Option, Program, Trainer
 
 if TYPE_CHECKING:
     from variants import Number
@@ -196,12 +196,7 @@ class CommandTrainer:
         """Return none."""
         return {}
 
-    def reads(
-        self,
-        structure: Settings,
-        choices: Mapping[str, str],
-        settings: Settings | None = None,
-    ) -> frozenset[str]:
+    def reads(self, of: Composition) -> frozenset[str]:
         """Return all placeholders."""
         return frozenset(self.structure)
 

@@ -15,7 +15,7 @@ from ablations.core.record import Configuration
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task, task
 from ablations.trainers.revisions import current, differences
-from ablations.trainers.trainer import Definition, Variant, trainer
+from ablations.trainers.trainer import Composition, Definition, Variant, trainer
 from ablations.trainers.values import like, number, option
 from variants import Number
 
@@ -49,17 +49,12 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
     return found
 
 
-def reads(
-    definition: Definition,
-    structure: Settings,
-    choices: Mapping[str, str],
-    settings: Settings,
-) -> frozenset[str]:
+def reads(definition: Definition, of: Composition) -> frozenset[str]:
     """Return the names that decide what a composition does: axes, numbers, options."""
     own = {*definition.axes, *definition.numbers, *definition.structure}
     if definition.uses is not None:
-        own &= set(definition.uses(structure, settings))
-    used = [registry.axis(axis)[choices[axis]] for axis in definition.axes if axis in own]
+        own &= set(definition.uses(of))
+    used = [registry.axis(axis)[of.choices[axis]] for axis in definition.axes if axis in own]
     return frozenset(own.union(*(choice.numbers for choice in used)))
 
 
@@ -92,7 +87,7 @@ def resolve(
         name: like(name, values.get(name, default), default)
         for name, default in task.settings.items()
     }
-    read = reads(definition, structure, choices, settings)
+    read = reads(definition, Composition(task, settings, structure, choices))
     config: Configuration = {
         "trainer": {"name": definition.name, "revision": definition.revision},
         "task": {"name": task.name, "revision": task.revision, "settings": settings},
@@ -156,7 +151,8 @@ def neutral(definition: Definition) -> Configuration:
 def completed(definition: Definition, config: Configuration) -> Configuration:
     """Return a configuration with what it reads and leaves out, as `resolve` saw it."""
     about = config["task"]
-    settings = definition.task(about["name"]).completed(about["settings"])
+    task = definition.task(about["name"])
+    settings = task.completed(about["settings"])
     config = {**config, "task": {**about, "settings": settings}}
     left_out = neutral(definition)
     if not any(left_out.values()):
@@ -165,9 +161,12 @@ def completed(definition: Definition, config: Configuration) -> Configuration:
     options = {name: one.default for name, one in definition.structure.items()}
     read = reads(
         definition,
-        {**options, **left_out["structure"], **config["structure"]},
-        {**definition.axes, **{axis: _choice(axis, name) for axis, name in made.items()}},
-        settings,
+        Composition(
+            task,
+            settings,
+            {**options, **left_out["structure"], **config["structure"]},
+            {**definition.axes, **{axis: _choice(axis, name) for axis, name in made.items()}},
+        ),
     )
     names = [*definition.axes, *known_numbers(definition), *definition.structure]
 

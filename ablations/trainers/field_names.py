@@ -49,6 +49,8 @@ FIELD_NAMES: Mapping[str, str] = {
     "beta": "kl_coefficient",
     "kl_coef": "kl_coefficient",
     "num_generations": "samples_per_prompt",
+    "rpo_alpha": "perturbation_width",
+    "warmup_ratio": "warmup_share",
 }
 
 

@@ -5,6 +5,8 @@ mask: 1 at the samples that count and 0 elsewhere, of the shape of the samples; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -36,21 +38,27 @@ def share_that_counts(fraction: Array, mask: Array | None) -> Array:
 
 
 def value_loss(
-    *, value: Array, target: Array, old_value: Array, variant: Variant, mask: Array | None = None
+    *,
+    value: Array,
+    target: Array,
+    old_value: Array,
+    variant: Variant,
+    mask: Array | None = None,
+    error: Callable[..., Array] | None = None,
 ) -> tuple[Array, Metrics]:
     """Return c_v E[value loss], of `value_error` under `value_clip`, and metrics of the critic.
 
     value, target, old_value: of one shape; the estimates at rollout are the old ones. Outside the
-    mask all of them are 0.
+    mask all of them are 0. error: in place of `value_error`, of flat values and targets.
     """
 
-    def error(*, values: Array, targets: Array) -> Tree:
+    def of_axis(*, values: Array, targets: Array) -> Tree:
         return apply("value_error", variant, values=values, targets=targets)
 
     losses, clip_fraction = apply(
         "value_clip",
         variant,
-        error=error,
+        error=error or of_axis,
         values=value.reshape(-1),
         targets=target.reshape(-1),
         old_values=old_value.reshape(-1),

@@ -17,8 +17,8 @@ from ablations.trainers.trainer import Scalar, Tree, Variant
 class Rule(NamedTuple):
     """The compiled part of an optimiser step.
 
-    optimizer, reset, regularization: choices of the axes optimizer, optimizer_reset and
-    weight_regularization. beta1, beta2: Adam's β₁ and β₂.
+    optimizer, reset, regularization, warmup: choices of the axes optimizer, optimizer_reset,
+    weight_regularization and learning_rate_warmup. beta1, beta2: Adam's β₁ and β₂.
     """
 
     optimizer: str = "adam"
@@ -26,6 +26,7 @@ class Rule(NamedTuple):
     regularization: str = "none"
     beta1: float = 0.9
     beta2: float = 0.999
+    warmup: str = "none"
 
 
 ADAM = Rule()
@@ -103,17 +104,23 @@ def descend(
     gradient = _pulled(gradient, learner, rule, variant)
     gradient = apply("gradient_clip", variant, gradients=gradient)
     direction, optimizer = _direction(gradient, learner, rule, variant)
+    total = variant.iterations * steps
+    shares = {"progress": progress, "step_progress": taken / total}
+    if rule.warmup != "none":
+        factor, *rest = apply("learning_rate_warmup", variant, taken=taken, total=total, **shares)
+        shares = dict(zip(shares, rest, strict=True))
     schedule, rate = apply(
         "learning_rate_schedule",
         variant,
         learner.schedule,
         learning_rate=variant.numbers["learning_rate"],
-        progress=progress,
-        step_progress=taken / (variant.iterations * steps),
+        **shares,
         approximate_kl=divergence.approximate,
         exact_kl=divergence.exact,
         offset_kl=divergence.offset,
     )
+    if rule.warmup != "none":
+        rate = factor * rate
     if factors:
         direction = {
             name: jax.tree.map(lambda d, f=factors[name]: f * d, part) if name in factors else part
@@ -145,4 +152,7 @@ def _direction(
     if began is not None:
         state = state._replace(count=state.count - began)
     direction, after = adam.update(gradient, state)
+    if rule.optimizer == "adamw":
+        decay = variant.numbers["weight_decay"]
+        direction = jax.tree.map(lambda d, w: d + decay * w, direction, learner.parameters)
     return direction, after if began is None else after._replace(count=after.count + began)

@@ -64,6 +64,18 @@ class Variant(NamedTuple):
     task: Mapping[str, Tree] = {}
 
 
+class Composition(NamedTuple):
+    """What decides which settings a trainer reads.
+
+    settings: the task's. structure, choices: the trainer's, all of them.
+    """
+
+    task: Task
+    settings: Settings
+    structure: Settings
+    choices: Mapping[str, str]
+
+
 class Trainer(NamedTuple):
     """One composed, not yet compiled, training program.
 
@@ -141,8 +153,8 @@ class Definition:
     neutral: axis -> choice, of axes that joined later: the choice under which the trainer does what
         it did before. Configurations leave the axis out there, so that no result of before is
         renamed; numbers and options say the same of themselves.
-    uses(structure, settings) -> the axes, numbers and options of the tables above that are read
-        with this structure and these settings of the task; None: all of them, always.
+    uses(composition) -> the axes, numbers and options of the tables above that are read in a
+        `Composition`; None: all of them, always.
     compiles(structure) -> axes whose choice is compiled in with this structure, beside those that
         are structural; None: no other.
     make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
@@ -190,19 +202,11 @@ class Definition:
         """The names of all that one can set on it."""
         return {*self.axes, *self.known_numbers(), *self.structure}
 
-    def reads(
-        self,
-        structure: Settings,
-        choices: Mapping[str, str],
-        settings: Settings | None = None,
-    ) -> frozenset[str]:
-        """Return the axes, numbers and options that a composition reads, whatever their values.
-
-        settings: the task's, where the trainer looks at them.
-        """
+    def reads(self, of: Composition) -> frozenset[str]:
+        """Return the axes, numbers and options that a composition reads, whatever their values."""
         from ablations.trainers import composition
 
-        return composition.reads(self, structure, choices, settings or {})
+        return composition.reads(self, of)
 
     def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
         """Return the values over the defaults as one configuration; see `composition.resolve`."""

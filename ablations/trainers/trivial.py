@@ -43,15 +43,16 @@ def make(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
 
 
 def _actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
-    """Return a policy of actions of 0, or uniform in [-1, 1], whatever is observed."""
+    """Return a policy of actions of 0, or uniform over all, whatever is observed."""
     import jax
     import jax.numpy as jnp
 
+    from ablations.environments import Discrete, adapted
     from ablations.trainers.control.environment import Environments
     from ablations.trainers.control.outcomes import whole_episodes
 
     task, settings = program["task"], program["settings"]
-    env = task.make(settings)
+    env = adapted(task.make(settings), task)
     environments = Environments(
         env,
         program["evaluation_envs"],
@@ -63,7 +64,13 @@ def _actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     def act(
         kept: dict[str, jax.Array], observation: jax.Array, key: jax.Array | None = None
     ) -> jax.Array:
-        shape = (*observation.shape[:-1], env.action_size)
+        if isinstance(env.actions, Discrete):
+            shape = observation.shape[:-1]
+            random = (
+                jax.random.randint(key, shape, 0, env.actions.choices) if key is not None else 0
+            )
+            return jnp.where(kept["scale"] > 0, random, jnp.zeros(shape, jnp.int32))
+        shape = (*observation.shape[:-1], env.actions.size)
         if key is None:
             return jnp.zeros(shape)
         return kept["scale"] * jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)

@@ -20,7 +20,6 @@ import variants
 from ablations.tasks import task
 from ablations.trainers import Variant, trainer
 from ablations.trainers.choices import fix
-from ablations.trainers.control.distribution import log_prob
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.settings import AXES, compose
 from ablations.trainers.control.state import Rollout, State
@@ -112,7 +111,7 @@ class StaleLogProbabilities(PPO):
     def prepare(self, state: State, rollout: Rollout, *rest: Any) -> Any:
         seen = self.normalized(state.normalizer, rollout.observation, state.acting)
         raw = self.networks.policy(self.previous, seen)
-        stale = rollout._replace(log_prob=log_prob(raw, rollout.x, rest[-1]))
+        stale = rollout._replace(log_prob=self.distribution.log_prob(raw, rollout.x, rest[-1]))
         return super().prepare(state, stale, *rest)
 
     def chunk(self, state: Any, variant: Variant) -> Any:

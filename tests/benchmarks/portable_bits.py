@@ -53,15 +53,16 @@ TASKS = ("inverted_double_pendulum", "reacher", "hopper", "walker2d", "halfcheet
 PHYSICS = """
 import hashlib, sys
 import jax, jax.numpy as jnp
+from ablations.environments import adapted
 from ablations.tasks import task
 from ablations.trainers.control.environment import batched_step
 one = task(sys.argv[1])
-env = one.make(one.settings)
+env = adapted(one.make(one.settings))
 def run(keys):
     def step(state, key):
-        action = jax.random.uniform(key, (64, env.action_size), minval=-1, maxval=1)
-        state = batched_step(env)(state, action)
-        return state, (state.obs, state.reward)
+        action = jax.random.uniform(key, (64, env.actions.size), minval=-1, maxval=1)
+        state, step = batched_step(env)(state, action)
+        return state, (state.observation, step.reward)
     return jax.lax.scan(step, jax.vmap(env.reset)(keys[:64]), keys[64:])[1]
 seen = jax.jit(run)(jax.random.split(jax.random.key(0), 76))
 print(hashlib.sha256(b"".join(jax.device_get(one).tobytes() for one in seen)).hexdigest())

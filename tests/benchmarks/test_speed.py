@@ -51,19 +51,20 @@ def _physics(name: str, steps: int) -> Callable[[], None]:
     """`steps` steps of all environments under random actions, and nothing else."""
     import jax
 
+    from ablations.environments import adapted
     from ablations.tasks import task
     from ablations.trainers.control.environment import batched_step
 
-    env = task(name).make(task(name).settings)
+    env = adapted(task(name).make(task(name).settings))
     num_envs = STRUCTURE["num_envs"]
     start = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), num_envs))
-    shape = (steps, num_envs, env.action_size)
+    shape = (steps, num_envs, env.actions.size)
     actions = jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
 
     @jax.jit
     def simulate(state: Any) -> Any:
         def step(state: Any, action: Any) -> Any:
-            return batched_step(env)(state, action), None
+            return batched_step(env)(state, action)[0], None
 
         return jax.lax.scan(step, state, actions)[0]
 

@@ -18,11 +18,12 @@ import numpy as np
 import optax
 
 import variants
+from ablations.environments import Box
 from ablations.presets import preset
 from ablations.tasks import task
 from ablations.trainers import trainer
 from ablations.trainers.choices import fix
-from ablations.trainers.control import loss
+from ablations.trainers.control import distribution as distributions
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Environments, Outcome
 from ablations.trainers.control.minibatches import Draws
@@ -107,18 +108,18 @@ def learner(
     """PPO of these sizes with some choices compiled in, and its update as a compiled function of
     (state, rollout, draws, noise of the entropy estimate, variant)."""
     size, choices = dict(sizes), dict(fixed)
-    spread = "parameter" in variants.axis("policy_std")[choices["policy_std"]].inputs
-    environments = Environments(SimpleNamespace(action_size=size["action"]), size["num_envs"], 1000)
+    distribution = distributions.distribution_of(Box(size["action"]), choices)
+    environments = Environments(SimpleNamespace(), size["num_envs"], 1000)
     ppo = PPO(
         environments=environments,
         evaluation_environments=environments,
         networks=make_networks(
-            observation_size=size["observation"],
-            action_size=size["action"],
+            size["observation"],
+            distribution.outputs,
             activation=activation,
-            spread_parameter=spread,
             **dict(layers),
         ),
+        distribution=distribution,
         unroll_length=size["unroll_length"],
         num_minibatches=size["num_minibatches"],
         epochs=size["epochs"],
@@ -127,7 +128,7 @@ def learner(
     )
 
     def learn(state: State, given: Rollout, draws: Draws, noise: Any, variant: Any) -> Any:
-        with mock.patch.object(loss, "entropy_noise", lambda key, shape: noise[key]):
+        with mock.patch.object(distributions, "entropy_noise", lambda key, shape: noise[key]):
             return ppo.learn(state, given, draws, fix(variant, choices))
 
     return ppo, jax.jit(learn)

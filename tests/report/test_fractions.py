@@ -6,20 +6,25 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from ablations.report.statistics import Design, effects, fractions
+from ablations.report.statistics import Design, design, effects, fractions
 from ablations.report.statistics.fractions import (
     Alias,
     aliases,
+    dummy_details,
     fraction_effects,
     letters,
     resolution,
+    unused_columns,
+    unused_effects,
 )
 from ablations.studies import fraction
+from ablations.studies.what_matters import VARIANTS
 
 
 def made(changes: int) -> tuple[Design, np.ndarray]:
@@ -292,3 +297,102 @@ def test_effects_by_seed_agree_with_those_of_blocks() -> None:
     assert [one.comparison.difference for one in fraction_effects(y, factorial)[0]] == (
         pytest.approx(plain)
     )
+
+
+def test_dummy_details_are_judged_as_details_of_scores_with_which_they_do_nothing() -> None:
+    """The first split by hand: half of the runs of each side are those of the first seeds."""
+    factorial, rows = made(24)
+    y = scores_of(rows, 9)
+    judged = dummy_details(y, factorial, 3)
+    assert judged.shape == (4, 25, 3)
+    assert np.isfinite(judged).all()
+    changed, rest = y[:4], y[4:8]
+    for k in range(24):
+        on = rows[:, k] == 1
+        sides = [[changed[:, on], rest[:, ~on]], [changed[:, ~on], rest[:, on]]]
+        (above, below) = (np.mean([half.mean() for half in side]) for side in sides)
+        assert judged[0, 1 + k, 0] == pytest.approx(above - below)
+    assert judged[0, 0, 0] == pytest.approx(changed.mean() - rest.mean())
+    mains, _, _ = fraction_effects((changed - rest) / 2, factorial, 0.05 * 24 / 25)
+    bounds = [(c.difference, c.low, c.high) for c in (one.comparison for one in mains)]
+    assert judged[0, 1:] == pytest.approx(np.array(bounds, float))
+    three = 50 * np.prod(2 * rows[:, [0, 3, 7]] - 1, axis=1)
+    assert dummy_details(y + three, factorial, 3) == pytest.approx(judged), "of no settings' own"
+
+
+def test_a_planted_loss_moves_the_estimate_of_a_dummy_detail_and_no_error() -> None:
+    """As `controls` has it, who plants it in the intervals."""
+    factorial, rows = made(24)
+    y = scores_of(rows, 8)
+    before = dummy_details(y, factorial, 0)[0]
+    changed = np.concatenate([np.tile(rows[:, 5] == 1, (4, 1)), np.tile(rows[:, 5] == 0, (4, 1))])
+    after = dummy_details(y - 0.2 * changed, factorial, 0)[0]
+    moved = np.zeros((25, 3))
+    moved[6] = -0.2
+    assert after - before == pytest.approx(moved, abs=1e-12)
+
+
+def test_dummy_details_are_seldom_told_whatever_the_details_do() -> None:
+    factorial, rows = made(24)
+    for n in (2, 8):
+        y = 20 * scores_of(rows, 1) + np.random.default_rng(n).standard_t(4, size=(n, len(rows)))
+        judged = dummy_details(y, factorial, 500)[1:]
+        told = ((judged[..., 1] > 0) | (judged[..., 2] < 0)).any(axis=1)
+        assert told.mean() <= 0.05 + 1.64 * math.sqrt(0.05 * 0.95 / 500)
+    small = made(5)
+    two = dummy_details(scores_of(small[1], 2), small[0], 1)
+    assert np.isnan(two).all(), "no error is left"
+
+
+@pytest.mark.parametrize("changes", [5, 17, 24])
+def test_unused_columns_are_those_that_no_two_details_have(changes: int) -> None:
+    factorial, rows = made(changes)
+    signs = 2 * rows - 1
+    names = unused_columns(factorial)
+    assert len(names) == len(rows) - 1 - changes - len(aliases(factorial) or [])
+    columns = [signs[:, list(of)].prod(axis=1) for of in names]
+    used = [
+        signs[:, list(of)].prod(axis=1)
+        for m in (1, 2)
+        for of in itertools.combinations(range(changes), m)
+    ]
+    for column in columns:
+        assert column.sum() == 0
+        assert not any(column @ other for other in used)
+    assert all(not a @ b for a, b in itertools.combinations(columns, 2))
+
+
+def test_the_unused_columns_of_what_matters_are_those_of_the_docs() -> None:
+    names = sorted({name for one in VARIANTS.values() for name in one.sets})
+    sets = {v: {name: one.sets.get(name) for name in names} for v, one in VARIANTS.items()}
+    of_study = design(sets, "baseline")
+    assert of_study is not None
+    columns = [
+        {list(of_study.factors)[k].split(", ")[0] for k in of} for of in unused_columns(of_study)
+    ]
+    docs = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
+    for column in columns:
+        (third,) = column - {"action_distribution", "advantage"}
+        assert f"`{third}`" in docs
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_an_unused_column_is_judged_by_what_the_others_leave(n: int) -> None:
+    factorial, rows = made(24)
+    y = scores_of(rows, n)
+    signs = 2 * rows - 1
+    names = unused_columns(factorial)
+    columns = np.array([signs[:, list(of)].prod(axis=1) for of in names])
+    y = y + 9 * columns[2] / 2
+    judged = dict(unused_effects(y, factorial))
+    estimates = columns @ y.mean(axis=0) * 2 / 64
+    assert [c.difference for c in judged.values()] == pytest.approx(list(estimates))
+    others = np.delete(estimates, 2)
+    left = math.sqrt(np.mean(others**2))
+    reach = scipy.stats.t.ppf(1 - 0.05 / 24 / 2, 7) * left
+    found = judged[names[2]]
+    assert found.low is not None
+    if n == 1:
+        assert found.low == pytest.approx(estimates[2] - reach)
+    assert found.low > 0
+    assert all(c.low < 0 < c.high for of, c in judged.items() if of != names[2])

@@ -4,6 +4,7 @@ archives."""
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 import shutil
@@ -25,12 +26,15 @@ from ablations import cli
 from ablations.core.verdict import Answer, answer
 from ablations.errors import UserError
 from ablations.records import write_plan
+from ablations.report.figures.marks import Interval
+from ablations.report.figures.questions import all_questions
 from ablations.report.questions.controls import outcome
 from ablations.report.questions.entries import Control, Exam, Question, Task, read
 from ablations.report.questions.evidence import gathered
-from ablations.report.questions.judge import Bound, Found, OnTask, judged
-from ablations.report.questions.page import one_page
-from ablations.report.questions.words import answer_line, paste, takes
+from ablations.report.questions.judge import Found, OnTask, judged
+from ablations.report.questions.measures import Bound
+from ablations.report.questions.page import one_page, replication
+from ablations.report.questions.words import again_text, answer_line, expected, paste, takes
 from ablations.report.results import Results
 from ablations.studies import fraction
 
@@ -264,38 +268,159 @@ def test_what_is_open_says_what_it_would_take(tmp_path: Path) -> None:
     assert told == [math.ceil(10 * (width / reach) ** 2) for reach in (apart, 0.05)]
 
 
-def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path: Path) -> None:
-    control = Control(
-        id="planted",
-        title="A loss",
-        kind="planted",
-        wanted="found",
+def control(kind: str, **about: str) -> Control:
+    return Control(
+        id="c",
+        title="A",
+        kind=kind,  # type: ignore[arg-type]
+        wanted="as it must",
         study="details",
         tasks=("walker2d",),
         run={"profile": "quick"},
+        **about,
     )
+
+
+def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path: Path) -> None:
     for spread, kept in ((2.0, True), (200.0, False)):
         folder = tmp_path / str(spread)
-        plan, *_ = fraction_study(folder, 0.0, spread=spread)
-        assert outcome(control, Results(plan, folder), TASKS, 0).kept is kept
-    assert "not run yet" in outcome(control, None, TASKS, 0).text
+        plan, *_ = fraction_study(folder, 0.0, seeds=6, spread=spread)
+        result = outcome(control("planted"), Results(plan, folder), TASKS, 0)
+        assert result.kept is kept
+        (part,) = result.parts.values()
+        assert part.text.startswith("found in 6 of 6, and in 100.0% of") is kept
+        assert part.text.endswith("6 seeds")
+    assert "not run yet" in outcome(control("planted"), None, TASKS, 0).waiting
+
+
+def test_details_that_change_nothing_are_no_yes(tmp_path: Path) -> None:
+    plan, scores, sets = fraction_study(tmp_path, 30.0, seeds=6)
+    assert outcome(control("dummies"), Results(plan, tmp_path), TASKS, 0).kept is True
+    late = {place: [v + 60 * (k > 2) for k, v in enumerate(of)] for place, of in scores.items()}
+    plan = study(tmp_path / "b", late, sets=sets)
+    result = outcome(control("dummies"), Results(plan, tmp_path / "b"), TASKS, 0)
+    assert result.kept is False, "the last seeds are not those of the same algorithm"
+    assert result.parts["walker2d"].text.startswith("1 of 6 excludes 0")
+    one = outcome(
+        control("dummies"),
+        Results(fraction_study(tmp_path / "c", 0.0, 1)[0], tmp_path / "c"),
+        TASKS,
+        0,
+    )
+    assert one.kept is None, "one seed has no halves"
+
+
+def test_columns_of_no_detail_are_no_yes_and_tasks_count_together(tmp_path: Path) -> None:
+    changes = {f"c{k}": {f"c{k}": "on"} for k in range(17)}
+    random, scores, sets = np.random.default_rng(1), {}, {}
+    for name, one in fraction(changes).items():
+        sets[name] = {change: one.sets.get(change, "off") for change in changes}
+        three = math.prod(1 if sets[name][f"c{k}"] == "on" else -1 for k in (0, 1, 2))
+        scores["walker2d", name] = [float(100 + 30 * three + random.normal())]
+        scores["ant", name] = [float(100 + random.normal())]
+    both = replace(control("unused"), tasks=("walker2d", "ant"))
+    for amount, kept in ((1.0, False), (0.0, True)):
+        folder = tmp_path / str(amount)
+        own = {
+            place: of if amount or place[0] == "ant" else [100 + of[0] % 1]
+            for place, of in scores.items()
+        }
+        result = outcome(both, Results(study(folder, own, sets=sets), folder), TASKS, 0)
+        assert list(result.parts) == ["walker2d", "ant", "mean over tasks"]
+        assert result.kept is kept
+        assert result.parts["ant"].text.startswith("none of ")
 
 
 def test_the_same_algorithm_on_other_seeds_is_no_yes(tmp_path: Path) -> None:
-    control = Control(
-        id="same",
-        title="A/A",
-        kind="disjoint",
-        wanted="never Yes",
-        study="details",
-        tasks=("walker2d",),
-        run={},
-        variant="standard",
-    )
+    same = control("disjoint", variant="standard")
     for values, kept in ((around(100, 5.0, 20), True), ([*around(100), *around(160)], False)):
         folder = tmp_path / str(kept)
         plan = study(folder, {("walker2d", "standard"): values})
-        assert outcome(control, Results(plan, folder), TASKS, 0).kept is kept
+        result = outcome(same, Results(plan, folder), TASKS, 0)
+        assert result.kept is kept
+        share = re.search(
+            r"of 1,000 random splits ([\d.]+)% are false", result.parts["walker2d"].text
+        )
+        assert share is not None
+        assert float(share[1]) < 6.2, "whatever the first split is"
+
+
+def test_seeds_answer_replicate_or_tune(tmp_path: Path) -> None:
+    """Those of a replication are no part of the answer, and those of tuning of neither."""
+    scores = {
+        (t, n): around(100 + 20 * (n == "brax"), 1.0, 6, n == "brax")
+        for t in TASKS
+        for n in ("standard", "brax")
+    }
+    plan = study(tmp_path, scores)
+    asked = judged(question(), Results(plan, tmp_path), TASKS, 12)
+    assert again_text(asked) == "not yet run"
+    assert replication(asked).endswith("--seeds 500-505")
+    for gain, word in ((20.0, "the same word"), (-20.0, "another word")):
+        more = dict(scores)
+        for (task, name), of in scores.items():
+            others = around(100 + gain * (name == "brax"), 1.0, 4, 5 + (name == "brax"))
+            more[task, name] = [*of, *others, 1000.0 * (name == "brax"), 0.0]
+        seeds = [*range(6), *range(500, 504), 1000, 1004]
+        plan = study(tmp_path / word, more)
+        renumbered = tuple(replace(cell, seed=seeds[cell.seed]) for cell in plan.cells)
+        found = judged(
+            question(), Results(replace(plan, cells=renumbered), tmp_path / word), TASKS, 12
+        )
+        assert (found.share, found.answer, found.seeds) == (asked.share, asked.answer, 6)
+        assert again_text(found).startswith(word)
+        assert "(4 seeds)" in again_text(found)
+
+
+def test_failures_and_area_stand_beside_the_score(tmp_path: Path) -> None:
+    low, high = [20.0, 30.0, 49.0, 80.0, 90.0], [10.0, 60.0, 70.0, 80.0, 90.0]
+    plan = study(tmp_path, {("walker2d", "standard"): high * 2, ("walker2d", "brax"): low * 2})
+    (on,) = judged(question(tasks=("walker2d",)), Results(plan, tmp_path), TASKS, 20).tasks
+    assert on.failures is not None
+    assert on.failures[:2] == ((2, 10), (6, 10))
+    assert on.failures.p == pytest.approx(stats.fisher_exact([[2, 8], [6, 4]]).pvalue)
+    assert on.area is not None
+    # Evaluations that rise in a line from 0 to the score have less area than score, of any sign.
+    assert 0 > on.area.value > np.mean(low) / 100 - np.mean(high) / 100
+    plan, scores, sets = fraction_study(tmp_path / "b", 0.0)
+    asked = question(
+        statistic="effect", factor="second", variant="", versus="", tasks=("walker2d",)
+    )
+    found = judged(
+        asked,
+        Results(plan, tmp_path / "b"),
+        {"walker2d": replace(WALKER, exam=replace(PASSES, score=160.0))},
+        1,
+    )
+    below = {
+        side: sum(
+            v < 80 for n, of in sets.items() if of["second"] == side for v in scores["walker2d", n]
+        )
+        for side in ("off", "on")
+    }
+    failed = found.tasks[0].failures
+    assert failed is not None
+    assert [side[0] for side in failed[:2]] == [below["off"], below["on"]]
+    assert below["on"] > below["off"]
+    table = stats.fisher_exact([[below["off"], 24 - below["off"]], [below["on"], 24 - below["on"]]])
+    assert failed.p == pytest.approx(min(1.0, 5 * table.pvalue))
+    page = one_page(found)
+    assert f"{below['on']} of 24" in page
+    assert "times 5 details" in page
+
+
+def test_what_has_not_run_says_which_interval_to_expect() -> None:
+    """That of independent seeds with the exam's deviations, by simulation."""
+    twice = {"walker2d": WALKER, "ant": replace(ANT, exam=replace(PASSES, lead=5.0))}
+    found = judged(question(), None, twice, 80)
+    reach = expected(found)
+    assert reach is not None
+    deviations = np.array([[1 / 9], [1 / 5]])
+    random = np.random.default_rng(0).normal(size=(4000, 2, 2, 40))
+    means = (random[:, 0] - random[:, 1]).mean(axis=2) @ deviations[:, 0] / 2
+    assert reach == pytest.approx(means.std() * stats.t.ppf(0.975, 39), rel=0.04)
+    assert f"±{100 * reach:.0f}% expected" in one_page(found)
+    assert expected(judged(question(), None, {**twice, "ant": replace(ANT, exam=None)}, 80)) is None
 
 
 def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
@@ -337,6 +462,12 @@ def test_the_questions_are_whole_and_each_comparison_exists(tmp_path: Path, caps
     assert all("Not run yet: costs about " in row for row in rows)
     assert cli.main(["questions", "clip_vloss", "--results", str(tmp_path), "--format", "csv"]) == 0
     assert 1 < len(capsys.readouterr().out.splitlines()) < 6, "by a word of a library"
+    command = ["questions", "--controls", "--results", str(tmp_path), "--format", "json"]
+    assert cli.main(command) == 0
+    printed = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["control"] for row in printed] == [one.id for one in asked.controls]
+    assert {"dummies", "unused", "planted", "same", "tenth"} <= {one.id for one in asked.controls}
+    assert all(row["kept"] is None and "not run yet" in row["result"] for row in printed)
 
 
 def test_the_exam_is_the_one_that_was_run() -> None:
@@ -443,9 +574,28 @@ def test_links_of_pages_lead_somewhere(page: Path) -> None:
     assert page.stem == "README" or f"({page.name})" in (PAGES / "README.md").read_text()
 
 
+def test_the_figure_of_all_has_each_that_ran_by_its_effect(tmp_path: Path) -> None:
+    ran = [
+        found_of(tmp_path / str(k), {"walker2d": gain, "ant": gain}, spread=spread, change=change)
+        for k, (gain, spread, change) in enumerate(
+            [
+                (0.0, 1.0, "A instead of B"),
+                (20.0, 1.0, "C"),
+                (-20.0, 1.0, "D instead of E"),
+                (3.0, 40.0, "F"),
+            ]
+        )
+    ]
+    (panel,) = all_questions([*ran, judged(question(), None, TASKS, 8)]).panels
+    assert [name for _, name in panel.y.ticks or ()] == ["C", "F", "A", "D"]
+    colors = [mark.color for mark in panel.marks if isinstance(mark, Interval)]
+    assert colors == ["better", "undecided", "equivalent", "worse"]
+
+
 def test_a_page_of_what_ran_has_all_its_parts(tmp_path: Path) -> None:
     text = one_page(found_of(tmp_path, {"walker2d": 20.0, "ant": 10.0}))
-    for part in ("Who says what", "Numbers", "How it is measured", "To paste", "Search words"):
+    parts = ("Who says what", "Numbers", "Beside the score", "How it is measured", "To paste")
+    for part in (*parts, "On other seeds", "Search words"):
         assert part in text
     assert "mean over tasks" in text
     assert "ablations questions brax_gae" in text

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ablations.environments import adapted
 from ablations.errors import UserError
 from ablations.tasks import Task, register, task, tasks
 from ablations.tasks.control import BACKENDS
@@ -43,10 +44,10 @@ def test_the_tasks_that_studies_may_name() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_keeps_shapes_and_gives_what_a_trainer_reads(name: str) -> None:
     one = task(name)
-    env = one.make(one.settings)
+    env = adapted(one.make(one.settings), one)
     environments = Environments(env, 4, one.settings["episode_length"], 2, True)
     episodes = jax.eval_shape(environments.reset, jax.random.key(0))
-    action = jax.ShapeDtypeStruct((4, env.action_size), jnp.float32)
+    action = jax.ShapeDtypeStruct((4, env.actions.size), jnp.float32)
     after, outcome = jax.eval_shape(environments.step, episodes, action)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, episodes)
     assert outcome.next_observation.shape == episodes.observation.shape
@@ -119,7 +120,7 @@ def test_the_usual_return_stands_beside_the_one_that_is_paid() -> None:
             return after.replace(reward=after.reward + self.bonus)
 
     def played(bonus: float, unpaid: float) -> dict[str, float]:
-        environments = Environments(Paying(bonus), 7, 9, unpaid=unpaid)
+        environments = Environments(adapted(Paying(bonus)), 7, 9, unpaid=unpaid)
 
         def act(observation: jax.Array) -> jax.Array:
             return jnp.sin(9 * observation[:, :1])
@@ -186,7 +187,7 @@ def test_observations_of_several_parts_are_refused() -> None:
     env = SimpleNamespace(reset=lambda key: SimpleNamespace(obs=observation), action_size=1)
     parts = Task("parts", "two observations", lambda settings: env, {"episode_length": 5})
     structure = {n: option.default for n, option in STRUCTURE.items()}
-    with pytest.raises(UserError, match="several parts"):
+    with pytest.raises(UserError, match="vectors state and privileged_state"):
         compose(task=parts, settings=parts.settings, structure=structure, updates_per_chunk=1)
 
 

@@ -18,7 +18,7 @@ from ablations.sweep.backends.compiled import BACKEND
 from ablations.tasks import task
 from ablations.trainers import Definition, Option, Trainer, trainer, trainers
 from ablations.trainers.choices import apply, fix
-from ablations.trainers.trainer import register
+from ablations.trainers.trainer import Composition, register
 
 PPO, LANGUAGE = trainer("ppo"), trainer("language")
 PPO_DEFAULTS = {
@@ -144,7 +144,9 @@ def test_what_is_read_is_asked_of_the_definition_too() -> None:
     config = LANGUAGE.completed(composed(LANGUAGE, critic="separate", value_error="huber"))
     chosen = {name: one["name"] for name, one in config["choices"].items()}
     everything = {**LANGUAGE.axes, **chosen}
-    assert LANGUAGE.reads(config["structure"], everything) == names(config)
+    assert LANGUAGE.reads(
+        Composition(task("addition"), {}, config["structure"], everything)
+    ) == names(config)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from ablations.sweep.plan import plan
 from ablations.trainers import Definition, Option, Trainer
 from ablations.trainers.composed import compose
 from ablations.trainers.composition import require_current, resolve
-from ablations.trainers.trainer import BUILT_IN
+from ablations.trainers.trainer import BUILT_IN, Composition
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 TEXTS = {"formula": "-", "source": "here", "summary": "a toy"}
@@ -66,9 +66,9 @@ def with_details(definition: Definition) -> Definition:
     added = ("toy_loop", "toy_fn", "toy_number", "toy_option")
     uses = definition.uses
 
-    def more(structure: Mapping[str, Any], of: Mapping[str, Any]) -> set[str]:
+    def more(of: Composition) -> set[str]:
         assert uses is not None
-        return {*uses(structure, of), *added}
+        return {*uses(of), *added}
 
     return replace(
         definition,

@@ -16,7 +16,7 @@ from ablations.tasks import task
 from ablations.trainers import Variant, trainer
 from ablations.trainers.optimizer import ADAM, Divergence, Rule, begin, descend, start
 
-RATE, EPSILON, L2, LIMIT = 0.03, 1e-5, 0.2, 0.7
+RATE, EPSILON, L2, LIMIT, DECAY, SHARE = 0.03, 1e-5, 0.2, 0.7, 0.4, 0.3
 BATCHES, STEPS = 4, 3
 RNG = np.random.default_rng(0)
 FIRST = {"policy": RNG.normal(size=(3, 2)), "value": RNG.normal(size=4)}
@@ -32,25 +32,37 @@ def single(tree: Any) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tree)
 
 
-def taken(rule: Rule, clip: str = "none", schedule: str = "constant") -> list[Any]:
-    """The parameters after each step, and how many steps the optimiser says that it took."""
+def taken(
+    rule: Rule,
+    clip: str = "none",
+    schedule: str = "constant",
+    wanted: str = "parameters",
+    iterations: float = BATCHES,
+) -> list[Any]:
+    """The parameters after each step, or its rate."""
     variant = Variant(
-        choices={"gradient_clip": clip, "learning_rate_schedule": schedule},
+        choices={
+            "gradient_clip": clip,
+            "learning_rate_schedule": schedule,
+            "learning_rate_warmup": rule.warmup,
+        },
         numbers={
             "learning_rate": jnp.float32(RATE),
             "adam_epsilon": jnp.float32(EPSILON),
             "weight_l2": jnp.float32(L2),
+            "weight_decay": jnp.float32(DECAY),
+            "warmup_share": jnp.float32(SHARE),
             "max_gradient_norm": jnp.float32(LIMIT),
         },
-        iterations=jnp.float32(BATCHES),
+        iterations=jnp.float32(iterations),
     )
-    learner, found = start(single(FIRST), variant, rule), []
+    learner, found, rates = start(single(FIRST), variant, rule), [], []
     step = jax.jit(
         lambda learner, gradient: descend(
             learner,
             gradient,
             divergence=Divergence(jnp.float32(0)),
-            progress=jnp.float32(0),
+            progress=jnp.floor(learner.optimizer.count / STEPS) / iterations,
             steps=STEPS,
             variant=variant,
             rule=rule,
@@ -59,10 +71,11 @@ def taken(rule: Rule, clip: str = "none", schedule: str = "constant") -> list[An
     for place, gradient in enumerate(GRADIENTS):
         if place % STEPS == 0:
             learner = begin(learner, rule)
-        learner, _ = step(learner, single(gradient))
+        learner, rate = step(learner, single(gradient))
         found.append(learner.parameters)
+        rates.append(float(rate))
     assert int(learner.optimizer.count) == len(GRADIENTS), "the schedule counts every step"
-    return found
+    return found if wanted == "parameters" else rates
 
 
 def looped(rule: Rule, clip: bool = False) -> list[Any]:
@@ -88,7 +101,8 @@ def looped(rule: Rule, clip: bool = False) -> list[Any]:
             m[n] = rule.beta1 * m[n] + (1 - rule.beta1) * g[n]
             v[n] = rule.beta2 * v[n] + (1 - rule.beta2) * g[n] ** 2
             mean, square = m[n] / (1 - rule.beta1**t), v[n] / (1 - rule.beta2**t)
-            x[n] = x[n] - RATE * mean / (np.sqrt(square) + EPSILON)
+            decay = DECAY * x[n] if rule.optimizer == "adamw" else 0
+            x[n] = x[n] - RATE * (mean / (np.sqrt(square) + EPSILON) + decay)
         found.append({n: one.copy() for n, one in x.items()})
     return found
 
@@ -104,6 +118,8 @@ def looped(rule: Rule, clip: bool = False) -> list[Any]:
         Rule(reset="batch_moments", beta2=0.99),
         Rule(regularization="to_zero"),
         Rule(regularization="to_initial", reset="batch"),
+        Rule(optimizer="adamw"),
+        Rule(optimizer="adamw", reset="batch_moments", regularization="to_zero"),
         Rule(optimizer="sgd"),
         Rule(optimizer="sgd", regularization="to_initial"),
     ],
@@ -116,16 +132,55 @@ def test_steps_are_those_of_the_formulas(rule: Rule, clip: bool) -> None:
             np.testing.assert_allclose(one[name], other[name], rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize(("beta1", "beta2"), [(0.9, 0.999), (0.8, 0.95)])
-def test_adam_is_that_of_optax(beta1: float, beta2: float) -> None:
-    adam = optax.adam(RATE, beta1, beta2, eps=EPSILON)
+ADAMW = optax.adamw(RATE, eps=EPSILON, weight_decay=DECAY)
+
+
+@pytest.mark.parametrize(
+    ("rule", "adam"),
+    [
+        (ADAM, optax.adam(RATE, eps=EPSILON)),
+        (Rule(beta1=0.8, beta2=0.95), optax.adam(RATE, 0.8, 0.95, eps=EPSILON)),
+        (Rule(optimizer="adamw"), ADAMW),
+    ],
+)
+def test_adam_is_that_of_optax(rule: Rule, adam: Any) -> None:
     parameters, state = single(FIRST), adam.init(single(FIRST))
-    ours = taken(Rule(beta1=beta1, beta2=beta2))
+    ours = taken(rule)
     for one, gradient in zip(ours, GRADIENTS, strict=True):
-        updates, state = adam.update(single(gradient), state)
+        updates, state = adam.update(single(gradient), state, parameters)
         parameters = optax.apply_updates(parameters, updates)
         for name in one:
             np.testing.assert_allclose(one[name], parameters[name], rtol=1e-6, atol=1e-7)
+
+
+STEPS_IN_ALL = BATCHES * STEPS
+WARM = SHARE * STEPS_IN_ALL
+RATES = {
+    ("none", "cosine"): optax.cosine_decay_schedule(RATE, STEPS_IN_ALL),
+    ("linear", "constant"): optax.linear_schedule(0.0, RATE, WARM),
+    ("linear", "cosine"): optax.warmup_cosine_decay_schedule(0.0, RATE, WARM, STEPS_IN_ALL),
+}
+
+
+@pytest.mark.parametrize(("warmup", "schedule"), RATES)
+def test_rates_are_those_of_optax(warmup: str, schedule: str) -> None:
+    found = taken(Rule(warmup=warmup), schedule=schedule, wanted="rates")
+    expected = [RATES[warmup, schedule](k) for k in range(STEPS_IN_ALL)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
+    assert warmup == "none" or found[0] == 0 < found[1] < found[2]
+
+
+def test_a_rate_that_falls_by_the_batch_falls_after_its_rise() -> None:
+    found = taken(Rule(warmup="linear"), schedule="linear", wanted="rates")
+    shares = [max(0.0, k // STEPS / BATCHES - SHARE) / (1 - SHARE) for k in range(STEPS_IN_ALL)]
+    expected = [RATE * min(1, k / WARM) * (1 - share) for k, share in enumerate(shares)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_training_without_an_end_has_the_whole_rate_at_once() -> None:
+    for schedule in ("linear", "cosine"):
+        found = taken(Rule(warmup="linear"), "none", schedule, "rates", np.inf)
+        np.testing.assert_allclose(found, RATE, rtol=1e-6)
 
 
 def test_a_new_count_makes_no_large_step_where_gradients_grow() -> None:
@@ -164,9 +219,15 @@ def test_details_joined_later() -> None:
     at = {axis: whole["choices"][axis]["name"] for axis in ppo.neutral}
     at |= {name: whole["structure"][name] for name in ("adam_beta1", "adam_beta2")}
     assert at == {
+        "critic_head": "scalar",
+        "entropy_schedule": "constant",
+        "learning_rate_warmup": "none",
+        "mean_perturbation": "none",
         "network_normalization": "none",
         "optimizer": "adam",
         "optimizer_reset": "none",
+        "penalty_schedule": "constant",
+        "value_target": "shared",
         "weight_regularization": "none",
         "adam_beta1": 0.9,
         "adam_beta2": 0.999,

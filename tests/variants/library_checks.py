@@ -8,6 +8,7 @@ from types import ModuleType
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from oracles import close, golden
 
 
@@ -301,6 +302,9 @@ def rates_as_the_libraries_set_them(module: ModuleType) -> None:
 
     close(rate("linear_per_step", 0.1), 0.07)
     close(rate("linear_per_step", 0.1, step_progress=1.5), 0.0)
+    for share in (0.0, 0.3, 0.5, 1.0, 1.5):
+        expected = optax.cosine_decay_schedule(0.1, 1000)(1000 * share)
+        close(rate("cosine", 0.1, step_progress=share), expected)
     for kl, expected in ((0.0, 1e-3), (0.021, 1e-3 / 1.5), (0.019, 1e-3), (0.004, 1.5e-3)):
         exact = rate("adaptive_exact_kl", 1e-3, exact_kl=jnp.float32(kl))
         close(exact, expected, atol=1e-9)

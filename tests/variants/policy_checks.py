@@ -21,7 +21,9 @@ PER_SAMPLE = (
     "dual_clip_higher",
     "none",
     "kl_penalty",
+    "spo",
 )
+WITH_RANGE = tuple(name for name in PER_SAMPLE if "clip" in name or name == "spo")
 
 
 def policy_case(seed: int, B: int = 40) -> dict[str, Any]:
@@ -55,6 +57,8 @@ def loop_policy_loss(choice: str, log_ratio: float, advantage: float) -> tuple[f
         gain = max(gain, DUAL * advantage)
     if choice == "kl_penalty":
         gain -= PENALTY * (ratio - 1 - log_ratio)
+    if choice == "spo":
+        gain -= abs(advantage) * (ratio - 1) ** 2 / (2 * EPSILON)
     return -gain, not lowest <= ratio <= highest
 
 
@@ -72,7 +76,7 @@ def policy_loss_equals_loop(module: ModuleType) -> None:
         assert 10 < sum(outside) < 35
         loss, fraction = policy_loss(module, choice, **case)
         close(loss, losses)
-        close(fraction, sum(outside) / 40 if "clip" in choice else np.nan)
+        close(fraction, sum(outside) / 40 if choice in WITH_RANGE else np.nan)
         if choice == "clip":
             plain = losses
         if choice == "dual_clip":
@@ -137,6 +141,7 @@ def policy_gradients_are_right(module: ModuleType) -> None:
     assert bounded.sum() > 2
     close(gradient("dual_clip"), np.where(clipped(1 - EPSILON) | bounded, 0, -ratio * a))
     close(gradient("kl_penalty"), -ratio * a + PENALTY * (ratio - 1))
+    close(gradient("spo"), -ratio * a + np.abs(a) * ratio * (ratio - 1) / EPSILON, rtol=1e-4)
 
 
 def penalty_estimates_the_divergence(module: ModuleType) -> None:
@@ -166,7 +171,25 @@ def penalty_does_not_cancel(module: ModuleType) -> None:
     close(loss, PENALTY * 0.5 * np.square(np.asarray(x, np.float64)), atol=2e-11, rtol=0.05)
 
 
+def spo_pulls_to_its_range(module: ModuleType) -> None:
+    """Each sample's loss is least at ρ = 1 ± ε by the sign of A: -|A|(sgn A + ε/2) there."""
+    for advantage in (2.0, -3.0):
+        best = 1 + math.copysign(EPSILON, advantage)
+        ratios = np.linspace(0.3, 2.0, 1701)
+        loss, _ = policy_loss(
+            module,
+            "spo",
+            log_ratio=jnp.asarray(np.log(ratios), jnp.float32),
+            advantages=jnp.full(1701, advantage),
+        )
+        close(ratios[np.argmin(np.asarray(loss))], best, atol=2e-3)
+        close(np.min(np.asarray(loss)), -advantage - abs(advantage) * EPSILON / 2)
+    case = {"log_ratio": jnp.asarray([60.0, 500.0]), "advantages": jnp.ones(2)}
+    assert np.all(np.asarray(policy_loss(module, "spo", **case)[0]) == np.inf)
+
+
 POLICY_LOSS = (
+    spo_pulls_to_its_range,
     policy_loss_equals_loop,
     clip_equals_clip_ppo_loss,
     endless_clip_is_none,

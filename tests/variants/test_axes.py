@@ -12,16 +12,22 @@ import variants
 from variants import UnknownName
 
 DESIGN = {
-    "advantage": {"standard", "brax", "done_cut", "masked_truncation", "timeout_bonus"},
+    "advantage": {"standard", "brax", "done_cut", "masked_truncation", "timeout_bonus"}
+    | {"n_step", "vtrace", "vtrace_weighted"},
+    "value_target": {"shared", "own_lambda"},
     "advantage_timing": {"iteration", "epoch", "minibatch"},
     "value_error": {"squared", "absolute", "huber", "smooth_l1"},
     "value_clip": {"none", "pessimistic", "replace"},
+    "critic_head": {"scalar", "quantiles", "hl_gauss", "two_hot"},
     "advantage_statistics": {"none", "all", "per_group"},
     "advantage_scope": {"minibatch", "batch"},
     "observation_normalization": {"none", "before", "after"},
     "gradient_clip": {"none", "global_norm", "element_wise"},
     "policy_loss": {"clip", "clip_lower_inverse", "dual_clip", "kl_penalty", "none"}
-    | {"clip_higher", "dual_clip_higher"},
+    | {"clip_higher", "dual_clip_higher", "spo"},
+    "mean_perturbation": {"none", "uniform"},
+    "penalty_schedule": {"constant", "adaptive_kl"},
+    "entropy_schedule": {"constant", "linear", "target"},
     "prompt_advantage": {
         "none",
         "per_prompt",
@@ -37,7 +43,9 @@ DESIGN = {
     "reward_transform": {"raw", "clipped", "plus_minus_one", "per_task_scale"},
     "entropy_estimate": {"one_sample", "closed_form"},
     "reward_scaling": {"constant", "running_return_std"},
-    "learning_rate_schedule": {"constant", "linear", "adaptive_kl"},
+    "learning_rate_schedule": {"constant", "linear", "cosine", "adaptive_kl"},
+    "learning_rate_warmup": {"none", "linear"},
+    "optimizer": {"adam", "adamw", "sgd"},
     "network_init": {"lecun_uniform", "orthogonal", "xavier_uniform", "torch_uniform"},
     "minibatch_unit": {"segments", "transitions"},
 }
@@ -188,7 +196,7 @@ def test_import_starts_no_backend_and_plugins_need_one_module(tmp_path):
         assert not xla_bridge.backends_are_initialized()
         assert not [name for name in sys.modules if name.split(".")[0] == "ablations"]
         axis = variants.axis("advantage")
-        assert axis.names[-2:] == ("timeout_bonus", "mine")
+        assert axis.names[-2:] == ("vtrace_weighted", "mine")
         assert axis["mine"].revision == 3
         print(variants.conflicts({"mood": "good", "advantage": "mine"}))
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import advantage_checks
 import gradient_checks
 import language_loss_checks
+import multistep_checks
 import network_checks
 import policy_checks
 import prompt_checks
@@ -21,6 +22,7 @@ import variants.entropy_estimate
 import variants.gradient_clip
 import variants.kl_placement
 import variants.learning_rate_schedule
+import variants.multistep_advantage
 import variants.network_init
 import variants.policy_loss
 import variants.policy_loss_reduction
@@ -40,6 +42,11 @@ def named(checks):
 @named(advantage_checks.ADVANTAGE)
 def test_advantage(check):
     check(variants.advantage)
+
+
+@named(multistep_checks.MULTISTEP)
+def test_multistep_advantage(check):
+    check(variants.multistep_advantage)
 
 
 @named(value_checks.VALUE_ERROR)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
+import coefficient_checks
+import critic_checks
 import library_checks
 import pytest
 from test_mutations import Mutation, require_noticed
@@ -16,11 +18,16 @@ import variants
 import variants.action_distribution
 import variants.advantage_statistics
 import variants.bias_init
+import variants.critic_head
 import variants.entropy_estimate
+import variants.entropy_schedule
 import variants.gradient_clip
 import variants.kl_stop
 import variants.learning_rate_schedule
+import variants.learning_rate_warmup
+import variants.mean_perturbation
 import variants.observation_scaling
+import variants.penalty_schedule
 import variants.policy_std
 import variants.reward_scaling
 
@@ -34,6 +41,11 @@ CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.gradient_clip: library_checks.GRADIENT_CLIP,
     variants.advantage_statistics: library_checks.ADVANTAGE_STATISTICS,
     variants.entropy_estimate: library_checks.ENTROPY_ESTIMATE,
+    variants.critic_head: critic_checks.CRITIC_HEAD,
+    variants.penalty_schedule: coefficient_checks.PENALTY_SCHEDULE,
+    variants.entropy_schedule: coefficient_checks.ENTROPY_SCHEDULE,
+    variants.learning_rate_warmup: coefficient_checks.WARMUP,
+    variants.mean_perturbation: coefficient_checks.MEAN_PERTURBATION,
     variants.learning_rate_schedule: library_checks.LEARNING_RATE_SCHEDULE,
 }
 
@@ -47,6 +59,11 @@ _gradients = variants.gradient_clip
 _advantages = variants.advantage_statistics
 _entropy = variants.entropy_estimate
 _rates = variants.learning_rate_schedule
+_penalty = variants.penalty_schedule
+_head = variants.critic_head
+_bonus = variants.entropy_schedule
+_means = variants.mean_perturbation
+_warmup = variants.learning_rate_warmup
 
 MUTATIONS = (
     Mutation("a log density without log σ", _actions.normal_log_prob, " - jnp.log(std)", ""),
@@ -147,6 +164,52 @@ MUTATIONS = (
     ),
     Mutation(
         "the slope forgotten", _entropy.negative_log_density, "surprise + log_slope(x)", "surprise"
+    ),
+    Mutation("a price that falls where it moved", _penalty.adaptive_kl, "2.0 * pen", "0.5 * pen"),
+    Mutation("the target is a bound", _penalty.adaptive_kl, "1.5 * penalty_kl", "penalty_kl"),
+    Mutation("a wider range", _penalty.adaptive_kl, "penalty_kl / 1.5", "penalty_kl / 2.0"),
+    Mutation("a price without bounds", _penalty.adaptive_kl, "LOW, HIGH", "0.0, jnp.inf"),
+    Mutation(
+        "a bonus for entropy that is there",
+        _bonus.target,
+        "entropy_target - entropy",
+        "entropy - entropy_target",
+    ),
+    Mutation("a step of the factor itself", _bonus.target, "bonus * jnp.exp(", "bonus + ("),
+    Mutation("a bonus without bounds", _bonus.target, "LOW, HIGH", "0.0, jnp.inf"),
+    Mutation("a line from elsewhere", _bonus.linear, "initial *", "1.0 *"),
+    Mutation("beyond the end", _bonus.linear, "jnp.clip(progress, 0, 1)", "progress"),
+    Mutation("half the width", _means.uniform, "(2 * noise - 1)", "(noise - 0.5)"),
+    Mutation("means that rise", _means.uniform, "(2 * noise - 1)", "noise"),
+    Mutation("half a wave", _rates.cosine, "jnp.pi *", "0.5 * jnp.pi *"),
+    Mutation(
+        "a wave that rises again", _rates.cosine, "jnp.clip(step_progress, 0, 1)", "step_progress"
+    ),
+    Mutation("rises beyond its peak", _warmup.linear, "jnp.minimum(1.0, ", "(1.0 * "),
+    Mutation(
+        "falls from the start", _warmup.linear, "jnp.maximum(share - warmup_share, 0.0)", "share"
+    ),
+    Mutation("never reaches 0", _warmup.linear, "jnp.maximum(1.0 - warmup_share, 1e-6)", "1.0"),
+    Mutation("rises for ever", _warmup.linear, "jnp.isinf(total), 1.0", "jnp.isinf(total), 0.0"),
+    Mutation("a target of another width", _head.hl_gauss, "value_smoothing * 2.0", "1.0"),
+    Mutation(
+        "masses that miss some", _head.hl_gauss, " / (below[..., -1:] - below[..., :1])", " / 2"
+    ),
+    Mutation(
+        "bins by their lower edge", _head.hl_gauss, "0.5 * (edges[1:] + edges[:-1])", "edges[1:]"
+    ),
+    Mutation("one neighbour", _head.two_hot, "jnp.abs(centres - centre)", "(centres - centre)"),
+    Mutation(
+        "beyond the range", _head.two_hot, "jnp.clip(targets, -value_range", "jnp.clip(targets, -99"
+    ),
+    Mutation("the other tail", _head.quantiles, "(error < 0)", "(error > 0)"),
+    Mutation("quantiles from 0 on", _head.quantiles, "+ 0.5) / count", "+ 0.0) / count"),
+    Mutation("a median's weight", _head.quantiles, "jnp.abs(middle - (error < 0))", "0.5"),
+    Mutation(
+        "of the outputs themselves",
+        _head._cross_entropy,
+        "log_softmax(outputs)",
+        "log_softmax(0 * outputs)",
     ),
     Mutation("0 raises the rate", _rates.adaptive_exact_kl, "exact_kl > ROUNDING", "exact_kl > -1"),
     Mutation(

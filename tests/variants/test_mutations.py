@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import advantage_checks
 import gradient_checks
 import language_loss_checks
+import multistep_checks
 import network_checks
 import policy_checks
 import prompt_checks
@@ -26,6 +27,7 @@ import variants.entropy_estimate
 import variants.gradient_clip
 import variants.kl_placement
 import variants.learning_rate_schedule
+import variants.multistep_advantage
 import variants.network_init
 import variants.policy_loss
 import variants.policy_loss_reduction
@@ -39,6 +41,7 @@ import variants.whitened_advantage
 
 CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.advantage: advantage_checks.ADVANTAGE,
+    variants.multistep_advantage: multistep_checks.MULTISTEP,
     variants.value_error: value_checks.VALUE_ERROR,
     variants.value_clip: value_checks.VALUE_CLIP,
     variants.advantage_statistics: statistics_checks.ADVANTAGE_STATISTICS,
@@ -81,18 +84,19 @@ _kl = variants.kl_placement
 _transform = variants.reward_transform
 _tokens = variants.token_losses
 _whitened = variants.whitened_advantage
+_multistep = variants.multistep_advantage
 
 MUTATIONS = (
     Mutation(
         "brax without the truncation mask",
         _advantage.brax,
-        "return _untruncated(_temporal_difference(steps, next_targets), steps), targets",
-        "return _temporal_difference(steps, next_targets), targets",
+        "return _untruncated(temporal_difference(steps, next_targets), steps), targets",
+        "return temporal_difference(steps, next_targets), targets",
     ),
     Mutation(
         "brax with lambda on the first hop",
         _advantage.brax,
-        "return _untruncated(_temporal_difference(steps, next_targets), steps), targets",
+        "return _untruncated(temporal_difference(steps, next_targets), steps), targets",
         "return targets - steps.values, targets",
     ),
     Mutation(
@@ -104,8 +108,8 @@ MUTATIONS = (
     Mutation(
         "masked_truncation without the mask",
         _advantage.masked_truncation,
-        "_sum_backwards(_untruncated(delta, steps), decay)",
-        "_sum_backwards(delta, decay)",
+        "sum_backwards(_untruncated(delta, steps), decay)",
+        "sum_backwards(delta, decay)",
     ),
     Mutation(
         "masked_truncation carried over a truncation",
@@ -115,13 +119,13 @@ MUTATIONS = (
     ),
     Mutation(
         "standard bootstraps from beyond a termination",
-        _advantage._temporal_difference,
+        _advantage.temporal_difference,
         "ahead = jnp.where(steps.termination > 0, 0.0, ahead)",
         "pass",
     ),
     Mutation(
         "a NaN beyond a termination times 0",
-        _advantage._temporal_difference,
+        _advantage.temporal_difference,
         "ahead = jnp.where(steps.termination > 0, 0.0, ahead)",
         "ahead = (1 - steps.termination) * ahead",
     ),
@@ -175,10 +179,29 @@ MUTATIONS = (
     ),
     Mutation(
         "the sum runs forwards",
-        _advantage._sum_backwards,
+        _advantage.sum_backwards,
         "reverse=True",
         "reverse=False",
     ),
+    Mutation(
+        "a step too many", _multistep.n_step, "terms < bootstrap_steps", "terms <= bootstrap_steps"
+    ),
+    Mutation("steps beyond an end", _multistep.n_step, " * (1 - termination)", ""),
+    Mutation("steps beyond a truncation", _multistep.n_step, " * (1 - truncation)", ""),
+    Mutation("a product of bounds", _multistep._weigh, "_bounded(log_ratio, c)", "c"),
+    Mutation("one bound for both", _multistep._weigh, "(log_ratio, c)", "(log_ratio, rho)"),
+    Mutation("an unweighted error", _multistep._weigh, "weight * delta, kept", "delta, kept"),
+    Mutation("a trace without λ", _multistep._weigh, "steps.gae_lambda * ", ""),
+    Mutation("ratios that pass a truncation", _multistep._weigh, " * (1 - steps.truncation)", ""),
+    Mutation(
+        "a bound that overflows first",
+        _multistep._bounded,
+        "jnp.exp(jnp.minimum(log_ratio, jnp.log(bound)))",
+        "jnp.exp(log_ratio) * jnp.minimum(1, bound / jnp.exp(log_ratio))",
+    ),
+    Mutation("no λ on the first hop", _multistep.vtrace, "steps.gae_lambda * ", ""),
+    Mutation("its own ratio forgotten", _multistep.vtrace_weighted, "weighted.weight * ", ""),
+    Mutation("the same step again", _multistep._later, "sums[1:]", "sums[:-1]"),
     Mutation("squared with a half", _error.squared, "jnp.square(", "0.5 * jnp.square("),
     Mutation("huber without its half", _error.huber, "0.5 * ", ""),
     Mutation("smooth_l1 that is huber", _error.smooth_l1, "(near / error_scale)", "near"),
@@ -276,6 +299,9 @@ MUTATIONS = (
         "jnp.expm1(log_ratio) - log_ratio",
         "jnp.exp(log_ratio) - 1 - log_ratio",
     ),
+    Mutation("a parabola of another width", _policy.spo, "(2 * jnp", "(1 * jnp"),
+    Mutation("pulled to 1 + ε alone", _policy.spo, "jnp.sign(advantages)", "1.0"),
+    Mutation("a parabola in the log ratio", _policy.spo, "jnp.expm1(log_ratio)", "log_ratio"),
     Mutation("entropy of the mean's action", _entropy.one_sample, "mean + std * noise", "mean"),
     Mutation("entropy without the tanh", _entropy.one_sample, " + log_slope(x)", ""),
     Mutation(

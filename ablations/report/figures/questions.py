@@ -1,33 +1,47 @@
-"""A question's effect in % of the unit: a row for all tasks that count, and one for each task."""
+"""Effects in % of the unit: of a question on all tasks and on each, and of all questions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ablations.core.verdict import MARGIN, Answer
 from ablations.report.figures.marks import Axis, Figure, Interval, Mark, Panel, Rule, Span, rows
-from ablations.report.questions.judge import FEWEST, Bound, Found, bound_ends
+from ablations.report.questions.judge import Found
+from ablations.report.questions.measures import FEWEST, Bound, bound_ends
 from ablations.report.questions.words import share_text
 
 _LEAST = 12.0  # % of the unit on each side
 _OPEN = (Answer.CANNOT_TELL, Answer.NOT_SEEN)
 
 
-def one_question(answered: Found) -> Figure:
+def one_question(found: Found) -> Figure:
     """Return the figure of a question that has run; hollow: one seed, which tells nothing yet."""
-    shown = [on for on in answered.tasks if on.share is not None]
+    shown = [on for on in found.tasks if on.share is not None]
     names = [f"{on.task.name}, {on.seeds} seed{'s' * (on.seeds != 1)}" for on in shown]
     bounds = [(on.share, on.seeds) for on in shown]
-    if len(answered.over) > 1:
-        names.insert(0, f"mean of {len(answered.over)} tasks")
-        bounds.insert(0, (answered.share, answered.seeds))
-    ends = [abs(100 * end) for bound, _ in bounds if bound for end in bound_ends(bound)]
+    if len(found.over) > 1:
+        names.insert(0, f"mean of {len(found.over)} tasks")
+        bounds.insert(0, (found.share, found.seeds))
+    return _figure(names, [(bound, seeds) for bound, seeds in bounds if bound is not None])
+
+
+def all_questions(found: Sequence[Found]) -> Figure:
+    """Return the figure of all questions that have run, the largest effect first."""
+    ran = [(one, one.share) for one in found if one.answer is not None and one.share is not None]
+    ran.sort(key=lambda pair: -pair[1].value)
+    return _figure(
+        [one.question.change.partition(" instead of ")[0] for one, _ in ran],
+        [(share, one.seeds) for one, share in ran],
+    )
+
+
+def _figure(names: Sequence[str], bounds: Sequence[tuple[Bound, int]]) -> Figure:
+    ends = [abs(100 * end) for bound, _ in bounds for end in bound_ends(bound)]
     reach = max([_LEAST, *(1.1 * end for end in ends)])
     marks: list[Mark] = [Span(-100 * MARGIN, 100 * MARGIN), Rule(0.0, color="v0", width=0.8)]
     for row, (bound, seeds) in enumerate(bounds):
-        if bound is not None:
-            marks += _row(bound, row, hollow=seeds < FEWEST)
+        marks += _row(bound, row, hollow=seeds < FEWEST)
     label = f"effect in % of what the baseline learned (shaded: \u00b1{100 * MARGIN:g}%)"
     return Figure(
         title="",

@@ -28,7 +28,10 @@ def answer(table: Table) -> str:
     elif same:
         parts.append(f"{len(same)} of {len(rows)} make no difference that matters")
     if rest := len(rows) - len(differing) - len(same):
-        parts.append(f"{rest} of {len(rows)} {'is' if rest == 1 else 'are'} not decided")
+        undecided = f"{rest} of {len(rows)} {'is' if rest == 1 else 'are'} not decided"
+        left = [row for row in rows if row not in differing and row not in same]
+        told = all(row.difference_low is not None for row in left)
+        parts.append(f"{undecided}: any effect is below {_bound(left)}" if told else undecided)
     return f"{'; '.join(parts)}."
 
 

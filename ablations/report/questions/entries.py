@@ -116,12 +116,13 @@ class Question(Entry):
 class Control(Entry):
     """A comparison whose outcome is known, as it must be for the answers to be trusted.
 
-    kind: "disjoint" compares halves of one variant's seeds, "difference" two variants, and
-    "planted" a loss of 20% of the unit that is added to the scores with a detail. wanted: in words.
+    kind: "disjoint" compares halves of one variant's seeds, "difference" two variants; of a
+    fraction "dummies" judges details that change nothing, "planted" a loss of 20% of the unit in
+    them, and "unused" the columns that no two details have. wanted: in words.
     """
 
     id: Id
-    kind: Literal["disjoint", "difference", "planted"]
+    kind: Literal["disjoint", "difference", "dummies", "planted", "unused"]
     wanted: Text
     variant: str = ""
     versus: str = ""
@@ -156,7 +157,7 @@ def read(path: Path) -> Questions:
         _require_sound(f"'{path}': question '{question.id}'", question, tasks)
     for control in controls.values():
         _require_sound(f"'{path}': control '{control.id}'", control, tasks)
-        needs = {"disjoint": (1, 0), "difference": (1, 1), "planted": (0, 0)}[control.kind]
+        needs = {"disjoint": (1, 0), "difference": (1, 1)}.get(control.kind, (0, 0))
         if (bool(control.variant), bool(control.versus)) != tuple(map(bool, needs)):
             lacks = " and ".join(n for n, k in zip(("variant", "versus"), needs, strict=True) if k)
             raise UserError(

@@ -1,4 +1,4 @@
-"""results/questions: the list of questions with their controls, a page for each, and a table."""
+"""results/questions: the list of questions with their controls, and a page for each."""
 
 from __future__ import annotations
 
@@ -8,38 +8,35 @@ from pathlib import Path
 from ablations.core.plan import Flags
 from ablations.core.verdict import MARGIN, SEEN, Answer
 from ablations.report.formats.markdown import markdown_text, pipes
-from ablations.report.formats.numbers import decimals, fixed
+from ablations.report.formats.numbers import decimals, fixed, p_text
 from ablations.report.formats.templates import templates
 from ablations.report.questions import words
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.entries import GROUPS, Task
 from ablations.report.questions.judge import Found, OnTask
-from ablations.report.tables.entries import Sheet, text_columns
+from ablations.report.questions.measures import REPLICATING
 from ablations.request import Request
 
 _HEADS = ("question", "answer", "effect", "grade", "tasks", "search words")
 
 
-def index(answered: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outcome]) -> str:
+def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outcome]) -> str:
     """Write the list: controls first, then the questions in groups, by index.md.j2."""
-    ran = [question for question in answered if question.answer is not None]
+    ran = [one for one in found if one.answer is not None]
     return (
         templates(Path(__file__).parent)
         .get_template("index.md.j2")
         .render(
-            found=answered,
+            found=found,
             ran=ran,
-            answered=[
-                question
-                for question in ran
-                if question.grade and question.answer is not Answer.CANNOT_TELL
-            ],
+            answered=[one for one in ran if one.grade and one.answer is not Answer.CANNOT_TELL],
             exam=_exam(tasks),
             controls=_controls(controls),
+            control_commands=[one.control.command for one in controls if one.kept is None],
             groups=[
                 (group, _listed(mine))
                 for group in GROUPS
-                if (mine := [question for question in answered if question.question.group == group])
+                if (mine := [one for one in found if one.question.group == group])
             ],
             seen=f"{100 * SEEN:g}%",
             margin=f"{100 * MARGIN:g}%",
@@ -47,34 +44,37 @@ def index(answered: Sequence[Found], tasks: Sequence[Task], controls: Sequence[O
     )
 
 
-def one_page(answered: Found) -> str:
+def one_page(found: Found) -> str:
     """Write the page of a question, by question.md.j2."""
     return (
         templates(Path(__file__).parent)
         .get_template("question.md.j2")
         .render(
-            found=answered,
-            question=answered.question,
-            answer=words.answer_line(answered),
-            grade=words.grade_text(answered),
-            rests_on=words.rests_on(answered),
-            waiting=[on.task.name for on in answered.tasks if on.task.name not in answered.over],
-            meanings=words.meanings(answered),
-            numbers=_numbers(answered),
-            takes=words.takes(answered),
-            paste=words.paste(answered),
-            commands=commands(answered),
-            share=words.share_text(answered.share),
-            several=len(answered.over) > 1,
+            found=found,
+            question=found.question,
+            answer=words.answer_line(found),
+            grade=words.grade_text(found),
+            rests_on=words.rests_on(found),
+            waiting=[on.task.name for on in found.tasks if on.task.name not in found.over],
+            meanings=words.meanings(found),
+            numbers=_numbers(found),
+            beside=_beside(found),
+            again=words.again_text(found),
+            replication=replication(found),
+            takes=words.takes(found),
+            paste=words.paste(found),
+            commands=commands(found),
+            share=words.effect_text(found),
+            several=len(found.over) > 1,
         )
     )
 
 
-def commands(answered: Found) -> list[str]:
+def commands(found: Found) -> list[str]:
     """Return what runs the next seed of each task that lacks cells, and what prints the answer."""
-    question = answered.question
+    question = found.question
     lines = []
-    for on in answered.tasks:
+    for on in found.tasks:
         if on.missing:
             run: Flags = {**question.run, "tasks": [on.task.name]}
             if question.statistic == "difference":
@@ -85,17 +85,33 @@ def commands(answered: Found) -> list[str]:
     return [*lines, f"ablations questions {question.id}"]
 
 
-def _listed(answered: Sequence[Found]) -> str:
+def replication(found: Found) -> str:
+    """Return what runs as many other seeds; "" where nothing has run."""
+    question = found.question
+    if not found.seeds:
+        return ""
+    first = REPLICATING.start
+    run: Flags = {
+        **question.run,
+        "tasks": list(found.over),
+        "seeds": f"{first}-{first + found.seeds - 1}",
+    }
+    if question.statistic == "difference":
+        run["variants"] = [question.versus, question.variant]
+    return Request.of(question.study, run).command()
+
+
+def _listed(found: Sequence[Found]) -> str:
     lines = [
         [
-            f"[{markdown_text(question.question.question)}]({question.question.id}.md)",
-            markdown_text(words.answer_line(question)),
-            words.share_text(question.share),
-            words.grade_text(question),
-            words.rests_on(question),
-            markdown_text(", ".join(question.question.terms)),
+            f"[{markdown_text(one.question.question)}]({one.question.id}.md)",
+            markdown_text(words.answer_line(one)),
+            words.effect_text(one),
+            words.grade_text(one),
+            words.rests_on(one),
+            markdown_text(", ".join(one.question.terms)),
         ]
-        for question in answered
+        for one in found
     ]
     return "\n".join(pipes(_HEADS, lines, set()))
 
@@ -125,20 +141,19 @@ def _exam(tasks: Sequence[Task]) -> str:
 
 
 def _controls(controls: Sequence[Outcome]) -> str:
-    kept = {True: "as it must", False: "**not as it must**", None: ""}
-    lines = [
-        [
-            markdown_text(outcome.control.title),
-            markdown_text(outcome.control.wanted),
-            markdown_text(outcome.text),
-            kept[outcome.kept],
-        ]
-        for outcome in controls
-    ]
-    return "\n".join(pipes(["control", "must come out", "came out", ""], lines, set()))
+    lines = []
+    for one in controls:
+        names = [markdown_text(one.control.title), markdown_text(one.control.wanted)]
+        for place, part in one.parts.items():
+            kept = "as it must" if part.kept else "**not as it must**"
+            lines.append([*names, place, markdown_text(part.text), kept])
+            names = ["", ""]
+        if not one.parts:
+            lines.append([*names, "", one.waiting, ""])
+    return "\n".join(pipes(["control", "must come out", "on", "came out", ""], lines, set()))
 
 
-def _numbers(answered: Found) -> str:
+def _numbers(found: Found) -> str:
     heads = [
         "task",
         "without",
@@ -150,11 +165,29 @@ def _numbers(answered: Found) -> str:
         "diverged",
         "exam",
     ]
-    lines = [_row(on) for on in answered.tasks]
-    if len(answered.over) > 1:
-        share = words.share_text(answered.share)
-        lines.insert(0, ["mean over tasks", "", "", "", "", share, str(answered.seeds), "", ""])
+    lines = [_row(on) for on in found.tasks]
+    if len(found.over) > 1:
+        share = words.share_text(found.share)
+        lines.insert(0, ["mean over tasks", "", "", "", "", share, str(found.seeds), "", ""])
     return "\n".join(pipes(heads, lines, set(heads[1:4]) | {"seeds", "diverged"}))
+
+
+def _beside(found: Found) -> str:
+    """List the effect on the area under the evaluations, and the runs that failed."""
+    heads = ["task", "area, % of the unit", "failed without", "failed with", "p (adj.)"]
+    lines = [
+        [
+            on.task.name,
+            words.share_text(on.area),
+            *(words.failures_text(side) for side in on.failures[:2]),
+            p_text(on.failures.p),
+        ]
+        for on in found.tasks
+        if on.failures is not None
+    ]
+    if len(found.over) > 1:
+        lines.insert(0, ["mean over tasks", words.share_text(found.area), "", "", ""])
+    return "\n".join(pipes(heads, lines, set(heads[2:]))) if lines else ""
 
 
 def _row(on: OnTask) -> list[str]:
@@ -175,31 +208,3 @@ def _row(on: OnTask) -> list[str]:
         str(on.diverged),
         words.exam_text(on.task),
     ]
-
-
-def questions_sheet(answered: Sequence[Found]) -> Sheet:
-    """List each question with its answer, effect, grade, and what that rests on."""
-    rows = []
-    for question in answered:
-        share = (None, None, None) if question.share is None else question.share
-        rows.append(
-            (
-                *(question.question.id, question.question.group, question.question.question),
-                *(words.answer_line(question), words.share_text(question.share), *share),
-                *(words.grade_text(question), words.rests_on(question), question.seeds),
-            )
-        )
-    return Sheet(
-        "questions",
-        "questions",
-        "Each question's answer: the mean effect over tasks that passed the entrance exam, in "
-        "shares of what the baseline learned beyond doing nothing, with intervals of 95%. Grades: "
-        "A, three tasks and 100 seeds or more; B, two tasks or 40 seeds; C, less; none, one seed. "
-        "\u2020: leaving out one seed changes the answer.",
-        (
-            *("question", "group", "text", "answer", "effect", "share", "share_low", "share_high"),
-            *("grade", "tasks", "seeds"),
-        ),
-        tuple(rows),
-        text_columns("question", "answer", "effect", "grade", "tasks"),
-    )

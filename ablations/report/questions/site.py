@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablations.core.verdict import Answer
+import jinja2
+
 from ablations.report.figures.palette import COLORS
-from ablations.report.formats.templates import templates
 from ablations.report.questions import words
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.judge import Found
@@ -17,76 +17,101 @@ from ablations.report.questions.page import commands
 
 LIBRARIES = ("Brax", "CleanRL", "SB3", "RSL-RL", "TorchRL", "skrl", "seed_rl", "OpenRLHF")
 _NAMES = ("page", "raised", "text", "quiet", "line", "link", "focus")
-_OPEN = (Answer.NOT_SEEN, Answer.CANNOT_TELL, Answer.DEPENDS)
 _MEANINGS = ("better", "worse", "equivalent", "undecided")
 
 
 @dataclass(frozen=True)
 class Card:
-    """A question as the site shows it. figure: an SVG in base64, "" where nothing ran."""
+    """A question as the site shows it.
+
+    kind: its answer without numbers. color: a name of the palette, of what the answer means.
+    figure: an SVG in base64, "" of none.
+    """
 
     found: Found
+    answer: str
+    kind: str
+    color: str
+    effect: str
+    grade: str
+    rests_on: str
+    paste: str
+    takes: str
+    again: str
+    area: str
+    failed: str
+    commands: tuple[str, ...]
+    libraries: tuple[str, ...]
     figure: str
-
-    @property
-    def kind(self) -> str:
-        """Its answer without numbers."""
-        answer = self.found.answer
-        return words.answer_line(self.found).partition(":")[0] if answer is None else str(answer)
-
-    @property
-    def libraries(self) -> list[str]:
-        """The libraries that it names."""
-        question = self.found.question
-        texts = (question.source, question.question, question.sentence, *question.terms)
-        return [name for name in LIBRARIES if name.lower() in " ".join(texts).lower()]
 
     @property
     def searched(self) -> str:
         """All that the search looks through, in small letters."""
         question = self.found.question
         texts = (question.id, question.title, question.question, question.sentence, question.change)
-        answer = words.answer_line(self.found)
-        return " ".join((*texts, question.source, *question.terms, answer)).lower()
-
-    @property
-    def color(self) -> str:
-        """The colour of what its answer means: better, worse, no difference, or open."""
-        answer, share = self.found.answer, self.found.share
-        if answer in (None, *_OPEN) or share is None or not self.found.grade:
-            return "undecided"
-        if answer is Answer.NO:
-            return "equivalent"
-        return "better" if share.value > 0 else "worse"
+        return " ".join((*texts, question.source, *question.terms, self.answer)).lower()
 
 
-def site(
-    answered: Sequence[Found], figures: Mapping[str, bytes], controls: Sequence[Outcome]
-) -> str:
-    """Write the site, by site.html.j2.
+def card(found: Found, figure: bytes | None) -> Card:
+    """Return a question with its texts.
 
     Args:
-        answered: the questions with their answers.
-        figures: question -> its SVG, where something ran.
-        controls: what came out of them.
+        found: the question with its answer.
+        figure: its SVG, None where nothing ran.
     """
-    cards = [
-        Card(found, base64.b64encode(figures.get(found.question.id, b"")).decode())
-        for found in answered
-    ]
-    tasks = dict.fromkeys(task for card in cards for task in card.found.question.tasks)
+    question, answer = found.question, words.answer_line(found)
+    text = " ".join((question.source, question.question, question.sentence, *question.terms))
+    return Card(
+        found=found,
+        answer=answer,
+        kind=str(found.answer) if found.answer is not None else answer.partition(":")[0],
+        color=_color(found),
+        effect=words.effect_text(found),
+        grade=words.grade_text(found),
+        rests_on=words.rests_on(found),
+        paste=words.paste(found),
+        takes=words.takes(found),
+        again=words.again_text(found),
+        area=words.share_text(found.area),
+        failed="; ".join(
+            f"{on.task.name} {words.failures_text(on.failures.without)} without, "
+            f"{words.failures_text(on.failures.changed)} with"
+            for on in found.tasks
+            if on.failures is not None
+        ),
+        commands=tuple(commands(found)),
+        libraries=tuple(name for name in LIBRARIES if name.lower() in text.lower()),
+        figure="" if figure is None else base64.b64encode(figure).decode(),
+    )
+
+
+def _color(found: Found) -> str:
+    """Return the colour of what an answer means: better, worse, no difference, or open."""
+    if found.answer is None or found.share is None or not found.grade:
+        return "undecided"
+    if found.answer == "No":
+        return "equivalent"
+    if found.answer in ("Not seen", "Cannot tell", "It depends"):
+        return "undecided"
+    return "better" if found.share.value > 0 else "worse"
+
+
+def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:
+    """Write the site, by site.html.j2."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    tasks = dict.fromkeys(task for one in cards for task in one.found.question.tasks)
     filters: Mapping[str, Sequence[str]] = {
-        "library": [name for name in LIBRARIES if any(name in card.libraries for card in cards)],
+        "library": [name for name in LIBRARIES if any(name in one.libraries for one in cards)],
         "task": list(tasks),
-        "answer": list(dict.fromkeys(card.kind for card in cards)),
+        "answer": list(dict.fromkeys(one.kind for one in cards)),
     }
     colors = {name: COLORS[name] for name in (*_NAMES, *_MEANINGS)}
-    template = templates(Path(__file__).parent, html=True).get_template("site.html.j2")
-    return template.render(
-        cards=cards,
-        controls=controls,
-        filters=filters,
-        colors=colors,
-        words=words,
-        commands=commands,
+    return environment.get_template("site.html.j2").render(
+        cards=cards, controls=controls, filters=filters, colors=colors
     )

@@ -6,50 +6,49 @@ import math
 from collections.abc import Sequence
 
 from ablations.core.verdict import MARGIN, Answer
+from ablations.distributions import student_quantile
 from ablations.errors import count
 from ablations.report.formats.numbers import answer_text, decimals, fixed
 from ablations.report.questions.entries import Task, core_hours
-from ablations.report.questions.judge import FEWEST, Bound, Found, OnTask, bound_ends
+from ablations.report.questions.judge import Found, OnTask
+from ablations.report.questions.measures import FEWEST, Bound, bound_ends
+from ablations.report.statistics import LEVEL
 
 _SIDES = {1: ("raises", "lowers"), -1: ("lowers", "raises"), 0: ("changes", "")}
 
 
-def answer_line(answered: Found) -> str:
+def answer_line(found: Found) -> str:
     """Write the answer with its bound, as "No: any effect is below 4%"."""
-    if answered.answer is None or answered.share is None:
-        if not any(on.seeds for on in answered.tasks):
-            return f"Not run yet: costs about {hours_text(hours(answered))} core-hours"
-        if answered.share is None:
+    if found.answer is None or found.share is None:
+        if not any(on.seeds for on in found.tasks):
+            return f"Not run yet: costs about {hours_text(hours(found))} core-hours"
+        if found.share is None:
             return "Cannot tell: no task with results has passed the exam"
         return "No answer: every seed says the same number"
-    if answered.seeds < FEWEST:
-        return f"{Answer.CANNOT_TELL}: one seed on {listed(answered.over)}"
-    if answered.answer is Answer.DEPENDS:
-        return f"{answered.answer}: {_sides(answered)}"
-    value, low, high = bound_ends(answered.share)
-    if answered.answer is not Answer.NOT_SEEN or (high - low) / 2 > MARGIN:
-        return answer_text(answered.answer, value, low, high, answered.useful)
-    answer = answer_text(answered.answer, value, low, high)
-    return (
-        f"{answer}; about {seeds_to_tell(answered):,} seeds would tell"
-        if answered.useful
-        else answer
-    )
+    if found.seeds < FEWEST:
+        return f"{Answer.CANNOT_TELL}: one seed on {listed(found.over)}"
+    if found.answer is Answer.DEPENDS:
+        return f"{found.answer}: {_sides(found)}"
+    value, low, high = bound_ends(found.share)
+    if found.answer is not Answer.NOT_SEEN or (high - low) / 2 > MARGIN:
+        return answer_text(found.answer, value, low, high, found.useful)
+    told = answer_text(found.answer, value, low, high)
+    return f"{told}; about {seeds_to_tell(found):,} seeds would tell" if found.useful else told
 
 
-def seeds_to_tell(answered: Found) -> int:
+def seeds_to_tell(found: Found) -> int:
     """Return the seeds that exclude 0, or what is larger than the margin, if all is as it looks."""
-    assert answered.share is not None
-    value, low, high = bound_ends(answered.share)
+    assert found.share is not None
+    value, low, high = bound_ends(found.share)
     away = max(abs(value), MARGIN - abs(value))
-    return math.ceil((answered.useful or 0) * ((high - low) / 2 / away) ** 2)
+    return math.ceil((found.useful or 0) * ((high - low) / 2 / away) ** 2)
 
 
-def _sides(answered: Found) -> str:
+def _sides(found: Found) -> str:
     sides: dict[str, list[str]] = {"+": [], "\u2212": []}
-    for on in answered.tasks:
+    for on in found.tasks:
         bound = on.share
-        if on.task.name in answered.over and bound is not None and bound.low is not None:
+        if on.task.name in found.over and bound is not None and bound.low is not None:
             _, low, high = bound_ends(bound)
             if low > 0 or high < 0:
                 sides["+" if low > 0 else "\u2212"].append(on.task.name)
@@ -69,22 +68,62 @@ def share_text(bound: Bound | None) -> str:
     return f"{fixed(value, places, '+')}% [{fixed(low, places)}, {fixed(high, places)}]"
 
 
-def rests_on(answered: Found) -> str:
+def effect_text(found: Found) -> str:
+    """Write the effect with its interval, or the one that is expected of the whole design."""
+    if found.answer is not None:
+        return share_text(found.share)
+    reach = expected(found)
+    return "" if reach is None else f"\u00b1{100 * reach:.0f}% expected"
+
+
+def expected(found: Found) -> float | None:
+    """Return how far a difference's interval will reach, in shares of the unit.
+
+    Where the variant's seeds differ as the baseline's did in the exam, and pairs gain nothing. None
+    where something has run, and of a task without an exam that it passes.
+    """
+    exams = [on.task.exam for on in found.tasks if on.task.exam and on.task.unit]
+    n = min((on.missing // 2 for on in found.tasks), default=0)
+    if found.question.statistic == "effect" or any(on.seeds for on in found.tasks):
+        return None
+    if len(exams) < len(found.tasks) or n < FEWEST:
+        return None
+    error = math.sqrt(sum(2 / n / exam.lead**2 for exam in exams)) / len(exams)
+    return -student_quantile(n - 1, LEVEL / 2) * error
+
+
+def failures_text(failed: tuple[int, int]) -> str:
+    """Write "3 of 64"."""
+    return f"{failed[0]} of {failed[1]}"
+
+
+def again_text(found: Found) -> str:
+    """Write what a replication on other seeds says."""
+    again = found.again
+    if again is None or again.answer is None:
+        return "not yet run"
+    if again.seeds < FEWEST:
+        return f"one seed so far, on {listed(again.over)}"
+    same = "the same word" if again.answer is found.answer else "another word"
+    return f"{same}, on {rests_on(again)}: {answer_line(again)} ({share_text(again.share)})"
+
+
+def rests_on(found: Found) -> str:
     """Write on which tasks and seeds an answer rests."""
-    if not answered.over:
+    if not found.over:
         return ""
-    seeds = {on.task.name: on.seeds for on in answered.tasks}
-    return ", ".join(f"{name} ({count(seeds[name], 'seed')})" for name in answered.over)
+    seeds = {on.task.name: on.seeds for on in found.tasks}
+    return ", ".join(f"{name} ({count(seeds[name], 'seed')})" for name in found.over)
 
 
-def grade_text(answered: Found) -> str:
+def grade_text(found: Found) -> str:
     """Write the grade; a dagger where one seed turns the answer."""
-    return answered.grade + ("\u2020" if answered.turned else "") if answered.answer else ""
+    return found.grade + ("\u2020" if found.turned else "") if found.answer else ""
 
 
-def hours(answered: Found) -> float:
+def hours(found: Found) -> float:
     """Return the core-hours that the design of a question still takes."""
-    return sum(core_hours(on.task, on.missing) for on in answered.tasks)
+    return sum(core_hours(on.task, on.missing) for on in found.tasks)
 
 
 def hours_text(value: float) -> str:
@@ -97,9 +136,9 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def meanings(answered: Found) -> list[tuple[str, str]]:
+def meanings(found: Found) -> list[tuple[str, str]]:
     """Return what each answer would say of the question's sentence."""
-    question = answered.question
+    question = found.question
     change = question.change
     yes, reverse = _SIDES[question.stated]
     margin = f"{100 * MARGIN:g}%"
@@ -111,57 +150,61 @@ def meanings(answered: Found) -> list[tuple[str, str]]:
     return rows
 
 
-def takes(answered: Found) -> str:
+def takes(found: Found) -> str:
     """Write what would tell more, where the answer is open; "" where it is not."""
-    left = hours(answered)
+    left = hours(found)
     rest = (
         f"All seeds of the design take about {hours_text(left)} more core-hours on "
-        f"{listed([on.task.name for on in answered.tasks if on.missing])}."
+        f"{listed([on.task.name for on in found.tasks if on.missing])}."
         if left
         else ""
     )
-    if answered.answer is None:
-        return rest
-    if answered.seeds < FEWEST:
+    if found.answer is None:
+        reach = expected(found)
+        told = (
+            "" if reach is None else f"That would tell an effect to about \u00b1{100 * reach:.0f}%."
+        )
+        return f"{rest} {told}".strip()
+    if found.seeds < FEWEST:
         return (
             "A second seed on the same tasks, and then as many as the interval asks for: with one, "
             f"nothing tells how far seeds differ. {rest}"
         ).strip()
-    if answered.answer not in (Answer.CANNOT_TELL, Answer.NOT_SEEN):
+    if found.answer not in (Answer.CANNOT_TELL, Answer.NOT_SEEN):
         return ""
-    assert answered.share is not None
-    _, low, high = bound_ends(answered.share)
-    if answered.useful is None:
+    assert found.share is not None
+    _, low, high = bound_ends(found.share)
+    if found.useful is None:
         return (
             "More seeds alone would not do: the interval rests on what interactions of three "
             f"details add to the settings' means, which other settings would average out. {rest}"
         ).strip()
-    needed = math.ceil(answered.useful * ((high - low) / 2 / MARGIN) ** 2)
-    where = listed(answered.over)
+    needed = math.ceil(found.useful * ((high - low) / 2 / MARGIN) ** 2)
+    where = listed(found.over)
     return (
-        f"About {seeds_to_tell(answered):,} seeds on {where} if the effect is as it looks, and "
+        f"About {seeds_to_tell(found):,} seeds on {where} if the effect is as it looks, and "
         f"{needed:,} seeds for an interval of \u00b15%, at this spread. {rest}"
     ).strip()
 
 
-def paste(answered: Found) -> str:
+def paste(found: Found) -> str:
     """Write the paragraph that stands alone in a thread; "" where nothing ran."""
-    if answered.answer is None or answered.share is None:
+    if found.answer is None or found.share is None:
         return ""
-    question = answered.question
-    answer = answer_line(answered)
-    if answered.answer in (Answer.NO, Answer.DEPENDS) or answered.seeds < FEWEST:
-        answer += f" ({share_text(answered.share)})"
+    question = found.question
+    said = answer_line(found)
+    if found.answer in (Answer.NO, Answer.DEPENDS) or found.seeds < FEWEST:
+        said += f" ({share_text(found.share)})"
     across = (
-        f"averaged over {answered.settings} settings of {answered.details} details of PPO, with "
-        "the 95% intervals of all details at once"
+        f"averaged over {found.settings} settings of {found.details} details of PPO, with the 95% "
+        "intervals of all details at once"
         if question.statistic == "effect"
         else "as a single change of the baseline, with its 95% interval"
     )
-    where = listed([_run_text(on) for on in answered.tasks if on.task.name in answered.over])
-    first = answered.seeds < FEWEST
+    where = listed([_run_text(on) for on in found.tasks if on.task.name in found.over])
+    first = found.seeds < FEWEST
     return (
-        f"{question.question} {answer}. Measured: {question.change}, {across}, in % of what the "
+        f"{question.question} {said}. Measured: {question.change}, {across}, in % of what the "
         f"baseline learned beyond doing nothing, on {where}"
         + ("; one seed does not tell." if first else ".")
     )

@@ -133,20 +133,13 @@ def fraction_effects(
     means = y.mean(axis=0) if len(y) else np.full(y.shape[1], np.nan)
     residual = _residual(y, means, _explained(_places(factorial)))
 
-    n = len(y)
-
     def contrast(of: tuple[int, int] | Alias, weights: Floats, share: int) -> Contrast:
-        estimate = float(weights @ means)
-        own = float((y @ weights).var(ddof=1)) / n if n > 1 else 0.0
-        error = math.sqrt(max(own, residual.variance * float(weights @ weights)))
-        return Contrast(of, _judged(estimate, error, residual, rounding, level / share))
+        return Contrast(of, _judged(y, weights, residual, rounding, level / share))
 
-    changes = [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
+    changes = _changes(factorial)
     mains = [
-        contrast(
-            (i, k), _share(places[:, i] == k) - _share(places[:, i] == 0), max(1, len(changes))
-        )
-        for i, k in changes
+        contrast(change, weights, max(1, len(changes)))
+        for change, weights in zip(changes, _weights(places, changes), strict=True)
     ]
     signs = _signs(_places(factorial))
     products = (signs[:, group.pairs[0]].prod(axis=1) for group in groups)
@@ -155,6 +148,87 @@ def fraction_effects(
         for group, product in zip(groups, products, strict=True)
     ]
     return mains, together, residual
+
+
+def dummy_details(
+    scores: ArrayLike, factorial: Design, splits: int, level: float = LEVEL
+) -> Floats:
+    """Judge details that change nothing, at the counts of a fraction and as its details are.
+
+    In each setting one half of the seeds is called changed. That and its product with each detail
+    are dummy details, with as many runs on a side as a detail has. The first split is the first
+    half of the seeds against the last, the others are by lot; an odd seed is left out.
+
+    Args:
+        scores: as of `fraction_effects`, of two seeds or more.
+        factorial: the design.
+        splits: how many by lot.
+        level: shared by the dummy details of a split.
+
+    Returns:
+        Estimates and the ends of their intervals `[1 + splits, 1 + details, 3]`, the split itself
+        first; NaN where nothing tells the error.
+    """
+    y, _ = over_tasks(scores, factorial)
+    places = np.array(list(factorial.variants.values()))
+    both = np.full((1, y.shape[1]), 2 / y.shape[1])
+    weights = np.concatenate([both, _weights(places, _changes(factorial))])
+    kept, half = _explained(_places(factorial)), len(y) // 2
+    random = np.random.default_rng(0)
+    orders = itertools.chain([y[: 2 * half]], (random.permuted(y, axis=0) for _ in range(splits)))
+    judged = np.full((1 + splits, len(weights), 3), np.nan)
+    for split, order in enumerate(orders):
+        changed = (order[:half] - order[half : 2 * half]) / 2
+        means = changed.mean(axis=0)
+        residual = _residual(changed, means, kept)
+        if not math.isnan(residual.variance):
+            reach = -student_quantile(residual.freedom, level / len(weights) / 2)
+            errors = reach * _errors(changed, weights, residual)
+            estimates = weights @ means
+            judged[split] = np.stack([estimates, estimates - errors, estimates + errors], axis=1)
+    return judged
+
+
+def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
+    """Return the columns of a fraction that neither a factor nor two have, as products of three.
+
+    Their effects are sums of interactions of three factors and more. [] where a factor has more
+    than two levels.
+    """
+    if set(factorial.shape) != {2}:
+        return []
+    signs, kept = _signs(_places(factorial)), _explained(_places(factorial))
+    taken: list[NDArray[np.int64]] = []
+    names: list[tuple[int, ...]] = []
+    for of in itertools.combinations(range(signs.shape[1]), 3):
+        column = signs[:, of].prod(axis=1)
+        if np.abs(column @ kept).max() < 1e-6 and not any(column @ other for other in taken):
+            taken.append(column)
+            names.append(of)
+    return names
+
+
+def unused_effects(
+    scores: ArrayLike, factorial: Design, level: float = LEVEL
+) -> list[tuple[tuple[int, ...], Comparison]]:
+    """Judge each unused column as a detail is, but by the error that the other columns leave.
+
+    Args:
+        scores: as of `fraction_effects`.
+        factorial: the design.
+        level: shared by the main effects of the design.
+    """
+    y, rounding = over_tasks(scores, factorial)
+    means, settings = y.mean(axis=0), y.shape[1]
+    places = _places(factorial)
+    judged = []
+    for of in unused_columns(factorial):
+        column = _signs(places)[:, of].prod(axis=1)
+        kept = np.column_stack([_explained(places), column / math.sqrt(settings)])
+        share = level / max(1, len(_changes(factorial)))
+        residual = _residual(y, means, kept)
+        judged.append((of, _judged(y, 2 * column / settings, residual, rounding, share)))
+    return judged
 
 
 _Places = tuple[tuple[int, ...], ...]  # the levels of each setting
@@ -167,6 +241,24 @@ def _places(factorial: Design) -> _Places:
 def _signs(places: _Places) -> NDArray[np.int64]:
     """Levels `[N, factors]` as -1, the reference, and 1."""
     return 2 * (np.array(places) > 0).astype(np.int64) - 1
+
+
+def _changes(factorial: Design) -> list[tuple[int, int]]:
+    """Return the place of each factor with each of its levels but the reference."""
+    return [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
+
+
+def _weights(places: NDArray[np.int64], changes: Sequence[tuple[int, int]]) -> Floats:
+    """Return the weights `[changes, N]` of the settings in main effects."""
+    columns = [_share(places[:, i] == k) - _share(places[:, i] == 0) for i, k in changes]
+    return np.array(columns).reshape(len(changes), len(places))
+
+
+def _errors(y: Floats, weights: Floats, residual: Residual) -> Floats:
+    """Return the standard errors `[contrasts]` of weighted sums of the settings' means."""
+    own = (y @ weights.T).var(axis=0, ddof=1) / len(y) if len(y) > 1 else 0.0
+    errors: Floats = np.sqrt(np.maximum(own, residual.variance * (weights**2).sum(axis=1)))
+    return errors
 
 
 def _share(chosen: NDArray[np.bool_]) -> Floats:
@@ -220,13 +312,17 @@ def _freedom(variances: Floats, n: int) -> float:
 
 
 def _judged(
-    estimate: float, error: float, residual: Residual, rounding: float, level: float
+    y: Floats, weights: Floats, residual: Residual, rounding: float, level: float
 ) -> Comparison:
+    """Judge a weighted sum of the settings' means of scores `[n, N]`."""
     n = residual.seeds
+    estimate = float(weights @ y.mean(axis=0)) if n else math.nan
+    (error,) = _errors(y, weights[None], residual)
     if not math.isfinite(estimate):
         return Comparison(n, level=level)
     if not error > rounding:  # NaN, or all seeds say the same
         return Comparison(n, estimate, level=level)
+    error = float(error)
     reach = -student_quantile(residual.freedom, level / 2) * error
     p = 2 * student_cdf(residual.freedom, -abs(estimate) / error)
     bounds = (estimate - reach, estimate + reach)

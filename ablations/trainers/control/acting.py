@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 import variants
 from ablations.trainers.choices import matches
-from ablations.trainers.control.distribution import drawn, mean_and_std
+from ablations.trainers.control.distribution import Distribution
 from ablations.trainers.control.networks import Networks
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.trainer import Tree, Variant
@@ -65,16 +65,18 @@ def normalized(
 def act(
     fixed: Mapping[str, str],
     networks: Networks,
+    distribution: Distribution,
     policy: Policy,
     observation: jax.Array,
     key: jax.Array | None = None,
 ) -> jax.Array:
-    """Return actions [..., A] on observations [..., O] as the environment gives them.
+    """Return actions on observations [..., O] as the environment gives them.
 
     They are the mode of the policy, or a sample with a key.
     """
     chosen = Variant(choices={axis: fixed[axis] for axis in ACTING}, numbers=policy["numbers"])
     seen = normalized(fixed, policy["normalizer"], observation, policy["numbers"])
-    mean, std = mean_and_std(networks.policy(policy["parameters"], seen), chosen)
-    x = mean if key is None else mean + std * jax.random.normal(key, mean.shape)
-    return drawn(mean, std, x, chosen).action
+    raw = networks.policy(policy["parameters"], seen)
+    if key is None:
+        return distribution.mode(raw, chosen)
+    return distribution.sample(raw, distribution.noise(key, raw.shape[:-1]), chosen).action

@@ -23,6 +23,7 @@ from variants.advantage import WITHIN_EPISODES
 
 Array = jax.Array
 Result = TypeVar("Result")
+LogRatio = Callable[[], Array]  # log ρ [T, N] of the policy now against the one that acted
 MOMENTS = ("iteration", "epoch", "minibatch")
 SCOPES = ("minibatch", "batch")
 
@@ -47,21 +48,35 @@ class Estimate(NamedTuple):
     target: Array
 
 
-def estimate(experience: Experience, value: Array, next_value: Array, variant: Variant) -> Estimate:
+def estimate(
+    experience: Experience, value: Array, next_value: Array, variant: Variant, **more: LogRatio
+) -> Estimate:
     """Estimate advantages and value targets by the choice of `advantage`, constants to gradients.
 
-    next_value[t] is that of the true next observation, whatever was reset after it.
+    next_value[t] is that of the true next observation, whatever was reset after it. more: log_ratio
+    where the policy is no longer the one that acted.
     """
-    advantage, target = apply(
-        "advantage",
-        variant,
-        rewards=experience.reward,
-        values=value,
-        next_values=next_value,
-        termination=experience.termination,
-        truncation=experience.truncation,
-    )
-    return Estimate(*jax.lax.stop_gradient((advantage, target)))
+
+    def by(variant: Variant) -> Estimate:
+        return Estimate(
+            *apply(
+                "advantage",
+                variant,
+                rewards=experience.reward,
+                values=value,
+                next_values=next_value,
+                termination=experience.termination,
+                truncation=experience.truncation,
+                **more,
+            )
+        )
+
+    def apart() -> Estimate:
+        numbers = {**variant.numbers, "gae_lambda": variant.numbers["target_lambda"]}
+        return Estimate(by(variant).advantage, by(variant._replace(numbers=numbers)).target)
+
+    made = switch("value_target", variant, {"shared": lambda: by(variant), "own_lambda": apart})
+    return Estimate(*jax.lax.stop_gradient((made.advantage, made.target)))
 
 
 class Estimator(NamedTuple):
@@ -69,12 +84,14 @@ class Estimator(NamedTuple):
 
     alike: whether an observation has the same normalised form as one step's next and as the next
         step's own; statistics that move at every step part them.
+    log_ratio: None where the policy is the one that acted.
     """
 
     critic: Critic
     parameters: Tree
     alike: bool
     variant: Variant
+    log_ratio: LogRatio | None = None
 
     def at_rollout(
         self,
@@ -168,7 +185,8 @@ class Estimator(NamedTuple):
     def _of_values(self, experience: Experience, value: Array, next_observation: Array) -> Estimate:
         """Estimate with targets in units of scaled reward."""
         next_value = self.next_values(value, next_observation)
-        return estimate(experience, value, next_value, self.variant)
+        moved = {} if self.log_ratio is None else {"log_ratio": self.log_ratio}
+        return estimate(experience, value, next_value, self.variant, **moved)
 
     def _of_outputs(self, experience: Experience, output: Array) -> Estimate:
         """Estimate with targets as what the network should answer."""

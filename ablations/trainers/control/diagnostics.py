@@ -27,7 +27,6 @@ import jax.numpy as jnp
 import variants
 from ablations.trainers.choices import apply, fix
 from ablations.trainers.control.advantages import Experience
-from ablations.trainers.control.distribution import drawn, mean_and_std
 from ablations.trainers.control.environment import Episodes
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.state import State
@@ -73,7 +72,7 @@ def advantage_errors(
         ppo.environments, num_envs=2 * N * M, episode_length=FOREVER, reset_group_size=1
     )
     key_first, key_later = jax.random.split(key)
-    first = jax.random.normal(key_first, (N, 2 * M, ppo.environments.env.action_size))
+    first = ppo.distribution.noise(key_first, (N, 2 * M))
     first = first.at[:, :M].set(first[:, :1])  # one action per state in the first M
     start = jax.tree.map(lambda x: jnp.repeat(x, 2 * M, axis=0), state.episodes)
     variant = fix(variant, ppo.fixed)
@@ -88,12 +87,11 @@ def advantage_errors(
 
     def step(now: Continuation, t: jax.Array) -> tuple[Continuation, Experience]:
         episodes, weight, total = now
-        noise = jax.random.normal(jax.random.fold_in(key_later, t), (2 * N * M, first.shape[-1]))
+        noise = ppo.distribution.noise(jax.random.fold_in(key_later, t), (2 * N * M,))
         noise = jnp.where(t == 0, first.reshape(noise.shape), noise)
         observation, clock = episodes.observation, episodes.elapsed + 1
         raw = ppo.networks.policy(state.parameters, seen_by_networks(observation))
-        mean, std = mean_and_std(raw, variant)
-        action = drawn(mean, std, mean + std * noise, variant).action
+        action = ppo.distribution.sample(raw, noise, variant).action
         episodes, outcome = environments.step(episodes, action)
         reward = variant.numbers["reward_scale"] * outcome.reward
         ends = outcome.termination.astype(jnp.float32)

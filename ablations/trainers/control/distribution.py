@@ -1,13 +1,74 @@
-"""The policy's distribution, as the axes policy_std and action_distribution have it."""
+"""The policy's distribution over actions, by the raw outputs of its network.
+
+`Normal` is what the axes policy_std, action_distribution and entropy_estimate make of it;
+`Categorical` has nothing to choose.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from ablations.trainers.choices import apply
+import variants
+from ablations.environments import Actions, Box, Discrete
+from ablations.trainers.choices import apply, switch
+from ablations.trainers.control.networks import Outputs
 from ablations.trainers.trainer import Variant
 from variants.action_distribution import Drawn
+
+
+class Sample(NamedTuple):
+    """An action of the policy, as the learner keeps it and as the environment gets it.
+
+    x: [..., A] or [...], what was drawn and is scored later. action: what became of it.
+    log_prob: [...], the log density of x, or the log probability.
+    """
+
+    x: jax.Array
+    action: jax.Array
+    log_prob: jax.Array
+
+
+class Distribution(Protocol):
+    """A distribution over actions, by raw outputs [..., R] of the policy's network.
+
+    Randomness is drawn ahead of a rollout, so that one seed gives every variant the same.
+    """
+
+    @property
+    def outputs(self) -> Outputs:
+        """The R outputs that the policy's network has."""
+
+    @property
+    def dimensions(self) -> int:
+        """The numbers that an action has."""
+
+    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw the noise of so many actions: [*shape, ...]."""
+
+    def sample(self, raw: jax.Array, noise: jax.Array, variant: Variant) -> Sample:
+        """Return an action by raw [..., R] and noise [..., ...]."""
+
+    def mode(self, raw: jax.Array, variant: Variant) -> jax.Array:
+        """Return the action that the policy takes where it does not explore."""
+
+    def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
+        """Return the log density [...] of an x."""
+
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return raw as the loss scores it, where something displaces it at random."""
+
+    def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return the entropy that the policy is rewarded for, [B]; key: of an estimate's noise."""
+
+    def kl(
+        self, old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0
+    ) -> jax.Array:
+        """Return the mean of KL(old, new), a scalar; offset: that of Brax's, in its logarithm."""
 
 
 def mean_and_std(raw: jax.Array, variant: Variant) -> tuple[jax.Array, jax.Array]:
@@ -22,19 +83,158 @@ def drawn(mean: jax.Array, std: jax.Array, x: jax.Array, variant: Variant) -> Dr
     return result
 
 
-def log_prob(raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
-    """Return the log density [...] of x [..., A]."""
-    return drawn(*mean_and_std(raw, variant), x, variant).log_prob
+def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Draw standard normal noise, for one estimate of the entropy."""
+    return jax.random.normal(key, shape)
 
 
-def exact_kl(old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0) -> jax.Array:
-    """Mean of KL(old, new) in closed form, a scalar; both raw [..., 2A].
+@dataclass(frozen=True)
+class Normal:
+    """x ~ N(μ, σ²) in each of `size` dimensions, raw: means, then what policy_std makes σ of.
 
-    Σ log(σ'/σ + offset) + (σ² + (μ - μ')²)/2σ'² - ½, of x: what becomes of it changes no
-    divergence.
+    spread_parameter: that is weights, instead of outputs.
     """
-    old_mean, old_std = mean_and_std(old, variant)
-    mean, std = mean_and_std(new, variant)
-    moved = jnp.square(old_std) + jnp.square(old_mean - mean)
-    each = jnp.log(std / old_std + offset) + moved / (2.0 * jnp.square(std)) - 0.5
-    return jnp.mean(jnp.sum(each, axis=-1))
+
+    size: int
+    spread_parameter: bool
+
+    @property
+    def outputs(self) -> Outputs:
+        """Means, and what stds are made of."""
+        return Outputs(self.size, self.size) if self.spread_parameter else Outputs(2 * self.size)
+
+    @property
+    def dimensions(self) -> int:
+        """A."""
+        return self.size
+
+    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw standard normal noise [*shape, A]."""
+        return jax.random.normal(key, (*shape, self.size))
+
+    def sample(self, raw: jax.Array, noise: jax.Array, variant: Variant) -> Sample:
+        """Return x = μ + σ·noise, and what becomes of it."""
+        mean, std = mean_and_std(raw, variant)
+        x = mean + std * noise
+        action, log_prob, _ = drawn(mean, std, x, variant)
+        return Sample(x, action, log_prob)
+
+    def mode(self, raw: jax.Array, variant: Variant) -> jax.Array:
+        """Return what becomes of μ."""
+        mean, std = mean_and_std(raw, variant)
+        return drawn(mean, std, mean, variant).action
+
+    def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
+        """Return the log density [...] of x [..., A]."""
+        return drawn(*mean_and_std(raw, variant), x, variant).log_prob
+
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return raw, its means displaced by the choice of mean_perturbation."""
+
+        def displaced() -> jax.Array:
+            mean, spread = jnp.split(raw, 2, axis=-1)
+            noise = jax.random.uniform(jax.random.fold_in(key, 2), mean.shape)
+            mean = apply("mean_perturbation", variant, mean=mean, noise=noise)
+            return jnp.concatenate([mean, spread], axis=-1)
+
+        return switch("mean_perturbation", variant, {"none": lambda: raw, "uniform": displaced})
+
+    def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return the choice of entropy_estimate, [B]."""
+        mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw, variant))
+        estimate: jax.Array = apply(
+            "entropy_estimate",
+            variant,
+            mean=mean,
+            std=std,
+            noise=_noise_where_read(key, mean.shape, variant),
+            log_slope=lambda x: drawn(mean, std, x, variant).log_slope,
+        )
+        return estimate
+
+    def kl(
+        self, old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0
+    ) -> jax.Array:
+        """Mean of KL(old, new) in closed form, a scalar; both raw [..., 2A].
+
+        Σ log(σ'/σ + offset) + (σ² + (μ - μ')²)/2σ'² - ½, of x: what becomes of it changes no
+        divergence.
+        """
+        old_mean, old_std = mean_and_std(old, variant)
+        mean, std = mean_and_std(new, variant)
+        moved = jnp.square(old_std) + jnp.square(old_mean - mean)
+        each = jnp.log(std / old_std + offset) + moved / (2.0 * jnp.square(std)) - 0.5
+        return jnp.mean(jnp.sum(each, axis=-1))
+
+
+def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) -> jax.Array:
+    """Draw the noise of an entropy estimate that reads some; zeros elsewhere."""
+    axis = variants.axis("entropy_estimate")
+    branches = {
+        name: (lambda: entropy_noise(key, shape))
+        if "noise" in choice.inputs
+        else (lambda: jnp.zeros(shape))
+        for name, choice in axis.items()
+    }
+    return switch(axis.name, variant, branches)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of `count` actions, by their logits [..., count]: x is its number, int32 [...].
+
+    π(a) = softmax(logits)[a]; a = argmax(logits + g), g of Gumbel's distribution (Maddison et al.
+    2014), so that the noise does not depend on the policy.
+    """
+
+    count: int
+    dimensions: int = 1
+
+    @property
+    def outputs(self) -> Outputs:
+        """A logit each."""
+        return Outputs(self.count)
+
+    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw Gumbel noise [*shape, count]."""
+        return jax.random.gumbel(key, (*shape, self.count))
+
+    def sample(self, raw: jax.Array, noise: jax.Array, variant: Variant) -> Sample:
+        """Return argmax(logits + noise)."""
+        action = self.mode(raw + noise, variant)
+        return Sample(action, action, self.log_prob(raw, action, variant))
+
+    def mode(self, raw: jax.Array, variant: Variant) -> jax.Array:
+        """Return the most probable action, the first of several."""
+        return jnp.argmax(raw, axis=-1).astype(jnp.int32)
+
+    def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
+        """Return log π [...] of actions x [...]."""
+        # A sum over all instead of a gather: its gradient is one, too, and not a scatter
+        chosen = jax.nn.one_hot(x, self.count, dtype=raw.dtype)
+        return jnp.sum(jax.nn.log_softmax(raw) * chosen, axis=-1)
+
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return raw: there is no mean to displace."""
+        return raw
+
+    def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return -Σ π log π, [B]."""
+        log_probs = jax.nn.log_softmax(raw.reshape(-1, self.count))
+        return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
+
+    def kl(
+        self, old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0
+    ) -> jax.Array:
+        """Mean of Σ π log(π/π'), a scalar, whatever the offset: Brax has no categorical policy."""
+        old_log, new_log = jax.nn.log_softmax(old), jax.nn.log_softmax(new)
+        return jnp.mean(jnp.sum(jnp.exp(old_log) * (old_log - new_log), axis=-1))
+
+
+def distribution_of(actions: Actions, fixed: Mapping[str, str]) -> Distribution:
+    """Return the distribution over these actions; fixed: axis -> the choice that is compiled in."""
+    if isinstance(actions, Discrete):
+        return Categorical(actions.choices)
+    assert isinstance(actions, Box)
+    std = variants.axis("policy_std")[fixed["policy_std"]]
+    return Normal(actions.size, spread_parameter="parameter" in std.inputs)

@@ -1,61 +1,26 @@
-"""N episodes at once: batched steps, truncation, automatic reset, and the true last observation.
-
-Works on any environment with Brax's Env interface (`reset(key) -> state`, `step(state, action) ->
-state`, one unbatched copy) whose state has `obs`, `reward`, `done`, `info`, `replace`, and keeps
-its physics in `pipeline_state` (Brax) or `data` (MuJoCo Playground).
-"""
+"""N episodes at once: batched steps, truncation, automatic reset, and the true last observation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from ablations.environments import Environment, State, Step
 from ablations.trainers.control.batching import vmap_trailing
 from ablations.trainers.trainer import Tree
 
-# Physics whose steps `vmap_trailing` makes faster. Those of other backends, with their loops and
-# larger products, it makes slower.
-TRAILING = ("spring", "positional")
+
+def batched_step(env: Environment) -> Callable[[State, jax.Array], tuple[State, Step]]:
+    """Return `env.step` of N copies, whose states and actions have a leading [N]."""
+    return (vmap_trailing if env.trailing else jax.vmap)(env.step)
 
 
-class EnvState(Protocol):
-    """State of one environment, or of several with a leading axis: Brax's, without the physics."""
-
-    obs: jax.Array
-    reward: jax.Array
-    done: jax.Array
-    metrics: dict[str, jax.Array]
-
-    def replace(self, **fields: Tree) -> EnvState:
-        """Return the state with other fields."""
-
-
-class Env(Protocol):
-    """One environment with Brax's interface."""
-
-    @property
-    def action_size(self) -> int:
-        """Length of an action."""
-
-    def reset(self, key: jax.Array) -> EnvState:
-        """Return the first state of an episode."""
-
-    def step(self, state: EnvState, action: jax.Array) -> EnvState:
-        """Return the state after an action [A]."""
-
-
-def batched_step(env: Env) -> Callable[[EnvState, jax.Array], EnvState]:
-    """Return `env.step` of N copies, whose states have a leading [N] and whose action is [N, A]."""
-    batch = vmap_trailing if getattr(env, "backend", None) in TRAILING else jax.vmap
-    return batch(env.step)
-
-
-def batched_reset(env: Env) -> Callable[[jax.Array], EnvState]:
+def batched_reset(env: Environment) -> Callable[[jax.Array], State]:
     """Return `env.reset` of N copies: keys [N] give states with a leading [N].
 
     One after the other on a CPU: the program compiles faster, and runs once for a cell and for an
@@ -68,18 +33,20 @@ def batched_reset(env: Env) -> Callable[[jax.Array], EnvState]:
 class Episodes(NamedTuple):
     """The running episodes of N environments.
 
-    state: the environment's own state, every leaf with a leading [N].
+    state: the environment's state, every leaf with a leading [N].
     first: the physics and the observation [N, O] to which an episode's end returns; [N, P, ...]
-        where each environment has a pool of P resets.
+        where each environment has a pool of P resets; the key [N] of its resets where every episode
+        starts from a fresh one.
     elapsed: int32 [N], steps on the clock; truncation comes when it reaches episode_length.
     whole: bool [N], False in a first episode that started with time on its clock.
     length: int32 [N], steps of the running episode.
     reward_sum: float32 [N], its undiscounted return so far.
-    place: int32 [N], where in the pool the running episode started; None without a pool.
+    place: int32 [N], where in the pool the running episode started, or its number where resets are
+        fresh; None without either.
     """
 
-    state: EnvState
-    first: tuple[Tree, jax.Array]
+    state: State
+    first: Tree
     elapsed: jax.Array
     whole: jax.Array
     length: jax.Array
@@ -89,7 +56,7 @@ class Episodes(NamedTuple):
     @property
     def observation(self) -> jax.Array:
         """Observations [N, O] that the policy sees now."""
-        return self.state.obs
+        return self.state.observation
 
 
 class Outcome(NamedTuple):
@@ -123,11 +90,12 @@ class Environments:
         step. These shortened first episodes are trained on, but are not counted as finished.
     reset_pool: so many resets of each environment, drawn at the start, are taken in turn: episode k
         starts from reset k mod reset_pool. 1: every episode starts from the first, as in Brax's
-        AutoResetWrapper. A larger pool goes on where a smaller one begins anew.
+        AutoResetWrapper. A larger pool goes on where a smaller one begins anew. Not read where
+        resets are fresh.
     unpaid: reward per step that the task usually pays and here does not; `Task.unpaid`.
     """
 
-    env: Env
+    env: Environment
     num_envs: int
     episode_length: int
     reset_group_size: int = 1
@@ -150,8 +118,11 @@ class Environments:
         key_reset, key_elapsed = jax.random.split(key)
         keys = jax.random.split(key_reset, self.num_groups)
         state = batched_reset(self.env)(keys[self.groups])
-        first, place = (_physics(state), state.obs), None
-        if self.reset_pool > 1:
+        first: Tree = (state.physics, state.observation)
+        place = None
+        if self.env.fresh:
+            first, place = keys[self.groups], jnp.zeros(self.num_envs, jnp.int32)
+        elif self.reset_pool > 1:
             # A third key beside the two above
             first = self._pool(jax.random.fold_in(key, 2), first)
             place = jnp.zeros(self.num_envs, jnp.int32)
@@ -177,29 +148,23 @@ class Environments:
         def split(place: jax.Array) -> jax.Array:
             return jax.random.split(jax.random.fold_in(key, place), self.num_groups)
 
-        later: EnvState = jax.lax.map(
-            lambda keys: reset(keys[self.groups]), jax.vmap(split)(places)
-        )
+        later: State = jax.lax.map(lambda keys: reset(keys[self.groups]), jax.vmap(split)(places))
         physics, observation = jax.tree.map(
             lambda one, others: jnp.concatenate([one[:, None], jnp.moveaxis(others, 0, 1)], 1),
             first,
-            (_physics(later), later.obs),
+            (later.physics, later.observation),
         )
         return physics, observation
 
     def step(self, episodes: Episodes, action: jax.Array) -> tuple[Episodes, Outcome]:
         """Step all environments by actions [N, A].
 
-        Those that end go back to their first state, or to the next one of their pool.
-
-        As in Brax's AutoResetWrapper, `info` survives a reset. `metrics` is taken to be output, not
-        state: it is not carried from step to step.
+        Those that end start again, as `first` has it.
         """
-        before = episodes.state.replace(done=jnp.zeros_like(episodes.state.done))
-        after = batched_step(self.env)(before, action)
+        after, given = batched_step(self.env)(episodes.state, action)
 
-        reward = after.reward.astype(jnp.float32)
-        termination = after.done.astype(bool)
+        reward = given.reward.astype(jnp.float32)
+        termination = given.termination.astype(bool)
         elapsed = episodes.elapsed + 1
         truncation = (elapsed >= self.episode_length) & ~termination
         done = termination | truncation
@@ -210,30 +175,20 @@ class Environments:
             reward=reward,
             termination=termination,
             truncation=truncation,
-            next_observation=after.obs,
+            next_observation=after.observation,
             finished=done & episodes.whole,
             length=length,
             reward_sum=reward_sum,
         )
 
-        first, place = episodes.first, episodes.place
-        if place is not None:
-            place = jnp.where(done, (place + 1) % self.reset_pool, place)
-            first = jax.tree.map(lambda pool: pool[jnp.arange(self.num_envs), place], first)
+        first, place = self._next(episodes, done)
 
         def restart(first: jax.Array, now: jax.Array) -> jax.Array:
             return jnp.where(done.reshape(done.shape + (1,) * (now.ndim - 1)), first, now)
 
-        physics, observation = jax.tree.map(restart, first, (_physics(after), after.obs))
-        state = after.replace(
-            obs=observation,
-            metrics=episodes.state.metrics,
-            reward=episodes.state.reward,
-            done=episodes.state.done,
-            **{_physics_field(after): physics},
-        )
+        physics, observation = jax.tree.map(restart, first, (after.physics, after.observation))
         running = Episodes(
-            state=state,
+            state=State(physics, observation, after.carried),
             first=episodes.first,
             elapsed=jnp.where(done, 0, elapsed),
             whole=episodes.whole | done,
@@ -243,10 +198,17 @@ class Environments:
         )
         return running, outcome
 
-
-def _physics_field(state: EnvState) -> str:
-    return "pipeline_state" if hasattr(state, "pipeline_state") else "data"
-
-
-def _physics(state: EnvState) -> Tree:
-    return getattr(state, _physics_field(state))
+    def _next(
+        self, episodes: Episodes, done: jax.Array
+    ) -> tuple[tuple[Tree, jax.Array], jax.Array | None]:
+        """Return physics and observation [N, ...] of the next resets, and their `place`."""
+        if episodes.place is None:
+            return episodes.first, None
+        place = jnp.where(done, episodes.place + 1, episodes.place)
+        if self.env.fresh:
+            keys = jax.vmap(jax.random.fold_in)(episodes.first, place)
+            state = jax.vmap(self.env.reset)(keys)
+            return (state.physics, state.observation), place
+        place %= self.reset_pool
+        pool = episodes.first
+        return jax.tree.map(lambda x: x[jnp.arange(self.num_envs), place], pool), place

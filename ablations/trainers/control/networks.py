@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from flax import linen
 
 import variants
+from ablations.environments import Observations
+from ablations.trainers.control.heads import SCALAR, Head
 from ablations.trainers.products import Dense
 from ablations.trainers.trainer import Scalar, Tree
 
@@ -103,7 +105,8 @@ class MLP(linen.Module):
 
     layers: output size of each layer. activate_final: whether the last one is activated too.
     hidden_gain: what `kernel_init` is told of the layers that are activated. normalized: whether a
-    LayerNorm stands before each activation.
+    LayerNorm stands before each activation. image: height, width, channels of inputs that are
+    images; a convolution of 3 by 3 with so many `filters` is the first layer, activated as all.
     """
 
     layers: Sequence[int]
@@ -113,102 +116,143 @@ class MLP(linen.Module):
     bias_init: BiasInit = Start().bias
     hidden_gain: Scalar = HIDDEN_GAIN
     normalized: bool = False
+    image: tuple[int, int, int] | None = None
+    filters: int = 0
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Return the outputs [..., O] for inputs x [..., I]."""
+        if self.image is not None and self.filters:
+            x = self._dense(self.filters, "convolution", patches(x, self.image), activated=True)
+            x = self._activated(x, "norm_convolution")
+            x = x.reshape(*x.shape[:-2], -1)
         for i, size in enumerate(self.layers):
             activated = i < len(self.layers) - 1 or self.activate_final
-            gain = self.hidden_gain if activated else 1.0
-            x = Dense(
-                size,
-                kernel_init=lambda key, shape, _, gain=gain: self.kernel_init(
-                    key=key, shape=shape, gain=gain
-                ),
-                bias_init=lambda key, shape, _, fan_in=x.shape[-1]: self.bias_init(
-                    key=key, fan_in=fan_in, size=shape[0]
-                ),
-                name=f"hidden_{i}",
-            )(x)
-            if activated and self.normalized:
-                x = LayerNorm(name=f"norm_{i}")(x)
+            x = self._dense(size, f"hidden_{i}", x, activated)
             if activated:
-                x = self.activation(x)
+                x = self._activated(x, f"norm_{i}")
         return x
+
+    def _dense(self, size: int, name: str, x: jax.Array, activated: bool) -> jax.Array:
+        outputs: jax.Array = Dense(
+            size,
+            kernel_init=lambda key, shape, _: self.kernel_init(
+                key=key, shape=shape, gain=self.hidden_gain if activated else 1.0
+            ),
+            bias_init=lambda key, shape, _, fan_in=x.shape[-1]: self.bias_init(
+                key=key, fan_in=fan_in, size=shape[0]
+            ),
+            name=name,
+        )(x)
+        return outputs
+
+    def _activated(self, x: jax.Array, name: str) -> jax.Array:
+        return self.activation(LayerNorm(name=name)(x) if self.normalized else x)
+
+
+def patches(x: jax.Array, image: tuple[int, int, int]) -> jax.Array:
+    """Return the 3 by 3 patches of flat images [..., H·W·C]: [..., (H-2)·(W-2), 9·C].
+
+    A dense layer on them is a convolution of stride 1 without padding, as a matrix product.
+    """
+    height, width, channels = image
+    x = x.reshape(*x.shape[:-1], height, width, channels)
+    rows, columns = height - 2, width - 2
+    shifted = [x[..., i : i + rows, j : j + columns, :] for i in range(3) for j in range(3)]
+    stacked = jnp.concatenate(shifted, axis=-1)
+    return stacked.reshape(*stacked.shape[:-3], rows * columns, 9 * channels)
+
+
+class Outputs(NamedTuple):
+    """What a policy's network returns: outputs of its last layer, then weights of their own.
+
+    Those start from 0 and are the same in every state.
+    """
+
+    layer: int
+    weights: int = 0
 
 
 class Networks(NamedTuple):
     """Pure functions of the parameters; observations are normalised [..., O].
 
     init(key, start=Start()) -> parameters {"policy", "value"} and, if shared, "torso".
-    policy(parameters, observation) -> raw [..., 2A]: means, then what the axis policy_std makes the
-        standard deviations of.
+    policy(parameters, observation) -> raw [..., R], of which a `Distribution` makes actions.
     value(parameters, observation) -> [...].
-    both(parameters, observation) -> (raw, value), the torso run once.
+    both(parameters, observation) -> (raw, outputs of the critic), the torso run once.
+    head: what those stand for; of a scalar one they are the values.
     """
 
     init: Callable[..., Tree]
     policy: Callable[[Tree, jax.Array], jax.Array]
     value: Callable[[Tree, jax.Array], jax.Array]
     both: Callable[[Tree, jax.Array], tuple[jax.Array, jax.Array]]
+    head: Head = SCALAR
 
 
-def make_networks(
-    observation_size: int,
-    action_size: int,
+def make_networks(  # noqa: PLR0913  # a network names all that it is made of
+    observations: Observations | int,
+    outputs: Outputs,
     policy_layers: Sequence[int] = (64, 64),
     value_layers: Sequence[int] = (64, 64),
     torso: str = "separate",
     activation: str = "tanh",
-    spread_parameter: bool = False,
     normalized: str = "none",
+    filters: int = 0,
+    head: Head = SCALAR,
 ) -> Networks:
     """Make two networks, or one torso of `policy_layers` with two linear heads (torso="shared").
 
-    spread_parameter: the last A of `raw` are one more weight each, from 0 on and of the policy's,
-        instead of outputs of its last layer. normalized: the choice of network_normalization.
+    observations: their form, or the size of vectors. outputs: of the policy. normalized: the choice
+        of network_normalization. filters: of the convolution that images meet first, 0 for none.
+        head: of the critic.
     """
-    activate = ACTIVATIONS[activation]
-    example = jnp.zeros(observation_size)
+    form = Observations(observations) if isinstance(observations, int) else observations
     shared = torso == "shared"
-    outputs = action_size if spread_parameter else 2 * action_size
-    trunk = MLP(
-        tuple(policy_layers), activate, activate_final=True, normalized=normalized != "none"
-    )
+    net = partial(MLP, activation=ACTIVATIONS[activation])
+    image = partial(net, image=form.image, filters=filters)
+    trunk = image(tuple(policy_layers), activate_final=True, normalized=normalized != "none")
+    first: partial[MLP] = net if shared else image
     hidden: tuple[Sequence[int], Sequence[int]] = (policy_layers, value_layers)
     if shared:
         hidden = ((), ())
-        example = jnp.zeros((observation_size, *policy_layers)[-1])
     policy_net, value_net = (
-        MLP((*layers, size), activate, normalized=normalized in ("both", name))
-        for name, layers, size in zip(("policy", "critic"), hidden, (outputs, 1), strict=True)
+        first((*layers, size), normalized=normalized in ("both", name))
+        for name, layers, size in zip(
+            ("policy", "critic"), hidden, (outputs.layer, head.size), strict=True
+        )
     )
 
     def init(key: jax.Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
         key_policy, key_value, key_torso = jax.random.split(key, 3)
-        policy = start.of(policy_net, key_policy, example, start.policy_gain, start.policy_scale)
-        if spread_parameter:
-            policy["params"][SPREAD] = jnp.zeros(action_size)
-        value = start.of(value_net, key_value, example, start.value_gain, start.value_scale)
-        parameters = {"policy": policy, "value": value}
+        example, torso = jnp.zeros(form.size), {}
         if shared:
-            first = jnp.zeros(observation_size)
-            parameters["torso"] = start.of(trunk, key_torso, first, start.policy_gain)
-        return parameters
+            torso = {"torso": start.of(trunk, key_torso, example, start.policy_gain)}
+        x = features(torso, example)
+        policy = start.of(
+            policy_net, key_policy, seen(form.policy, x), start.policy_gain, start.policy_scale
+        )
+        if outputs.weights:
+            policy["params"][SPREAD] = jnp.zeros(outputs.weights)
+        value = start.of(
+            value_net, key_value, seen(form.value, x), start.value_gain, start.value_scale
+        )
+        return {"policy": policy, "value": value, **torso}
 
     def features(parameters: Tree, observation: jax.Array) -> Tree:
         return trunk.apply(parameters["torso"], observation) if shared else observation
 
     def policy_head(parameters: Tree, x: jax.Array) -> Tree:
-        head: Tree = policy_net.apply(parameters["policy"], x)
-        if spread_parameter:
-            spread = jnp.broadcast_to(parameters["policy"]["params"][SPREAD], head.shape)
+        head: Tree = policy_net.apply(parameters["policy"], seen(form.policy, x))
+        if outputs.weights:
+            spread = parameters["policy"]["params"][SPREAD]
+            spread = jnp.broadcast_to(spread, (*head.shape[:-1], outputs.weights))
             head = jnp.concatenate([head, spread], axis=-1)
         return head
 
     def value_head(parameters: Tree, x: jax.Array) -> Tree:
-        value: Tree = value_net.apply(parameters["value"], x)
-        return value[..., 0]
+        layer: Tree = value_net.apply(parameters["value"], seen(form.value, x))
+        return head.outputs(layer)
 
     def both(parameters: Tree, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         x = features(parameters, observation)
@@ -217,6 +261,12 @@ def make_networks(
     return Networks(
         init=init,
         policy=lambda p, observation: policy_head(p, features(p, observation)),
-        value=lambda p, observation: value_head(p, features(p, observation)),
+        value=lambda p, observation: head.values(value_head(p, features(p, observation))),
         both=both,
+        head=head,
     )
+
+
+def seen(part: tuple[int, int] | None, observation: jax.Array) -> jax.Array:
+    """Return the part [start, stop) of an observation [..., O]; None: all of it."""
+    return observation if part is None else observation[..., slice(*part)]

@@ -22,15 +22,16 @@ import optax
 import variants
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
-from ablations.trainers.control import acting, advantages
+from ablations.trainers.control import acting, advantages, coefficients
 from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.acting import Policy
 from ablations.trainers.control.advantages import Estimate, Estimator, Experience
+from ablations.trainers.control.coefficients import Measured
 from ablations.trainers.control.critic import Critic
-from ablations.trainers.control.distribution import drawn, mean_and_std
+from ablations.trainers.control.distribution import Distribution
 from ablations.trainers.control.environment import Environments, Episodes
-from ablations.trainers.control.loss import Minibatch, ppo_loss
+from ablations.trainers.control.loss import Minibatch, policy_log_ratio, ppo_loss
 from ablations.trainers.control.minibatches import Draws, draws, take
 from ablations.trainers.control.networks import Networks, Start
 from ablations.trainers.control.normalizer import Normalizer
@@ -60,6 +61,7 @@ class PPO:
     environments: Environments
     evaluation_environments: Environments
     networks: Networks
+    distribution: Distribution
     unroll_length: int
     num_minibatches: int
     epochs: int
@@ -103,6 +105,7 @@ class PPO:
             key=key_training,
             iteration=jnp.uint32(0),
             initial=learner.initial,
+            coefficients=coefficients.start(self.fixed, variant),
         )
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
@@ -153,6 +156,8 @@ class PPO:
             advantages=batch.advantage,
             targets=batch.target,
         )
+        used, initial = state.coefficients, variant
+        variant = coefficients.as_numbers(used, variant)
         critic, parameters = self.critic(state.value_targets).after(batch.target, state.parameters)
         batch = batch._replace(
             advantage=advantage,
@@ -168,6 +173,15 @@ class PPO:
             (optimizer.begin(learner, self.rule), stopped),
             draws,
         )
+
+        def measured() -> Measured:
+            raw = self.networks.policy(learner.parameters, batch.observation)
+            return Measured(
+                progress=progress + 1.0 / variant.iterations,
+                entropy=jnp.mean(metrics["policy/entropy"]) / self.distribution.dimensions,
+                divergence=self.distribution.kl(batch.raw, raw, variant),
+            )
+
         state = state._replace(
             parameters=learner.parameters,
             optimizer=learner.optimizer,
@@ -176,8 +190,9 @@ class PPO:
             advantage_scaling=advantage_scaling,
             value_targets=critic.seen,
             normalizer=_where(matches(axis, variant, "none"), state.normalizer, updated),
+            coefficients=coefficients.after(used, initial, measured),
         )
-        return state, metrics
+        return state, metrics | {f"loss/{name}": x for name, x in used.items()}
 
     @property
     def statistics(self) -> str:
@@ -198,15 +213,22 @@ class PPO:
         """Return the critic with these statistics of value targets."""
         return Critic(self.networks.value, self.fixed["value_normalization"], seen)
 
-    def estimator(self, critic: Critic, parameters: Tree, variant: Variant) -> Estimator:
-        """Return the estimator of advantages and targets by this critic."""
-        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant)
+    def estimator(
+        self, critic: Critic, parameters: Tree, variant: Variant, batch: Minibatch | None = None
+    ) -> Estimator:
+        """Return the estimator of advantages and targets by this critic.
+
+        batch: the steps that it estimates from, once the policy may have moved since.
+        """
+        moved = batch and partial(
+            policy_log_ratio, parameters, self.networks, self.distribution, batch, variant
+        )
+        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant, moved)
 
     def rollout(
         self, state: State, key: jax.Array, variant: Variant
     ) -> tuple[Episodes, Normalizer, Rollout]:
         """Take `unroll_length` steps of all environments with the current policy."""
-        shape = (self.unroll_length, self.environments.num_envs, self.environments.env.action_size)
 
         def step(
             now: tuple[Episodes, Normalizer], noise: jax.Array
@@ -215,9 +237,7 @@ class PPO:
             observation = episodes.observation
             seen = self.normalized(normalizer, observation, state.acting)
             raw = self.networks.policy(state.parameters, seen)
-            mean, std = mean_and_std(raw, variant)
-            x = mean + std * noise
-            action, log_prob, _ = drawn(mean, std, x, variant)
+            x, action, log_prob = self.distribution.sample(raw, noise, variant)
             episodes, outcome = self.environments.step(episodes, action)
             taken = Rollout(observation, raw, x, log_prob, outcome)
             if self.statistics != PER_BATCH:
@@ -233,7 +253,8 @@ class PPO:
                 taken = taken._replace(seen=seen, next_seen=next_seen)
             return (episodes, normalizer), taken
 
-        noise = jax.random.normal(key, shape)
+        shape = (self.unroll_length, self.environments.num_envs)
+        noise = self.distribution.noise(key, shape)
         (episodes, normalizer), rollout = jax.lax.scan(
             step, (state.episodes, state.normalizer), noise
         )
@@ -301,7 +322,7 @@ class PPO:
         draws: of this epoch. progress: share of the run behind it.
         """
         learner, _ = now
-        estimator = self.estimator(critic, learner.parameters, variant)
+        estimator = self.estimator(critic, learner.parameters, variant, batch)
         before = Estimate(batch.advantage, batch.target)
         old_value, estimate = estimator.at_epoch(experience, batch.old_value, before)
         batch = batch._replace(
@@ -353,11 +374,12 @@ class PPO:
         experience: that of the minibatch; a function, so that only the timing that estimates from
             it here has it gathered.
         """
-        estimator = self.estimator(critic, learner.parameters, variant)
+        estimator = self.estimator(critic, learner.parameters, variant, batch)
 
         gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
             learner.parameters,
             self.networks,
+            self.distribution,
             batch,
             key,
             variant,
@@ -399,7 +421,7 @@ class PPO:
         self, policy: Policy, observation: jax.Array, key: jax.Array | None = None
     ) -> jax.Array:
         """Act on observations [..., O] as the environment gives them; see `acting.act`."""
-        return acting.act(self.fixed, self.networks, policy, observation, key)
+        return acting.act(self.fixed, self.networks, self.distribution, policy, observation, key)
 
 
 def _where(condition: bool | jax.Array, this: Selected, other: Selected) -> Selected:

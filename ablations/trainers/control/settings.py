@@ -11,6 +11,7 @@ from ablations.errors import UserError
 from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.rates import BETAS, Betas, complaints_of
 from ablations.trainers.trainer import (
+    Composition,
     Definition,
     Diagnosis,
     Metrics,
@@ -33,9 +34,15 @@ ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 
 # Axes that joined later, where PPO is what it was before.
 DETAILS = {
+    "critic_head": "scalar",
+    "entropy_schedule": "constant",
+    "learning_rate_warmup": "none",
+    "mean_perturbation": "none",
     "network_normalization": "none",
     "optimizer": "adam",
     "optimizer_reset": "none",
+    "penalty_schedule": "constant",
+    "value_target": "shared",
     "weight_regularization": "none",
 }
 
@@ -103,15 +110,33 @@ STRUCTURE = {
         "separate", "whether policy and critic share their hidden layers", ("separate", "shared")
     ),
     "activation": Option("tanh", "between layers", ACTIVATIONS),
+    "filters": Option(
+        0,
+        "of a convolution of 3 by 3 before the layers, where observations are images; 0: none",
+        low=0,
+    ),
     "reset_pool": Option(
         1, "resets of each environment, its episodes take them in turn; 1: the same for ever", low=1
+    ),
+    "value_outputs": Option(
+        51, "outputs of the critic where critic_head is not scalar", low=2, neutral=51
+    ),
+    "value_range": Option(
+        10.0,
+        "largest value of critic_head=hl_gauss and two_hot, in units of value_normalization",
+        low=1e-6,
+        neutral=10.0,
     ),
     **BETAS,
 }
 
 
 class Structure(Betas):
-    """The options of `STRUCTURE`. value_layers: where the torso is separate."""
+    """The options of `STRUCTURE`.
+
+    value_layers: where the torso is separate. filters: of images. reset_pool: where resets are not
+    fresh.
+    """
 
     num_envs: int
     unroll_length: int
@@ -121,17 +146,30 @@ class Structure(Betas):
     value_layers: NotRequired[list[int]]
     torso: str
     activation: str
-    reset_pool: int
+    filters: NotRequired[int]
+    reset_pool: NotRequired[int]
+    value_outputs: int
+    value_range: float
 
 
-def uses(structure: Structure, settings: EpisodeSettings) -> set[str]:
+# Axes of a policy whose actions are vectors; one over whole numbers has none of these choices.
+OF_VECTORS = {"action_distribution", "entropy_estimate", "mean_perturbation", "policy_std"}
+
+
+def uses(composition: Composition) -> set[str]:
     """Return the axes, numbers and options that PPO reads.
 
-    A shared torso has no layers of the critic.
+    A shared torso has no layers of the critic, and a task with fresh resets no pool of them.
     """
     names = {*AXES, *NUMBERS, *STRUCTURE}
-    if structure["torso"] == "shared":
+    if composition.structure["torso"] == "shared":
         names -= {"value_layers", "value_hidden_gain"}
+    if composition.task.discrete:
+        names -= OF_VECTORS
+    if composition.task.fresh:
+        names.remove("reset_pool")
+    if not composition.task.image:
+        names.remove("filters")
     return names
 
 
@@ -139,11 +177,12 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     """Compose PPO for one task and one structure.
 
     Its settings need `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
-    read where it has them. Raises UserError for an environment without a flat observation.
+    read where it has them. Raises UserError for an environment that the task does not describe.
     """
-    import jax
-
+    from ablations.environments import adapted
+    from ablations.trainers.control.distribution import distribution_of
     from ablations.trainers.control.environment import Environments
+    from ablations.trainers.control.heads import SCALAR, Head
     from ablations.trainers.control.networks import make_networks
     from ablations.trainers.control.ppo import PPO
     from ablations.trainers.optimizer import Rule
@@ -151,17 +190,14 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     task, settings, structure = program["task"], program["settings"], program["structure"]
     fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
     fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(program.get("choices", {}))
-    std = fixed["policy_std"]
-    env, unpaid = task.make(settings), task.unpaid(settings)
-    # Brax's env.observation_size resets an environment, operation by operation: seven seconds
-    observation = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.key(0))
-    if not isinstance(observation, jax.ShapeDtypeStruct) or len(observation.shape) != 1:
-        parts = jax.tree.map(lambda x: x.shape, observation)
+    critic = fixed["critic_head"]
+    env, unpaid = adapted(task.make(settings), task), task.unpaid(settings)
+    distribution = distribution_of(env.actions, fixed)
+    if structure["torso"] == "shared" and env.observations.policy is not None:
         raise UserError(
-            f"task '{task.name}' has observations of several parts or dimensions, not one vector: "
-            f"{parts}"
+            f"torso=shared has one observation for policy and critic, and those of task "
+            f"'{task.name}' differ: use torso=separate"
         )
-    (size,) = observation.shape
     return PPO(
         environments=Environments(
             env=env,
@@ -169,22 +205,26 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
             episode_length=settings["episode_length"],
             reset_group_size=settings.get("reset_group_size", 1),
             random_elapsed_steps=settings.get("random_elapsed_steps", True),
-            reset_pool=structure["reset_pool"],
+            reset_pool=structure.get("reset_pool", 1),
             unpaid=unpaid,
         ),
         evaluation_environments=Environments(
             env, program.get("evaluation_envs", 16), settings["episode_length"], unpaid=unpaid
         ),
         networks=make_networks(
-            observation_size=size,
-            action_size=env.action_size,
+            env.observations,
+            distribution.outputs,
             policy_layers=structure["policy_layers"],
             value_layers=structure.get("value_layers", ()),
             torso=structure["torso"],
             activation=structure["activation"],
-            spread_parameter="parameter" in variants.axis("policy_std")[std].inputs,
             normalized=fixed["network_normalization"],
+            filters=structure.get("filters", 0),
+            head=SCALAR
+            if critic == "scalar"
+            else Head(critic, structure["value_outputs"], structure["value_range"]),
         ),
+        distribution=distribution,
         unroll_length=structure["unroll_length"],
         num_minibatches=structure["num_minibatches"],
         epochs=structure["epochs"],
@@ -196,6 +236,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
             regularization=fixed["weight_regularization"],
             beta1=structure["adam_beta1"],
             beta2=structure["adam_beta2"],
+            warmup=fixed["learning_rate_warmup"],
         ),
     )
 

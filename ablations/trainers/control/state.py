@@ -21,6 +21,7 @@ class State(NamedTuple):
     value_targets: statistics of them for value_normalization; None where it reads none.
     acting: the numbers that a policy needs to act, by name.
     key: the seed's. iteration: uint32, how many are done.
+    coefficients: of the loss, those that change from batch to batch, by name.
     initial: the parameters that training started from; None where nothing pulls towards them.
     """
 
@@ -35,6 +36,7 @@ class State(NamedTuple):
     episodes: Episodes
     key: jax.Array
     iteration: jax.Array
+    coefficients: Mapping[str, jax.Array]
     initial: Tree = None
 
 
@@ -42,7 +44,7 @@ class Rollout(NamedTuple):
     """T steps of N environments, leaves [T, N, ...].
 
     observation: what the policy saw, not normalised. raw: what its network made of it.
-    x: what was drawn, before it became an action. log_prob: its density. outcome: of each step.
+    x: what was drawn, before it became an action. log_prob: of that. outcome: of each step.
     seen, next_seen: the observation and the true next one as they were normalised at that very
         step; None where statistics are those of whole batches.
     """

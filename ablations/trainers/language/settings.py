@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from ablations.core.plan import Settings
 from ablations.trainers.rates import BETAS, Betas, complaints_of
-from ablations.trainers.trainer import Definition, Option, Program, Trainer, Tree
+from ablations.trainers.trainer import Composition, Definition, Option, Program, Trainer, Tree
 from variants import Number
 
 if TYPE_CHECKING:
@@ -103,11 +103,12 @@ class Structure(Betas):
     warm_start_steps: int
 
 
-def uses(structure: Structure, settings: Settings) -> set[str]:
+def uses(composition: Composition) -> set[str]:
     """Return the axes, numbers and options that the trainer reads.
 
     They differ with a critic, and with several minibatches.
     """
+    structure = composition.structure
     unread = WITHOUT_CRITIC if structure["critic"] == "separate" else CRITICS
     if structure["num_minibatches"] == 1:
         unread = unread | OF_MINIBATCHES

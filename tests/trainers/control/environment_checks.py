@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from ablations.environments import adapted
 from ablations.tasks import task
 
 NUM_ENVS, STEPS, EPISODE_LENGTH = 6, 60, 12
@@ -18,7 +19,7 @@ NUM_ENVS, STEPS, EPISODE_LENGTH = 6, 60, 12
 
 def check_against_a_loop(module: Any, pool: int = 1) -> None:
     """Every outcome equals that of a plain loop over environments that are stepped one by one."""
-    env = task("fast").make(task("fast").settings)
+    env = adapted(task("fast").make(task("fast").settings))
     environments = module.Environments(
         env, NUM_ENVS, EPISODE_LENGTH, random_elapsed_steps=True, reset_pool=pool
     )
@@ -43,21 +44,23 @@ def check_against_a_loop(module: Any, pool: int = 1) -> None:
     terminations = truncations = partial = 0
     for i in range(NUM_ENVS):
         first = state = jax.tree.map(lambda x, i=i: x[i], begin.state)
-        resets = [first.replace(pipeline_state=at, obs=obs) for at, obs in _resets(begin, i, pool)]
-        np.testing.assert_array_equal(resets[0].obs, first.obs)
+        resets = [
+            first._replace(physics=at, observation=obs) for at, obs in _resets(begin, i, pool)
+        ]
+        np.testing.assert_array_equal(resets[0].observation, first.observation)
         elapsed, length, total, episode = int(begin.elapsed[i]), 0, 0.0, 0
         whole = elapsed == 0
         for t in range(STEPS):
-            np.testing.assert_allclose(seen[t, i], state.obs, rtol=1e-5, atol=1e-6)
-            state = one_step(state, actions[t, i])
-            elapsed, length, total = elapsed + 1, length + 1, total + float(state.reward)
-            terminated = bool(state.done)
+            np.testing.assert_allclose(seen[t, i], state.observation, rtol=1e-5, atol=1e-6)
+            state, given = one_step(state, actions[t, i])
+            elapsed, length, total = elapsed + 1, length + 1, total + float(given.reward)
+            terminated = bool(given.termination)
             truncated = elapsed >= EPISODE_LENGTH and not terminated
             ended = terminated or truncated
             np.testing.assert_allclose(
-                outcome.next_observation[t, i], state.obs, rtol=1e-5, atol=1e-6
+                outcome.next_observation[t, i], state.observation, rtol=1e-5, atol=1e-6
             )
-            np.testing.assert_allclose(outcome.reward[t, i], state.reward, rtol=1e-5)
+            np.testing.assert_allclose(outcome.reward[t, i], given.reward, rtol=1e-5)
             np.testing.assert_allclose(outcome.reward_sum[t, i], total, rtol=1e-4, atol=1e-5)
             assert outcome.length[t, i] == length
             assert outcome.termination[t, i] == terminated
@@ -89,7 +92,7 @@ def check_a_pool_against_a_loop(module: Any) -> None:
 def check_a_pool_of_resets(module: Any) -> None:
     """Groups share a pool, every reset of which is another; a smaller pool is the beginning of a
     larger one, and leaves the rest of the start alone."""
-    env = task("fast").make(task("fast").settings)
+    env = adapted(task("fast").make(task("fast").settings))
     one, three, five = (
         module.Environments(env, 6, 12, 3, True, pool).reset(jax.random.key(0))
         for pool in (1, 3, 5)
@@ -137,7 +140,7 @@ class _Clock:
 
 def check_termination_wins(module: Any) -> None:
     """An episode that ends in itself when its clock runs out is terminated, not truncated."""
-    environments = module.Environments(_Clock(), 2, 3)
+    environments = module.Environments(adapted(_Clock()), 2, 3)
     episodes = environments.reset(jax.random.key(0))
     for count in (1, 2, 3, 1):
         episodes, outcome = environments.step(episodes, jnp.zeros((2, 1)))
@@ -150,7 +153,7 @@ def check_termination_wins(module: Any) -> None:
 
 def check_groups_share_a_reset(module: Any) -> None:
     """Neighbours in a group start alike, and no two groups do."""
-    env = task("fast").make(task("fast").settings)
+    env = adapted(task("fast").make(task("fast").settings))
     environments = module.Environments(env, 6, 12, reset_group_size=3)
     first = np.asarray(environments.reset(jax.random.key(0)).observation)
     assert np.array_equal(np.asarray(environments.groups), [0, 0, 0, 1, 1, 1])
@@ -161,7 +164,7 @@ def check_groups_share_a_reset(module: Any) -> None:
 
 def check_clocks(module: Any) -> None:
     """Random clocks cover [0, episode_length) and leave the resets alone; others start at 0."""
-    env = task("fast").make(task("fast").settings)
+    env = adapted(task("fast").make(task("fast").settings))
     resets = {
         random: module.Environments(env, 300, 12, random_elapsed_steps=random).reset(
             jax.random.key(5)

@@ -137,7 +137,7 @@ def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
 
     def loss(parameters: Any, batch: Any) -> Any:
         return module.ppo_loss(
-            parameters, ppo.networks, batch, KEY, one, ppo.environments.num_groups
+            parameters, ppo.networks, ppo.distribution, batch, KEY, one, ppo.environments.num_groups
         )
 
     (total, parts), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(

@@ -13,14 +13,17 @@ import variants
 from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.critic import Critic
-from ablations.trainers.control.distribution import exact_kl
-from ablations.trainers.control.networks import make_networks
+from ablations.trainers.control.distribution import Normal
+from ablations.trainers.control.heads import Head
+from ablations.trainers.control.loss import Minibatch, ppo_loss
+from ablations.trainers.control.networks import Outputs, make_networks
+from ablations.trainers.trainer import trainer
 
 BATCHES = [np.random.default_rng(i).normal(3 * i, 1 + i, (4, 5)) for i in range(3)]
 
 
 def first(choice: str) -> tuple[Critic, dict]:
-    networks = make_networks(3, 1, (4,), (4, 4))
+    networks = make_networks(3, Outputs(2), (4,), (4, 4))
     return Critic(networks.value, choice, critics.start(choice)), networks.init(jax.random.key(0))
 
 
@@ -169,7 +172,51 @@ def test_offset_divergence_is_brax_s() -> None:
         return _NormalDistribution(mean, jax.nn.softplus(std) + 0.001)
 
     expected = jnp.mean(theirs(new).kl_divergence(theirs(old)))
-    close(exact_kl(old, new, one, 1e-5), expected)
-    same = float(exact_kl(old, old, one, 1e-5))
+    close(Normal(2, False).kl(old, new, one, 1e-5), expected)
+    same = float(Normal(2, False).kl(old, old, one, 1e-5))
     assert same == pytest.approx(3e-5, rel=0.05)
-    assert float(exact_kl(old, old, one)) == pytest.approx(0.0, abs=1e-6)
+    assert float(Normal(2, False).kl(old, old, one)) == pytest.approx(0.0, abs=1e-6)
+
+
+HEADS = [Head(choice, 5, 3.0) for choice in ("hl_gauss", "two_hot", "quantiles")]
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: head.choice)
+def test_a_head_is_valued_and_learned_by_its_axis(head: Head) -> None:
+    networks = make_networks(3, Outputs(2), (4,), (4, 4), head=head)
+    parameters = networks.init(jax.random.key(0))
+    observation = 3.0 * jax.random.normal(jax.random.key(1), (2, 6, 3))
+    raw, outputs = networks.both(parameters, observation)
+    assert outputs.shape == (2, 6, 5)
+    target = jnp.linspace(-4.0, 4.0, 12).reshape(2, 6)
+    axis = variants.axis("critic_head")
+    expected = axis.apply(head.choice, outputs=outputs, targets=target, value_range=3.0)
+    close(networks.value(parameters, observation), expected.value)
+    zeros = jnp.zeros((2, 6))
+    batch = Minibatch(
+        observation, raw, raw[..., :1], zeros, zeros, zeros, target, zeros.astype(int)
+    )
+    one = alone(critic_head=head.choice, value_coefficient=0.7)
+    _, metrics = ppo_loss(parameters, networks, Normal(1, False), batch, jax.random.key(2), one, 1)
+    close(metrics["loss/value"], 0.7 * np.mean(expected.loss))
+    left = np.var(target - expected.value) / np.var(target)
+    close(metrics["value/explained_variance"], 1 - left)
+
+
+def test_what_does_not_fit_a_distribution_is_named() -> None:
+    ppo, head = dict(trainer("ppo").axes), {"critic_head": "hl_gauss"}
+    for more, advice in (
+        ({"value_clip": "replace"}, "set value_clip=none"),
+        ({"value_normalization": "popart"}, "set value_normalization=running"),
+    ):
+        (complaint,) = variants.conflicts(ppo | head | more)
+        assert advice in complaint
+    quantiles = ppo | {"critic_head": "quantiles"}
+    assert not variants.conflicts(quantiles | {"value_normalization": "popart"})
+    assert {"value_error", "error_scale", "value_range"} <= variants.inert_settings(
+        quantiles
+    ).keys()
+    found = variants.inert_settings(ppo)
+    assert {"value_outputs", "value_range"} <= found.keys()
+    assert "value_error" not in found
+    assert not {"value_outputs", "value_range"} & variants.inert_settings(ppo | head).keys()

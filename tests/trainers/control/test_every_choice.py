@@ -41,6 +41,12 @@ COMPILED_IN = [
         "observation_scaling": "epsilon",
         "kl_stop": "minibatch",
         "value_normalization": "running",
+        "critic_head": "hl_gauss",
+        "learning_rate_warmup": "linear",
+        "entropy_schedule": "linear",
+        "mean_perturbation": "uniform",
+        "penalty_schedule": "constant",
+        "value_target": "shared",
         "advantage_scaling": "percentile",
         "network_normalization": "critic",
         "optimizer": "sgd",
@@ -54,6 +60,12 @@ COMPILED_IN = [
         "observation_scaling": "epsilon_clipped",
         "kl_stop": "epoch",
         "value_normalization": "popart",
+        "critic_head": "quantiles",
+        "learning_rate_warmup": "none",
+        "entropy_schedule": "target",
+        "mean_perturbation": "none",
+        "penalty_schedule": "adaptive_kl",
+        "value_target": "shared",
         "advantage_scaling": "symlog",
         "network_normalization": "both",
         "optimizer": "adam",
@@ -67,9 +79,15 @@ COMPILED_IN = [
         "observation_scaling": "std_epsilon",
         "kl_stop": "none",
         "value_normalization": "symlog",
+        "critic_head": "two_hot",
+        "learning_rate_warmup": "none",
+        "entropy_schedule": "constant",
+        "mean_perturbation": "none",
+        "penalty_schedule": "constant",
+        "value_target": "own_lambda",
         "advantage_scaling": "none",
         "network_normalization": "policy",
-        "optimizer": "adam",
+        "optimizer": "adamw",
         "optimizer_reset": "batch_moments",
         "weight_regularization": "none",
     },
@@ -112,6 +130,8 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     sets = {axis: choice, **SETS.get(choice, {})}
     if (axis, choice) == ("old_value", "epoch"):
         sets |= {"value_clip": "pessimistic", "advantage_timing": "epoch"}
+    if choice.startswith("vtrace"):
+        sets |= {"advantage_timing": "minibatch"}
     one = variant(**sets)._replace(iterations=np.float32(UPDATES * CHUNKS))
     init, chunk = compiled(updates=UPDATES, **STRUCTURE)
     state = init(jax.random.key(0), one)

@@ -14,8 +14,8 @@ from composed import alone, same_bits
 
 import variants
 from ablations.trainers.control import normalizer
-from ablations.trainers.control.distribution import log_prob, mean_and_std
-from ablations.trainers.control.networks import Start, make_networks
+from ablations.trainers.control.distribution import Normal, mean_and_std
+from ablations.trainers.control.networks import Outputs, Start, make_networks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -34,12 +34,15 @@ def test_tanh_normal_is_that_of_brax() -> None:
     np.testing.assert_allclose(jnp.tanh(mean), brax.mode(raw), rtol=1e-6)
     np.testing.assert_allclose(std, brax.create_dist(raw).scale, rtol=1e-6)
     np.testing.assert_allclose(
-        log_prob(raw, x, alone()) - slope, brax.log_prob(raw, x), rtol=1e-5, atol=1e-4
+        Normal(2, False).log_prob(raw, x, alone()) - slope,
+        brax.log_prob(raw, x),
+        rtol=1e-5,
+        atol=1e-4,
     )
 
 
 def test_separate_networks_are_those_of_brax() -> None:
-    ours = make_networks(5, 2, (8, 7), (9,), "separate", "swish")
+    ours = make_networks(5, Outputs(4), (8, 7), (9,), "separate", "swish")
     theirs = brax_networks.make_ppo_networks(
         5, 2, policy_hidden_layer_sizes=(8, 7), value_hidden_layer_sizes=(9,)
     )
@@ -60,7 +63,7 @@ def test_a_shared_torso_is_moved_by_both_heads_and_a_separate_one_is_not() -> No
     x = jax.random.normal(jax.random.key(1), (6, 5))
     moved = {}
     for torso in ("separate", "shared"):
-        nets = make_networks(5, 2, (8,), (8,), torso, "tanh")
+        nets = make_networks(5, Outputs(4), (8,), (8,), torso, "tanh")
         parameters = nets.init(jax.random.key(0))
         gradient = jax.grad(lambda p, nets=nets: nets.value(p, x).sum())(parameters)
         moved[torso] = {
@@ -76,7 +79,7 @@ def test_a_shared_torso_is_moved_by_both_heads_and_a_separate_one_is_not() -> No
 
 
 def test_initial_weights_are_lecun_uniform_and_biases_zero() -> None:
-    parameters = make_networks(50, 2, (400,), (3,)).init(jax.random.key(0))
+    parameters = make_networks(50, Outputs(4), (400,), (3,)).init(jax.random.key(0))
     layer = parameters["policy"]["params"]["hidden_0"]
     limit = np.sqrt(3 / 50)
     kernel = np.asarray(layer["kernel"])
@@ -122,7 +125,7 @@ def test_a_constant_feature_stays_finite() -> None:
 def test_initial_weights_are_those_of_the_choice() -> None:
     """CleanRL's: orthogonal, gain √2 in hidden layers, 0.01 and 1 in the last ones."""
     for torso, hidden in (("separate", ("policy", "value")), ("shared", ("torso",))):
-        parameters = make_networks(5, 2, (8, 7), (8, 7), torso).init(
+        parameters = make_networks(5, Outputs(4), (8, 7), (8, 7), torso).init(
             jax.random.key(0),
             Start(
                 kernel=partial(variants.axis("network_init").apply, "orthogonal"),
@@ -141,7 +144,7 @@ def test_initial_weights_are_those_of_the_choice() -> None:
 
 
 def test_a_scale_of_one_keeps_the_bits() -> None:
-    nets = make_networks(5, 2)
+    nets = make_networks(5, Outputs(4))
     plain = nets.init(jax.random.key(0))
     assert same_bits(plain, nets.init(jax.random.key(0), Start(policy_scale=1.0)))
     scaled = nets.init(jax.random.key(0), Start(policy_scale=0.01))
@@ -159,9 +162,9 @@ def test_normalised_layers_are_those_of_flax_and_of_the_formula() -> None:
     from flax import linen
 
     x = jax.random.normal(jax.random.key(1), (6, 5)) * 3 + 1
-    plain = make_networks(5, 2, (8, 7), (8, 7)).init(jax.random.key(0))
+    plain = make_networks(5, Outputs(4), (8, 7), (8, 7)).init(jax.random.key(0))
     for choice, normalised in (("critic", "value"), ("policy", "policy"), ("both", "")):
-        nets = make_networks(5, 2, (8, 7), (8, 7), normalized=choice)
+        nets = make_networks(5, Outputs(4), (8, 7), (8, 7), normalized=choice)
         parameters = nets.init(jax.random.key(0))
         for name, network in parameters.items():
             layers = network["params"]
@@ -188,7 +191,7 @@ def test_normalised_layers_are_those_of_flax_and_of_the_formula() -> None:
             np.testing.assert_allclose(
                 output, h if name == "policy" else h[..., 0], rtol=1e-4, atol=1e-5
             )
-    shared = make_networks(5, 2, (8, 7), torso="shared", normalized="critic")
+    shared = make_networks(5, Outputs(4), (8, 7), torso="shared", normalized="critic")
     parameters = shared.init(jax.random.key(0))
     assert {"norm_0", "norm_1"} <= parameters["torso"]["params"].keys()
     assert parameters["policy"]["params"].keys() == {"hidden_0"}
@@ -197,7 +200,7 @@ def test_normalised_layers_are_those_of_flax_and_of_the_formula() -> None:
 def test_popart_moves_the_last_layer_of_a_normalised_critic() -> None:
     from ablations.trainers.control import critic as critics
 
-    nets = make_networks(5, 2, (8,), (8,), normalized="critic")
+    nets = make_networks(5, Outputs(4), (8,), (8,), normalized="critic")
     parameters = nets.init(jax.random.key(0))
     x = jax.random.normal(jax.random.key(1), (6, 5))
     critic = critics.Critic(nets.value, "popart", critics.start("popart"))

@@ -1,0 +1,132 @@
+"""Environments with Brax's interface: Brax's own, MuJoCo Playground's, and a user's.
+
+`reset(key) -> state`, `step(state, action) -> state`, `action_size`; a state has `obs`, `reward`,
+`done`, `metrics` and `replace`, and keeps its physics in `pipeline_state` (Brax) or `data`
+(MuJoCo Playground).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+
+from ablations.environments.environment import Box, Observations, State, Step, Tree
+from ablations.errors import UserError
+
+# Physics whose steps are faster with a trailing batch. Those of other backends, with their loops
+# and larger products, are slower.
+TRAILING = ("spring", "positional")
+# Parts of an observation, as MuJoCo Playground names them: the policy sees the first, the critic
+# the second where there is one.
+PARTS = ("state", "privileged_state")
+
+
+class BraxState(Protocol):
+    """State of one environment: Brax's, without the physics."""
+
+    obs: Tree
+    reward: jax.Array
+    done: jax.Array
+    metrics: dict[str, jax.Array]
+
+    def replace(self, **fields: Tree) -> BraxState:
+        """Return the state with other fields."""
+
+
+class BraxLike(Protocol):
+    """One environment with Brax's interface."""
+
+    @property
+    def action_size(self) -> int:
+        """Length of an action."""
+
+    def reset(self, key: jax.Array) -> BraxState:
+        """Return the first state of an episode."""
+
+    def step(self, state: BraxState, action: jax.Array) -> BraxState:
+        """Return the state after an action [A]."""
+
+
+@dataclass(frozen=True)
+class BraxEnvironment:
+    """An environment with Brax's interface as one of ours.
+
+    As in Brax's AutoResetWrapper, `info` survives the end of an episode. `metrics` is taken to be
+    output, not state: it is not carried from step to step.
+    """
+
+    env: BraxLike
+    fresh: bool = False
+
+    @property
+    def actions(self) -> Box:
+        """Its actions, which are in [-1, 1]."""
+        return Box(self.env.action_size)
+
+    @property
+    def trailing(self) -> bool:
+        """Whether its physics is one of `TRAILING`."""
+        return getattr(self.env, "backend", None) in TRAILING
+
+    @cached_property
+    def observations(self) -> Observations:
+        """The form of its observations. Raises UserError for what is neither a vector nor two."""
+        # Brax's env.observation_size resets an environment, operation by operation: seven seconds
+        seen = jax.eval_shape(lambda key: self.env.reset(key).obs, jax.random.key(0))
+        parts = seen if isinstance(seen, Mapping) else {"state": seen}
+        shapes = [getattr(part, "shape", ()) for part in parts.values()]
+        if not set(parts) <= set(PARTS) or "state" not in parts or any(len(s) != 1 for s in shapes):
+            raise UserError(
+                f"observations are one vector, or vectors {' and '.join(PARTS)}, and these are "
+                f"{jax.tree.map(jnp.shape, seen)}"
+            )
+        if len(parts) == 1:
+            return Observations(parts["state"].shape[0])
+        (policy,), (critic,) = (parts[name].shape for name in PARTS)
+        size = policy + critic
+        return Observations(size, policy=(0, policy), value=(policy, size))
+
+    def reset(self, key: jax.Array) -> State:
+        """Return the first state of an episode."""
+        state = self.env.reset(key)
+        return _apart(state.replace(done=jnp.zeros_like(state.done)))
+
+    def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
+        """Return the state after an action [A], and what it gave."""
+        carried = state.carried
+        fields = {_physics_field(carried): state.physics, "obs": self._in_parts(state.observation)}
+        after = self.env.step(carried.replace(**fields), action)
+        kept = {"metrics": carried.metrics, "reward": carried.reward, "done": carried.done}
+        termination = after.done.astype(bool)
+        return _apart(after.replace(**kept)), Step(after.reward, termination)
+
+    def _in_parts(self, observation: jax.Array) -> Tree:
+        """Return an observation in the form that the environment gave it."""
+        if self.observations.policy is None:
+            return observation
+        policy, value = self.observations.policy, self.observations.value
+        return {
+            name: observation[slice(*part)]
+            for name, part in zip(PARTS, (policy, value), strict=True)
+            if part is not None
+        }
+
+
+def _apart(state: BraxState) -> State:
+    """Return a state with physics and observation apart from what an episode's end leaves."""
+    physics = _physics_field(state)
+    observation = state.obs
+    if isinstance(observation, Mapping):
+        observation = jnp.concatenate([observation[name] for name in PARTS if name in observation])
+    return State(
+        getattr(state, physics), observation, state.replace(**{physics: None, "obs": None})
+    )
+
+
+def _physics_field(state: BraxState) -> str:
+    return "pipeline_state" if hasattr(state, "pipeline_state") else "data"

@@ -1,0 +1,121 @@
+"""Environments with Gymnax's interface: classic control, MinAtar, bsuite, and a user's.
+
+`reset_env(key, params) -> (observation, state)`, `step_env(key, state, action, params) ->
+(observation, state, reward, terminated, info)`, `action_space(params)`, `default_params`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+
+from ablations.environments.environment import (
+    Actions,
+    Box,
+    Discrete,
+    Observations,
+    State,
+    Step,
+    Tree,
+)
+from ablations.errors import UserError
+
+
+class GymnaxLike(Protocol):
+    """One environment with Gymnax's interface."""
+
+    def action_space(self, params: Tree) -> Tree:
+        """Return a space with `n`, or with `low`, `high` and `shape`."""
+
+    def reset_env(self, key: jax.Array, params: Tree) -> tuple[jax.Array, Tree]:
+        """Return observation and state at the start of an episode."""
+
+    def step_env(
+        self, key: jax.Array, state: Tree, action: jax.Array, params: Tree
+    ) -> tuple[jax.Array, Tree, jax.Array, jax.Array, Tree]:
+        """Return observation, state, reward, termination and more after an action."""
+
+
+@dataclass(frozen=True)
+class GymnaxEnvironment:
+    """An environment with Gymnax's interface as one of ours.
+
+    Its steps may be random: each has a key of its own, from the key of the reset and the number of
+    the step. Its own limit of time is not asked; the task's setting episode_length is. An image is
+    flattened, row by row.
+    """
+
+    env: GymnaxLike
+    params: Tree
+    fresh: bool = True
+    trailing: bool = False
+
+    @cached_property
+    def actions(self) -> Actions:
+        """Its actions. Raises UserError for those that are neither one number nor one vector."""
+        space = self.env.action_space(self.params)
+        if hasattr(space, "n"):
+            return Discrete(int(space.n))
+        shape = getattr(space, "shape", None)
+        if shape is None or len(shape) > 1:
+            raise UserError(f"actions are one number or one vector, and these are {space}")
+        return Box(shape[0] if shape else 1)
+
+    @cached_property
+    def observations(self) -> Observations:
+        """The form of its observations. Raises UserError for those of several parts."""
+        seen = jax.eval_shape(
+            lambda key: self.env.reset_env(key, self.params)[0], jax.random.key(0)
+        )
+        shape = getattr(seen, "shape", None)
+        if shape is None or len(shape) not in (0, 1, 3):
+            raise UserError(
+                f"observations are one vector or one image [height, width, channels], and these "
+                f"are {jax.tree.map(jnp.shape, seen)}"
+            )
+        size = 1
+        for length in shape:
+            size *= length
+        return Observations(size, image=shape if len(shape) == 3 else None)
+
+    def reset(self, key: jax.Array) -> State:
+        """Return the first state of an episode."""
+        key_reset, key_steps = jax.random.split(key)
+        observation, physics = self.env.reset_env(key_reset, self.params)
+        return State(_strong(physics), _flat(observation), (key_steps, jnp.uint32(0)))
+
+    def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
+        """Return the state after an action, and what it gave."""
+        key, count = state.carried
+        observation, physics, reward, termination, _ = self.env.step_env(
+            jax.random.fold_in(key, count), state.physics, self._as_theirs(action), self.params
+        )
+        after = State(
+            jax.tree.map(
+                lambda now, before: jnp.asarray(now, before.dtype), physics, state.physics
+            ),
+            _flat(observation),
+            (key, count + 1),
+        )
+        return after, Step(jnp.asarray(reward, jnp.float32), jnp.asarray(termination, bool))
+
+    def _as_theirs(self, action: jax.Array) -> jax.Array:
+        """Return an action in the bounds of the environment, [-1, 1] stretched to them."""
+        if isinstance(self.actions, Discrete):
+            return action
+        space = self.env.action_space(self.params)
+        low, high = jnp.asarray(space.low), jnp.asarray(space.high)
+        return (low + (high - low) * 0.5 * (action + 1.0)).reshape(space.shape)
+
+
+def _flat(observation: jax.Array) -> jax.Array:
+    return jnp.ravel(observation).astype(jnp.float32)
+
+
+def _strong(tree: Tree) -> Tree:
+    """Return a pytree of arrays of one dtype each, Python's numbers among them."""
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), tree)

@@ -1,0 +1,140 @@
+"""Gymnax's tasks: classic control and MinAtar. Gymnax is imported when an environment is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ablations.errors import UserError
+from ablations.tasks.task import Environment, Task, check_episodes, register
+
+if TYPE_CHECKING:
+    from ablations.core.plan import Settings
+
+
+def _make(name: str) -> Environment:
+    try:
+        import gymnax
+    except ImportError:
+        raise UserError(
+            f"{name} is Gymnax's, which is not installed: pip install 'rl-ablations[gymnax]'"
+        ) from None
+    env, _ = gymnax.make(name)
+    return env
+
+
+def _register(
+    name: str,
+    theirs: str,
+    summary: str,
+    *,
+    episode_length: int,
+    steps: int,
+    speed: float,
+    hyperparameters: Settings,
+    image: bool = False,
+) -> None:
+    """Register an environment of Gymnax as a task; theirs: its name there."""
+    settings: Settings = {"episode_length": episode_length, "random_elapsed_steps": False}
+    register(
+        Task(
+            name=name,
+            summary=summary,
+            make=lambda settings: _make(theirs),
+            settings=settings,
+            hyperparameters={"ppo": hyperparameters},
+            steps=steps,
+            source=PUREJAXRL,
+            check=check_episodes,
+            discrete=True,
+            image=image,
+            fresh=True,
+            speed=speed,
+        )
+    )
+
+
+PUREJAXRL = "PureJaxRL (purejaxrl/ppo.py), its loss coefficients and rates for the same tasks"
+_CLASSIC: Settings = {
+    "num_envs": 4,
+    "unroll_length": 128,
+    "learning_rate": 2.5e-4,
+    "discount": 0.99,
+    "entropy_coefficient": 0.01,
+}
+_MINATAR: Settings = {
+    "num_envs": 64,
+    "unroll_length": 128,
+    "num_minibatches": 8,
+    "learning_rate": 5e-3,
+    "discount": 0.99,
+    "entropy_coefficient": 0.01,
+    "activation": "relu",
+}
+
+_register(
+    "cartpole",
+    "CartPole-v1",
+    "balance a pole on a cart by pushes to the left or right; 500 is the most",
+    episode_length=500,
+    steps=500_000,
+    speed=300_000,
+    hyperparameters=_CLASSIC,
+)
+_register(
+    "acrobot",
+    "Acrobot-v1",
+    "swing a two-jointed arm up; every step before costs 1",
+    episode_length=500,
+    steps=500_000,
+    speed=100_000,
+    hyperparameters=_CLASSIC,
+)
+_register(
+    "mountain_car",
+    "MountainCar-v0",
+    "rock a weak car up a hill; every step before costs 1",
+    episode_length=200,
+    steps=1_000_000,
+    speed=300_000,
+    hyperparameters=_CLASSIC,
+)
+_register(
+    "breakout",
+    "Breakout-MinAtar",
+    "MinAtar's Breakout: break bricks with a ball; random where the ball starts",
+    episode_length=1000,
+    steps=10_000_000,
+    speed=100_000,
+    image=True,
+    hyperparameters=_MINATAR,
+)
+_register(
+    "asterix",
+    "Asterix-MinAtar",
+    "MinAtar's Asterix: collect gold, avoid enemies that grow faster",
+    episode_length=1000,
+    steps=10_000_000,
+    speed=80_000,
+    image=True,
+    hyperparameters=_MINATAR,
+)
+_register(
+    "freeway",
+    "Freeway-MinAtar",
+    "MinAtar's Freeway: cross a road; its episodes last 2,500 steps",
+    episode_length=2500,
+    steps=10_000_000,
+    speed=80_000,
+    image=True,
+    hyperparameters=_MINATAR,
+)
+_register(
+    "space_invaders",
+    "SpaceInvaders-MinAtar",
+    "MinAtar's Space Invaders: shoot aliens that come down",
+    episode_length=1000,
+    steps=10_000_000,
+    speed=80_000,
+    image=True,
+    hyperparameters=_MINATAR,
+)

@@ -1,0 +1,96 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
+"""What becomes of c, the factor on the entropy bonus, after each batch: a structural axis.
+
+All are scalars: bonus, c of the update that is over; entropy_coefficient, where it started;
+progress, the share of the training that is behind after that update; entropy, the mean of the
+policy's entropy over its gradient steps, per dimension of the action, as entropy_estimate has it.
+The output is c of the next update.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.registry import Axis, register
+from variants.rules import conflict
+
+Array = jax.Array
+
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+LOW, HIGH = 1e-6, 1e6  # SEED RL's, of its coefficients that adapt
+
+AXIS = register(
+    Axis(
+        "entropy_schedule",
+        summary="how the factor on the entropy bonus changes over training",
+        inputs={"bonus": _SCALAR, "initial": _SCALAR, "progress": _SCALAR, "entropy": _SCALAR},
+        structural=True,
+    )
+)
+
+
+@AXIS.choice(
+    "constant",
+    formula="c",
+    source="Brax, CleanRL, Stable-Baselines3, RSL-RL, PureJaxRL, TorchRL",
+    summary="the same from first to last",
+)
+def constant(*, bonus: Array) -> Array:
+    """c."""
+    return bonus
+
+
+@AXIS.choice(
+    "linear",
+    formula="c₀(1 - p),  p the share of training that is behind,  c₀ = entropy_coefficient",
+    source="RLlib, where entropy_coeff is a schedule",
+    summary="exploration is paid for at the start, and not at the end",
+)
+def linear(*, initial: Array, progress: Array) -> Array:
+    """c₀(1 - p), never negative."""
+    return initial * (1 - jnp.clip(progress, 0, 1))
+
+
+@AXIS.choice(
+    "target",
+    formula=(
+        "c·exp(η(H̄ - H)),  H the entropy per dimension of the action,\n"
+        "H̄ = entropy_target, η = entropy_rate;  within 10⁻⁶ to 10⁶"
+    ),
+    source=(
+        "SAC's α (Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905, H̄ = -1 a dimension), by "
+        "plain steps on log α; of PPO: SEED RL (constraints.py), Andrychowicz et al. 2021"
+    ),
+    summary="the bonus rises while the entropy is below a target, and falls above it",
+    numbers={
+        "entropy_target": Number(
+            -1.0, -1e3, 1e3, "H̄ of entropy_schedule=target, nats per dimension of the action"
+        ),
+        "entropy_rate": Number(
+            0.01, 0.0, 1e3, "η of entropy_schedule=target: log c's step per batch and nat"
+        ),
+    },
+)
+def target(
+    *,
+    bonus: Array,
+    entropy: Array,
+    entropy_target: Array | float,
+    entropy_rate: Array | float,
+) -> Array:
+    """A step down the gradient of log c·(H - H̄)."""
+    return jnp.clip(bonus * jnp.exp(entropy_rate * (entropy_target - entropy)), LOW, HIGH)
+
+
+@conflict
+def a_factor_of_zero_cannot_rise(
+    *, entropy_schedule: str, entropy_coefficient: float
+) -> str | None:
+    if entropy_schedule != "target" or entropy_coefficient > 0:
+        return None
+    return (
+        "entropy_schedule=target multiplies entropy_coefficient, which is 0: set it above 0, "
+        "such as 0.001"
+    )

@@ -1,0 +1,84 @@
+# the formulas are in Greek
+"""Whether the step size rises from 0 at the start of training: a structural axis.
+
+All are scalars: taken, gradient steps done so far, k; total, those of the whole training, K, which
+is infinite where nobody says how long it takes; progress and step_progress, shares of the training
+that learning_rate_schedule is asked at. The output is a factor on its rate, and those shares of
+what comes after the rise, so that a rate falls from its peak.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.registry import Axis, register
+
+Array = jax.Array
+
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "learning_rate_warmup",
+        summary="whether the step size rises from 0 at the start of training",
+        inputs=dict.fromkeys(("taken", "total", "progress", "step_progress"), _SCALAR),
+        structural=True,
+    )
+)
+
+
+class Warmup(NamedTuple):
+    """Scalars: factor, on the rate; progress and step_progress, for the schedule."""
+
+    factor: Array
+    progress: Array
+    step_progress: Array
+
+
+@AXIS.choice(
+    "none",
+    formula="the rate of learning_rate_schedule",
+    source="every library's default of PPO",
+    summary="the first step is as large as the schedule has it",
+)
+def none(*, progress: Array, step_progress: Array) -> Warmup:
+    """No factor."""
+    return Warmup(jnp.ones_like(progress), progress, step_progress)
+
+
+@AXIS.choice(
+    "linear",
+    formula=(
+        "min(1, k/(wK)) times the rate, whose schedule starts after wK steps;  w = warmup_share"
+    ),
+    source=(
+        "optax (warmup_cosine_decay_schedule), Transformers (get_*_schedule_with_warmup), and so "
+        "TRL and verl when set (warmup_ratio)"
+    ),
+    summary="while Adam's moments are young, steps are small; the very first is 0",
+    numbers={
+        "warmup_share": Number(
+            0.05, 1e-6, 1.0, "w of learning_rate_warmup=linear: share of the training that it takes"
+        )
+    },
+)
+def linear(
+    *,
+    taken: Array,
+    total: Array,
+    progress: Array,
+    step_progress: Array,
+    warmup_share: Array | float,
+) -> Warmup:
+    """A training without an end has no share: its rate does not rise, as it does not fall."""
+    factor = jnp.where(jnp.isinf(total), 1.0, jnp.minimum(1.0, taken / (warmup_share * total)))
+
+    def after(share: Array) -> Array:
+        left = jnp.maximum(share - warmup_share, 0.0) / jnp.maximum(1.0 - warmup_share, 1e-6)
+        return jnp.where(jnp.isinf(total), share, left)
+
+    return Warmup(factor, after(progress), after(step_progress))

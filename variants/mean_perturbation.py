@@ -1,0 +1,60 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
+"""Whether an update sees the policy's means displaced at random: a structural axis.
+
+Shapes: mean and noise are [B, A]; noise is uniform in [0, 1), and new at every gradient step. The
+output is the mean that densities and entropies of that step are of. The policy that acts, and the
+density that it acted with, have no part in it.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.registry import Axis, register
+from variants.shapes import require_equal_shapes
+
+Array = jax.Array
+
+_ACTIONS = jax.ShapeDtypeStruct((6, 2), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "mean_perturbation",
+        summary="whether an update sees the policy's means displaced at random",
+        inputs={"mean": _ACTIONS, "noise": _ACTIONS},
+        structural=True,
+    )
+)
+
+
+@AXIS.choice(
+    "none",
+    formula="μ",
+    source="every library's PPO",
+    summary="the policy is scored as it is",
+)
+def none(*, mean: Array) -> Array:
+    """μ."""
+    return mean
+
+
+@AXIS.choice(
+    "uniform",
+    formula="μ + z,  z uniform in [-α, α],  α = perturbation_width",
+    source=(
+        "Robust Policy Optimization (Rahman & Xue 2022, https://arxiv.org/abs/2212.07536); CleanRL "
+        "(cleanrl/rpo_continuous_action.py, rpo_alpha)"
+    ),
+    summary="RPO: an action is scored by a policy nearby, so that the std does not collapse",
+    numbers={
+        "perturbation_width": Number(
+            0.5, 0.0, 1e3, "α of mean_perturbation=uniform, in units of x before any tanh"
+        )
+    },
+)
+def uniform(*, mean: Array, noise: Array, perturbation_width: Array | float) -> Array:
+    """μ + α(2u - 1)."""
+    require_equal_shapes(mean=mean, noise=noise)
+    return mean + perturbation_width * (2 * noise - 1)

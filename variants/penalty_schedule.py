@@ -1,0 +1,92 @@
+# the formulas are in Greek
+"""What becomes of β, the price of policy_loss=kl_penalty, after each batch: a structural axis.
+
+All are scalars: penalty, β of the update that is over, which starts from penalty_coefficient;
+divergence, the mean KL(π_old, π) over its batch, in closed form, of the policy after it. The output
+is β of the next update.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.on_policy import WHERE, on_policy
+from variants.registry import Axis, register
+from variants.rules import inert
+
+Array = jax.Array
+
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+# Halved for long a float would be 0, which no doubling brings back.
+LOW, HIGH = 1e-6, 1e6
+
+AXIS = register(
+    Axis(
+        "penalty_schedule",
+        summary="how the price of leaving the old policy follows the divergence",
+        inputs={"penalty": _SCALAR, "divergence": _SCALAR},
+        structural=True,
+    )
+)
+
+
+@AXIS.choice(
+    "constant",
+    formula="β",
+    source="Schulman et al. 2017, table 1 (fixed KL)",
+    summary="the same price from first to last",
+)
+def constant(*, penalty: Array) -> Array:
+    """β."""
+    return penalty
+
+
+@AXIS.choice(
+    "adaptive_kl",
+    formula=(
+        "β/2 where KL < penalty_kl/1.5,  2β where KL > 1.5·penalty_kl,  β elsewhere,\n"
+        "within 10⁻⁶ to 10⁶"
+    ),
+    source="Schulman et al. 2017, https://arxiv.org/abs/1707.06347, section 4",
+    summary="leaving the old policy gets dearer where an update moved too far, cheaper where not",
+    numbers={
+        "penalty_kl": Number(
+            0.01, 1e-8, 1e3, "divergence per batch that penalty_schedule=adaptive_kl aims at"
+        )
+    },
+)
+def adaptive_kl(*, penalty: Array, divergence: Array, penalty_kl: Array | float) -> Array:
+    """Double or halve β; a divergence of NaN leaves it alone."""
+    doubled = jnp.where(divergence > 1.5 * penalty_kl, 2.0 * penalty, penalty)
+    changed = jnp.where(divergence < penalty_kl / 1.5, 0.5 * penalty, doubled)
+    return jnp.clip(changed, LOW, HIGH)
+
+
+@inert
+def nothing_has_that_price(*, penalty_schedule: str, policy_loss: str) -> dict[str, str]:
+    if penalty_schedule == "constant" or policy_loss == "kl_penalty":
+        return {}
+    reason = f"policy_loss={policy_loss} has no price of leaving the old policy"
+    return dict.fromkeys(["penalty_schedule", "penalty_kl"], reason)
+
+
+@inert
+def the_price_has_no_gradient(
+    *,
+    penalty_schedule: str,
+    epochs: int,
+    num_minibatches: int,
+    observation_normalization: str = "none",
+    mean_perturbation: str = "none",
+) -> dict[str, str]:
+    moved = mean_perturbation != "none" or not on_policy(
+        epochs=epochs,
+        num_minibatches=num_minibatches,
+        observation_normalization=observation_normalization,
+    )
+    if penalty_schedule == "constant" or moved:
+        return {}
+    reason = f"the policy ratio is always 1 {WHERE}, where a divergence has no gradient"
+    return dict.fromkeys(["penalty_schedule", "penalty_kl"], reason)

@@ -1,0 +1,45 @@
+"""Whether the critic's targets have a λ of their own: a loop axis, and structural.
+
+A choice of advantage returns A and target by one λ, gae_lambda. The critic may learn from targets
+by another, for which the estimate is made twice.
+"""
+
+from variants.choice import Number
+from variants.registry import Axis, axis, register
+from variants.rules import inert
+
+AXIS = register(
+    Axis(
+        "value_target",
+        summary="whether the critic's targets have a λ of their own",
+        structural=True,
+    )
+)
+
+AXIS.declare(
+    "shared",
+    formula="A, target of one estimate, by gae_lambda",
+    source="every library's default of PPO",
+    summary="the critic learns from what advantages are estimated with",
+)
+AXIS.declare(
+    "own_lambda",
+    formula="A of an estimate by gae_lambda, target of one by target_lambda",
+    source=(
+        "TD(λ) beside GAE: VC-PPO (Yuan et al. 2025, arXiv 2503.01491, decoupled GAE) and VAPO "
+        "(arXiv 2504.05118), with λ = 1 for the critic"
+    ),
+    summary="the critic's bias and variance are chosen apart from those of advantages",
+    numbers={
+        "target_lambda": Number(
+            1.0, 0.0, 1.0, "λ of value_target=own_lambda; 1: Monte-Carlo returns"
+        )
+    },
+)
+
+
+@inert
+def an_estimate_without_lambda(*, value_target: str, advantage: str) -> dict[str, str]:
+    if value_target == "shared" or "gae_lambda" in axis("advantage")[advantage].numbers:
+        return {}
+    return dict.fromkeys(["value_target", "target_lambda"], f"advantage={advantage} has no λ")
