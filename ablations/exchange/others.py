@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ablations import logs
 from ablations.core.decode import Json
 from ablations.errors import UserError, count
-from ablations.exchange.places import UNSAID, Said
+from ablations.exchange.places import UNSTATED, Stated
 from ablations.exchange.reading import Curve, joined
 from ablations.logs.files import File, arrays, unpacked_name
 from ablations.logs.formats import STEP, Row, separator
@@ -81,14 +81,14 @@ class Run:
 
     source: its file or folder; of several in a file, with its name below. name: in which task, run
     and seed are. metrics: names of what it logged. read: returns the curve of a metric, and gives
-    lines to a list. said: what the file says of task, run and seed.
+    lines to a list. stated: what the file says of task, run and seed.
     """
 
     source: Path
     name: str
     metrics: Collection[str]
     read: Callable[[str, list[str]], Curve]
-    said: Said = UNSAID
+    stated: Stated = UNSTATED
 
 
 def runs_in(source: Source, step: str | None, notes: list[str]) -> list[Run]:
@@ -126,23 +126,23 @@ def _of_log(source: Source, step: str | None) -> Run:
         return joined(_by_metric(log.points), metric, source.path)
 
     names = dict.fromkeys(name for row in rows for name in (*row.numbers, *row.other))
-    return Run(source.path, source.name, names, read, _said(source, rows))
+    return Run(source.path, source.name, names, read, _stated(source, rows))
 
 
-def _said(source: Source, rows: list[Row]) -> Said:
+def _stated(source: Source, rows: list[Row]) -> Stated:
     """Return the task and the seed that all rows say."""
     tasks = {row.other[name] for row in rows for name in _TASKS if name in row.other}
     seeds = {row.numbers["seed"] for row in rows if "seed" in row.numbers}
     if len(seeds) > 1:
         raise UserError(f"'{source.path}' has several seeds, and no column that names runs")
     seed = next(iter(seeds), math.nan)
-    return Said(
+    return Stated(
         task=tasks.pop() if len(tasks) == 1 else None, seed=int(seed) if seed % 1 == 0 else None
     )
 
 
 def run_of_points(
-    source: Source, name: str, points: Sequence[Step], said: Said = UNSAID, key: str = ""
+    source: Source, name: str, points: Sequence[Step], stated: Stated = UNSTATED, key: str = ""
 ) -> Run:
     """Return a run that lies in a file with others. Where steps repeat, what came later counts.
 
@@ -157,7 +157,7 @@ def run_of_points(
         return joined(scalars, metric, source.path / name)
 
     metrics = dict.fromkeys(metric for _, row in points for metric in row)
-    return Run(source.path / name / key, name, metrics, read, said)
+    return Run(source.path / name / key, name, metrics, read, stated)
 
 
 def _by_metric(points: Iterable[Step]) -> dict[str, Points]:
@@ -292,8 +292,8 @@ def _marl_eval(source: Source, notes: list[str]) -> list[Run] | None:
         if not points:
             return None
         known = re.fullmatch(r"(?:\w*_)?(\d{1,18})", seed)
-        said = Said(task, algorithm, int(known[1]) if known else None)
-        runs.append(run_of_points(source, f"{task}, {algorithm}, {seed}", points, said))
+        stated = Stated(task, algorithm, int(known[1]) if known else None)
+        runs.append(run_of_points(source, f"{task}, {algorithm}, {seed}", points, stated))
     return runs or None
 
 
@@ -341,8 +341,10 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
         for seed, task in np.ndindex(*([] if matrix is None else matrix.shape[:2])):
             assert matrix is not None
             points = [(at, {SCORE: float(x)}) for at, x in enumerate(matrix[seed, task], 1)]
-            said = Said(f"task_{task + 1}", name, seed)
-            runs.append(run_of_points(source, f"{name}, row {seed + 1}, {said.task}", points, said))
+            stated = Stated(f"task_{task + 1}", name, seed)
+            runs.append(
+                run_of_points(source, f"{name}, row {seed + 1}, {stated.task}", points, stated)
+            )
     return runs
 
 

@@ -58,22 +58,22 @@ class Name:
         return replace(self, task=folder, run=RUN) if self.bare and folder in tasks else self
 
 
-class Said(NamedTuple):
-    """What a file itself says of its run, None where it says nothing."""
+class Stated(NamedTuple):
+    """Task, run and seed that a file itself states, None where it does not."""
 
     task: str | None = None
     run: str | None = None
     seed: int | None = None
 
 
-UNSAID = Said()
+UNSTATED = Stated()
 
 
 def placed(
     texts: Mapping[Path, str],
     pattern: str | None,
     notes: list[str],
-    said: Mapping[Path, Said] | None = None,
+    stated: Mapping[Path, Stated] | None = None,
 ) -> dict[Place, Path]:
     """Place sources by their names.
 
@@ -83,14 +83,14 @@ def placed(
             are read as CleanRL writes them (task__run__seed__time), else for a seed in words or at
             their end.
         notes: takes a line for seeds that no name says.
-        said: what the files themselves say; it counts before their names.
+        stated: what the files themselves say; it counts before their names.
 
     Raises:
         UserError: two sources are at one place; several of a run have no seed, unless the pattern
             says that there is none: then they are numbered.
     """
-    said = said or {}
-    names = {source: _name(text, pattern, said.get(source)) for source, text in texts.items()}
+    stated = stated or {}
+    names = {source: _name(text, pattern, stated.get(source)) for source, text in texts.items()}
     tasks = {name.task for name in names.values() if not name.bare}
     found: dict[Place, Path] = {}
     groups: dict[tuple[str, str], list[Path]] = {}
@@ -134,9 +134,9 @@ def placed(
     return {places[source]: source for source in texts}
 
 
-def _name(text: str, pattern: str | None, said: Said | None) -> Name:
+def _name(text: str, pattern: str | None, stated: Stated | None) -> Name:
     """Return a source's name, with what its file says in place of what the name does."""
-    task, run, seed = said or UNSAID
+    task, run, seed = stated or UNSTATED
     if task is not None and run is not None:
         return Name(task, run, seed)
     name = parse(text, pattern)

@@ -133,15 +133,15 @@ def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> R
     judged = judged_of(rule.metric or only, metrics, f"metric in '{given}' (choose with --metric)")
     known = {run.source: run for run in runs if judged in run.metrics}
     notes += (f"left out: '{r.name}' has no {judged}" for r in runs if judged not in r.metrics)
-    said = {source: run.said for source, run in known.items()}
+    stated = {source: run.stated for source, run in known.items()}
     if rule.seed_from:
-        said = {
+        stated = {
             source: own._replace(seed=_seed_beside(source, rule.seed_from))
-            for source, own in said.items()
+            for source, own in stated.items()
         }
     texts = {source: run.name for source, run in known.items()}
     curves = {}
-    for place, source in placed(texts, rule.pattern, notes, said).items():
+    for place, source in placed(texts, rule.pattern, notes, stated).items():
         with _named(source):
             curves[place] = known[source].read(judged, notes)
     notes += _copies(curves, judged)

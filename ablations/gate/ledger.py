@@ -71,7 +71,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked of every candidate; see `Question`.
+    """Terms on which every candidate is judged; see `Question`.
 
     run, curve, metric, step, direction: of the command. candidates: for how many the budget of
     `rate` is. fresh: seeds of the estimate that follows when one is accepted.

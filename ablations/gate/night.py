@@ -62,7 +62,7 @@ class Booked:
 
     @property
     def candidate(self) -> Candidate:
-        """What is booked of it."""
+        """The entries of the candidate."""
         return self.ledger.candidates[self.number - 1]
 
     @property
@@ -94,7 +94,7 @@ class Booked:
 
     @property
     def text(self) -> str:
-        """What became of it, in a line."""
+        """The outcome, in a line."""
         each, terms = self.candidate, self.ledger.opening.terms
         if each.ended is None:
             return self.verdict.text if self.verdict else "undecided"

@@ -47,7 +47,7 @@ class File:
 
     @cached_property
     def start(self) -> bytes:
-        """How it begins."""
+        """The first bytes, unpacked."""
         return _first(self.path, _SNIFFED)
 
     @cached_property

@@ -23,7 +23,7 @@ _LATE_WAY = 4  # where it is back by less than this part of the way
 
 @dataclass(frozen=True)
 class Part:
-    """What one process wrote of a tag. began, ended: seconds since 1970, of all that it wrote."""
+    """Points of a tag that one process wrote. began, ended: seconds since 1970 of its writing."""
 
     source: str
     points: Sequence[tuple[int, float]]

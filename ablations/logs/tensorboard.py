@@ -88,7 +88,7 @@ class _EventFile:
 
     @property
     def grows(self) -> bool:
-        """Whether it is still there, and was not begun anew."""
+        """True where it is still there, and was not begun anew."""
         return self.path.is_file() and self.path.stat().st_size >= self.at
 
     def read_on(self, notes: list[str] | None) -> None:

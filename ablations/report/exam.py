@@ -66,7 +66,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Task:
-    """What an exam knows of a task: scores of policies that learn nothing, and of candidates.
+    """A task of an exam: scores of policies that learn nothing, and of candidates.
 
     curves: variant -> steps and returns `[n]` of the evaluations of each seed that ended well.
     """

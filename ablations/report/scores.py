@@ -158,7 +158,7 @@ class Scores:
         return seen > 0
 
     def below(self, seeds: int) -> Scores:
-        """Those of the seeds below a number."""
+        """Return the scores of the seeds below a number."""
         return replace(self, cells=tuple(cell for cell in self.cells if cell.seed < seeds))
 
     def with_diverged(self, floors: Mapping[str, float]) -> Scores:
@@ -181,7 +181,7 @@ class Scores:
         )
 
     def ended(self, task: str, variant: str) -> int:
-        """How many seeds, from 0 on, have ended one after the other, well or not."""
+        """Count the seeds, from 0 on, that have ended one after the other, well or not."""
         ended = {cell.seed for cell in self.of(task, variant) if cell.status != "missing"}
         return next(seed for seed in itertools.count() if seed not in ended)
 

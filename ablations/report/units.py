@@ -44,7 +44,7 @@ class Learned:
 
     @property
     def size(self) -> float:
-        """How much was learned, in the metric's units."""
+        """The amount that was learned, in the metric's units."""
         return self.high - self.low
 
 

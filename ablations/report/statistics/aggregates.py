@@ -38,7 +38,7 @@ _NUMBERS_AT_ONCE = 2_000_000
 
 
 def aggregate(tasks: Tasks, statistic: Aggregate = "task_iqm") -> float:
-    """One number for runs `[n]` on each of several tasks; NaN where a task has none.
+    """Compute one number for runs `[n]` on each of several tasks; NaN where a task has none.
 
     task_iqm: mean over tasks of each task's IQM. Ours, and the default: with few tasks, a pooled
         IQM drops the runs of the hardest and of the easiest task rather than odd runs.
@@ -87,7 +87,7 @@ def aggregate_interval(
 def performance_profile(
     tasks: Tasks, thresholds: ArrayLike, *, replicates: int = 2_000, seed: int = SEED
 ) -> tuple[Floats, Floats, Floats]:
-    """Share of runs that score above each threshold `[k]`: share, low, high, `[k]` each.
+    """Compute the share of runs above each threshold `[k]`: share, low, high, `[k]` each.
 
     Mean over tasks of the task's share. The 95% intervals are pointwise; NaN below 2 runs.
     """
@@ -186,7 +186,7 @@ _AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], Floats]] = {
 
 
 def _rows(tasks: Tasks) -> list[Floats]:
-    """Sorting would break pairs, so it is left to those for whom the order is irrelevant."""
+    """Return the runs of each task as they are: sorting would break pairs."""
     rows = [np.asarray(runs, dtype=np.float64) for runs in tasks]
     if not rows or any(row.ndim != 1 for row in rows):
         raise ValueError("scores are a sequence with one array [n] of runs per task")
@@ -195,21 +195,21 @@ def _rows(tasks: Tasks) -> list[Floats]:
 
 @lru_cache(maxsize=32)
 def _indices(n: int, replicates: int, seed: int, place: int) -> NDArray[np.intp]:
-    """Which runs of the task at `place` each replicate draws, `[replicates, n]`, sorted."""
+    """Draw the runs of the task at `place` for each replicate, `[replicates, n]`, sorted."""
     random = np.random.default_rng([seed, n, place] if place else [seed, n])
     return np.sort(random.integers(0, n, (replicates, n)), axis=-1)
 
 
 @lru_cache(maxsize=32)
 def _counts(n: int, replicates: int, seed: int, place: int) -> Floats:
-    """How often each replicate draws each run, `[replicates, n]`."""
+    """Count how often each replicate draws each run, `[replicates, n]`."""
     index = _indices(n, replicates, seed, place)
     flat = (index + n * np.arange(replicates)[:, None]).ravel()
     return np.bincount(flat, minlength=replicates * n).reshape(replicates, n).astype(np.float64)
 
 
 def _resampled(rows: Sequence[Floats], replicates: int, seed: int) -> Iterator[list[Floats]]:
-    """Blocks of stratified bootstrap samples; in sorted order, so that none depends on it."""
+    """Yield blocks of stratified bootstrap samples; sorted, so that none depends on the order."""
     ordered = [np.sort(row) for row in rows]
     size = max(1, _NUMBERS_AT_ONCE // sum(map(len, rows)))
     for start in range(0, replicates, size):
@@ -222,7 +222,7 @@ def _resampled(rows: Sequence[Floats], replicates: int, seed: int) -> Iterator[l
 def _quantiles(
     found: Floats, n: int | None, level: float, scale: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Of bootstrap replicates, along the first axis; at Student levels for n runs, times scale."""
+    """Return quantiles of replicates, along the first axis, at Student levels of n runs."""
     tail = level / 2
     if n is not None:
         tail = float(normal_cdf(scale * student_quantile(n - 1, level / 2)))

@@ -33,7 +33,7 @@ from ablations.report.tables.pairings import (
     last_look,
     over_tasks,
     pooled_tasks,
-    said,
+    verdict_of,
 )
 from ablations.report.tables.success_rates import successes
 from ablations.report.trivial import Trivial, trivial
@@ -223,7 +223,7 @@ def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
         p_adjusted=c.p_adjusted,
         wilcoxon_p=c.wilcoxon_p,
         p_equivalent=c.p_equivalent,
-        verdict=said(c, pairing, judged),
+        verdict=verdict_of(c, pairing, judged),
     )
     if c.n:
         chance, *ends = probability_of_improvement(pairing.ours, pairing.theirs)

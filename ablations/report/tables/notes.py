@@ -372,7 +372,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def steps(plan: Plan) -> str:
-    """How long the runs are, in the trainer's own steps."""
+    """Write the length of the runs, in the trainer's own steps."""
     unit = step_unit(plan)
     counts = {task: about.steps for task, about in plan.tasks.items()}
     if not any(counts.values()):
@@ -383,7 +383,7 @@ def steps(plan: Plan) -> str:
 
 
 def _interval(scored: Scores) -> str:
-    """How the intervals of scores were made, which depends on how many runs there are."""
+    """Name the intervals of scores, which depend on the number of runs."""
     done = Counter((c.task, c.variant) for c in scored.cells if c.status == "done")
     kinds = {n < FEWEST["mean"] for n in done.values() if n > 1} or {False}
     names = {False: "bootstrap, Student levels", True: "Student's t"}

@@ -20,7 +20,7 @@ from ablations.report.units import Units
 
 @dataclass(frozen=True)
 class Pairing:
-    """What a variant is compared with and on which scores.
+    """A variant, its baseline, and the scores on which they are compared.
 
     tasks: on which it rests. ours, theirs: scores `[n]` per task, over the seeds that both have on
     every task; in units of what was learned where there are several. more_failures: how many more
@@ -46,7 +46,7 @@ class Pairing:
     level: float = LEVEL
 
     def compare(self) -> Comparison:
-        """Of the means over tasks, seed by seed."""
+        """Compare the means over tasks, seed by seed."""
         if not self.ours:
             return Comparison(0, level=self.level)
         if self.successes and len(self.ours[0]) > 1:
@@ -212,7 +212,7 @@ def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
     return {variant: tasks if len(tasks) > 1 else [] for variant, tasks in found.items()}
 
 
-def said(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:
+def verdict_of(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:
     """Return the verdict on a comparison.
 
     Args:
@@ -231,7 +231,7 @@ def said(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a table says of a comparison.
+    """Verdict of a table on a comparison.
 
     sign: the side of 0 on which the difference lies for sure, 1 or -1; 0 where that is open, or
     where failed runs may be why.
