@@ -55,7 +55,7 @@ def _seeds(options: argparse.Namespace) -> None:
         raise UserError("--sd is a positive number, of two seeds or more")
     else:
         spreads = {("", ""): Spread(options.sd, options.of)}
-    made = seeds_sheet(
+    sheet = seeds_sheet(
         spreads, options.margin, correlation=options.correlation, power=options.power
     )
-    print(formats.render(made, options.format))
+    print(formats.render(sheet, options.format))

@@ -82,7 +82,7 @@ def carry_out(options: argparse.Namespace, plans: list[Plan], seconds: float | N
 
 
 def run_and_show(
-    options: argparse.Namespace, plans: list[Plan], made: Callable[[], Table | Sheet]
+    options: argparse.Namespace, plans: list[Plan], table: Callable[[], Table | Sheet]
 ) -> int:
     """Run plans as `carry_out` does; print a table of them where none of their cells is missing."""
     from ablations.report import formats
@@ -90,7 +90,7 @@ def run_and_show(
 
     code = carry_out(options, plans)
     if not (options.dry_run or options.script or missing(plans, options.results)):
-        print(f"\n{formats.render(made(), options.format)}\n")
+        print(f"\n{formats.render(table(), options.format)}\n")
     return code
 
 

@@ -42,11 +42,11 @@ def _tune(options: argparse.Namespace) -> None:
     load_installed_plugins()
     if options.show:
         tuning_of_study = studies.study(options.study).tuning
-        found: Tuned = tuning_of_study.read() if tuning_of_study else {}
-        if not found:
+        tuned: Tuned = tuning_of_study.read() if tuning_of_study else {}
+        if not tuned:
             raise UserError(f"nothing was tuned for '{options.study}'")
     else:
-        found = tuning.tune(
+        tuned = tuning.tune(
             options.study,
             options.results,
             tasks=options.tasks,
@@ -56,6 +56,6 @@ def _tune(options: argparse.Namespace) -> None:
             quiet=options.quiet or options.json,
         )
     if options.json:
-        print_json(found)
+        print_json(tuned)
     else:
-        print(tuning.table(found), end="")
+        print(tuning.table(tuned), end="")

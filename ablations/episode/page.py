@@ -137,8 +137,8 @@ def _packed(run: Run) -> bytes:
     Neighbouring frames are alike: the planes of the higher bytes compress to almost nothing.
     """
     frames = np.concatenate([run.positions, run.rotations], axis=-1, dtype=np.float64)
-    whole = np.round(np.moveaxis(frames, 0, -1) / RESOLUTION).astype(np.int64)
-    differences = np.diff(whole, axis=-1, prepend=0).astype("<i4")
+    steps = np.round(np.moveaxis(frames, 0, -1) / RESOLUTION).astype(np.int64)
+    differences = np.diff(steps, axis=-1, prepend=0).astype("<i4")
     return differences.reshape(-1, 1).view(np.uint8).T.tobytes()
 
 

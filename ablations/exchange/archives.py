@@ -101,7 +101,7 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
     if set(studies) <= set(of.values()):
         files = [path for path in files if of[path] in studies or not studies]
     files = [path for path in files if path.exists()]  # links may lead nowhere
-    found = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
+    stamps = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
     # Beside the cells: whoever deletes those has them restored.
     stamp = results / "cells" / ".restored.json"
     try:
@@ -111,17 +111,17 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
     plans, unpacked = dict(known.get("plans", {})), dict(known.get("files", {}))
     changed = []
     for path in files:
-        if unpacked.get(path.name) == found[path.name]:
+        if unpacked.get(path.name) == stamps[path.name]:
             continue
         try:
             plans[path.name] = _restore(path, results, plans.get(path.name))
             changed.append(path)
         except UserError as why:
             set_aside(why)
-            del found[path.name]
+            del stamps[path.name]
     if changed:
         os.sync()  # once for all records, before the stamp says that they are there
-        about = {"files": unpacked | found, "plans": plans}
+        about = {"files": unpacked | stamps, "plans": plans}
         write_atomically(stamp, json.dumps(about, indent=1, sort_keys=True))
 
 

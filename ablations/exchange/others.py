@@ -161,11 +161,11 @@ def run_of_points(
 
 
 def _by_metric(points: Iterable[Step]) -> dict[str, Points]:
-    found: dict[str, Points] = {}
+    curves: dict[str, Points] = {}
     for step, row in points:
         for name, value in row.items():
-            found.setdefault(name, []).append((step, value))
-    return found
+            curves.setdefault(name, []).append((step, value))
+    return curves
 
 
 # Several runs in a file
@@ -229,13 +229,13 @@ def _numbers(metrics: bytes | str) -> dict[str, float] | None:
         row = json.loads(metrics)
     except (ValueError, TypeError, RecursionError):
         return None
-    found = {}
+    numbers = {}
     for name, value in row.items() if isinstance(row, Mapping) else ():
         text = isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity")
         number = None if text or isinstance(value, bool) else as_number(value)
         if number is not None:
-            found[name] = number
-    return found
+            numbers[name] = number
+    return numbers
 
 
 def _panel(source: Source, notes: list[str]) -> list[Run] | None:
@@ -321,9 +321,9 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
     packed = arrays(source.path) if source.file.start.startswith(b"PK") else {}
     if "timesteps" in packed:
         return None
-    whole = source.file.json
-    found: Mapping[str, object] = whole if isinstance(whole, Mapping) else packed
-    matrices = {name: _matrix(value) for name, value in found.items()}
+    content = source.file.json
+    by_name: Mapping[str, object] = content if isinstance(content, Mapping) else packed
+    matrices = {name: _matrix(value) for name, value in by_name.items()}
     shapes = {None if matrix is None else matrix.shape[1:] for matrix in matrices.values()}
     if len(shapes) != 1 or None in shapes:
         if packed:

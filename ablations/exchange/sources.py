@@ -75,9 +75,9 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
     if files:
         folders = [file.absolute().parent for file in files]
         groups.append((files[0], Path(os.path.commonpath(folders)), files))
-    for given, root, found in groups:
+    for stated_path, root, files_in in groups:
         runs: list[Run] = []
-        for source in _sources(root.resolve(), found, rule.pattern):
+        for source in _sources(root.resolve(), files_in, rule.pattern):
             with _named(source.path):
                 if mlflow.is_run(source.path):
                     runs.append(mlflow.stored_run(source))
@@ -90,7 +90,7 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
                 known = exported(source.path, text)
             yield Read(source.path, curves, metric, known)
         if runs:
-            yield _judged(given, runs, rule, notes)
+            yield _judged(stated_path, runs, rule, notes)
 
 
 def final_scores(
@@ -124,13 +124,13 @@ def _is_table(source: Source) -> bool:
     return file and (source.file.start.startswith(b"PAR1") or is_long(source.header))
 
 
-def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> Read:
+def _judged(path: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> Read:
     """Read the curves of runs, each at its place."""
     metrics = dict.fromkeys(metric for run in runs for metric in run.metrics)
     if not metrics:
         runs[0].read(rule.metric or "return", notes)  # says why there is none
     only = next(iter(metrics)) if len(metrics) == 1 else None
-    judged = judged_of(rule.metric or only, metrics, f"metric in '{given}' (choose with --metric)")
+    judged = judged_of(rule.metric or only, metrics, f"metric in '{path}' (choose with --metric)")
     known = {run.source: run for run in runs if judged in run.metrics}
     notes += (f"left out: '{r.name}' has no {judged}" for r in runs if judged not in r.metrics)
     stated = {source: run.stated for source, run in known.items()}
@@ -145,7 +145,7 @@ def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> R
         with _named(source):
             curves[place] = known[source].read(judged, notes)
     notes += _copies(curves, judged)
-    return Read(given, curves, judged)
+    return Read(path, curves, judged)
 
 
 def _copies(curves: Mapping[Place, Curve], metric: str) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
             kind: [each for each in files if re.fullmatch(kind, unpacked_name(each).name)]
             for kind in _KINDS
         }
-        first = next((kind for kind, found in kinds.items() if found), None)
+        first = next((kind for kind, of_kind in kinds.items() if of_kind), None)
         if first is None:
             raise UserError(f"no TensorBoard event files or other logs in '{path}'")
         others = {*itertools.chain(*list(kinds.values())[:-2])} - {*kinds[first]}
@@ -198,13 +198,13 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
         require_regular(path)
     if not glob.has_magic(str(path)):
         raise UserError(f"no such file: '{path}'")
-    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-    if not found:
+    matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    if not matches:
         raise UserError(f"no file is called like '{path}'")
     root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
     return root, [
         each
-        for path_found in found
+        for path_found in matches
         for each in (_inside(path_found, notes)[1] if path_found.is_dir() else [path_found])
     ]
 

@@ -287,9 +287,9 @@ def sound_terms(values: Mapping[str, object]) -> Terms:
 
 def require_untracked(path: Path) -> None:
     """Raise UserError for a ledger that git tracks, as putting files back erases its lines."""
-    whole = path.resolve()
+    resolved = path.resolve()
     try:
-        git(whole.parent, "ls-files", "--error-unmatch", "--", whole.name)
+        git(resolved.parent, "ls-files", "--error-unmatch", "--", resolved.name)
     except (OSError, subprocess.SubprocessError):
         return
     raise UserError(

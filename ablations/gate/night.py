@@ -195,10 +195,10 @@ class Night:
             return True
         best = replace(self.now, arguments=(*self.now.arguments, *against))
         if commit is not None:
-            made = checked_out(self.here, commit, self.results, self.terms.depends)
-            called = f"{commit} ({made.name[:10]})"
-            copy = keep_commit(made, self.results)
-            best = Version(made.digest, best.arguments, called, *copy)
+            checkout = checked_out(self.here, commit, self.results, self.terms.depends)
+            called = f"{commit} ({checkout.name[:10]})"
+            copy = keep_commit(checkout, self.results)
+            best = Version(checkout.digest, best.arguments, called, *copy)
         self._require_runs(best, executor, deadline_of(seconds))
         with locked(self.path):
             if read_ledger(self.path) is not None:

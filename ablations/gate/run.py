@@ -94,8 +94,8 @@ class Gate:
         seeds = looks.planned(question.first, question.most)
         self.above = looks.design(seeds, 2 * question.rate)
         self.looks = looks.design(seeds, 2 * (question.pass_rate or question.rate))
-        made = planned(Request(question.name, brought=(study,)))
-        self._plan = replace(made, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0))
+        whole_plan = planned(Request(question.name, brought=(study,)))
+        self._plan = replace(whole_plan, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0))
 
     def stated(self) -> Iterator[str]:
         """Yield what is planned, before anything runs."""

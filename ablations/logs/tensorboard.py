@@ -118,16 +118,16 @@ def joined(
     A tag whose steps cannot be put in order is left out, unless it is the judged one, or there is
     none: then UserError is raised.
     """
-    found: Scalars = {}
+    scalars: Scalars = {}
     for tag, parts in tags.items():
         try:
-            found[tag] = in_order(tag, parts, notes if tag == judged else None)
+            scalars[tag] = in_order(tag, parts, notes if tag == judged else None)
         except UserError as error:
             if judged in (None, tag):
                 raise
             if notes is not None:
                 notes.append(f"left out: {error}")
-    return found
+    return scalars
 
 
 def _records(path: Path, at: int, notes: list[str] | None) -> Iterator[tuple[int, bytes]]:
@@ -150,11 +150,11 @@ def _records(path: Path, at: int, notes: list[str] | None) -> Iterator[tuple[int
             if len(rest) < 12:
                 continue
             length, check = struct.unpack("<QI", rest)
-            whole = _masked_crc(rest[:8]) == check
-            end = at + 16 + length if whole else at + 12
-            if whole and end > size:
+            complete = _masked_crc(rest[:8]) == check
+            end = at + 16 + length if complete else at + 12
+            if complete and end > size:
                 return
-            if whole and good == len(spans):  # it is larger than what was read
+            if complete and good == len(spans):  # it is larger than what was read
                 wanted = max(BLOCK_BYTES, end - at)
                 continue
             if not _is_zero(file, min(size, end) - 1):
@@ -190,18 +190,18 @@ def _checked(data: bytes, spans: list[tuple[int, int]]) -> int:
 
     if not spans:
         return 0
-    whole = np.frombuffer(data, np.uint8)
+    octets = np.frombuffer(data, np.uint8)
     starts, ends = np.array(spans).T
-    stated = [whole[at[:, None] + np.arange(4)].view("<u4")[:, 0] for at in (starts - 4, ends)]
-    good = _masked_crcs(whole[starts[:, None] + np.arange(-12, -4)]) == stated[0]
+    stated = [octets[at[:, None] + np.arange(4)].view("<u4")[:, 0] for at in (starts - 4, ends)]
+    good = _masked_crcs(octets[starts[:, None] + np.arange(-12, -4)]) == stated[0]
     lengths = ends - starts
     for length in np.unique(lengths):
         same = np.flatnonzero(lengths == length)
         if len(same) >= FEW:
-            found = _masked_crcs(whole[starts[same][:, None] + np.arange(length)])
+            sums = _masked_crcs(octets[starts[same][:, None] + np.arange(length)])
         else:
-            found = np.array([_masked_crc(data[slice(*spans[i])]) for i in same])
-        good[same] &= found == stated[1][same]
+            sums = np.array([_masked_crc(data[slice(*spans[i])]) for i in same])
+        good[same] &= sums == stated[1][same]
     return len(spans) if good.all() else int(good.argmin())
 
 

@@ -134,9 +134,9 @@ def from_user(
     for seed, marks, values in rows:
         _require_increasing(marks)
         _require_numbers(seed, marks, values, missing_ok)
-    found = together(which, [Curve(marks, values) for _, marks, values in rows])
-    require_scores(found, scores)
-    return found
+    joined = together(which, [Curve(marks, values) for _, marks, values in rows])
+    require_scores(joined, scores)
+    return joined
 
 
 Row = tuple[int, Floats, Floats]  # seed, steps and values of one curve
@@ -181,20 +181,20 @@ def _steps_of(
     steps: Rows | Sequence[float] | None, which: Sequence[int], lengths: Sequence[int]
 ) -> list[Floats]:
     """Return the steps of each row, given none, one list for all, or one each."""
-    given = [] if steps is None else list(steps)
-    each = len(given) > 0 and np.ndim(given[0]) > 0
+    axis = [] if steps is None else list(steps)
+    each = len(axis) > 0 and np.ndim(axis[0]) > 0
     if not each and len(set(lengths)) > 1:
         odd = next(i for i, length in enumerate(lengths) if length != lengths[0])
         raise UserError(
             f"curves of unequal lengths: seed {which[0]} has {lengths[0]} points, "
             f"seed {which[odd]} has {lengths[odd]}: give the steps= of each"
         )
-    if each and len(given) != len(lengths):
-        raise UserError(f"{len(lengths)} curves, but steps= has {len(given)} rows")
+    if each and len(axis) != len(lengths):
+        raise UserError(f"{len(lengths)} curves, but steps= has {len(axis)} rows")
     if steps is None:
         return [np.arange(1.0, length + 1) for length in lengths]
     try:
-        marks = [np.asarray(row, np.float64) for row in (given if each else [given] * len(lengths))]
+        marks = [np.asarray(row, np.float64) for row in (axis if each else [axis] * len(lengths))]
     except (TypeError, ValueError):
         raise UserError("steps must be numbers") from None
     for row, length in zip(marks, lengths, strict=True):
@@ -222,11 +222,11 @@ def _of_frame(data: Frame) -> list[Row]:
         raise UserError("the columns seed, step and value must be numbers") from None
     rows = []
     for own in dict.fromkeys(seed.tolist()):
-        mine = np.flatnonzero(seed == own)
-        mine = mine[np.argsort(step[mine], kind="stable")]
-        if len(np.unique(step[mine])) != len(mine):
+        of_seed = np.flatnonzero(seed == own)
+        of_seed = of_seed[np.argsort(step[of_seed], kind="stable")]
+        if len(np.unique(step[of_seed])) != len(of_seed):
             raise UserError(f"seed {own:g} has two values at one step")
-        rows.append((_seed(own), step[mine], number[mine]))
+        rows.append((_seed(own), step[of_seed], number[of_seed]))
     return rows
 
 

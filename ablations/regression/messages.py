@@ -131,8 +131,8 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
     from ablations.report.formats.numbers import decimals, p_text
 
     lines = []
-    for name, found in checks.items():
-        for place, row in enumerate(found.rows):
+    for name, checked in checks.items():
+        for place, row in enumerate(checked.rows):
             width = decimals(row.difference, row.low, row.high)
             lines.append(
                 [
@@ -142,9 +142,9 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
                     f"{row.now:.{width}f}",
                     f"{row.difference:+.{width}f}" if row.difference else "0",
                     f"[{row.low:+.{width}f}, {row.high:+.{width}f}]" if row.high > row.low else "",
-                    p_text(row.p_worse) if found.verdict != "identical" else "",
-                    f"{len(found.now)} / {len(found.baseline)}" if place == 0 else "",
-                    found.verdict if place == 0 else "",
+                    p_text(row.p_worse) if checked.verdict != "identical" else "",
+                    f"{len(checked.now)} / {len(checked.baseline)}" if place == 0 else "",
+                    checked.verdict if place == 0 else "",
                 ]
             )
     return lines
@@ -161,11 +161,11 @@ def text(checks: Mapping[str, Check]) -> str:
 
 def caption(checks: Sequence[Check]) -> str:
     """Return what the columns of the table are, and the error rate of all checks."""
-    paired = any(found.terms.paired for found in checks)
+    paired = any(checked.terms.paired for checked in checks)
     how = "paired by seed, with Student's" if paired else "unpaired, with Welch's"
-    rates = any(row.exact for found in checks for row in found.rows)
+    rates = any(row.exact for checked in checks for row in checked.rows)
     exact = ", of success rates (every run 0 or 1) the exact one" * rates
-    alpha = sum(found.terms.alpha for found in checks)
+    alpha = sum(checked.terms.alpha for checked in checks)
     return (
         f"Means over seeds (now / baseline); differences {how} t interval{exact}; p from a "
         f"permutation test, corrected over the scores. The chance that any of these checks calls a "
@@ -177,11 +177,11 @@ def caption(checks: Sequence[Check]) -> str:
 
 def lines(checks: Mapping[str, Check], alike: str) -> Iterator[str]:
     """Yield a line per check, then one where bits differ; alike: from `made_alike`."""
-    for name, found in checks.items():
-        yield line(name, found)
-    for name, found in checks.items():
-        if found.differs is not None:
-            seed, step = found.differs
+    for name, checked in checks.items():
+        yield line(name, checked)
+    for name, checked in checks.items():
+        if checked.differs is not None:
+            seed, step = checked.differs
             yield f"{name}: bits differ from step {step:,.0f} on (seed {seed}); {alike}"
 
 
@@ -203,7 +203,7 @@ def report(title: str, checks: Mapping[str, Check], alike: str, figure: Path | U
 
 def markdown(title: str, checks: Mapping[str, Check], alike: str, figure: Path | UserError) -> str:
     """Return the same for a comment on a pull request."""
-    bad = [name for name, found in checks.items() if found.verdict == "worse"]
+    bad = [name for name, checked in checks.items() if checked.verdict == "worse"]
     head = f"{len(bad)} of {len(checks)} got worse" if bad else "nothing got worse"
     listed = [f"- {line}" for line in lines(checks, alike)]
     parts = [f"### {title}: {head}", "", *listed, "", text(checks), ""]

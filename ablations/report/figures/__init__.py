@@ -87,4 +87,4 @@ def study_figures(
 def _near(results: Results) -> dict[str, Scores]:
     """Return the diagnostics that an axis can hold."""
     others = diagnostic_scores(results)
-    return {name: found for name, found in others.items() if largest(found) <= FAR}
+    return {name: scores for name, scores in others.items() if largest(scores) <= FAR}

@@ -20,11 +20,11 @@ def conditions(comparisons: Sequence[Again]) -> Figure:
     axis = Axis(limits=(len(keys) - 0.5, -0.5), ticks=tuple(enumerate(names.values())), names=True)
     panels = []
     for task in dict.fromkeys(again.task for again in comparisons):
-        mine = [again for again in comparisons if again.task == task]
-        columns = _columns(mine)
+        on_task = [again for again in comparisons if again.task == task]
+        columns = _columns(on_task)
         cells = [
             cell
-            for again in mine
+            for again in on_task
             for cell in _cells(again, columns, keys.index((again.claim.id, again.label)))
         ]
         panels.append(

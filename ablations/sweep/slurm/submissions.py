@@ -76,8 +76,8 @@ class Submission:
 
     def order(self, index: int) -> Order:
         """Return the order of a job without the cells that have a record by now."""
-        whole = Order.read(self.order_path(index))
-        return replace(whole, cells=whole.left)
+        written = Order.read(self.order_path(index))
+        return replace(written, cells=written.left)
 
     def arrays(self) -> list[_Array]:
         """Return the arrays that Slurm took: id, index of our first job in it, number of jobs.
@@ -188,14 +188,14 @@ def load(folder: Path) -> Submission:
 
 def all_submissions(results: Path) -> list[Submission]:
     """All submissions, the oldest first."""
-    found = []
+    submissions = []
     for path in (results / "work" / FOLDER).glob("*/submission.json"):
         try:
-            found.append(load(path.parent))
+            submissions.append(load(path.parent))
         except (Foreign, OSError):
             continue
-    _adopt(found)
-    return sorted(found, key=lambda submission: submission.time)
+    _adopt(submissions)
+    return sorted(submissions, key=lambda submission: submission.time)
 
 
 def _adopt(submissions: Iterable[Submission]) -> None:
@@ -238,14 +238,14 @@ def holders(
     ids = {run: holder.slurm_jobs() for run, holder in involved.items()}
     known = {job for run in ids.values() for job in run.values()}
     states = (queue or commands.states)(known) if known else {}
-    found = {}
+    holding = {}
     for cell, jobs in submitted.items():
         held = []
         for submission, index in jobs:
             name = ids[submission.run].get(index)
             held.append(Held(submission, index, name, commands.state_of(states, name)))
-        found[cell] = next((holder for holder in held if holder.state.alive), held[-1])
-    return found
+        holding[cell] = next((holder for holder in held if holder.state.alive), held[-1])
+    return holding
 
 
 def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cell, ...]]:

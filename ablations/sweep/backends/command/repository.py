@@ -59,6 +59,6 @@ def _commit(code: Code, results: Path) -> Checkout:
     if root is None:
         return {}
     paths = [os.path.relpath(path, root) for path in code.files() if path.is_relative_to(root)]
-    found = provenance.of_checkout(root, paths) if paths else {}
-    provenance.keep_difference(results, found, root, paths)
-    return found
+    commit = provenance.of_checkout(root, paths) if paths else {}
+    provenance.keep_difference(results, commit, root, paths)
+    return commit

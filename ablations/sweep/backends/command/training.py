@@ -145,10 +145,10 @@ class Run:
 
     def _take_up(self) -> EndedRun | None:
         """Take the files that this command left for another reading, if it ran before."""
-        found = ended.find(self.results, self.cell.config)
-        if found is None:
+        earlier = ended.find(self.results, self.cell.config)
+        if earlier is None:
             return None
-        run, left = found
+        run, left = earlier
         try:
             ended.bring(left, self.folder)
         except OSError:  # deleted meanwhile
@@ -294,9 +294,9 @@ class Run:
         except UserError:
             return
         line = self.line
-        found = path and logs.latest(path, line.metric, line.step or None, self._events_in(path))
-        if found:
-            step, score = found
+        latest = path and logs.latest(path, line.metric, line.step or None, self._events_in(path))
+        if latest:
+            step, score = latest
             self._seen = _Seen(step, self._seen.score if score is None else score)
         now = time.monotonic()
         self._next_look = now + LOOK_PAUSE * (now - started)
