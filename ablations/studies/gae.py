@@ -40,7 +40,7 @@ register(
         margin=0.05,
         # What happens at a truncation is the question, so there are to be ten for each environment:
         # in `paper` episodes of 1000 steps leave 31 to reacher (2,000,000/64/1000) and more to the
-        # others, where they do not fall. `quick` has room for two of halfcheetah, and 21 of fast.
+        # others, where they do not fall. `quick` has room for two of halfcheetah, and nine of fast.
         profiles=control(quick=ESTIMATORS, paper=GRID)
         | introduction(("standard", "brax", "done_cut"))
         | claims(("standard", "brax", "done_cut"))
