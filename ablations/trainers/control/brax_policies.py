@@ -76,6 +76,8 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
             f"Brax's PPO networks cannot express torso={torso}: only policies with "
             f"torso=separate can be exported"
         )
+    if DEFINITION.task(config["task"]["name"]).discrete:
+        raise UserError("Brax's PPO networks cannot express actions that are whole numbers")
     for axis, choice in EXPRESSED.items():
         chosen = config["choices"].get(axis, {"name": choice})["name"]
         if chosen != choice:
@@ -92,6 +94,11 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
     structure = decode(Structure, config["structure"])
     normalizer, parameters = state["normalizer"], state["parameters"]
     layers = parameters["policy"]["params"]
+    if np.shape(layers["hidden_0"]["kernel"])[0] != np.shape(normalizer.mean)[-1]:
+        raise UserError(
+            "a policy that sees less than its critic cannot be exported: checkpoints have one "
+            "observation for both"
+        )
     last = layers[f"hidden_{len(layers) - 1}"]
     described = checkpoint.network_config(
         observation_size=int(np.shape(normalizer.mean)[-1]),
