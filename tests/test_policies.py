@@ -331,8 +331,8 @@ def test_what_brax_cannot_express_is_refused(tmp_path) -> None:
         brax_policies.write({}, discrete, 1, tmp_path)
     parameters = {"policy": {"params": {"hidden_0": {"kernel": np.zeros((2, 4))}}}}
     less = {"parameters": parameters, "normalizer": SimpleNamespace(mean=np.zeros(5))}
+    whole = DEFINITION.resolve(task("fast"), {}) | {"run": {"iteration_steps": 1}}
     with pytest.raises(UserError, match="sees less than its critic"):
-        whole = DEFINITION.resolve(task("fast"), {}) | {"run": {"iteration_steps": 1}}
         brax_policies.write(less, whole, 1, tmp_path)
     for axis, choice in (
         ("action_distribution", "beta"),
