@@ -169,9 +169,13 @@ def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
         if variant.grid or name == other or other not in configs:
             continue
         if configs[name] == configs[other]:
+            sets = {*variant.sets, *study.variants[other].sets}
+            reasons = composer(study.trainer).inert(configs[name], sorted(sets)).values()
             raise UserError(
                 f"'{name}' and '{other}' of '{study.name}' are one composition on {task} with "
-                f"these settings: there is nothing to compare; leave one out with --variants"
+                f"these settings"
+                + (f" ({'; '.join(dict.fromkeys(reasons))})" if reasons else "")
+                + ": there is nothing to compare; leave one out with --variants"
             )
 
 
