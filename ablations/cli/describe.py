@@ -21,6 +21,7 @@ from ablations.records import Plan, Record, read_record
 from ablations.request import Request, Selection
 
 if TYPE_CHECKING:
+    from ablations.presets.definition import Preset, Read
     from ablations.studies import Study
 
 
@@ -132,6 +133,19 @@ def _preset(name: str) -> Iterator[str]:
         yield f"    {setting:<27} {_shown(value):<36} {file}"
     yield "not expressed by settings"
     yield from (f"    {sentence}" for sentence in found.in_words)
+    if found.discrete is not None:
+        yield from _discrete(found.read(), found.discrete)
+
+
+def _discrete(of_vectors: Mapping[str, Read], discrete: Preset) -> Iterator[str]:
+    """Yield what is different where actions are whole numbers."""
+    read = discrete.read()
+    yield f"where actions are whole numbers: {discrete.library}"
+    for setting, (value, file) in read.items():
+        if setting not in of_vectors or of_vectors[setting][0] != value:
+            yield f"    {setting:<27} {_shown(value):<36} {file}"
+    yield f"    not read there: {', '.join(name for name in of_vectors if name not in read)}"
+    yield from (f"    {sentence}" for sentence in discrete.in_words)
 
 
 def _task(name: str) -> Iterator[str]:
@@ -141,6 +155,8 @@ def _task(name: str) -> Iterator[str]:
 
     found = task(name)
     yield f"{name}: {found.summary}"
+    if found.form:
+        yield f"    {found.form}"
     yield from (f"    {setting:<27} {value}" for setting, value in found.settings.items())
     for trainer, values in found.hyperparameters.items():
         yield f"settings of {trainer}"

@@ -83,13 +83,13 @@ def defaults(
     instead, but for the structure where the geometry is common.
 
     Raises:
-        UserError: the preset is of another trainer.
+        UserError: the preset is of another trainer, or of another kind of actions.
     """
     own = dict(task.hyperparameters.get(definition.name, {}))
     name = variant.preset or request.base
     if name is None:
         return own
-    library = presets.preset(name)
+    library = presets.preset(name).on(task)
     if library.trainer != definition.name:
         raise UserError(
             f"preset '{name}' is of the trainer '{library.trainer}', and '{study.name}' trains "

@@ -211,7 +211,8 @@ def inert(definition: Definition, config: Configuration, names: Collection[str])
     known = {*definition.axes, *known_numbers(definition), *definition.structure}
     config = completed(definition, config)
     read = {*config["choices"], *config["numbers"], *config["structure"]}
-    reasons = registry.inert_settings(_seen_by_rules(config, definition.task(config["task"]["name"])))
+    of = definition.task(config["task"]["name"])
+    reasons = registry.inert_settings(_seen_by_rules(config, of))
     unread = _unread(definition, config)
     found = {}
     for name in names:

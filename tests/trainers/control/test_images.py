@@ -39,8 +39,9 @@ def test_networks_on_images_begin_with_it() -> None:
         hidden = jax.nn.relu(CONVOLUTION.apply(weights, x.reshape(3, *IMAGE))).reshape(3, -1)
         hidden = jax.nn.relu(hidden @ layers["hidden_0"]["kernel"] + layers["hidden_0"]["bias"])
         expected = hidden @ layers["hidden_1"]["kernel"] + layers["hidden_1"]["bias"]
-        np.testing.assert_allclose(found, jnp.squeeze(expected) if name == "value" else expected,
-                                   atol=1e-5)
+        np.testing.assert_allclose(
+            found, jnp.squeeze(expected) if name == "value" else expected, atol=1e-5
+        )
     kernels = [parameters[name]["params"]["convolution"]["kernel"] for name in answers]
     assert not np.array_equal(*kernels)
 
