@@ -23,6 +23,7 @@ from ablations.presets import Preset, preset
 from ablations.tasks import Task, task
 from ablations.trainers import trainer
 from ablations.trainers.choices import fix
+from ablations.trainers.control import coefficients
 from ablations.trainers.control import distribution as distributions
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Environments, Outcome
@@ -219,6 +220,7 @@ def learned(
         episodes=None,
         key=None,
         iteration=jnp.uint32(run.get("iteration", 1) - 1),
+        coefficients=coefficients.start(choices, variant),
     )
     array = {n: jnp.asarray(np.asarray(x, np.float32)) for n, x in rollout.items()}
     x, slope = np.asarray(rollout["action"]), np.zeros((T, N))
