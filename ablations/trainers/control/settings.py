@@ -158,7 +158,8 @@ OF_VECTORS = ("action_distribution", "entropy_estimate", "mean_perturbation", "p
 
 def unread(composition: Composition) -> dict[str, str]:
     """Return the axes, numbers and options that PPO does not read, and why."""
-    task, found = composition.task, {}
+    task = composition.task
+    found: dict[str, str] = {}
     if composition.structure["torso"] == "shared":
         found |= dict.fromkeys(
             ("value_layers", "value_hidden_gain"), "the critic shares the policy's hidden layers"
