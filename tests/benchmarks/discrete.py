@@ -5,7 +5,7 @@
     python tests/benchmarks/discrete.py learning [--tasks cartpole breakout asterix] [--seeds 20]
         [--output results/reference/discrete.md]
 
-    with --purejaxrl FOLDER, a checkout of it at 31756b1
+    with --purejaxrl FOLDER, a checkout of it at 31756b1; without it speed is against rejax alone
 
 speed: four values of gae_lambda by some seeds, nobody evaluates. Ours is the real command, from an
 empty folder and an empty cache of programs, composed as the peer; a peer is one process that
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -65,6 +66,8 @@ OF_REJAX = {
     "ent_coef": "ENT_COEF",
     "activation": "ACTIVATION",
 }
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rl-ablations" / "peers"
 
 Spec = Mapping[str, Any]
 
@@ -166,7 +169,7 @@ def ours_once(spec: Spec, results: Path, cache: Path) -> float:
 def speed(asked: argparse.Namespace, python: Path) -> str:
     rows = []
     for task in asked.tasks or ["cartpole", "breakout"]:
-        for peer in SIDES:
+        for peer in SIDES if asked.purejaxrl else ("rejax",):
             spec = {
                 "side": peer,
                 "task": task,
@@ -247,11 +250,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--steps", type=int, help="of a run; default: see the text above")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--purejaxrl", required=True, type=lambda x: str(Path(x) / "purejaxrl"))
-    parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "peers")
+    parser.add_argument("--purejaxrl", type=lambda x: str(Path(x) / "purejaxrl"))
+    parser.add_argument("--environments", type=Path, default=CACHE)
     parser.add_argument("--results", default="results", help="of learning: where its cells go")
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
+    if asked.what == "learning" and not asked.purejaxrl:
+        parser.error("learning is beside PureJaxRL's own script: give --purejaxrl FOLDER")
     python = environment_of("rejax", asked.environments)
     table = {"speed": speed, "learning": learning}[asked.what](asked, python)
     shown = f"`python tests/benchmarks/discrete.py {' '.join(sys.argv[1:])}`"

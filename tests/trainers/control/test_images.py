@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen
 
+from ablations import make_trainer
 from ablations.environments import Observations
 from ablations.trainers.control.networks import Outputs, make_networks, patches
 
@@ -52,3 +53,16 @@ def test_without_filters_and_without_an_image_there_is_none() -> None:
         layers = networks.init(jax.random.key(0))["policy"]["params"]
         assert set(layers) == {"hidden_0", "hidden_1"}
         assert layers["hidden_0"]["kernel"].shape == (SIZE, 8)
+
+
+def test_ppo_trains_on_images_of_a_game() -> None:
+    small = {"num_envs": 2, "unroll_length": 8, "num_minibatches": 2, "epochs": 1, "filters": 2}
+    trainer, variant = make_trainer("breakout", **small, policy_layers=[4], value_layers=[4])
+    before = jax.jit(trainer.init)(jax.random.key(0), variant)
+    after, metrics = jax.jit(trainer.chunk)(before, variant)
+    assert all(np.isfinite(metrics[name]) for name in ("loss/total", "policy/entropy"))
+    for name in ("policy", "value"):
+        kernels = [at.parameters[name]["params"]["convolution"]["kernel"] for at in (before, after)]
+        assert kernels[0].shape == (9 * 4, 2)
+        assert not np.array_equal(*kernels)
+    assert 0 < metrics["policy/entropy"] <= np.log(3) + 1e-6
