@@ -89,7 +89,7 @@ def defaults(
     common.
 
     Raises:
-        UserError: the preset is of another trainer.
+        UserError: the preset is of another trainer, or of another kind of actions.
     """
     instead = profile.own.get(task.name, {})
     own = {
@@ -99,7 +99,7 @@ def defaults(
     name = variant.preset or request.base
     if name is None:
         return own
-    library = presets.preset(name)
+    library = presets.preset(name).on(task)
     if library.trainer != definition.name:
         raise UserError(
             f"preset '{name}' is of the trainer '{library.trainer}', and '{study.name}' trains "

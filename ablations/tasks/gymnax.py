@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ablations.errors import UserError
+from ablations.presets.purejaxrl import MINATAR, OF_DISCRETE, of_discrete
 from ablations.tasks.task import Environment, Task, check_episodes, register
 
 if TYPE_CHECKING:
     from ablations.core.plan import Settings
+    from ablations.presets.definition import Arguments
 
 
 def _make(name: str) -> Environment:
@@ -53,23 +55,18 @@ def _register(
     )
 
 
-PUREJAXRL = "PureJaxRL (purejaxrl/ppo.py), its loss coefficients and rates for the same tasks"
-_CLASSIC: Settings = {
-    "num_envs": 4,
-    "unroll_length": 128,
-    "learning_rate": 2.5e-4,
-    "discount": 0.99,
-    "entropy_coefficient": 0.01,
-}
-_MINATAR: Settings = {
-    "num_envs": 64,
-    "unroll_length": 128,
-    "num_minibatches": 8,
-    "learning_rate": 5e-3,
-    "discount": 0.99,
-    "entropy_coefficient": 0.01,
-    "activation": "relu",
-}
+# All of its settings: with observations normalised, as is our default, CartPole learns later
+PUREJAXRL = "PureJaxRL at 31756b1: purejaxrl/ppo.py, and examples/brax_minatar.ipynb for MinAtar"
+
+
+def _settings(arguments: Arguments) -> Settings:
+    """Return what PureJaxRL's arguments stand for, but for resets that are not fresh."""
+    read = of_discrete(arguments)
+    return {name: value for name, (value, _) in read.items() if name != "reset_pool"}
+
+
+_MINATAR = _settings({**OF_DISCRETE, **MINATAR})
+_CLASSIC = {name: value for name, value in _settings(OF_DISCRETE).items() if name != "filters"}
 
 _register(
     "cartpole",

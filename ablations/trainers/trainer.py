@@ -155,6 +155,8 @@ class Definition:
         renamed; numbers and options say the same of themselves.
     uses(composition) -> the axes, numbers and options of the tables above that are read in a
         `Composition`; None: all of them, always.
+    unread(composition) -> those of the tables that are not, and why, in words; what it leaves out
+        is said to be read by nothing.
     compiles(structure) -> axes whose choice is compiled in with this structure, beside those that
         are structural; None: no other.
     make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
@@ -182,6 +184,7 @@ class Definition:
     defaults: Mapping[str, float] = field(default_factory=dict)
     neutral: Mapping[str, str] = field(default_factory=dict)
     uses: Callable[..., Collection[str]] | None = None
+    unread: Callable[..., Mapping[str, str]] | None = None
     compiles: Callable[..., Collection[str]] | None = None
     check: Callable[..., list[str]] = field(default=lambda **_: [])
     diagnosis: Callable[..., Diagnosis] | None = None

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ablations.errors import UserError
-from ablations.presets import definition, preset, presets
-from ablations.tasks import task
+from ablations.presets import Preset, definition, preset, presets
+from ablations.tasks import Task, task
 from ablations.trainers import trainer
 
 LIBRARIES = {"brax", "cleanrl", "sb3", "rsl_rl", "torchrl", "purejaxrl", "rejax"}
@@ -37,11 +37,22 @@ def test_every_library_is_there() -> None:
         preset("clean_rl")
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
+def on(name: str) -> tuple[Preset, Task]:
+    """A preset and the task that it is tried on: `name`, or "name on task"."""
+    name, _, where = name.partition(" on ")
+    where_tried = task(where or TASKS[name])
+    return preset(name).on(where_tried), where_tried
+
+
+DISCRETE = [f"{name} on cartpole" for name in ("cleanrl", "purejaxrl", "rejax", "sb3")]
+TRIED = [*sorted(TASKS), *DISCRETE, *(f"{name[:-8]}breakout" for name in DISCRETE)]
+
+
+@pytest.mark.parametrize("name", TRIED)
 def test_preset_is_a_composition(name: str) -> None:
     """Its settings exist and fit together, and it says where it read each."""
-    one = preset(name)
-    config = trainer(one.trainer).resolve(task(TASKS[name]), one.values())
+    one, where = on(name)
+    config = trainer(one.trainer).resolve(where, one.values())
     read = {
         **{axis: choice["name"] for axis, choice in config["choices"].items()},
         **config["numbers"],
@@ -56,14 +67,44 @@ def test_preset_is_a_composition(name: str) -> None:
 
 def test_preset_says_all_that_it_reads() -> None:
     """No default of ours decides what a library does, but where there is nothing to decide."""
-    for name in sorted(TASKS):
-        one = preset(name)
+    for name in TRIED:
+        one, where = on(name)
         definition = trainer(one.trainer)
-        config = definition.resolve(task(TASKS[name]), one.values())
+        config = definition.resolve(where, one.values())
         names = [*config["choices"], *config["numbers"], *config["structure"]]
         silent = set(names) - one.values().keys()
         excused = OUR_OWN if name in LANGUAGE else {"old_value"}
         assert silent <= definition.inert(config, silent).keys() | excused, (name, silent)
+
+
+def test_a_preset_has_settings_for_either_kind_of_actions() -> None:
+    """CleanRL's and PureJaxRL's scripts differ in more than the distribution."""
+    found = {name: on(name)[0].values() for name in DISCRETE}
+    for name, values in found.items():
+        assert not values.keys() & {"action_distribution", "policy_std", "entropy_estimate"}, name
+        assert values["observation_normalization"] == "none"
+    cleanrl, purejaxrl, rejax, sb3 = found.values()
+    for values in (cleanrl, purejaxrl):
+        sizes = ("num_envs", "unroll_length", "num_minibatches", "epochs")
+        assert [values[size] for size in sizes] == [4, 128, 4, 4]
+        assert (values["learning_rate"], values["entropy_coefficient"]) == (2.5e-4, 0.01)
+        assert values["learning_rate_schedule"] == "linear"
+    assert (cleanrl["ddof"], cleanrl["gradient_norm_epsilon"]) == (1.0, 1e-6)
+    assert (purejaxrl["ddof"], purejaxrl["policy_layers"]) == (0.0, [64, 64])
+    assert (rejax["activation"], rejax["network_init"]) == ("swish", "lecun_normal")
+    assert (sb3["unroll_length"], sb3["advantage"]) == (2048, "standard")
+    changed = on("purejaxrl on breakout")[0].values(LR=5e-3, NUM_ENVS=64, ACTIVATION="relu")
+    assert (changed["num_envs"], changed["activation"], changed["filters"]) == (64, "relu", 0)
+    with pytest.raises(UserError, match="argument of preset 'purejaxrl'"):
+        on("purejaxrl on cartpole")[0].values(NORMALIZE_ENV=True)
+
+
+@pytest.mark.parametrize("name", ["brax", "rsl_rl", "torchrl"])
+def test_a_preset_for_vectors_alone_is_refused_on_whole_actions(name: str) -> None:
+    says = f"preset '{name}' is for actions that are vectors, .* both are cleanrl, purejaxrl, rejax"
+    with pytest.raises(UserError, match=says):
+        preset(name).on(task("cartpole"))
+    assert preset(name).on(task("fast")) is preset(name)
 
 
 def test_arguments_of_the_library_s_own() -> None:
@@ -288,6 +329,7 @@ def test_a_preset_of_one_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     definition.register(mine)
     assert preset("mine").values(lr=0.1) == {"learning_rate": 0.1}
+    assert preset("mine").on(task("cartpole")) is mine  # which says nothing of vectors
     with pytest.raises(UserError, match="registered twice"):
         definition.register(mine)
 
@@ -309,6 +351,9 @@ def test_list_and_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert not main(["show", "cleanrl"])
     shown = capsys.readouterr().out
     assert "cleanrl/ppo_continuous_action.py" in shown
+    assert "where actions are whole numbers: CleanRL at fe8d8a0" in shown
+    assert listed["cleanrl"]["discrete"]["settings"]["num_envs"]["value"] == 4
+    assert "discrete" not in listed["brax"]
     assert not main(["show", "cleanrl", "--against", "brax"])
     differences = capsys.readouterr().out
     assert "max(error(V), error(V_clip))" in differences

@@ -152,25 +152,37 @@ class Structure(Betas):
     value_range: float
 
 
-# Axes of a policy whose actions are vectors; one over whole numbers has none of these choices.
-OF_VECTORS = {"action_distribution", "entropy_estimate", "mean_perturbation", "policy_std"}
+# Axes of a normal policy, which other distributions do not have; one over whole numbers has no
+# choice of action_distribution either.
+OF_NORMALS = ("entropy_estimate", "mean_perturbation", "policy_std")
+
+
+def unread(composition: Composition) -> dict[str, str]:
+    """Return the axes, numbers and options that PPO does not read, and why."""
+    task = composition.task
+    actions = composition.choices["action_distribution"]
+    found: dict[str, str] = {}
+    if composition.structure["torso"] == "shared":
+        found |= dict.fromkeys(
+            ("value_layers", "value_hidden_gain"), "the critic shares the policy's hidden layers"
+        )
+    if task.discrete:
+        found |= dict.fromkeys(
+            ("action_distribution", *OF_NORMALS),
+            f"actions of {task.name} are whole numbers, drawn from a softmax of logits",
+        )
+    elif "outputs" in variants.axis("action_distribution")[actions].inputs:
+        found |= dict.fromkeys(OF_NORMALS, f"action_distribution={actions} has no normal to shape")
+    if task.fresh:
+        found["reset_pool"] = f"every episode of {task.name} starts from a reset of its own"
+    if not task.image:
+        found["filters"] = f"observations of {task.name} are no images"
+    return found
 
 
 def uses(composition: Composition) -> set[str]:
-    """Return the axes, numbers and options that PPO reads.
-
-    A shared torso has no layers of the critic, and a task with fresh resets no pool of them.
-    """
-    names = {*AXES, *NUMBERS, *STRUCTURE}
-    if composition.structure["torso"] == "shared":
-        names -= {"value_layers", "value_hidden_gain"}
-    if composition.task.discrete:
-        names -= OF_VECTORS
-    if composition.task.fresh:
-        names.remove("reset_pool")
-    if not composition.task.image:
-        names.remove("filters")
-    return names
+    """Return the axes, numbers and options that PPO reads."""
+    return {*AXES, *NUMBERS, *STRUCTURE} - unread(composition).keys()
 
 
 def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
@@ -281,7 +293,7 @@ def diagnosis(
         settings=settings,
         structure=structure,
         updates_per_chunk=1,
-        choices={axis: choices[axis] for axis in AXES if variants.axis(axis).structural},
+        choices={axis: one for axis, one in choices.items() if variants.axis(axis).structural},
     )
     # Every choice of `advantage` is measured, whatever the one that trains reads.
     discount = numbers.get("discount", DEFAULTS["discount"])
@@ -336,13 +348,14 @@ def _neighbours(number: int, divisor: int) -> str:
 
 DEFINITION = Definition(
     name="ppo",
-    summary="proximal policy optimisation with a tanh-normal policy, on control tasks",
+    summary="proximal policy optimisation, on control tasks and games",
     axes=AXES,
     neutral=DETAILS,
     numbers=NUMBERS,
     defaults=DEFAULTS,
     structure=STRUCTURE,
     uses=uses,
+    unread=unread,
     compiles=compiles,
     make=make,
     iteration_steps=iteration_steps,

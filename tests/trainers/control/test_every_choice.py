@@ -103,6 +103,14 @@ COMPILED_IN = [
         "observation_statistics": "per_batch",
         "observation_scaling": "symlog",
     },
+    {
+        **TORCHRL,
+        "action_distribution": "beta",
+        "policy_std": "softplus_head",
+        "observation_statistics": "per_batch",
+        "observation_scaling": "bounded_std",
+        "entropy_schedule": "target",
+    },
 ]
 # Numbers at which a choice has something to do on this task.
 SETS: dict[str, dict[str, Any]] = {
