@@ -16,9 +16,9 @@ MINATAR = ("breakout", "asterix")
 def few_actions(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dict[str, Profile]:
     """Return four profiles: `smoke` and `quick` run the variants `quick`, the others `paper`.
 
-    `paper` and `evidence` take the steps that PureJaxQL's configurations do, 500,000 of CartPole and
-    10 million of MinAtar; `evidence` has the score of docs/evidence.md. settings: what all variants
-    of the study share.
+    `paper` and `evidence` take the steps of PureJaxQL's configurations, 500,000 of CartPole and 10
+    million of MinAtar; `evidence` has the score of docs/evidence.md. settings: what all variants of
+    the study share.
     """
     return {
         "smoke": Profile(

@@ -33,8 +33,8 @@ register(
         name="q_learning",
         title="Q-learning without a replay buffer",
         claim=(
-            "With LayerNorm, Q-learning on parallel environments needs neither a target network nor "
-            "a replay buffer; lambda between 0 and 1 is best."
+            "With LayerNorm, Q-learning on parallel environments needs neither a target network "
+            "nor a replay buffer; lambda between 0 and 1 is best."
         ),
         claim_source="Gallici et al. 2025, Simplifying Deep Temporal Difference Learning",
         baseline="baseline",

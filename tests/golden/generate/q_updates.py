@@ -2,10 +2,10 @@
 
     git clone https://github.com/mttga/purejaxql && git -C purejaxql checkout 47af6d7
     python -m venv env
-    env/bin/pip install rejax==0.1.3 gymnax optax
+    env/bin/pip install rejax==0.1.3 gymnax==0.0.9
     env/bin/python tests/golden/generate/q_updates.py purejaxql/purejaxql/pqn_gymnax.py
 
-writes tests/golden/updates/{purejaxql,rejax_pqn}_update_1.json. Both train on CartPole by their own
+writes tests/golden/q_updates/{purejaxql,rejax_pqn}.json. Both train on CartPole by their own
 code, uncompiled, so that what goes through their loops can be kept: two iterations in a row, each
 with its rollout, its minibatches, the targets, and the weights and the loss after it. Networks have
 8 units a layer, and epsilon is high, so that episodes end within a rollout.
@@ -29,8 +29,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-GOLDEN = Path(__file__).parents[1] / "updates"
-N, T, MINIBATCHES, EPOCHS, WIDTH, ITERATIONS = 4, 24, 3, 2, 8, 2
+GOLDEN = Path(__file__).parents[1] / "q_updates"
+N, T, MINIBATCHES, EPOCHS, WIDTH = 4, 24, 3, 2, 8
+ITERATIONS, DECAY = 2, 4
 
 
 def listed(x: Any) -> Any:
@@ -53,11 +54,10 @@ def layers(params: dict[str, Any]) -> list[dict[str, Any]]:
     return listed({str(i): one for i, one in enumerate(found)})
 
 
-def write(
-    name: str, arguments: dict[str, Any], iterations: list[dict[str, Any]], **run: Any
-) -> None:
-    file = {"hyperparameters": arguments, "run": run, "iterations": iterations}
-    path = GOLDEN / f"{name}_update_1.json"
+def write(name: str, arguments: Any, iterations: list[dict[str, Any]], in_all: float) -> None:
+    """in_all: the iterations of the whole run, over which rates fall."""
+    file = {"hyperparameters": arguments, "in_all": in_all, "iterations": iterations}
+    path = GOLDEN / f"{name}.json"
     path.write_text(json.dumps(file) + "\n")
     ends = [int(np.sum(one["rollout"]["termination"])) for one in iterations]
     print(f"{path.name}: {path.stat().st_size} bytes, episodes that end: {ends}")
@@ -91,7 +91,7 @@ def purejaxql(script: Path) -> None:
     config = usual | arguments | {
         "ENV_NAME": "CartPole-v1",
         "TOTAL_TIMESTEPS": N * T * ITERATIONS,
-        "TOTAL_TIMESTEPS_DECAY": N * T * 4,
+        "TOTAL_TIMESTEPS_DECAY": N * T * DECAY,
         "WANDB_MODE": "disabled",
     }  # fmt: skip
     kept, scan, permutation = Kept(), jax.lax.scan, jax.random.permutation
@@ -104,8 +104,8 @@ def purejaxql(script: Path) -> None:
         if name == "_step_env":
             kept.rollout(ys[0])
         elif name == "_get_target":
-            # After it the script appends the last one, which its loop started from.
-            kept.targets(ys, config)
+            # Without the last one, which its loop starts from.
+            kept.targets(ys)
         elif name == "_learn_epoch":
             kept.learned(carry[0].params, ys[0])
         return carry, ys
@@ -120,7 +120,7 @@ def purejaxql(script: Path) -> None:
         mock.patch.object(jax.random, "permutation", shuffled),
     ):
         module.make_train(config)(jax.random.split(jax.random.PRNGKey(3), 1)[0])
-    write("purejaxql", arguments, kept.iterations, iterations=4)
+    write("purejaxql", arguments, kept.iterations, DECAY)
 
 
 class Kept:
@@ -136,7 +136,7 @@ class Kept:
     def rollout(self, transitions: Any) -> None:
         self._transitions, self._orders = transitions, []
 
-    def targets(self, targets: Any, config: dict[str, Any]) -> None:
+    def targets(self, targets: Any) -> None:
         self._targets = targets
 
     def order(self, order: Any) -> None:
@@ -183,14 +183,13 @@ def rejax() -> None:
         "td_lambda": 0.8,
         "max_grad_norm": 0.05,
     }
-    algorithm = PQN.create(
-        env="CartPole-v1", agent_kwargs={"hidden_layer_sizes": (WIDTH, WIDTH)}, **arguments
-    )
+    algorithm = PQN.create(env="CartPole-v1", **arguments)
+    # Its own network, but for the width, which has no argument.
+    algorithm = algorithm.replace(agent=algorithm.agent.clone(hidden_layer_sizes=(WIDTH, WIDTH)))
     state, iterations = algorithm.init_state(jax.random.PRNGKey(5)), []
 
     def weights(state: Any) -> Any:
-        params = state.q_ts.params["params"]
-        return layers({**params.get("MLP_0", {}), **params})
+        return layers(state.q_ts.params["params"])
 
     for _ in range(ITERATIONS):
         before = weights(state)
@@ -203,9 +202,7 @@ def rejax() -> None:
             rng, key = jax.random.split(state.rng)
             state = state.replace(rng=rng)
             orders.append(jax.random.permutation(key, N * T))
-            batch = SimpleNamespace(trajectories=trajectory, targets=targets)
             parts = algorithm.shuffle_and_split((trajectory, targets), key)
-            del batch
             for i in range(MINIBATCHES):
                 one, aims = jax.tree.map(lambda x, i=i: x[i], parts)
                 part = SimpleNamespace(trajectories=one, targets=aims)
@@ -227,7 +224,7 @@ def rejax() -> None:
                 "weights_after": weights(state),
             }
         )
-    write("rejax_pqn", arguments, iterations)
+    write("rejax_pqn", arguments, iterations, DECAY)
 
 
 if __name__ == "__main__":
