@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import cache, partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from composed import alone, only, program, variant
 
 from ablations.trainers.control.advantages import Experience, estimate
@@ -38,12 +40,12 @@ def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
     ppo = program(activation="swish", unroll_length=16, fixed=only())
     state = jax.jit(ppo.init)(jax.random.key(0), variant())
     carts = state.episodes.state
-    runaway = carts.pipeline_state | {
-        "velocity": carts.pipeline_state["velocity"].at[:3].set(jnp.array([2.0, 3.0, -4.0]))
+    runaway = carts.physics | {
+        "velocity": carts.physics["velocity"].at[:3].set(jnp.array([2.0, 3.0, -4.0]))
     }
     state = state._replace(
         episodes=state.episodes._replace(
-            state=carts.replace(pipeline_state=runaway), elapsed=jnp.arange(8)
+            state=carts._replace(physics=runaway), elapsed=jnp.arange(8)
         )
     )
     *_, rollout = jax.jit(lambda state, key: ppo.rollout(state, key, alone()))(
@@ -129,7 +131,7 @@ def estimated() -> tuple[Any, Any]:
     return jax.jit(now)(experience)
 
 
-def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
+def our_loss(module: Any, one: Variant, distribution: Any = None) -> tuple[Any, Any, Any]:
     """The loss of the whole batch as one minibatch, with advantages by the critic as it is now."""
     ppo, learner, _, _, batch = rolled_out()
     advantage, target = estimated()
@@ -137,7 +139,13 @@ def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
 
     def loss(parameters: Any, batch: Any) -> Any:
         return module.ppo_loss(
-            parameters, ppo.networks, ppo.distribution, batch, KEY, one, ppo.environments.num_groups
+            parameters,
+            ppo.networks,
+            distribution or ppo.distribution,
+            batch,
+            KEY,
+            one,
+            ppo.environments.num_groups,
         )
 
     (total, parts), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(
@@ -146,12 +154,12 @@ def our_loss(module: Any, one: Variant) -> tuple[Any, Any, Any]:
     return total, parts, gradient
 
 
-def check_brax(module: Any, clip_range: float | None) -> None:
+def check_brax(module: Any, clip_range: float | None, distribution: Any = None) -> None:
     """Loss, its parts and its gradient are Brax's, to 1e-5."""
     clip = (
         {} if clip_range is None else {"value_clip": "pessimistic", "value_clip_range": clip_range}
     )
-    total, parts, gradient = our_loss(module, alone(**SETS, **clip))
+    total, parts, gradient = our_loss(module, alone(**SETS, **clip), distribution)
     brax_total, brax_parts, brax_gradient = brax_loss(clip_range)
     pairs = [
         (total, brax_total),
@@ -165,6 +173,15 @@ def check_brax(module: Any, clip_range: float | None) -> None:
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), gradient, brax_gradient
     )
+
+
+def check_samples(normal: Any) -> None:
+    """What is drawn has the mean and the std of the network's outputs."""
+    raw = jnp.array([0.3, -1.0])
+    samples = normal.sample(raw, normal.noise(KEY, (4000,)), alone())
+    std = np.log1p(np.exp(-1.0)) + 0.001
+    assert float(np.mean(samples.x)) == pytest.approx(0.3, abs=4 * std / math.sqrt(4000))
+    assert float(np.std(samples.x)) == pytest.approx(std, rel=0.05)
 
 
 def check_metrics(module: Any) -> None:

@@ -53,12 +53,12 @@ def test_a_displaced_mean_is_what_actions_are_scored_by() -> None:
     _, batch, parameters = steps()
     ppo, key, width = program(), jax.random.key(5), 0.7
     sets = {"perturbation_width": width, "entropy_estimate": "closed_form"}
-    plain, moved = (
-        ppo_loss(
-            parameters, ppo.networks, ppo.distribution, batch, key, alone(mean_perturbation=name, **sets), 1
-        )[1]
-        for name in ("none", "uniform")
-    )  # fmt: skip
+
+    def loss(name: str) -> dict[str, jax.Array]:
+        one = alone(mean_perturbation=name, **sets)
+        return ppo_loss(parameters, ppo.networks, ppo.distribution, batch, key, one, 1)[1]
+
+    plain, moved = loss("none"), loss("uniform")
     raw = ppo.networks.policy(parameters, batch.observation)
     z = ppo.distribution.perturbed(raw, key, alone(mean_perturbation="uniform", **sets)) - raw
     A = batch.x.shape[-1]

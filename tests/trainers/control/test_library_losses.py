@@ -22,6 +22,7 @@ from composed import alone
 
 import variants
 from ablations.trainers.control.advantages import standardised
+from ablations.trainers.control.distribution import Normal
 from ablations.trainers.control.loss import Minibatch, ppo_loss
 from ablations.trainers.control.networks import Networks
 from variants.policy_std import MIN_STD
@@ -31,6 +32,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "torchrl_ppo.json"
 KEY = jax.random.key(0)
 
 # A network whose parameters are its outputs.
+DISTRIBUTION = Normal(A, spread_parameter=False)
 OUTPUTS = Networks(
     init=lambda key: None,
     policy=lambda outputs, observation: outputs["raw"],
@@ -188,6 +190,7 @@ def test_composition_is_the_library(library: Callable[[Arrays, Arrays], float], 
     (loss, _), gradient = jax.value_and_grad(ppo_loss, has_aux=True)(
         {name: jnp.asarray(array, jnp.float32) for name, array in outputs.items()},
         OUTPUTS,
+        DISTRIBUTION,
         minibatch(batch),
         KEY,
         one,
@@ -226,6 +229,7 @@ def test_every_part_of_a_library_matters() -> None:
         loss, _ = ppo_loss(
             {name: jnp.asarray(array, jnp.float32) for name, array in outputs.items()},
             OUTPUTS,
+            DISTRIBUTION,
             minibatch(batch),
             KEY,
             alone(**(COMPOSED[cleanrl] | {name: other})),
@@ -286,6 +290,7 @@ def test_metrics_are_those_of_torchrl(number: int) -> None:
     gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
         {name: jnp.asarray(x, jnp.float32) for name, x in outputs.items()},
         OUTPUTS,
+        DISTRIBUTION,
         Minibatch(
             group=jnp.zeros((1, len(mean)), jnp.int32),
             **{name: jnp.asarray(x, jnp.float32)[None] for name, x in rows.items()},
@@ -404,7 +409,7 @@ def test_arithmetic_is_that_of_rejax() -> None:
         value_coefficient=0.25,
     )
     gradient, _ = jax.grad(ppo_loss, has_aux=True)(
-        now, OUTPUTS, part._replace(advantage=advantages, target=targets), KEY, one, 1
+        now, OUTPUTS, DISTRIBUTION, part._replace(advantage=advantages, target=targets), KEY, one, 1
     )
     np.testing.assert_allclose(gradient["raw"], theirs["actor_ts"], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(gradient["value"], theirs["critic_ts"], rtol=1e-5, atol=1e-6)

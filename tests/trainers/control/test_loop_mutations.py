@@ -13,24 +13,27 @@ import loss_checks
 import pytest
 
 from ablations.trainers import losses
-from ablations.trainers.control import advantages, environment, loss
+from ablations.trainers.control import advantages, distribution, environment, loss
 
 ENVIRONMENT = {
     "reset observation as the next one": (
-        "next_observation=after.obs",
-        "next_observation=jnp.where(done[:, None], episodes.first[1], after.obs)",
+        "next_observation=after.observation",
+        "next_observation=jnp.where(done[:, None], episodes.first[1], after.observation)",
     ),
     "truncation at a termination": (
         "(elapsed >= self.episode_length) & ~termination",
         "elapsed >= self.episode_length",
     ),
     "truncation one step late": ("elapsed >= self.episode_length", "elapsed > self.episode_length"),
-    "a pool that is never left": ("jnp.where(done, (place + 1) % self.reset_pool, place)", "place"),
-    "the next reset at every step": (
-        "jnp.where(done, (place + 1) % self.reset_pool, place)",
-        "(place + 1) % self.reset_pool",
+    "a pool that is never left": (
+        "jnp.where(done, episodes.place + 1, episodes.place)",
+        "episodes.place",
     ),
-    "a pool that ends": ("(place + 1) % self.reset_pool", "place + 1"),
+    "the next reset at every step": (
+        "jnp.where(done, episodes.place + 1, episodes.place)",
+        "episodes.place + 1",
+    ),
+    "a pool that ends": ("place %= self.reset_pool", "pass"),
     "one pool for all": (
         "reset(keys[self.groups])",
         "reset(keys[0 * self.groups])",
@@ -52,8 +55,8 @@ ENVIRONMENT = {
         "return jnp.arange(self.num_envs) % self.num_groups",
     ),
     "physics of the ended episode": (
-        "**{_physics_field(after): physics}",
-        "**{_physics_field(after): _physics(after)}",
+        "state=State(physics, observation",
+        "state=State(after.physics, observation",
     ),
     "clocks decide the resets": (
         "jax.random.split(key_reset, self.num_groups)",
@@ -74,10 +77,6 @@ LOSS = {
         '"policy_loss",\n        variant,',
         '"policy_loss",\n        variant._replace(numbers={}),',
     ),
-    "mean and std exchanged": (
-        "mean=mean,\n            std=std,",
-        "mean=std,\n            std=mean,",
-    ),
     "value clipped around itself": (
         "old_value=batch.old_value",
         "old_value=jax.lax.stop_gradient(value)",
@@ -86,6 +85,14 @@ LOSS = {
         '-variant.numbers["entropy_coefficient"]',
         'variant.numbers["entropy_coefficient"]',
     ),
+}
+
+DISTRIBUTION = {
+    "mean and std exchanged": (
+        "mean=mean,\n            std=std,",
+        "mean=std,\n            std=mean,",
+    ),
+    "noise of the mean": ("x = mean + std * noise", "x = mean + noise"),
 }
 
 # Of the modules that the loss is made of.
@@ -149,7 +156,14 @@ LOSS_CHECKS = (
 )
 
 
+DISTRIBUTION_CHECKS = (
+    lambda normal: loss_checks.check_brax(loss, None, normal),
+    loss_checks.check_samples,
+)
+
+
 def test_the_source_itself_passes() -> None:
+    assert not caught(distribution.Normal(1, spread_parameter=False), DISTRIBUTION_CHECKS)
     assert not caught(environment, environment_checks.CHECKS)
     assert not caught(loss, LOSS_CHECKS)
 
@@ -162,6 +176,12 @@ def test_environment(name: str) -> None:
 @pytest.mark.parametrize("name", LOSS)
 def test_loss(name: str) -> None:
     assert caught(mutant(loss, *LOSS[name]), LOSS_CHECKS)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTION)
+def test_distribution(name: str) -> None:
+    mutated = mutant(distribution, *DISTRIBUTION[name]).Normal(1, spread_parameter=False)
+    assert caught(mutated, DISTRIBUTION_CHECKS)
 
 
 @pytest.mark.parametrize("name", PARTS)

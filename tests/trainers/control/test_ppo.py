@@ -176,12 +176,11 @@ def test_evaluation_is_of_whole_episodes_and_repeats_itself() -> None:
     for i in range(3):
         now, total = jax.tree.map(lambda x, i=i: x[i], begin.state), 0.0
         for _ in range(12):
-            raw = ppo.networks.policy(
-                state.parameters, ppo.normalized(state.normalizer, now.obs, {})
-            )
-            now = env.step(now, jnp.tanh(raw[:1]))
-            total += float(now.reward)
-            if now.done:
+            seen = ppo.normalized(state.normalizer, now.observation, {})
+            raw = ppo.networks.policy(state.parameters, seen)
+            now, given = env.step(now, jnp.tanh(raw[:1]))
+            total += float(given.reward)
+            if given.termination:
                 break
         returns.append(total)
     assert float(one["evaluation/return"]) == pytest.approx(np.mean(returns), rel=1e-4)
