@@ -173,7 +173,7 @@ def test_two_iterations_are_the_library_s(library: str) -> None:
 
 MUTATIONS = [
     ("purejaxql", {"q_return": "peng"}),
-    ("purejaxql", {"q_lambda": 0.79}),
+    ("purejaxql", {"q_lambda": 0.7}),
     ("purejaxql", {"max_gradient_norm": 0.51}),
     ("purejaxql", {"reward_scale": 0.11}),
     ("purejaxql", {"learning_rate_schedule": "linear"}),
