@@ -40,6 +40,11 @@ def _nothing() -> float:
     return 0.0
 
 
+def _always() -> bool:
+    """Return that Q would take the action."""
+    return True
+
+
 AXIS = register(
     Axis(
         "q_return",
@@ -50,7 +55,7 @@ AXIS = register(
             "truncation": _STEPS,
             "next_values": _nothing,
             "seen_values": _nothing,
-            "greedy": _nothing,
+            "greedy": _always,
         },
         numbers={
             "discount": DISCOUNT,
