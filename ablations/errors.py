@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -39,6 +39,17 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
 def count(number: int, noun: str) -> str:
     """Word a number of things, such as "1 cell" or "1,200 cells"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def value_text(value: object) -> str:
+    """Write a value of a setting: a number to six digits, without zeros that say nothing."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def shortened(lines: Sequence[str], most: int, rest: str) -> list[str]:
+    """Return the first lines, and in place of others one that counts them, where rest has {}."""
+    left = len(lines) - most
+    return [*lines[:most], *([rest.format(left)] if left > 0 else [])]
 
 
 def duration(seconds: float) -> str:

@@ -315,9 +315,9 @@ def shown(options: argparse.Namespace) -> list[Plan]:
     """
     from ablations.sweep.outdated import outdated
 
-    found = plans(options)
-    warn(filter(None, (outdated(plan, options.results) for plan in found)))
-    return found
+    planned = plans(options)
+    warn(filter(None, (outdated(plan, options.results) for plan in planned)))
+    return planned
 
 
 def shown_with_edits(options: argparse.Namespace) -> list[Plan]:
@@ -327,9 +327,9 @@ def shown_with_edits(options: argparse.Namespace) -> list[Plan]:
     """
     from ablations.sweep.outdated import edited
 
-    found = shown(options)
-    warn(line for plan in found for line in edited(plan, options.results))
-    return found
+    planned = shown(options)
+    warn(line for plan in planned for line in edited(plan, options.results))
+    return planned
 
 
 def warn(lines: Iterable[str]) -> None:
@@ -348,11 +348,11 @@ def resolved(options: argparse.Namespace) -> list[Plan]:
         load_installed_plugins()
     for name in wanted:
         presets.preset(name)
-    found = resolved([*options.studies, *wanted], selection(options))
-    for task, stored in ((t, s) for plan in found for t, s in plan.tasks.items()):
+    planned = resolved([*options.studies, *wanted], selection(options))
+    for task, stored in ((t, s) for plan in planned for t, s in plan.tasks.items()):
         if options.steps and stored.steps != options.steps:
             warn([f"{options.steps:,} steps on {task} are {stored.steps:,}: iterations are whole"])
-    return found
+    return planned
 
 
 def unpack(options: argparse.Namespace) -> None:

@@ -30,7 +30,7 @@ MOST_VARIANTS = 6  # of a study that are named
 
 
 class Described(NamedTuple):
-    """What is said of a thing: in a line, in lines below it, and as data."""
+    """Description of a thing: in a line, in lines below it, and as data."""
 
     summary: str
     lines: tuple[str, ...]

@@ -187,7 +187,7 @@ def _check_scores(
     figure = baseline_check.draw(options.figures or folder, folder.name, baseline, checks)
     written = messages.markdown if options.format == "markdown" else messages.report
     print(written(folder.name, checks, alike, figure))
-    return sum(found.verdict == "worse" for found in checks.values())
+    return sum(check.verdict == "worse" for check in checks.values())
 
 
 def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> Training:

@@ -93,10 +93,10 @@ def _judge(
     from ablations.report.statistics import LEVEL
 
     read = evidence(plans, options.results)
-    found = [judged(claim, read[claim.command]) for claim in claims]
+    verdicts = [judged(claim, read[claim.command]) for claim in claims]
     at_once = [judged(claim, read[claim.command], LEVEL / len(claims)) for claim in claims]
     if not options.write:
-        print(formats.render(claims_sheet(found, at_once), options.format))
+        print(formats.render(claims_sheet(verdicts, at_once), options.format))
         return
     from ablations.report.claims.page import CONDITIONS, FIGURE, page
     from ablations.report.figures import paper
@@ -110,10 +110,10 @@ def _judge(
                 others[claim.id] = judged(other, read[claim.command])
     again = _again(claims, read, under)
     path = options.results / "README.md"
-    write_atomically(path, page(found, at_once, others, again))
+    write_atomically(path, page(verdicts, at_once, others, again))
     print(path)
-    figures = {FIGURE: all_claims(found)}
-    figures |= {f"{FIGURE}/{ran.claim.id}": one_claim(ran) for ran in found if ran.ran}
+    figures = {FIGURE: all_claims(verdicts)}
+    figures |= {f"{FIGURE}/{ran.claim.id}": one_claim(ran) for ran in verdicts if ran.ran}
     if again:
         figures[CONDITIONS] = heat_map(again)
     for stem, figure in figures.items():
@@ -126,7 +126,7 @@ def _replicate(
     from ablations.report import formats
     from ablations.report.claims.found import evidence
     from ablations.report.claims.judge import judged
-    from ablations.report.claims.replication import replication_sheet
+    from ablations.report.claims.rows import replication_sheet
     from ablations.sweep.plan import on_seeds
 
     for plan in plans.values():
@@ -183,7 +183,7 @@ def _again(
 
     folder = next(iter(read.values())).folder
     there = evidence({index: each.plan for index, each in enumerate(under)}, folder)
-    found = []
+    comparisons_again = []
     for task in dict.fromkeys(each.task for each in under):
         compared = []
         for claim in claims:
@@ -200,8 +200,8 @@ def _again(
                 compared.append((claim, both))
         comparisons = sum(len(claim.variant) for claim, _ in compared)
         for claim, both in compared:
-            found += again(claim, task, both, LEVEL / comparisons)
-    return [comparison for comparison in found if comparison.ran]
+            comparisons_again += again(claim, task, both, LEVEL / comparisons)
+    return [comparison for comparison in comparisons_again if comparison.ran]
 
 
 def _cost(options: argparse.Namespace, plans: Mapping[str, Plan], under: Sequence[Under]) -> None:
@@ -214,8 +214,8 @@ def _cost(options: argparse.Namespace, plans: Mapping[str, Plan], under: Sequenc
     if not ours:
         raise UserError("--cost: all runs of the claims were imported; none is run here")
     cells = {cell.task: cell for plan in ours for cell in cells_of(plan)}
-    found = speeds(options.results, list(cells.values()), accelerator=False)
-    rates = {task: found[cell.program()].rate for task, cell in cells.items()}
+    measured = speeds(options.results, list(cells.values()), accelerator=False)
+    rates = {task: measured[cell.program()].rate for task, cell in cells.items()}
     named = [(str(plan.study.name), plan) for plan in ours]
     named += [(f"{each.plan.study.name}, {each.condition}", each.plan) for each in under]
     print(formats.render(cost_sheet(named, rates, COMPILE_SECONDS), options.format))

@@ -14,49 +14,45 @@ from ablations.cli.arguments import (
     selection,
 )
 from ablations.cli.output import add_format, alone
-from ablations.cli.running import add_running, carry_out
+from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
 from ablations.request import parse_levels
 
 
 def add_commands(commands: Commands) -> None:
     """Add the command `compare`."""
-    one = add_command(
+    command = add_command(
         commands,
         "compare",
         _compare,
         "values of any setting, or libraries: a study by itself, and its table",
     )
-    one.add_argument(
+    command.add_argument(
         "compared",
         nargs="+",
         metavar="NAME=A,B|PRESET",
         help="a setting and its values, the first of them the baseline; or presets, such as sb3 "
         "cleanrl",
     )
-    add_selection(one)
-    add_format(one)
-    add_running(one)
+    add_selection(command)
+    add_format(command)
+    add_running(command)
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from ablations.report import formats, tables
+    from ablations.report import tables
     from ablations.report.results import Results
     from ablations.sweep import comparison
     from ablations.sweep.plan import plan
-    from ablations.sweep.prepare import missing
 
     load_installed_plugins()
     alone(options)
     if options.vary:
         raise UserError("--vary is for studies: name what is to be compared instead")
-    asked = comparison.request(_levels(options.compared), selection(options))
-    found = plan(asked)
-    code = carry_out(options, [found])
-    if not (options.dry_run or options.script or missing([found], options.results)):
-        table = tables.table(Results(found, options.results))
-        print(f"\n{formats.render(table, options.format)}\n")
-    return code
+    compared = plan(comparison.request(_levels(options.compared), selection(options)))
+    return run_and_show(
+        options, [compared], lambda: tables.table(Results(compared, options.results))
+    )
 
 
 def _require_pair(presets: Sequence[str]) -> None:

@@ -36,15 +36,15 @@ def _completion(options: argparse.Namespace) -> None:
 
     load_installed_plugins()
     names = {kind: list(catalogue(kind)) for kind in set(NAMED.values())}
-    whole = parser()
-    for each in _parsers(whole):
+    root = parser()
+    for each in _parsers(root):
         for action in each._actions:
             kind = None if action.choices else NAMED.get(action.dest)
             if kind is not None and not (kind == "presets" and each.prog.endswith("gate")):
                 action.choices = names[kind]
             elif action.type is not None and getattr(action.type, "__name__", "") == "Path":
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
-    print(shtab.complete(whole, options.shell))
+    print(shtab.complete(root, options.shell))
 
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

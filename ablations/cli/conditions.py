@@ -42,35 +42,35 @@ def under_conditions(
     plans: command -> its own plan. Raises UserError for a condition that changes nothing, or that
     is about no claim.
     """
-    found = []
+    planned = []
     for condition in conditions:
         try:
             for task in condition.set:
-                for mine in _compared(claims, condition, task).values():
-                    plan = _plan(mine, condition, task, results)
-                    own = {cell.hash for cell in plans[mine[0].command].cells}
+                for compared in _compared(claims, condition, task).values():
+                    plan = _plan(compared, condition, task, results)
+                    own = {cell.hash for cell in plans[compared[0].command].cells}
                     if all(cell.hash in own for cell in plan.cells):
-                        raise UserError(f"it changes nothing of {mine[0].study} on {task}")
-                    found.append(Under(condition.name, task, tuple(mine), plan))
+                        raise UserError(f"it changes nothing of {compared[0].study} on {task}")
+                    planned.append(Under(condition.name, task, tuple(compared), plan))
         except UserError as error:
             raise UserError(f"condition '{condition.name}': {error}") from None
-    return found
+    return planned
 
 
 def _compared(claims: Sequence[Claim], condition: Condition, task: str) -> dict[str, list[Claim]]:
     """Return command -> its claims of a difference that a condition is about on a task."""
-    found: dict[str, list[Claim]] = {}
+    by_command: dict[str, list[Claim]] = {}
     for study in condition.studies:
-        mine = [
+        of_study = [
             claim
             for claim in claims
             if claim.study == study and task in claim.tasks and claim.statistic == "difference"
         ]
-        if not mine:
+        if not of_study:
             raise UserError(f"no claim is about a difference in {study} on {task}")
-        for claim in mine:
-            found.setdefault(claim.command, []).append(claim)
-    return found
+        for claim in of_study:
+            by_command.setdefault(claim.command, []).append(claim)
+    return by_command
 
 
 def _plan(claims: Sequence[Claim], condition: Condition, task: str, results: Path) -> Plan:

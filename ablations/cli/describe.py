@@ -16,7 +16,7 @@ from ablations.cli.arguments import (
     selection,
 )
 from ablations.core.record import Configuration, Named, settings_read
-from ablations.errors import UserError, printable, unknown
+from ablations.errors import UserError, printable, unknown, value_text
 from ablations.records import Plan, Record, read_record
 from ablations.request import Request, Selection
 
@@ -126,12 +126,12 @@ def _preset(name: str) -> Iterator[str]:
     """Yield a preset's settings with the files they were read from, and what it has in words."""
     from ablations.presets import preset
 
-    found = preset(name)
-    yield f"{name}: {found.library}"
-    for setting, (value, file) in found.read().items():
-        yield f"    {setting:<27} {_shown(value):<36} {file}"
+    described = preset(name)
+    yield f"{name}: {described.library}"
+    for setting, (value, file) in described.read().items():
+        yield f"    {setting:<27} {value_text(value):<36} {file}"
     yield "not expressed by settings"
-    yield from (f"    {sentence}" for sentence in found.in_words)
+    yield from (f"    {sentence}" for sentence in described.in_words)
 
 
 def _task(name: str) -> Iterator[str]:
@@ -139,13 +139,13 @@ def _task(name: str) -> Iterator[str]:
     from ablations.studies import studies
     from ablations.tasks import task
 
-    found = task(name)
-    yield f"{name}: {found.summary}"
-    yield from (f"    {setting:<27} {value}" for setting, value in found.settings.items())
-    for trainer, values in found.hyperparameters.items():
+    described = task(name)
+    yield f"{name}: {described.summary}"
+    yield from (f"    {setting:<27} {value}" for setting, value in described.settings.items())
+    for trainer, values in described.hyperparameters.items():
         yield f"settings of {trainer}"
-        yield from (f"    {setting:<27} {_shown(value)}" for setting, value in values.items())
-    yield f"a whole run is {found.steps:,} steps"
+        yield from (f"    {setting:<27} {value_text(value)}" for setting, value in values.items())
+    yield f"a whole run is {described.steps:,} steps"
     having = [
         study.name
         for study in studies().values()
@@ -161,8 +161,9 @@ def _against(*names: str) -> Iterator[str]:
     from ablations.trainers.composition import neutral
 
     ends = {
-        found.name: settings_read(neutral(trainer(found.trainer))) | found.values()
-        for found in map(preset, names)
+        preset_of_name.name: settings_read(neutral(trainer(preset_of_name.trainer)))
+        | preset_of_name.values()
+        for preset_of_name in map(preset, names)
     }
     yield " against ".join(names)
     for setting in dict.fromkeys(setting for end in ends.values() for setting in end):
@@ -171,12 +172,8 @@ def _against(*names: str) -> Iterator[str]:
             continue
         yield f"    {setting}"
         for name, value in values.items():
-            yield f"        {name:<10} {'not read' if value is None else _shown(value)}"
+            yield f"        {name:<10} {'not read' if value is None else value_text(value)}"
             yield from (f"            {line}" for line in _formula(setting, value))
-
-
-def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _formula(setting: str, value: object) -> list[str]:
@@ -246,7 +243,7 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     baseline = described.versus or resolved.study.baseline
     lines = [f"{variant}" + (f": {described.summary}" if described.summary else "")]
     task = next(iter(resolved.tasks))
-    mine = _config(resolved, task, variant)
+    config = _config(resolved, task, variant)
     if variant == baseline:
         different = dict(described.sets)
         lines.append("    a baseline; it sets" if different else "    a baseline")
@@ -258,11 +255,11 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
             if baseline in resolved.variants
             else {}
         )
-        different = {n: v for n, v in settings_read(mine).items() if theirs.get(n) != v}
+        different = {n: v for n, v in settings_read(config).items() if theirs.get(n) != v}
         lines.append(f"    differs from {baseline} in" if different else f"    as {baseline}")
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
-        if name in mine.get("choices", {}):
+        if name in config.get("choices", {}):
             import variants as registry
 
             choice = registry.axis(name)[str(value)]
@@ -324,7 +321,7 @@ def _find_cell(name: str, results: Path) -> Record | None:
     from ablations.exchange import restore
 
     restore(results)
-    found = sorted(path.name for path in (results / "cells").glob(f"{name}*"))
-    if len(found) > 1:
-        raise UserError(f"several cells begin with '{name}': {', '.join(found[:5])}")
-    return read_record(results, found[0]) if found else None
+    names = sorted(path.name for path in (results / "cells").glob(f"{name}*"))
+    if len(names) > 1:
+        raise UserError(f"several cells begin with '{name}': {', '.join(names[:5])}")
+    return read_record(results, names[0]) if names else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import variants as registry
 from ablations.core.record import settings_read
+from ablations.errors import value_text
 from ablations.presets import presets
 from ablations.trainers import Definition, Option, trainers
 from ablations.trainers.composition import neutral
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 def setting_names() -> list[str]:
     """Return the names of all axes, numbers and options of all trainers."""
-    return sorted({*registry.axes(), *(n for one in trainers().values() for n in one.settings)})
+    return sorted(
+        {*registry.axes(), *(n for trainer in trainers().values() for n in trainer.settings)}
+    )
 
 
 def setting_lines(name: str) -> Iterator[str]:
@@ -25,18 +28,18 @@ def setting_lines(name: str) -> Iterator[str]:
 
     name: one of `setting_names`.
     """
-    having = [one for one in trainers().values() if name in one.settings]
+    having = [trainer for trainer in trainers().values() if name in trainer.settings]
     users = _users(name, having)
     if name in registry.axes():
         axis = registry.axis(name)
         yield from _axis_lines(axis, having, users)
         levels: Sequence[object] = axis.names[:2]
     else:
-        for one in having:
-            if name in one.structure:
-                yield from _option_lines(name, one.structure[name], one)
+        for trainer in having:
+            if name in trainer.structure:
+                yield from _option_lines(name, trainer.structure[name], trainer)
             else:
-                yield from _number_lines(name, one.known_numbers()[name], one)
+                yield from _number_lines(name, trainer.known_numbers()[name], trainer)
         for value, who in users.items():
             yield f"    {value:<20} {', '.join(who)}"
         levels = [*users][:2]
@@ -48,7 +51,7 @@ def _axis_lines(
     axis: Axis, having: Sequence[Definition], users: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
     yield f"{axis.name}: {axis.summary}"
-    yield f"    an axis of {', '.join(one.name for one in having) or 'no trainer'}"
+    yield f"    an axis of {', '.join(trainer.name for trainer in having) or 'no trainer'}"
     if axis.loop:
         yield "    its choices are names that the trainer's loop reads"
     else:
@@ -95,13 +98,12 @@ def _range(number: Number) -> str:
 
 def _users(name: str, having: Sequence[Definition]) -> dict[str, list[str]]:
     """Return value, as text -> the presets of these trainers that have it."""
-    left_out = {one.name: settings_read(neutral(one)).get(name) for one in having}
+    left_out = {trainer.name: settings_read(neutral(trainer)).get(name) for trainer in having}
     users: dict[str, list[str]] = {}
     for preset in presets().values():
         if preset.trainer not in left_out:
             continue
         value = preset.values().get(name, left_out[preset.trainer])
         if value is not None:
-            shown = f"{value:g}" if isinstance(value, float) else str(value)
-            users.setdefault(shown, []).append(preset.name)
+            users.setdefault(value_text(value), []).append(preset.name)
     return users

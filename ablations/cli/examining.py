@@ -10,44 +10,43 @@ from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Commands, add_command, load_installed_plugins, whole
 from ablations.cli.output import add_format, alone
-from ablations.cli.running import add_running, carry_out
+from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
 from ablations.request import parse_settings, seeds_of
 
 if TYPE_CHECKING:
     from ablations.report.exam import Task
+    from ablations.report.tables.entries import Sheet
 
 
 def add_commands(commands: Commands) -> None:
     """Add `exam` to the parser."""
-    one = add_command(
+    command = add_command(
         commands, "exam", _exam, "whether a baseline learns enough on tasks to judge details there"
     )
-    one.add_argument("tasks", nargs="+", metavar="TASK")
-    one.add_argument("--profile", default="paper", help="whose settings; default: paper")
-    one.add_argument(
+    command.add_argument("tasks", nargs="+", metavar="TASK")
+    command.add_argument("--profile", default="paper", help="whose settings; default: paper")
+    command.add_argument(
         "--rates", metavar="A,B,...", help="learning rates of the baseline; default: 3e-4,1e-3,3e-3"
     )
-    one.add_argument(
+    command.add_argument(
         "--presets", nargs="*", metavar="P", help="libraries that the best score is sought among"
     )
-    one.add_argument("--steps", type=whole, metavar="N", help="of the longest run")
-    one.add_argument(
+    command.add_argument("--steps", type=whole, metavar="N", help="of the longest run")
+    command.add_argument(
         "--seeds", type=seeds_of, metavar="N|FIRST-LAST", help="default: 1000-1004, tuning's"
     )
-    one.add_argument(
+    command.add_argument(
         "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting of the baseline"
     )
-    add_format(one)
-    add_running(one)
-    one.set_defaults(until=None)
+    add_format(command)
+    add_running(command)
+    command.set_defaults(until=None)
 
 
 def _exam(options: argparse.Namespace) -> int:
     from ablations import exam
-    from ablations.report import formats
     from ablations.report.exam import sheet
-    from ablations.sweep.prepare import missing
 
     load_installed_plugins()
     alone(options)
@@ -62,12 +61,13 @@ def _exam(options: argparse.Namespace) -> int:
             settings=parse_settings(options.set or []),
         )
     )
-    code = carry_out(options, planned)
-    if not (options.dry_run or options.script or missing(planned, options.results)):
+
+    def drawn() -> Sheet:
         tasks = exam.results_of(planned, options.results)
-        print(f"\n{formats.render(sheet(tasks), options.format)}\n")
         _draw(tasks, options.results / "figures")
-    return code
+        return sheet(tasks)
+
+    return run_and_show(options, planned, drawn)
 
 
 def _draw(tasks: Sequence[Task], folder: Path) -> None:

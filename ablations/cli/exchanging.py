@@ -86,7 +86,9 @@ def _export(options: argparse.Namespace) -> None:
     chosen = shown_with_edits(options)
     exchange.export(chosen, options.results, path, options.format, options.metric)
     if options.format == "marl-eval":  # which has no place for them
-        for line in (one for plan in chosen for one in exchange.unfinished(plan, options.results)):
+        for line in (
+            line for plan in chosen for line in exchange.unfinished(plan, options.results)
+        ):
             print(f"left out: {line}", file=sys.stderr)
     print(path)
 

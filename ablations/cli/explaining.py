@@ -14,7 +14,7 @@ from ablations.cli.arguments import (
     selection,
 )
 from ablations.cli.output import add_format, alone
-from ablations.cli.running import add_running, carry_out, processes
+from ablations.cli.running import add_running, processes, run_and_show
 from ablations.errors import UserError, count, duration
 
 if TYPE_CHECKING:
@@ -23,34 +23,33 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add the command `explain`."""
-    one = add_command(
+    command = add_command(
         commands,
         "explain",
         _explain,
         "which details make the gap between two presets, or two variants of studies",
     )
-    one.add_argument("start", metavar="A", help="a preset, or a variant such as gae/brax")
-    one.add_argument("end", metavar="B")
-    add_selection(one)
-    one.add_argument(
+    command.add_argument("start", metavar="A", help="a preset, or a variant such as gae/brax")
+    command.add_argument("end", metavar="B")
+    add_selection(command)
+    command.add_argument(
         "--task", nargs="+", action="extend", dest="tasks", metavar="T", help="same as --tasks"
     )
-    one.add_argument(
+    command.add_argument(
         "--together",
         action="append",
         default=[],
         metavar="NAME,NAME,...",
         help="details to switch as one; repeatable",
     )
-    add_format(one)
-    add_running(one)
+    add_format(command)
+    add_running(command)
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from ablations.report import formats, tables
+    from ablations.report import tables
     from ablations.report.results import Results
     from ablations.sweep import explanation
-    from ablations.sweep.prepare import missing
 
     load_installed_plugins()
     alone(options)
@@ -61,23 +60,21 @@ def _explain(options: argparse.Namespace) -> int:
         explanation.request(options.start, options.end, together, selection(options))
     )
     if not (options.script or options.quiet):
-        for line in _told(plan, options):
+        for line in _plan_lines(plan, options):
             print(line, flush=True)
     here = options.cluster in ("local", "debug")
     if options.dry_run and here:
         return 0
-    code = carry_out(options, [plan])
-    if not (options.dry_run or options.script or missing([plan], options.results)):
-        sheet = tables.sheet("shares", Results(plan, options.results))
-        print(f"\n{formats.render(sheet, options.format)}\n")
-    return code
+    return run_and_show(
+        options, [plan], lambda: tables.sheet("shares", Results(plan, options.results))
+    )
 
 
 def _names(together: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(name for name in names.split(",") if name) for names in together)
 
 
-def _told(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
+def _plan_lines(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     """Describe what is going to run: details, cells, programs, and how long that takes here."""
     from ablations.report.tables.explained import change
     from ablations.sweep.cell import cells_of, distinct

@@ -268,8 +268,8 @@ def _noise(options: argparse.Namespace) -> int:
     name = "noise" if options.name == "gate" else options.name
     runs = options.first_seeds or FIRST_SEEDS
     timeout = timeout_of(options.timeout)
-    asked = (runs, name, options.steps, timeout, options.depends)
-    plan = noise.noise_plan(_line(options), Path.cwd(), *asked)
+    runs_as = (runs, name, options.steps, timeout, options.depends)
+    plan = noise.noise_plan(_line(options), Path.cwd(), *runs_as)
     measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
     sheet = noise.noise_sheet(measured)
     print(formats.render(sheet, "json" if options.json else "markdown"))

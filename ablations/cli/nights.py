@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,9 +86,8 @@ def check_history(options: argparse.Namespace) -> int:
 
 def check_against_paper(options: argparse.Namespace) -> int:
     """Print whether runs are compatible with a paper's result; return the exit code."""
-    from ablations.exchange.sources import Rule, read_all
+    from ablations.exchange.sources import final_scores
     from ablations.regression.paper import check_paper, read_paper
-    from ablations.report.scores import final
 
     paper = read_paper(options.paper)
     if not options.baselines:
@@ -99,18 +97,7 @@ def check_against_paper(options: argparse.Namespace) -> int:
     effect = EFFECT if options.effect is None else options.effect
     if not 0 < effect < float("inf"):
         raise UserError(f"--effect must be above 0, not {effect:g}")
-    notes: list[str] = []
-    scores: dict[tuple[str, str], list[float]] = {}
-    metric = options.metric
-    for read in read_all(options.baselines, Rule(metric=metric), notes):
-        for (task, run, seed), curve in read.curves.items():
-            score = final(curve.steps, curve.values[read.metric])
-            if not math.isfinite(score):
-                raise UserError(
-                    f"'{run}' on '{task}', seed {seed}, has no value of {read.metric} in the last "
-                    f"tenth of its steps ({curve.source}): leave it out or train it again"
-                )
-            scores.setdefault((task, run), []).append(score)
+    scores, notes = final_scores(options.baselines, options.metric)
     for note in notes:
         print(note, file=sys.stderr)
     codes = []

@@ -136,7 +136,7 @@ def _study(entry: Question | Control) -> Study:
     if entry.study not in (known := studies()):
         raise unknown(f"study of '{entry.id}'", entry.study, known)
     study = known[entry.study]
-    profile = Request.of(entry.study, entry.run).profile
+    profile = entry.request.profile
     if profile not in study.profiles:
         raise unknown(f"profile of '{entry.id}'", profile, study.profiles)
     return study

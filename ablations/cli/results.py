@@ -97,19 +97,19 @@ def _table(options: argparse.Namespace) -> None:
 
     for plan in shown(options):
         results = Results(plan, options.results)
-        made = tables.asked(results, options.kind, options.metric, options.score)
+        table = tables.asked(results, options.kind, options.metric, options.score)
         name = plan.study.name
-        if isinstance(made, tables.Sheet):
-            name = f"{name}_{made.kind}"
+        if isinstance(table, tables.Sheet):
+            name = f"{name}_{table.kind}"
         elif _fits_a_terminal(options):
-            print_in_terminal(made, caption=options.caption)
+            print_in_terminal(table, caption=options.caption)
             continue
-        _put(formats.render(made, options.format or "markdown"), options, name)
+        _put(formats.render(table, options.format or "markdown"), options, name)
 
 
 def _fits_a_terminal(options: argparse.Namespace) -> bool:
-    asked = options.format or options.wide or options.output
-    return not asked and (options.caption or sys.stdout.isatty())
+    elsewhere = options.format or options.wide or options.output
+    return not elsewhere and (options.caption or sys.stdout.isatty())
 
 
 def _diagnose(options: argparse.Namespace) -> None:
@@ -118,18 +118,18 @@ def _diagnose(options: argparse.Namespace) -> None:
     from ablations.report.tables import diagnostics
     from ablations.sweep import diagnosis
 
-    found = resolved(options)
-    diagnosis.run(found, options.results, workers=options.workers, quiet=options.quiet)
-    for plan in found:
+    plans = resolved(options)
+    diagnosis.run(plans, options.results, workers=options.workers, quiet=options.quiet)
+    for plan in plans:
         cells = diagnosis.cells(plan)
         measured = diagnostics.read_measured(
             diagnosis.folder(options.results), ((cell.task, cell.seed, cell.hash) for cell in cells)
         )
-        made = [
+        sheets = [
             diagnostics.estimates_sheet(plan, measured, diagnosis.reference(cells[0])),
             diagnostics.training_sheet(Results(plan, options.results)),
         ]
-        for sheet in made:
+        for sheet in sheets:
             if sheet is not None:
                 _put(formats.render(sheet, options.format), options, f"{sheet.study}_{sheet.kind}")
 

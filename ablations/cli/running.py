@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Commands, add_command, add_studies, positive, resolved
@@ -14,6 +14,7 @@ from ablations.request import budget_of
 
 if TYPE_CHECKING:
     from ablations.records import Plan
+    from ablations.report.tables import Sheet, Table
     from ablations.sweep.estimate import Estimate, Job
     from ablations.sweep.local import Outcome, Processes
     from ablations.sweep.slurm.cluster import Cluster
@@ -78,6 +79,19 @@ def carry_out(options: argparse.Namespace, plans: list[Plan], seconds: float | N
         _say_what_would_run_here(options, plans)
         return 0
     return _run_here(options, plans, seconds)
+
+
+def run_and_show(
+    options: argparse.Namespace, plans: list[Plan], table: Callable[[], Table | Sheet]
+) -> int:
+    """Run plans as `carry_out` does; print a table of them where none of their cells is missing."""
+    from ablations.report import formats
+    from ablations.sweep.prepare import missing
+
+    code = carry_out(options, plans)
+    if not (options.dry_run or options.script or missing(plans, options.results)):
+        print(f"\n{formats.render(table(), options.format)}\n")
+    return code
 
 
 def _at_their_looks(options: argparse.Namespace, plans: list[Plan]) -> list[Plan]:

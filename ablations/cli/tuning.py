@@ -16,22 +16,24 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add the command `tune`."""
-    one = add_command(
+    command = add_command(
         commands,
         "tune",
         _tune,
         "choose each variant's learning rate, or what a study tunes, on seeds of its own",
     )
-    one.add_argument("study", metavar="STUDY")
-    one.add_argument("--tasks", nargs="+", action="extend", metavar="T", help="these alone")
-    one.add_argument("--variants", nargs="+", action="extend", metavar="V", help="these alone")
-    one.add_argument(
+    command.add_argument("study", metavar="STUDY")
+    command.add_argument("--tasks", nargs="+", action="extend", metavar="T", help="these alone")
+    command.add_argument("--variants", nargs="+", action="extend", metavar="V", help="these alone")
+    command.add_argument(
         "--output", type=Path, metavar="FILE", help="default: the file that the study reads"
     )
-    one.add_argument("--show", action="store_true", help="print what was chosen, and run nothing")
-    one.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    one.add_argument("--quiet", action="store_true", help="no progress display")
-    add_json(one)
+    command.add_argument(
+        "--show", action="store_true", help="print what was chosen, and run nothing"
+    )
+    command.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
+    command.add_argument("--quiet", action="store_true", help="no progress display")
+    add_json(command)
 
 
 def _tune(options: argparse.Namespace) -> None:
@@ -39,12 +41,12 @@ def _tune(options: argparse.Namespace) -> None:
 
     load_installed_plugins()
     if options.show:
-        asked = studies.study(options.study).tuning
-        found: Tuned = asked.read() if asked else {}
-        if not found:
+        tuning_of_study = studies.study(options.study).tuning
+        tuned: Tuned = tuning_of_study.read() if tuning_of_study else {}
+        if not tuned:
             raise UserError(f"nothing was tuned for '{options.study}'")
     else:
-        found = tuning.tune(
+        tuned = tuning.tune(
             options.study,
             options.results,
             tasks=options.tasks,
@@ -54,6 +56,6 @@ def _tune(options: argparse.Namespace) -> None:
             quiet=options.quiet or options.json,
         )
     if options.json:
-        print_json(found)
+        print_json(tuned)
     else:
-        print(tuning.table(found), end="")
+        print(tuning.table(tuned), end="")

@@ -19,7 +19,7 @@ from ablations.cli.arguments import (
     warn,
 )
 from ablations.cli.output import add_json, print_json
-from ablations.errors import count, printable
+from ablations.errors import count, printable, shortened
 
 if TYPE_CHECKING:
     from ablations.sweep.status import Status
@@ -47,8 +47,8 @@ def _cancel(options: argparse.Namespace) -> None:
     from ablations.sweep.slurm import commands
     from ablations.sweep.slurm.submissions import living
 
-    found = plans(options)
-    cells = {cell.hash for plan in found for cell in plan.cells}
+    named = plans(options)
+    cells = {cell.hash for plan in named for cell in plan.cells}
     selected = bool(selection(options))
     jobs = living(
         options.results,
@@ -71,64 +71,64 @@ def _status(options: argparse.Namespace) -> None:
     from ablations.sweep.status import status
 
     queue = remembered()
-    found = status(shown(options), options.results, queue)
-    warn(found.edited)
+    current = status(shown(options), options.results, queue)
+    warn(current.edited)
     if options.json:
-        print_json(found.rows)
-        if found.silent:
-            print(f"ablations: {found.silent}", file=sys.stderr)
+        print_json(current.rows)
+        if current.silent:
+            print(f"ablations: {current.silent}", file=sys.stderr)
     elif options.watch:
-        _follow(lambda: status(plans(options), options.results, queue), found)
+        _follow(lambda: status(plans(options), options.results, queue), current)
     else:
-        print("\n".join(_lines(found)))
+        print("\n".join(_lines(current)))
 
 
-def _follow(look: Callable[[], Status], found: Status) -> None:
+def _follow(look: Callable[[], Status], current: Status) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     console = Console(highlight=False)
-    while not console.is_terminal and (found.moving or found.silent):
-        print("\n".join(_lines(found)), flush=True)
+    while not console.is_terminal and (current.moving or current.silent):
+        print("\n".join(_lines(current)), flush=True)
         time.sleep(LINES_SECONDS)
-        found = look()
+        current = look()
     try:
         with Live(console=console, auto_refresh=False, transient=True) as live:
-            while found.moving or found.silent:
-                live.update(Text("\n".join(_lines(found))), refresh=True)
+            while current.moving or current.silent:
+                live.update(Text("\n".join(_lines(current))), refresh=True)
                 time.sleep(WATCH_SECONDS)
-                found = look()
+                current = look()
     except KeyboardInterrupt:
-        found = look()
-    print("\n".join(_lines(found)))
+        current = look()
+    print("\n".join(_lines(current)))
 
 
-def _lines(found: Status) -> list[str]:
-    return [printable(line) for line in _all_lines(found)]
+def _lines(current: Status) -> list[str]:
+    return [printable(line) for line in _all_lines(current)]
 
 
-def _all_lines(found: Status) -> Iterable[str]:
-    for study in dict.fromkeys(row["study"] for row in found.rows):
-        mine = [row for row in found.rows if row["study"] == study]
-        width = max(20, *(len(row["variant"]) for row in mine))
-        yield f"{study}: {_states(mine)}"
+def _all_lines(current: Status) -> Iterable[str]:
+    for study in dict.fromkeys(row["study"] for row in current.rows):
+        of_study = [row for row in current.rows if row["study"] == study]
+        width = max(20, *(len(row["variant"]) for row in of_study))
+        yield f"{study}: {_states(of_study)}"
         grouped: dict[str, dict[str, list[Row]]] = {}
-        for row in mine:
+        for row in of_study:
             grouped.setdefault(row["variant"], {}).setdefault(row["task"], []).append(row)
         for variant, of_tasks in grouped.items():
             per_task = [f"{task} {_states(rows)}" for task, rows in of_tasks.items()]
             yield f"    {variant:<{width}} {'; '.join(per_task)}"
-        yield from _shortened([line for row in mine for line in _running(row)])
-        yield from _waiting(mine)
-        yield from _shortened([line for row in mine for line in _stopped(row)])
-        yield from _lost(mine)
-        for row in mine:
+        yield from _shortened([line for row in of_study for line in _running(row)])
+        yield from _waiting(of_study)
+        yield from _shortened([line for row in of_study for line in _stopped(row)])
+        yield from _lost(of_study)
+        for row in of_study:
             if row["state"] in ("failed", "damaged"):
                 yield f"    {row['state']}: {_where(row)}: {row['reason']}"
                 yield from (f"        {line}" for line in row.get("log", [])[-5:])
-    if found.silent:
-        yield f"the queue is not known: {found.silent}"
+    if current.silent:
+        yield f"the queue is not known: {current.silent}"
 
 
 def _running(row: Row) -> Iterable[str]:
@@ -153,11 +153,11 @@ def _waiting(rows: Sequence[Row]) -> Iterable[str]:
     """One line per state of the queue, not one per cell."""
     queued = [row for row in rows if row["state"] == "queued"]
     for what in dict.fromkeys((row["queue"], row["reason"]) for row in queued):
-        mine = [row for row in queued if (row["queue"], row["reason"]) == what]
-        jobs = {row["job"] for row in mine}
+        alike = [row for row in queued if (row["queue"], row["reason"]) == what]
+        jobs = {row["job"] for row in alike}
         why = f" ({what[1]})" if what[1] else ""
         yield (
-            f"    queued: {count(len(mine), 'cell')} in {count(len(jobs), 'job')}, {what[0]}{why}"
+            f"    queued: {count(len(alike), 'cell')} in {count(len(jobs), 'job')}, {what[0]}{why}"
         )
 
 
@@ -166,11 +166,11 @@ def _lost(rows: Sequence[Row]) -> Iterable[str]:
     lost = [row for row in rows if row["state"] == "missing" and "reason" in row]
     reasons = list(dict.fromkeys(row["reason"] for row in lost))
     for reason in reasons[:_MOST_LINES]:
-        mine = [row for row in lost if row["reason"] == reason]
-        first = _where(mine[0]) if len(mine) == 1 else count(len(mine), "cell")
+        alike = [row for row in lost if row["reason"] == reason]
+        first = _where(alike[0]) if len(alike) == 1 else count(len(alike), "cell")
         yield f"    lost: {first}: {reason}"
-        if mine[0].get("log"):
-            yield f"        {mine[0]['log']}"
+        if alike[0].get("log"):
+            yield f"        {alike[0]['log']}"
     if len(reasons) > _MOST_LINES:
         yield f"    ... and {len(reasons) - _MOST_LINES} more jobs; --json has all"
     if lost:
@@ -178,10 +178,8 @@ def _lost(rows: Sequence[Row]) -> Iterable[str]:
         yield f"    `ablations run {study}`, with the flags of then, submits what was lost again"
 
 
-def _shortened(lines: list[str]) -> Iterable[str]:
-    yield from lines[:_MOST_LINES]
-    if len(lines) > _MOST_LINES:
-        yield f"    ... and {len(lines) - _MOST_LINES} more; --json has all"
+def _shortened(lines: list[str]) -> list[str]:
+    return shortened(lines, _MOST_LINES, "    ... and {} more; --json has all")
 
 
 def _where(row: Row) -> str:

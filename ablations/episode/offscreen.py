@@ -30,10 +30,10 @@ def choose_gl() -> None:
     installed, or for no such choice.
     """
     if sys.platform == "linux" and not {"MUJOCO_GL", "DISPLAY"} & os.environ.keys():
-        found = [name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)]
-        if not found:
+        libraries = [name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)]
+        if not libraries:
             raise _missing("neither EGL nor OSMesa is installed")
-        os.environ["MUJOCO_GL"] = found[0].lower()
+        os.environ["MUJOCO_GL"] = libraries[0].lower()
     try:
         import mujoco  # noqa: F401
     except RuntimeError as error:

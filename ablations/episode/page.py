@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
@@ -20,6 +19,7 @@ from ablations.core.decode import Json
 from ablations.episode.scene import Geom, Scene
 from ablations.records import write_atomically
 from ablations.report.figures.palette import stylesheet
+from ablations.report.formats.templates import templates
 
 HERE = Path(__file__).parent
 VIEWER = "three.min.js"  # r140 as npm has it (three@0.140.0, build/), with its licence beside
@@ -68,29 +68,28 @@ def write(path: Path, study: str, task: str, seed: int, runs: Sequence[Run]) -> 
 
 def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
     """Return the page as text; the runs stand side by side in their order."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     frames = [_packed(run) for run in runs]
-    return environment.get_template("episode.html.j2").render(
-        study=study,
-        task=task,
-        seed=seed,
-        title=f"{study}: {task}, {headline(runs)}, seed {seed}",
-        headline=headline(runs),
-        runs=runs,
-        ends=ENDS,
-        steps=max(len(run.rewards) for run in runs),
-        data=_compressed(json.dumps(_data(runs), separators=(",", ":"), allow_nan=False).encode()),
-        frames=_compressed(b"".join(frames)),
-        style=Markup(stylesheet() + (HERE.parent / "report" / "page" / "page.css").read_text())
-        + Markup((HERE / "episode.css").read_text()),
-        script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
-        library=_compressed((HERE / VIEWER).read_bytes()),
+    return (
+        templates(HERE, html=True)
+        .get_template("episode.html.j2")
+        .render(
+            study=study,
+            task=task,
+            seed=seed,
+            title=f"{study}: {task}, {headline(runs)}, seed {seed}",
+            headline=headline(runs),
+            runs=runs,
+            ends=ENDS,
+            steps=max(len(run.rewards) for run in runs),
+            data=_compressed(
+                json.dumps(_data(runs), separators=(",", ":"), allow_nan=False).encode()
+            ),
+            frames=_compressed(b"".join(frames)),
+            style=Markup(stylesheet() + (HERE.parent / "report" / "page" / "page.css").read_text())
+            + Markup((HERE / "episode.css").read_text()),
+            script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
+            library=_compressed((HERE / VIEWER).read_bytes()),
+        )
     )
 
 
@@ -138,8 +137,8 @@ def _packed(run: Run) -> bytes:
     Neighbouring frames are alike: the planes of the higher bytes compress to almost nothing.
     """
     frames = np.concatenate([run.positions, run.rotations], axis=-1, dtype=np.float64)
-    whole = np.round(np.moveaxis(frames, 0, -1) / RESOLUTION).astype(np.int64)
-    differences = np.diff(whole, axis=-1, prepend=0).astype("<i4")
+    steps = np.round(np.moveaxis(frames, 0, -1) / RESOLUTION).astype(np.int64)
+    differences = np.diff(steps, axis=-1, prepend=0).astype("<i4")
     return differences.reshape(-1, 1).view(np.uint8).T.tobytes()
 
 

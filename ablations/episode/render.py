@@ -162,7 +162,7 @@ def _play(
     from ablations.policies import brax_checkpoints, load_policy
     from ablations.trainers.values import count
 
-    made: dict[str, Environment] = {}
+    environments: dict[str, Environment] = {}
     settings_of_brax = selected.settings
     ours = [cell for cell in cells if not brax_checkpoints(cell)]
     if settings_of_brax is None and len(ours) < len(cells) and ours:
@@ -174,9 +174,9 @@ def _play(
         about = policies[0].config["task"]
         settings = tasks.task(about["name"]).completed(about["settings"])
         key = canonical(settings)
-        if key not in made:
-            made[key] = tasks.task(about["name"]).make(settings)
-        env = made[key]
+        if key not in environments:
+            environments[key] = tasks.task(about["name"]).make(settings)
+        env = environments[key]
         seen = scene(env, about["name"])
         steps = count("episode_length", settings["episode_length"], 1)
         episodes_ = episodes(env, policies, selected.seed, min(steps, selected.length or steps))

@@ -62,7 +62,7 @@ class Geom:
 
 @dataclass(frozen=True)
 class Scene:
-    """What there is to see of an environment, without where it is; z is up.
+    """Shapes and bodies of an environment, without their positions; z is up.
 
     bodies: names of the B bodies that move, "" where one has none. trees: for each body, which
     kinematic tree it is in, from 0. timestep: seconds between two steps of the environment.

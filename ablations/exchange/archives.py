@@ -101,7 +101,7 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
     if set(studies) <= set(of.values()):
         files = [path for path in files if of[path] in studies or not studies]
     files = [path for path in files if path.exists()]  # links may lead nowhere
-    found = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
+    stamps = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
     # Beside the cells: whoever deletes those has them restored.
     stamp = results / "cells" / ".restored.json"
     try:
@@ -111,17 +111,17 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
     plans, unpacked = dict(known.get("plans", {})), dict(known.get("files", {}))
     changed = []
     for path in files:
-        if unpacked.get(path.name) == found[path.name]:
+        if unpacked.get(path.name) == stamps[path.name]:
             continue
         try:
             plans[path.name] = _restore(path, results, plans.get(path.name))
             changed.append(path)
         except UserError as why:
             set_aside(why)
-            del found[path.name]
+            del stamps[path.name]
     if changed:
         os.sync()  # once for all records, before the stamp says that they are there
-        about = {"files": unpacked | found, "plans": plans}
+        about = {"files": unpacked | stamps, "plans": plans}
         write_atomically(stamp, json.dumps(about, indent=1, sort_keys=True))
 
 
@@ -168,7 +168,7 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
                 f"{plan.study.name}/{cell.variant} has curves of {points} points; an "
                 f"archive keeps at most {MOST_POINTS}: run with --set points={MOST_POINTS}"
             )
-    known = {name for one in curves for name in one or ()} - {"step"}
+    known = {name for curve in curves for name in curve or ()} - {"step"}
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)
@@ -178,16 +178,16 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
         for name in ("task", "variant", "seed", "hash")
     }
     columns["config"] = [json.dumps(cell.config) for cell in plan.cells]
-    columns["record"] = [_said(record) if record else None for record in records]
+    columns["record"] = [_encoded_record(record) if record else None for record in records]
     for name in ("step", *kept):
-        columns[name] = [one.get(name) if one else None for one in curves]
+        columns[name] = [curve.get(name) if curve else None for curve in curves]
     described = encode_plan(replace(plan, cells=()))
     del described["cells"]
     about = json.dumps({"format": FORMAT, "plan": described})
     return parquet.encode(columns, ("ablations", about), "zstd(19)")
 
 
-def _said(record: Record) -> str:
+def _encoded_record(record: Record) -> str:
     left_out = ("hash", "config", "curve", "policies")
     fields = {name: value for name, value in vars(record).items() if name not in left_out}
     return json.dumps(fields, sort_keys=True)

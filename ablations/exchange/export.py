@@ -141,8 +141,8 @@ def export(
     if format == "marl-eval":
         if metrics is not None and len(metrics) != 1:
             raise UserError("marl-eval files hold one metric: give --metric once")
-        found = marl_eval(plans, results, metrics[0] if metrics else None)
-        write_atomically(path, json.dumps(found, indent=1))
+        content = marl_eval(plans, results, metrics[0] if metrics else None)
+        write_atomically(path, json.dumps(content, indent=1))
         return
     import pandas
 

@@ -28,32 +28,23 @@ from ablations.report.units import keep_units
 SHOWN = 12  # lines of runs, and of what was left out
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of an import.
+@dataclass(frozen=True, kw_only=True)
+class Options(Rule):
+    """Options of an import: how runs are read, and what they are called.
 
-    metric: the column or tag that is judged; by default "return", or the first known return tag.
     baseline: the run that the others are compared with; by default the first one read.
     margin: share of what the baseline learned within which a difference does not matter; of the
         metric's own units with margin_in_metric.
-    pattern: where the names of folders and files have their parts, such as
-        "{task}/{run}/seed{seed}"; one without {seed} says that there is none.
-    step: the column that counts; by default a known one.
-    seed_from: the file beside a log and the key in it, such as "config.json:seed".
     better: "higher" or "lower"; where lower is, tables judge minus the metric.
     """
 
-    metric: str | None = None
     baseline: str | None = None
     margin: float = 0.05
     margin_in_metric: bool = False
-    pattern: str | None = None
     better: str = "higher"
     title: str = ""
     claim: str = ""
     claim_source: str = ""
-    step: str | None = None
-    seed_from: str | None = None
 
 
 def import_runs(
@@ -85,8 +76,7 @@ def import_runs(
     places: dict[Place, None] = {}
     metrics: dict[str, None] = {}
     notes: list[str] = []
-    rule = Rule(options.metric, options.step, options.pattern, options.seed_from)
-    for read in read_all(paths, rule, notes):
+    for read in read_all(paths, options, notes):
         for task, run, seed in places.keys() & (read.curves.keys() | read.outcomes.keys()):
             raise UserError(
                 f"run '{run}' on '{task}', seed {seed} is there twice: in '{read.where}'"
@@ -255,7 +245,9 @@ def _columns(
         values = run.values[name].tolist()
         end = diverged(name)
         tail = len(values) if end is None else end
-        columns[name] = [None if math.isnan(one) else one for one in values[:tail]] + values[tail:]
+        columns[name] = [None if math.isnan(value) else value for value in values[:tail]] + values[
+            tail:
+        ]
     rows = zip(run.steps.tolist(), *columns.values(), strict=True)
     kept = [row for row in rows if any(value is not None for value in row[1:])]
     return dict(zip(("step", *columns), map(list, zip(*kept, strict=True)), strict=True))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ablations.errors import UserError
 from ablations.exchange.others import Run, Source, Step, run_of_points
-from ablations.exchange.places import Said
+from ablations.exchange.places import Stated
 from ablations.logs.files import content
 from ablations.logs.numbers import number
 
@@ -41,8 +41,8 @@ def stored_run(source: Source) -> Run:
     ]
     task = next(filter(None, (_value(folder / "params" / name) for name in _TASKS)), None)
     seed = _value(folder / "params" / "seed") or ""
-    said = Said(task=task, seed=int(seed) if re.fullmatch(r"\d{1,9}", seed) else None)
-    return run_of_points(source, _name(folder), points, said, folder.name)
+    stated = Stated(task=task, seed=int(seed) if re.fullmatch(r"\d{1,9}", seed) else None)
+    return run_of_points(source, _name(folder), points, stated, folder.name)
 
 
 def _points(path: Path, metric: str) -> Iterator[Step]:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ablations import logs
 from ablations.core.decode import Json
 from ablations.errors import UserError, count
-from ablations.exchange.places import UNSAID, Said
+from ablations.exchange.places import UNSTATED, Stated
 from ablations.exchange.reading import Curve, joined
 from ablations.logs.files import File, arrays, unpacked_name
 from ablations.logs.formats import STEP, Row, separator
@@ -81,14 +81,14 @@ class Run:
 
     source: its file or folder; of several in a file, with its name below. name: in which task, run
     and seed are. metrics: names of what it logged. read: returns the curve of a metric, and gives
-    lines to a list. said: what the file says of task, run and seed.
+    lines to a list. stated: what the file says of task, run and seed.
     """
 
     source: Path
     name: str
     metrics: Collection[str]
     read: Callable[[str, list[str]], Curve]
-    said: Said = UNSAID
+    stated: Stated = UNSTATED
 
 
 def runs_in(source: Source, step: str | None, notes: list[str]) -> list[Run]:
@@ -126,23 +126,23 @@ def _of_log(source: Source, step: str | None) -> Run:
         return joined(_by_metric(log.points), metric, source.path)
 
     names = dict.fromkeys(name for row in rows for name in (*row.numbers, *row.other))
-    return Run(source.path, source.name, names, read, _said(source, rows))
+    return Run(source.path, source.name, names, read, _stated(source, rows))
 
 
-def _said(source: Source, rows: list[Row]) -> Said:
+def _stated(source: Source, rows: list[Row]) -> Stated:
     """Return the task and the seed that all rows say."""
     tasks = {row.other[name] for row in rows for name in _TASKS if name in row.other}
     seeds = {row.numbers["seed"] for row in rows if "seed" in row.numbers}
     if len(seeds) > 1:
         raise UserError(f"'{source.path}' has several seeds, and no column that names runs")
     seed = next(iter(seeds), math.nan)
-    return Said(
+    return Stated(
         task=tasks.pop() if len(tasks) == 1 else None, seed=int(seed) if seed % 1 == 0 else None
     )
 
 
 def run_of_points(
-    source: Source, name: str, points: Sequence[Step], said: Said = UNSAID, key: str = ""
+    source: Source, name: str, points: Sequence[Step], stated: Stated = UNSTATED, key: str = ""
 ) -> Run:
     """Return a run that lies in a file with others. Where steps repeat, what came later counts.
 
@@ -157,15 +157,15 @@ def run_of_points(
         return joined(scalars, metric, source.path / name)
 
     metrics = dict.fromkeys(metric for _, row in points for metric in row)
-    return Run(source.path / name / key, name, metrics, read, said)
+    return Run(source.path / name / key, name, metrics, read, stated)
 
 
 def _by_metric(points: Iterable[Step]) -> dict[str, Points]:
-    found: dict[str, Points] = {}
+    curves: dict[str, Points] = {}
     for step, row in points:
         for name, value in row.items():
-            found.setdefault(name, []).append((step, value))
-    return found
+            curves.setdefault(name, []).append((step, value))
+    return curves
 
 
 # Several runs in a file
@@ -229,13 +229,13 @@ def _numbers(metrics: bytes | str) -> dict[str, float] | None:
         row = json.loads(metrics)
     except (ValueError, TypeError, RecursionError):
         return None
-    found = {}
+    numbers = {}
     for name, value in row.items() if isinstance(row, Mapping) else ():
         text = isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity")
         number = None if text or isinstance(value, bool) else as_number(value)
         if number is not None:
-            found[name] = number
-    return found
+            numbers[name] = number
+    return numbers
 
 
 def _panel(source: Source, notes: list[str]) -> list[Run] | None:
@@ -292,8 +292,8 @@ def _marl_eval(source: Source, notes: list[str]) -> list[Run] | None:
         if not points:
             return None
         known = re.fullmatch(r"(?:\w*_)?(\d{1,18})", seed)
-        said = Said(task, algorithm, int(known[1]) if known else None)
-        runs.append(run_of_points(source, f"{task}, {algorithm}, {seed}", points, said))
+        stated = Stated(task, algorithm, int(known[1]) if known else None)
+        runs.append(run_of_points(source, f"{task}, {algorithm}, {seed}", points, stated))
     return runs or None
 
 
@@ -321,9 +321,9 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
     packed = arrays(source.path) if source.file.start.startswith(b"PK") else {}
     if "timesteps" in packed:
         return None
-    whole = source.file.json
-    found: Mapping[str, object] = whole if isinstance(whole, Mapping) else packed
-    matrices = {name: _matrix(value) for name, value in found.items()}
+    content = source.file.json
+    by_name: Mapping[str, object] = content if isinstance(content, Mapping) else packed
+    matrices = {name: _matrix(value) for name, value in by_name.items()}
     shapes = {None if matrix is None else matrix.shape[1:] for matrix in matrices.values()}
     if len(shapes) != 1 or None in shapes:
         if packed:
@@ -341,8 +341,10 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
         for seed, task in np.ndindex(*([] if matrix is None else matrix.shape[:2])):
             assert matrix is not None
             points = [(at, {SCORE: float(x)}) for at, x in enumerate(matrix[seed, task], 1)]
-            said = Said(f"task_{task + 1}", name, seed)
-            runs.append(run_of_points(source, f"{name}, row {seed + 1}, {said.task}", points, said))
+            stated = Stated(f"task_{task + 1}", name, seed)
+            runs.append(
+                run_of_points(source, f"{name}, row {seed + 1}, {stated.task}", points, stated)
+            )
     return runs
 
 

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from ablations.core.record import Configuration, Failure
 from ablations.curve import diverged, is_cut
-from ablations.errors import UserError
+from ablations.errors import UserError, shortened
 from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve
 from ablations.logs.numbers import number
@@ -43,7 +43,7 @@ class Outcome:
         )
 
 
-def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
+def outcome(run: Curve, metric: str, place: int | None, length: int) -> Outcome:
     """Return how a run ended by its curve.
 
     Diverged from a point on, if any; else cut, if it ends before 90% of a run of `whole` steps.
@@ -52,8 +52,8 @@ def outcome(run: Curve, metric: str, place: int | None, whole: int) -> Outcome:
         at = int(run.steps[place])
         return Outcome("failed", "diverged", diverged(metric, at), at)
     last = int(run.steps[-1])
-    if is_cut(last, whole):
-        reason = f"ended early: its log stops at step {last:,} of {whole:,}"
+    if is_cut(last, length):
+        reason = f"ended early: its log stops at step {last:,} of {length:,}"
         return Outcome("failed", "cut", reason, last)
     return Outcome()
 
@@ -72,12 +72,14 @@ def exported(path: Path, text: str) -> dict[Place, Outcome]:
     table = pandas.read_csv(
         io.StringIO(text), usecols=known.__contains__, dtype=str, keep_default_na=False
     )
-    found: dict[Place, Outcome] = {}
+    outcomes: dict[Place, Outcome] = {}
     # One row says how a run ended, the others are its points.
     for row in table.drop_duplicates(["task", "variant", "seed"]).to_dict("records"):
         seed, step = (number(row[name]) for name in ("seed", "step"))
-        whole = [one is not None and one % 1 == 0 for one in (seed, step)]
-        if not whole[0] or not (whole[1] or row["step"] == ""):
+        integral = [
+            number_read is not None and number_read % 1 == 0 for number_read in (seed, step)
+        ]
+        if not integral[0] or not (integral[1] or row["step"] == ""):
             raise UserError(
                 f"'{path}': seed and step must be whole numbers, not '{row['seed']}' and "
                 f"'{row['step']}'"
@@ -85,8 +87,8 @@ def exported(path: Path, text: str) -> dict[Place, Outcome]:
         if row["status"] not in ("done", "failed", "missing"):
             raise UserError(f"'{path}': a status is done, failed or missing, not '{row['status']}'")
         place = (plain(row["task"].strip()), plain(row["variant"].strip()), int(seed or 0))
-        found[place] = _outcome(row, None if step is None else int(step))
-    return found
+        outcomes[place] = _outcome(row, None if step is None else int(step))
+    return outcomes
 
 
 def _outcome(row: Mapping[str, str], step: int | None) -> Outcome:
@@ -112,6 +114,4 @@ def unfinished(plan: Plan, results: Path) -> Iterator[str]:
     for what, lines in (("count as failures", failed), ("are not there", missing)):
         if lines:
             yield f"{len(lines)} of {len(plan.cells)} runs {what}"
-            yield from (f"  {line}" for line in lines[:_MOST_LINES])
-            if len(lines) > _MOST_LINES:
-                yield f"  and {len(lines) - _MOST_LINES} more"
+            yield from (f"  {line}" for line in shortened(lines, _MOST_LINES, "and {} more"))

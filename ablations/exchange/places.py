@@ -58,22 +58,22 @@ class Name:
         return replace(self, task=folder, run=RUN) if self.bare and folder in tasks else self
 
 
-class Said(NamedTuple):
-    """What a file itself says of its run, None where it says nothing."""
+class Stated(NamedTuple):
+    """Task, run and seed that a file itself states, None where it does not."""
 
     task: str | None = None
     run: str | None = None
     seed: int | None = None
 
 
-UNSAID = Said()
+UNSTATED = Stated()
 
 
 def placed(
     texts: Mapping[Path, str],
     pattern: str | None,
     notes: list[str],
-    said: Mapping[Path, Said] | None = None,
+    stated: Mapping[Path, Stated] | None = None,
 ) -> dict[Place, Path]:
     """Place sources by their names.
 
@@ -83,22 +83,22 @@ def placed(
             are read as CleanRL writes them (task__run__seed__time), else for a seed in words or at
             their end.
         notes: takes a line for seeds that no name says.
-        said: what the files themselves say; it counts before their names.
+        stated: what the files themselves say; it counts before their names.
 
     Raises:
         UserError: two sources are at one place; several of a run have no seed, unless the pattern
             says that there is none: then they are numbered.
     """
-    said = said or {}
-    names = {source: _name(text, pattern, said.get(source)) for source, text in texts.items()}
+    stated = stated or {}
+    names = {source: _name(text, pattern, stated.get(source)) for source, text in texts.items()}
     tasks = {name.task for name in names.values() if not name.bare}
-    found: dict[Place, Path] = {}
+    taken_by: dict[Place, Path] = {}
     groups: dict[tuple[str, str], list[Path]] = {}
     for source, name in names.items():
         name = name.beside(tasks)
         if name.seed is None:
             groups.setdefault((name.task, name.run), []).append(source)
-        elif other := found.get(place := (name.task, name.run, name.seed)):
+        elif other := taken_by.get(place := (name.task, name.run, name.seed)):
             alike = texts[source] == texts[other]
             raise UserError(
                 f"'{source}' and '{other}' are both run '{name.run}' on '{name.task}', seed "
@@ -106,7 +106,7 @@ def placed(
                 + ("rename or remove one" if alike else "tell them apart with --pattern")
             )
         else:
-            found[place] = source
+            taken_by[place] = source
     guessed = [texts[source] for source, name in names.items() if not name.marked]
     if guessed:
         notes.append(
@@ -122,21 +122,21 @@ def placed(
                 f"'{task}': say where it is with --pattern '{{run}}/{{task}}_{{seed}}' or "
                 f"--seed-from config.json:seed; a pattern without {{seed}} numbers them"
             )
-        taken = {seed for t, r, seed in found if (t, r) == (task, run)}
+        taken = {seed for t, r, seed in taken_by if (t, r) == (task, run)}
         free = (seed for seed in range(len(group) + len(taken)) if seed not in taken)
-        found |= {(task, run, next(free)): source for source in group}
+        taken_by |= {(task, run, next(free)): source for source in group}
         if len(group) > 1:
             notes.append(
                 f"no seed in {_listed([texts[source] for source in group])}: run '{run}' on "
                 f"'{task}', numbered in this order"
             )
-    places = {source: place for place, source in found.items()}
+    places = {source: place for place, source in taken_by.items()}
     return {places[source]: source for source in texts}
 
 
-def _name(text: str, pattern: str | None, said: Said | None) -> Name:
+def _name(text: str, pattern: str | None, stated: Stated | None) -> Name:
     """Return a source's name, with what its file says in place of what the name does."""
-    task, run, seed = said or UNSAID
+    task, run, seed = stated or UNSTATED
     if task is not None and run is not None:
         return Name(task, run, seed)
     name = parse(text, pattern)
@@ -153,27 +153,27 @@ def _name(text: str, pattern: str | None, said: Said | None) -> Name:
 def parse(name: str, pattern: str | None) -> Name:
     """Return task, run and seed in a name. Raises UserError where it does not fit the pattern."""
     if pattern is not None:
-        found = re.fullmatch(_expression(pattern), name)
-        if found is None:
+        match = re.fullmatch(_expression(pattern), name)
+        if match is None:
             raise UserError(f"'{name}' does not fit the pattern '{pattern}'")
-        given = found.groupdict()
+        given = match.groupdict()
         seed = given.get("seed")
         return Name(given.get("task", TASK), given.get("run", RUN), int(seed) if seed else None)
-    found = re.fullmatch(r"(?:.*/)?([^/]+)__([^/]+)__(\d+)__\d+", name)
-    if found:
-        return Name(found[1], found[2], int(found[3]))
+    match = re.fullmatch(r"(?:.*/)?([^/]+)__([^/]+)__(\d+)__\d+", name)
+    if match:
+        return Name(match[1], match[2], int(match[3]))
     parts = _without_empty(_STAMP.sub("_", part) for part in name.split("/"))
     for place in reversed(range(len(parts))):
-        if found := _MARKED.search(parts[place]):
-            seed = int(next(filter(None, found.groups())))
-            before, after = parts[place][: found.start()], parts[place][found.end() :]
+        if match := _MARKED.search(parts[place]):
+            seed = int(next(filter(None, match.groups())))
+            before, after = parts[place][: match.start()], parts[place][match.end() :]
             parts[place] = "_".join(_without_empty([before, after], none=""))
             return Name(*_task_and_run(parts), seed)
     if re.fullmatch(r"\d{1,5}", parts[-1]):
         return Name(*_task_and_run(parts[:-1]), int(parts[-1]))
-    found = _ENDING.fullmatch(parts[-1])
-    if found and not _NO_SEED_AFTER.fullmatch(found[1]):
-        return Name(*_task_and_run([*parts[:-1], found[1]]), int(found[2]), marked=False)
+    match = _ENDING.fullmatch(parts[-1])
+    if match and not _NO_SEED_AFTER.fullmatch(match[1]):
+        return Name(*_task_and_run([*parts[:-1], match[1]]), int(match[2]), marked=False)
     bare = not _STAMP.sub("_", name.rpartition("/")[2]).strip("-_. ")
     return Name(*_task_and_run(parts), None, bare=bare)
 

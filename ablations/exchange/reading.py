@@ -161,13 +161,13 @@ def _require_keys(path: Path, table: DataFrame) -> None:
         if len(bad := np.flatnonzero(table[name] == "")):
             raise UserError(f"'{path}', line {bad[0] + 2}: {name} is empty")
     for name in ("seed", "step"):
-        whole, _ = _numbers(table[name])
+        keys, _ = _numbers(table[name])
         with np.errstate(invalid="ignore"):
-            fraction = whole % 1
-        if len(bad := np.flatnonzero(~((fraction == 0) & (whole >= 0) & (whole <= numbers.MOST)))):
-            most = f" up to {numbers.MOST:,}" if whole[bad[0]] > numbers.MOST else ""
+            fraction = keys % 1
+        if len(bad := np.flatnonzero(~((fraction == 0) & (keys >= 0) & (keys <= numbers.MOST)))):
+            most = f" up to {numbers.MOST:,}" if keys[bad[0]] > numbers.MOST else ""
             raise _refused(path, table, name, bad[0], f"a whole number{most}")
-        table[name] = whole.astype("int64")
+        table[name] = keys.astype("int64")
 
 
 def _values(

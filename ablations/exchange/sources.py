@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from ablations.exchange.outcomes import Outcome, exported
 from ablations.exchange.places import Place, placed
 from ablations.exchange.reading import Curve, is_long, judged_of, read_csv, table_text
 from ablations.logs.files import content, unpacked_name
+from ablations.report.scores import final
 
 # Files that are looked for in a folder: the first kind that is there.
 _KINDS = (
@@ -34,7 +36,14 @@ _ABOVE = 3  # folders in which a file with seeds is looked for: the log's and th
 
 @dataclass(frozen=True)
 class Rule:
-    """How runs are read: see `Options` of an import."""
+    """Rule by which runs are read.
+
+    metric: the column or tag that is judged; by default "return", or the first known return tag.
+    step: the column that counts; by default a known one.
+    pattern: where the names of folders and files have their parts, such as
+        "{task}/{run}/seed{seed}"; one without {seed} says that there is none.
+    seed_from: the file beside a log and the key in it, such as "config.json:seed".
+    """
 
     metric: str | None = None
     step: str | None = None
@@ -66,9 +75,9 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
     if files:
         folders = [file.absolute().parent for file in files]
         groups.append((files[0], Path(os.path.commonpath(folders)), files))
-    for given, root, found in groups:
+    for stated_path, root, files_in in groups:
         runs: list[Run] = []
-        for source in _sources(root.resolve(), found, rule.pattern):
+        for source in _sources(root.resolve(), files_in, rule.pattern):
             with _named(source.path):
                 if mlflow.is_run(source.path):
                     runs.append(mlflow.stored_run(source))
@@ -81,7 +90,32 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
                 known = exported(source.path, text)
             yield Read(source.path, curves, metric, known)
         if runs:
-            yield _judged(given, runs, rule, notes)
+            yield _judged(stated_path, runs, rule, notes)
+
+
+def final_scores(
+    paths: Sequence[Path | str], metric: str | None
+) -> tuple[dict[tuple[str, str], list[float]], list[str]]:
+    """Score the runs in paths by the last tenth of their curves.
+
+    Returns:
+        (task, run) -> the score of each seed; and a line for what was left out or guessed.
+
+    Raises:
+        UserError: what cannot be read, and a run without a finite score.
+    """
+    notes: list[str] = []
+    scores: dict[tuple[str, str], list[float]] = {}
+    for read in read_all(paths, Rule(metric=metric), notes):
+        for (task, run, seed), curve in read.curves.items():
+            score = final(curve.steps, curve.values[read.metric])
+            if not math.isfinite(score):
+                raise UserError(
+                    f"'{run}' on '{task}', seed {seed}, has no finite {read.metric} in the last "
+                    f"tenth of its steps ({curve.source}): leave it out or train it again"
+                )
+            scores.setdefault((task, run), []).append(score)
+    return scores, notes
 
 
 def _is_table(source: Source) -> bool:
@@ -90,28 +124,28 @@ def _is_table(source: Source) -> bool:
     return file and (source.file.start.startswith(b"PAR1") or is_long(source.header))
 
 
-def _judged(given: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> Read:
+def _judged(path: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> Read:
     """Read the curves of runs, each at its place."""
     metrics = dict.fromkeys(metric for run in runs for metric in run.metrics)
     if not metrics:
         runs[0].read(rule.metric or "return", notes)  # says why there is none
     only = next(iter(metrics)) if len(metrics) == 1 else None
-    judged = judged_of(rule.metric or only, metrics, f"metric in '{given}' (choose with --metric)")
+    judged = judged_of(rule.metric or only, metrics, f"metric in '{path}' (choose with --metric)")
     known = {run.source: run for run in runs if judged in run.metrics}
     notes += (f"left out: '{r.name}' has no {judged}" for r in runs if judged not in r.metrics)
-    said = {source: run.said for source, run in known.items()}
+    stated = {source: run.stated for source, run in known.items()}
     if rule.seed_from:
-        said = {
+        stated = {
             source: own._replace(seed=_seed_beside(source, rule.seed_from))
-            for source, own in said.items()
+            for source, own in stated.items()
         }
     texts = {source: run.name for source, run in known.items()}
     curves = {}
-    for place, source in placed(texts, rule.pattern, notes, said).items():
+    for place, source in placed(texts, rule.pattern, notes, stated).items():
         with _named(source):
             curves[place] = known[source].read(judged, notes)
     notes += _copies(curves, judged)
-    return Read(given, curves, judged)
+    return Read(path, curves, judged)
 
 
 def _copies(curves: Mapping[Place, Curve], metric: str) -> Iterator[str]:
@@ -149,7 +183,7 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
             kind: [each for each in files if re.fullmatch(kind, unpacked_name(each).name)]
             for kind in _KINDS
         }
-        first = next((kind for kind, found in kinds.items() if found), None)
+        first = next((kind for kind, of_kind in kinds.items() if of_kind), None)
         if first is None:
             raise UserError(f"no TensorBoard event files or other logs in '{path}'")
         others = {*itertools.chain(*list(kinds.values())[:-2])} - {*kinds[first]}
@@ -164,12 +198,14 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
         require_regular(path)
     if not glob.has_magic(str(path)):
         raise UserError(f"no such file: '{path}'")
-    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-    if not found:
+    matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    if not matches:
         raise UserError(f"no file is called like '{path}'")
     root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
     return root, [
-        each for one in found for each in (_inside(one, notes)[1] if one.is_dir() else [one])
+        each
+        for path_found in matches
+        for each in (_inside(path_found, notes)[1] if path_found.is_dir() else [path_found])
     ]
 
 

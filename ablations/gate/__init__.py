@@ -20,8 +20,7 @@ Each side of those intervals is wrong with a chance of at most `rate` over all l
     sides.py      which code and which arguments are compared; copies of code
     early.py      the chance that a later look still passes
     run.py        the looks, in a results folder
-    budget.py     one error budget for many candidates
-    ledger.py     the file that they are booked in
+    ledger.py     one error budget for many candidates, and the file that they are booked in
     night.py      a candidate against the best so far
     sheets.py     tables of looks and ledgers
     items.py      two evaluations of the same items

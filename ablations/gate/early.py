@@ -13,7 +13,6 @@ miss with a chance of β, and ends where its conditional power is below γ, miss
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -166,8 +165,3 @@ def chance_to_pass(
 
 def _share(hits: NDArray[np.bool_]) -> Floats:
     return np.asarray(hits.mean(axis=-1), np.float64)
-
-
-def missed_at_most(missed: float, futility: float) -> float:
-    """Bound the chance to miss of a test that ends early: β / (1 - γ); see the module."""
-    return math.inf if futility >= 1 else min(1.0, missed / (1 - futility))

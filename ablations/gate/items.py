@@ -79,12 +79,11 @@ def items_sheet(test: ItemTest) -> Sheet:
     means = [
         value
         for side in (test.theirs, test.ours)
-        for value in _ends(mean_of_items(side, test.clusters))
+        for value in mean_of_items(side, test.clusters).bounds
     ]
     exact = compared.n == len(test.ours) and is_outcome([*test.ours, *test.theirs])
     how = "McNemar's exact test" if exact else f"clustered, {compared.n} clusters"
     p = mcnemar_p(gained, lost) if exact else compared.p
-    difference = (compared.difference, compared.low, compared.high)
     return Sheet(
         "items",
         "items",
@@ -97,7 +96,7 @@ def items_sheet(test: ItemTest) -> Sheet:
             *("change", "change_low", "change_high", "gained", "lost"),
             *("difference", "difference_low", "difference_high", "p"),
         ),
-        ((test.word, len(test.ours), *means, gained, lost, *difference, p),),
+        ((test.word, len(test.ours), *means, gained, lost, *compared.bounds, p),),
         (
             *text_columns("verdict"),
             *_estimates("baseline", "[95%]"),
@@ -120,13 +119,9 @@ def rates_sheet(metric: str, scores: Floats, clusters: Sequence[str]) -> Sheet:
         "items",
         f"{metric} on {len(scores)} items; the interval is {how}.",
         ("items", "mean", "mean_low", "mean_high"),
-        ((len(scores), *_ends(mean)),),
+        ((len(scores), *mean.bounds),),
         (Column("items", "count", ("items",)), *_estimates("mean", "[95%]")),
     )
-
-
-def _ends(compared: Comparison) -> tuple[float | None, float | None, float | None]:
-    return compared.difference, compared.low, compared.high
 
 
 def _estimates(name: str, interval: str) -> tuple[Column, Column]:

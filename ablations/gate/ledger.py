@@ -5,6 +5,20 @@ line when it begins, which takes its share of the error budget, and one when it 
 written at once, under a lock, and never changed. A last line without an end is what a killed writer
 left: it was never promised to anybody, and the next writer removes it. So a candidate that was
 killed has begun and not ended; the same call goes on with it, at the rate that it had.
+
+All candidates share one error budget: the j-th of N is tested at the rate
+
+    a(j) = (D(j) + 1) * rate / N      for j <= N, else 0
+
+with D(j) the candidates that were found better before it began. This is LOND, levels based on the
+number of discoveries (Javanmard and Montanari 2015, "On online control of false discovery rate"),
+with equal shares of the budget. The expected share of false ones among the accepted is at most
+`rate` where the tests depend positively on each other (Zrnic, Ramdas and Jordan 2021, "Asynchronous
+online testing of multiple hypotheses"), as those that share the runs of a baseline do: luck of its
+runs helps or hurts all. Until something is found, the levels are Bonferroni's, so that the chance
+of any false accept in a night in which nothing helps is at most `rate`, however the tests depend on
+each other. Rules that win back more (LORD, SAFFRON, ADDIS) need tests that are independent. D
+counts what had ended when a test began, so candidates may be tested side by side.
 """
 
 from __future__ import annotations
@@ -22,7 +36,6 @@ from typing import Annotated, Literal
 from ablations.core.decode import Count, Matches, Mismatch, Positive, Within, decode
 from ablations.core.files import parse_object, read_bytes
 from ablations.errors import UserError
-from ablations.gate.budget import Budget
 from ablations.gate.question import Word
 from ablations.git import git
 from ablations.sweep.locks import file_lock
@@ -58,7 +71,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked of every candidate; see `Question`.
+    """Terms on which every candidate is judged; see `Question`.
 
     run, curve, metric, step, direction: of the command. candidates: for how many the budget of
     `rate` is. fresh: seeds of the estimate that follows when one is accepted.
@@ -198,7 +211,7 @@ class Ledger:
         """Return the rate at which the next candidate would be tested; 0: nothing is left."""
         better = sum(e.ended is not None and e.ended.verdict == "better" for e in self.candidates)
         terms = self.opening.terms
-        return Budget(terms.rate, terms.candidates).level(len(self.candidates) + 1, better)
+        return budget_level(terms.rate, terms.candidates, len(self.candidates) + 1, better)
 
     def with_entry(self, entry: Entry) -> Ledger:
         """Return the ledger with one more entry. Raise Mismatch for one that cannot follow."""
@@ -247,6 +260,18 @@ class Ledger:
         return replace(self, candidates=(*before, changed, *after))
 
 
+def budget_level(rate: float, candidates: int, number: int, better: int) -> float:
+    """Return the rate at which a candidate is tested; 0 where the budget is spent.
+
+    Args:
+        rate: of false ones among the accepted.
+        candidates: for how many the budget is.
+        number: of the candidate, from 1.
+        better: how many were found better before it began.
+    """
+    return min(rate, (better + 1) * rate / candidates) if number <= candidates else 0.0
+
+
 def sound_terms(values: Mapping[str, object]) -> Terms:
     """Return the terms of a new ledger. Raises UserError for those that no ledger can have."""
     if not values.get("margin"):
@@ -262,9 +287,9 @@ def sound_terms(values: Mapping[str, object]) -> Terms:
 
 def require_untracked(path: Path) -> None:
     """Raise UserError for a ledger that git tracks, as putting files back erases its lines."""
-    whole = path.resolve()
+    resolved = path.resolve()
     try:
-        git(whole.parent, "ls-files", "--error-unmatch", "--", whole.name)
+        git(resolved.parent, "ls-files", "--error-unmatch", "--", resolved.name)
     except (OSError, subprocess.SubprocessError):
         return
     raise UserError(

@@ -62,7 +62,7 @@ class Booked:
 
     @property
     def candidate(self) -> Candidate:
-        """What is booked of it."""
+        """The entries of the candidate."""
         return self.ledger.candidates[self.number - 1]
 
     @property
@@ -94,7 +94,7 @@ class Booked:
 
     @property
     def text(self) -> str:
-        """What became of it, in a line."""
+        """The outcome, in a line."""
         each, terms = self.candidate, self.ledger.opening.terms
         if each.ended is None:
             return self.verdict.text if self.verdict else "undecided"
@@ -195,10 +195,10 @@ class Night:
             return True
         best = replace(self.now, arguments=(*self.now.arguments, *against))
         if commit is not None:
-            made = checked_out(self.here, commit, self.results, self.terms.depends)
-            called = f"{commit} ({made.name[:10]})"
-            copy = keep_commit(made, self.results)
-            best = Version(made.digest, best.arguments, called, *copy)
+            checkout = checked_out(self.here, commit, self.results, self.terms.depends)
+            called = f"{commit} ({checkout.name[:10]})"
+            copy = keep_commit(checkout, self.results)
+            best = Version(checkout.digest, best.arguments, called, *copy)
         self._require_runs(best, executor, deadline_of(seconds))
         with locked(self.path):
             if read_ledger(self.path) is not None:

@@ -94,8 +94,8 @@ class Gate:
         seeds = looks.planned(question.first, question.most)
         self.above = looks.design(seeds, 2 * question.rate)
         self.looks = looks.design(seeds, 2 * (question.pass_rate or question.rate))
-        made = planned(Request(question.name, brought=(study,)))
-        self._plan = replace(made, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0))
+        whole_plan = planned(Request(question.name, brought=(study,)))
+        self._plan = replace(whole_plan, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0))
 
     def stated(self) -> Iterator[str]:
         """Yield what is planned, before anything runs."""
@@ -264,15 +264,15 @@ class Gate:
                 f"{self.question.name}` shows what it printed)"
             )
 
-    def _lost(self, runs: Scores, asked: int) -> Lost:
+    def _lost(self, runs: Scores, planned_runs: int) -> Lost:
         """Return the runs of the change that failed; `asked`: how many of each side there are."""
         there = runs.by_seed(TASK, BASELINE)
         lost = tuple(seed for seed in _failed(runs, CHANGE) if seed in there)
         if not lost:
             return Lost((), False, "", ())
         first = next(c for c in runs.of(TASK, CHANGE) if c.seed == lost[0])
-        reason = f"{len(lost)} of {asked} runs of the change failed ({first.reason})"
-        fails = len(lost) >= 2 and 2 * len(lost) >= asked - len(_failed(runs, BASELINE))
+        reason = f"{len(lost)} of {planned_runs} runs of the change failed ({first.reason})"
+        fails = len(lost) >= 2 and 2 * len(lost) >= planned_runs - len(_failed(runs, BASELINE))
         return Lost(lost, fails, reason, _end_of_log(self.results, first.hash))
 
     def _compared(self, values: Mapping[str, Mapping[int, float]], level: float) -> Comparison:

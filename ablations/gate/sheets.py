@@ -43,14 +43,14 @@ def ledger_sheet(ledger: Ledger) -> Sheet:
         word: str = ended.verdict if ended else "open"
         if ended and ended.accepted:
             word = "withdrawn" if each.withdrawn else "accepted"
-        found, fresh = (
+        decided, fresh = (
             (e.difference, e.low, e.high, e.seeds) if e else (None,) * 4
             for e in (ended.found if ended else None, each.fresh)
         )
         against = str(each.begun.best or "the first")
         percent = 100 * each.begun.rate
         rows.append(
-            (str(number), each.begun.candidate.called, against, percent, word, *found, *fresh)
+            (str(number), each.begun.candidate.called, against, percent, word, *decided, *fresh)
         )
     left = max(0, terms.candidates - len(ledger.candidates))
     return Sheet(

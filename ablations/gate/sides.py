@@ -34,7 +34,7 @@ class Side:
 
 
 class Sides(NamedTuple):
-    """What is compared. commit: of the baseline, or None."""
+    """The two sides of a comparison. commit: of the baseline, or None."""
 
     baseline: Side
     change: Side

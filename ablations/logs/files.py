@@ -47,7 +47,7 @@ class File:
 
     @cached_property
     def start(self) -> bytes:
-        """How it begins."""
+        """The first bytes, unpacked."""
         return _first(self.path, _SNIFFED)
 
     @cached_property
@@ -62,8 +62,8 @@ class File:
 
     @cached_property
     def _text(self) -> tuple[str, list[str]]:
-        whole = self.start.lstrip()[:1] in (b"#", b"[") or self.ending == ".json"
-        if whole or not self.tail or unpacked_name(self.path) != self.path:
+        one_document = self.start.lstrip()[:1] in (b"#", b"[") or self.ending == ".json"
+        if one_document or not self.tail or unpacked_name(self.path) != self.path:
             lines = _lines(content(self.path))
             return (lines or [""])[0], lines
         with self.path.open("rb") as file:
@@ -133,8 +133,8 @@ def arrays(path: Path) -> dict[str, NDArray[np.float64]]:
     try:
         with zipfile.ZipFile(path) as members:
             _require_arrays(members)
-        with np.load(path, allow_pickle=False) as found:
-            return {name: np.asarray(found[name], np.float64) for name in found.files}
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: np.asarray(stored[name], np.float64) for name in stored.files}
     except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise UserError(f"'{path.name}' is no file of NumPy arrays: {error}") from None
 

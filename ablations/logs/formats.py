@@ -219,11 +219,11 @@ def _of_text(file: File) -> Iterator[Row]:
         if table:
             yield _row(file.place(number - 1), table)
             table = []
-        yield from _of_line(file.place(number), text, whole=line.endswith("\n"))
+        yield from _of_line(file.place(number), text, complete=line.endswith("\n"))
 
 
-def _of_line(place: str, text: str, *, whole: bool) -> Iterator[Row]:
-    if not whole and "{" in text and "}" not in text.rpartition("{")[2]:
+def _of_line(place: str, text: str, *, complete: bool) -> Iterator[Row]:
+    if not complete and "{" in text and "}" not in text.rpartition("{")[2]:
         yield _broken(place)
         return
     entry: Json = None
@@ -266,7 +266,7 @@ def _flat(tree: Mapping[str, Json], prefix: str = "") -> Iterator[tuple[str, Jso
 
 def _row(place: str, fields: Iterable[tuple[str, Json]]) -> Row:
     """Return a row. A name that stands there twice, with two values, has no number."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     other: dict[str, str] = {}
     seen: dict[str, Json] = {}
     empty: set[str] = set()
@@ -276,15 +276,15 @@ def _row(place: str, fields: Iterable[tuple[str, Json]]) -> Row:
             continue
         if str(seen.setdefault(name, value)) != str(value):
             other[name] = f"{seen[name]} and {value}"[:40]
-            found.pop(name, None)
+            values.pop(name, None)
             continue
         number = numbers.as_number(value)
         if number is None:
             other[name] = str(value)[:40]
             number = numbers.of_a_total(other[name])
         if number is not None:
-            found[name] = number
-    return Row(place, found, other, frozenset(empty - seen.keys()))
+            values[name] = number
+    return Row(place, values, other, frozenset(empty - seen.keys()))
 
 
 FORMATS = (

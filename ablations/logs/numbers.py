@@ -70,14 +70,14 @@ def pairs(line: str) -> list[tuple[str, str | float]]:
 
     Such a value is text where it is no number.
     """
-    found: list[tuple[str, str | float]] = []
+    named: list[tuple[str, str | float]] = []
     for name, only, alone, like in _PAIR.findall(_COLOUR.sub("", line)):
         value = number(only or alone)
-        found.append((name, like if value is None else value))
-    return found
+        named.append((name, like if value is None else value))
+    return named
 
 
 def of_a_total(text: str) -> float | None:
     """Return 3 for "3/10", None for anything else."""
-    found = _OF_A_TOTAL.fullmatch(text)
-    return float(found[1]) if found else None
+    match = _OF_A_TOTAL.fullmatch(text)
+    return float(match[1]) if match else None

@@ -23,7 +23,7 @@ _LATE_WAY = 4  # where it is back by less than this part of the way
 
 @dataclass(frozen=True)
 class Part:
-    """What one process wrote of a tag. began, ended: seconds since 1970, of all that it wrote."""
+    """Points of a tag that one process wrote. began, ended: seconds since 1970 of its writing."""
 
     source: str
     points: Sequence[tuple[int, float]]
@@ -37,22 +37,22 @@ def in_order(tag: str, parts: Iterable[Part], notes: list[str] | None = None) ->
     notes: takes a line for what is left out. Raises UserError where two runs may be mixed up.
     """
     notes = [] if notes is None else notes
-    whole: Points = []
+    joined: Points = []
     ended, source = 0.0, ""
     for part in parts:
         points = _of_one_writer(tag, part, notes)
-        if whole and points and points[0][0] <= whole[-1][0]:
-            _resume(tag, part, source, whole, points, notes, before=ended)
-        whole += points
+        if joined and points and points[0][0] <= joined[-1][0]:
+            _resume(tag, part, source, joined, points, notes, before=ended)
+        joined += points
         ended, source = max(ended, part.ended), part.source
-    return whole
+    return joined
 
 
 def _resume(
     tag: str,
     part: Part,
     source: str,
-    whole: Points,
+    joined: Points,
     points: Points,
     notes: list[str],
     *,
@@ -63,7 +63,7 @@ def _resume(
     before: the time at which the earlier one ended.
     """
     first, last = points[0][0], points[-1][0]
-    begun, reached = whole[0][0], whole[-1][0]
+    begun, reached = joined[0][0], joined[-1][0]
     again = first <= begun and not is_cut(reached, last)  # no failed attempt at the other one
     beside = part.began < before and 10 * (first - begun) <= reached - begun
     if again or beside:
@@ -71,12 +71,12 @@ def _resume(
         raise UserError(
             f"'{source}' and '{part.source}' {how}: two runs in one place? Give each its own"
         )
-    kept = bisect_left(whole, first, key=_step)
+    kept = bisect_left(joined, first, key=_step)
     notes.append(
         f"'{tag}' goes on from step {first:,} in '{part.source}': "
-        f"{count(len(whole) - kept, 'earlier point')} up to step {reached:,} left out"
+        f"{count(len(joined) - kept, 'earlier point')} up to step {reached:,} left out"
     )
-    del whole[kept:]
+    del joined[kept:]
 
 
 def _of_one_writer(tag: str, part: Part, notes: list[str]) -> Points:

@@ -37,18 +37,6 @@ def folders(root: Path) -> list[Path]:
     return sorted({path.parent for path in root.rglob("*tfevents*") if path.is_file()})
 
 
-def read_files(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]:
-    """Return tag -> what each event file of a folder has of it, by the files' names: by their time.
-
-    A file that ends within a record, as one does that is being written, or in zeros, as one does
-    after a crash of its machine, is read up to there. notes: takes a line where that is so. Raises
-    UserError for one that is no event file, or damaged.
-    """
-    events = Events(folder)
-    events.read_on(notes)
-    return events.parts()
-
-
 class Events:
     """The event files of a folder in which more may be written: each byte is read once."""
 
@@ -58,7 +46,12 @@ class Events:
         self._files: dict[Path, _EventFile] = {}
 
     def read_on(self, notes: list[str] | None = None) -> None:
-        """Read what was written since the last call, as `read_files` does."""
+        """Read what was written since the last call.
+
+        A file that ends within a record, as one does that is being written, or in zeros, as one
+        does after a crash of its machine, is read up to there. notes: takes a line where that is
+        so. Raises UserError for one that is no event file, or damaged.
+        """
         paths = sorted(path for path in self.folder.glob("*tfevents*") if path.is_file())
         known = {path: file for path, file in self._files.items() if file.grows}
         self._files = {path: known.get(path) or _EventFile(path) for path in paths}
@@ -66,7 +59,7 @@ class Events:
             file.read_on(notes)
 
     def parts(self) -> dict[str, list[Part]]:
-        """Return what was read, as `read_files` does."""
+        """Return tag -> what each event file has of it, by the files' names: by their time."""
         tags: dict[str, list[Part]] = {}
         for path, file in self._files.items():
             for tag, points in file.points.items():
@@ -95,7 +88,7 @@ class _EventFile:
 
     @property
     def grows(self) -> bool:
-        """Whether it is still there, and was not begun anew."""
+        """True where it is still there, and was not begun anew."""
         return self.path.is_file() and self.path.stat().st_size >= self.at
 
     def read_on(self, notes: list[str] | None) -> None:
@@ -125,16 +118,16 @@ def joined(
     A tag whose steps cannot be put in order is left out, unless it is the judged one, or there is
     none: then UserError is raised.
     """
-    found: Scalars = {}
+    scalars: Scalars = {}
     for tag, parts in tags.items():
         try:
-            found[tag] = in_order(tag, parts, notes if tag == judged else None)
+            scalars[tag] = in_order(tag, parts, notes if tag == judged else None)
         except UserError as error:
             if judged in (None, tag):
                 raise
             if notes is not None:
                 notes.append(f"left out: {error}")
-    return found
+    return scalars
 
 
 def _records(path: Path, at: int, notes: list[str] | None) -> Iterator[tuple[int, bytes]]:
@@ -157,11 +150,11 @@ def _records(path: Path, at: int, notes: list[str] | None) -> Iterator[tuple[int
             if len(rest) < 12:
                 continue
             length, check = struct.unpack("<QI", rest)
-            whole = _masked_crc(rest[:8]) == check
-            end = at + 16 + length if whole else at + 12
-            if whole and end > size:
+            complete = _masked_crc(rest[:8]) == check
+            end = at + 16 + length if complete else at + 12
+            if complete and end > size:
                 return
-            if whole and good == len(spans):  # it is larger than what was read
+            if complete and good == len(spans):  # it is larger than what was read
                 wanted = max(BLOCK_BYTES, end - at)
                 continue
             if not _is_zero(file, min(size, end) - 1):
@@ -197,18 +190,18 @@ def _checked(data: bytes, spans: list[tuple[int, int]]) -> int:
 
     if not spans:
         return 0
-    whole = np.frombuffer(data, np.uint8)
+    octets = np.frombuffer(data, np.uint8)
     starts, ends = np.array(spans).T
-    stated = [whole[at[:, None] + np.arange(4)].view("<u4")[:, 0] for at in (starts - 4, ends)]
-    good = _masked_crcs(whole[starts[:, None] + np.arange(-12, -4)]) == stated[0]
+    stated = [octets[at[:, None] + np.arange(4)].view("<u4")[:, 0] for at in (starts - 4, ends)]
+    good = _masked_crcs(octets[starts[:, None] + np.arange(-12, -4)]) == stated[0]
     lengths = ends - starts
     for length in np.unique(lengths):
         same = np.flatnonzero(lengths == length)
         if len(same) >= FEW:
-            found = _masked_crcs(whole[starts[same][:, None] + np.arange(length)])
+            sums = _masked_crcs(octets[starts[same][:, None] + np.arange(length)])
         else:
-            found = np.array([_masked_crc(data[slice(*spans[i])]) for i in same])
-        good[same] &= found == stated[1][same]
+            sums = np.array([_masked_crc(data[slice(*spans[i])]) for i in same])
+        good[same] &= sums == stated[1][same]
     return len(spans) if good.all() else int(good.argmin())
 
 

@@ -67,8 +67,8 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
 def _kept(record: Record | None) -> Origin:
     if record is None:
         return {}
-    made = as_read({k: v for k, v in record.provenance.items() if k in Origin.__annotations__})
-    return decode(Origin, made)
+    origin = as_read({k: v for k, v in record.provenance.items() if k in Origin.__annotations__})
+    return decode(Origin, origin)
 
 
 def _stored(plan: Plan) -> Stored:
@@ -83,7 +83,7 @@ def fewest_seeds(groups: Mapping[str, Group]) -> int:
 
 def given(baseline: Baseline, records: Path) -> dict[str, Curves]:
     """Return the curves in a results folder, of the last plan of each study there."""
-    found = {}
+    curves = {}
     for where in baseline.groups:
         study = where.partition("/")[0]
         plan = read_plan(records, study)
@@ -95,8 +95,8 @@ def given(baseline: Baseline, records: Path) -> dict[str, Curves]:
             )
         now = from_records.configuration(plan, name.task, name.variant)
         from_records.require_same_settings(baseline, name, now)
-        found[where] = from_records.read(plan, records, name)
-    return found
+        curves[where] = from_records.read(plan, records, name)
+    return curves
 
 
 def made_alike(baseline: Baseline, records: Path) -> str:

@@ -136,9 +136,9 @@ def updated(
         history = read(stem, name).history
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     version = Version(date=today, reason=reason or "first version")
-    made = Baseline(name, groups, (*history, version), provenance or Origin(), tuple(requests))
-    write(stem, made)
-    return made
+    baseline = Baseline(name, groups, (*history, version), provenance or Origin(), tuple(requests))
+    write(stem, baseline)
+    return baseline
 
 
 def write(stem: Path, baseline: Baseline) -> None:
@@ -268,7 +268,7 @@ def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
     for name, seed, step, value in rows:
         curve = read[name].setdefault(int(seed), {})
         curve[_finite(step)] = _finite(value) if value else math.nan
-    found = {}
+    groups = {}
     for name, about in described.items():
         runs = [
             Curve(np.array(list(curve)), np.array(list(curve.values())))
@@ -277,10 +277,10 @@ def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
         if len(runs) != about["seeds"]:
             raise ValueError("another number of seeds")
         failed = {int(seed): reason for seed, reason in about["failed"].items()}
-        found[name] = Group(
+        groups[name] = Group(
             curves=together(tuple(read[name]), runs, failed),
             metric=about["metric"],
             higher_is_better=about["higher_is_better"],
             about=about["about"],
         )
-    return found
+    return groups

@@ -123,9 +123,9 @@ def learned(curves: Curves) -> Learned:
     Where its curves do not stand out of their noise, it is the spread of their final scores, or of
     a rounding error; where these are successes and failures, the rate from 0 to 1.
     """
-    found = units.learned_of(curves.runs)
-    if found is not None:
-        return found
+    unit = units.learned_of(curves.runs)
+    if unit is not None:
+        return unit
     ends = scores(curves, {"final": final})["final"]
     ends = ends[~np.isnan(ends)]
     if are_successes(ends):
@@ -150,7 +150,7 @@ def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[
         raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
     require_scores(baseline, terms.scores)
     old, _ = _signed_scores(baseline, baseline.of(()), terms)
-    made = design(
+    looks = design(
         old,
         terms.effect * unit,
         alpha=terms.alpha,
@@ -158,7 +158,7 @@ def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[
         exactly=exactly,
         paired=terms.paired,
     )
-    return made, unit
+    return looks, unit
 
 
 def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
@@ -242,7 +242,7 @@ class SequentialCheck:
         loss = np.full(len(old), self.design.effect)
         # As many deals as it takes to see twenty at the level.
         deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.level)))
-        made = (
+        intervals = (
             permutation.paired(after - before, loss, deals)
             if paired
             else permutation.unpaired(after, before, loss, deals)
@@ -251,10 +251,10 @@ class SequentialCheck:
         each = [
             loss_p(*outcomes, self.design.effect, paired=paired) if outcomes else p
             for outcomes, p in zip(
-                map(_outcomes, old.values(), new.values()), made.not_lost_each, strict=True
+                map(_outcomes, old.values(), new.values()), intervals.not_lost_each, strict=True
             )
         ]
-        return replace(made, not_lost_each=np.array(each))
+        return replace(intervals, not_lost_each=np.array(each))
 
     def _verdict(self, rows: Sequence[Row], evidence: permutation.Evidence, look: Look) -> Verdict:
         # A gain is flagged at the false-alarm rate of its own.

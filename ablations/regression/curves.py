@@ -134,9 +134,9 @@ def from_user(
     for seed, marks, values in rows:
         _require_increasing(marks)
         _require_numbers(seed, marks, values, missing_ok)
-    found = together(which, [Curve(marks, values) for _, marks, values in rows])
-    require_scores(found, scores)
-    return found
+    joined = together(which, [Curve(marks, values) for _, marks, values in rows])
+    require_scores(joined, scores)
+    return joined
 
 
 Row = tuple[int, Floats, Floats]  # seed, steps and values of one curve
@@ -181,20 +181,20 @@ def _steps_of(
     steps: Rows | Sequence[float] | None, which: Sequence[int], lengths: Sequence[int]
 ) -> list[Floats]:
     """Return the steps of each row, given none, one list for all, or one each."""
-    given = [] if steps is None else list(steps)
-    each = len(given) > 0 and np.ndim(given[0]) > 0
+    axis = [] if steps is None else list(steps)
+    each = len(axis) > 0 and np.ndim(axis[0]) > 0
     if not each and len(set(lengths)) > 1:
         odd = next(i for i, length in enumerate(lengths) if length != lengths[0])
         raise UserError(
             f"curves of unequal lengths: seed {which[0]} has {lengths[0]} points, "
             f"seed {which[odd]} has {lengths[odd]}: give the steps= of each"
         )
-    if each and len(given) != len(lengths):
-        raise UserError(f"{len(lengths)} curves, but steps= has {len(given)} rows")
+    if each and len(axis) != len(lengths):
+        raise UserError(f"{len(lengths)} curves, but steps= has {len(axis)} rows")
     if steps is None:
         return [np.arange(1.0, length + 1) for length in lengths]
     try:
-        marks = [np.asarray(row, np.float64) for row in (given if each else [given] * len(lengths))]
+        marks = [np.asarray(row, np.float64) for row in (axis if each else [axis] * len(lengths))]
     except (TypeError, ValueError):
         raise UserError("steps must be numbers") from None
     for row, length in zip(marks, lengths, strict=True):
@@ -221,12 +221,12 @@ def _of_frame(data: Frame) -> list[Row]:
     except (TypeError, ValueError):
         raise UserError("the columns seed, step and value must be numbers") from None
     rows = []
-    for one in dict.fromkeys(seed.tolist()):
-        mine = np.flatnonzero(seed == one)
-        mine = mine[np.argsort(step[mine], kind="stable")]
-        if len(np.unique(step[mine])) != len(mine):
-            raise UserError(f"seed {one:g} has two values at one step")
-        rows.append((_seed(one), step[mine], number[mine]))
+    for own in dict.fromkeys(seed.tolist()):
+        of_seed = np.flatnonzero(seed == own)
+        of_seed = of_seed[np.argsort(step[of_seed], kind="stable")]
+        if len(np.unique(step[of_seed])) != len(of_seed):
+            raise UserError(f"seed {own:g} has two values at one step")
+        rows.append((_seed(own), step[of_seed], number[of_seed]))
     return rows
 
 
@@ -246,16 +246,16 @@ def _require_numbers(seed: int, steps: Floats, values: Floats, missing_ok: bool)
         )
 
 
-def require_scores(found: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
+def require_scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
     """Raise UserError for a curve without a score.
 
     Also for one that was cut before the last tenth of the steps, where its final score would be of
     another time than the others'.
     """
-    ends = [run.range[1] if run.range else 0.0 for run in found.runs]
-    for name, values in scores(found, wanted).items():
-        for seed, value, end in zip(found.seeds, values, ends, strict=True):
-            cut = name == "final" and is_cut(end, found.steps[-1])
+    ends = [run.range[1] if run.range else 0.0 for run in curves.runs]
+    for name, values in scores(curves, wanted).items():
+        for seed, value, end in zip(curves.seeds, values, ends, strict=True):
+            cut = name == "final" and is_cut(end, curves.steps[-1])
             if (np.isnan(value) or cut) and name in SCORES:
                 raise UserError(
                     f"the curve of seed {seed} has no value where its {name} score looks"

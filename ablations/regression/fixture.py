@@ -91,7 +91,7 @@ class LearningCurve:
             alpha, fail_on and the seeds: `learning_curve_*` in pytest's ini.
         """
         __tracebackhide__ = True
-        found, problem, failing = None, "", False
+        checked, problem, failing = None, "", False
         try:
             wanted = dict(scores or SCORES)
             failing = _fails_on_undecided(fail_on or self._ini("fail_on"))
@@ -119,15 +119,15 @@ class LearningCurve:
                 few = self._count("baseline_seeds") if baseline_seeds is None else baseline_seeds
                 return self._update(stem, name, read, few, terms, group)
             if callable(read):
-                found = sequential(_baseline(stem, name, group), read, terms)
+                checked = sequential(_baseline(stem, name, group), read, terms)
             else:
-                found = check(_baseline(stem, name, group), read, terms)
+                checked = check(_baseline(stem, name, group), read, terms)
         except UserError as error:
             problem = f"learning_curve: {error}"
         # Outside of the handler, or pytest would show both errors.
-        if found is None or name is None:
+        if checked is None or name is None:
             pytest.fail(problem, pytrace=False)
-        return self._say(name, found, metric, failing)
+        return self._say(name, checked, metric, failing)
 
     def history(
         self,
@@ -186,7 +186,7 @@ class LearningCurve:
             raise UserError(
                 f"a baseline of {len(curves)} seeds says too little: at least {FEWEST_OLD}, 20 good"
             )
-        found = check(curves, curves, terms)
+        checked = check(curves, curves, terms)
         before = ""
         if baselines.exists(stem):
             try:
@@ -194,7 +194,7 @@ class LearningCurve:
                 before = f"; against the version before: {line}"
             except UserError as error:
                 before = f"; not comparable with the version before: {error}"
-        made = baselines.updated(
+        baseline = baselines.updated(
             stem,
             name,
             {"": group(curves)},
@@ -202,34 +202,34 @@ class LearningCurve:
             provenance=of_process(self._config.rootpath),
         )
         path = plugin.relative(stem.with_name(stem.name + ".json"), self._config.rootpath)
-        reason = made.history[-1]["reason"]
+        reason = baseline.history[-1]["reason"]
         self._note(f"{name}: stored {len(curves)} seeds in {path}: {reason}{before}")
-        return found
+        return checked
 
-    def _say(self, name: str, found: Check, metric: str, fails_on_undecided: bool) -> Check:
+    def _say(self, name: str, result: Check, metric: str, fails_on_undecided: bool) -> Check:
         __tracebackhide__ = True
-        line = messages.line(name, found)
+        line = messages.line(name, result)
         parts = [line]
         folder = self._config.getoption("--learning-curve-figures")
-        failed = found.verdict == "worse" or (found.verdict == "undecided" and fails_on_undecided)
+        failed = result.verdict == "worse" or (result.verdict == "undecided" and fails_on_undecided)
         if failed or folder:
-            parts += ["", messages.text({name: found})]
-            parts += ["", f"figure: {self._figure(name, found, metric, folder)}"]
-        if found.differs is not None:
-            seed, step = found.differs
+            parts += ["", messages.text({name: result})]
+            parts += ["", f"figure: {self._figure(name, result, metric, folder)}"]
+        if result.differs is not None:
+            seed, step = result.differs
             parts.append(f"bits: seed {seed} differs from the baseline's from step {step:,.0f} on")
         self._note("\n".join(parts))
         if failed:
             mend = (
                 f'If that is meant: {AGAIN} "..."'
-                if found.verdict == "worse"
+                if result.verdict == "worse"
                 else "Undecided fails here (fail_on): more seeds, a larger effect, or a baseline "
                 "of more seeds decide it"
             )
             pytest.fail(f"{line}\n{mend}", pytrace=False)
-        return found
+        return result
 
-    def _figure(self, name: str, found: Check, metric: str, folder: str | None) -> str:
+    def _figure(self, name: str, result: Check, metric: str, folder: str | None) -> str:
         target = Path(folder) if folder else self._request.getfixturevalue("tmp_path")
         # Several parametrisations, or xdist workers, write into one folder.
         test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
@@ -238,7 +238,7 @@ class LearningCurve:
         def draw() -> Path:
             from ablations.regression.figures import checks_figure, write
 
-            figure = checks_figure(name, {"": found}, {"": metric})
+            figure = checks_figure(name, {"": result}, {"": metric})
             return write(figure, Path(target).absolute(), stem, ("png",))[0]
 
         return str(unless_missing(draw))

@@ -38,7 +38,7 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
 
     Raises UserError where a cell has not run, or was stopped by an error.
     """
-    found = {}
+    by_name = {}
     for name in names(plan):
         _, task, variant = name
         seeds = [c.seed for c in plan.cells if (c.task, c.variant) == (task, variant)]
@@ -49,12 +49,12 @@ def groups(plan: Plan, results: Path) -> dict[str, Group]:
                 f"{f' and {len(lacking) - 1} more' if len(lacking) > 1 else ''}: "
                 f"`ablations run {plan.study.name}` first"
             )
-        found[str(name)] = Group(
+        by_name[str(name)] = Group(
             curves=curves,
             metric=plan.study.metric,
             about=configuration(plan, task, variant),
         )
-    return found
+    return by_name
 
 
 def names(plan: Plan) -> list[GroupName]:
@@ -97,11 +97,11 @@ def read(plan: Plan, results: Path, name: GroupName, seeds: Sequence[int] | None
         raise UserError(
             f"no record of {variant} on {task} in '{results}': run it there, or leave out --records"
         )
-    found = together(tuple(runs), list(runs.values()), failed)
-    if np.isinf(found.values).any():
+    joined = together(tuple(runs), list(runs.values()), failed)
+    if np.isinf(joined.values).any():
         raise UserError(f"{variant} on {task}: a curve is infinite")
-    require_scores(found)
-    return found
+    require_scores(joined)
+    return joined
 
 
 def _run(plan: Plan, record: Record, results: Path, failure: str) -> Curve | str:

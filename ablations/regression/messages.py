@@ -21,69 +21,72 @@ def score_name(score: str) -> str:
     return SCORE_NAMES.get(score, score)
 
 
-def plan_line(name: str, made: Design, unit: float, terms: Terms) -> str:
+def plan_line(name: str, design: Design, unit: float, terms: Terms) -> str:
     """Return what a check may take and what it can see, before anything runs."""
-    looks = [look.seeds for look in made.looks]
+    looks = [look.seeds for look in design.looks]
     seeds = (
         f"{looks[0]} seeds"
         if len(looks) == 1
         else f"{looks[0]} seeds, up to {looks[-1]} while undecided ({', '.join(map(str, looks))})"
     )
     text = (
-        f"{name}: {seeds}, against the baseline's {made.old_seeds}; false alarms at most "
-        f"{terms.alpha:.2g} on average over baselines (up to about {made.lucky:.1g} with one that "
-        f"was lucky by two standard errors); caught with 95%: {_caught(made, unit, terms)}"
+        f"{name}: {seeds}, against the baseline's {design.old_seeds}; false alarms at most "
+        f"{terms.alpha:.2g} on average over baselines (up to about {design.lucky:.1g} with one "
+        f"that was lucky by two standard errors); caught with 95%: {_caught(design, unit, terms)}"
     )
-    return text + shortfall(made, unit, terms)
+    return text + shortfall(design, unit, terms)
 
 
-def _caught(made: Design, unit: float, terms: Terms) -> str:
-    if max(made.caught.values()) <= 1.001 * made.effect:
-        return f"a loss of {_share(made.effect, unit, terms)}"
+def _caught(design: Design, unit: float, terms: Terms) -> str:
+    if max(design.caught.values()) <= 1.001 * design.effect:
+        return f"a loss of {_share(design.effect, unit, terms)}"
     each = (
-        f"{_share(max(loss, made.effect), unit, terms)} in {score_name(score)}"
-        for score, loss in made.caught.items()
+        f"{_share(max(loss, design.effect), unit, terms)} in {score_name(score)}"
+        for score, loss in design.caught.items()
     )
     return f"a loss of {' or of '.join(each)}"
 
 
-def shortfall(made: Design, unit: float, terms: Terms) -> str:
+def shortfall(design: Design, unit: float, terms: Terms) -> str:
     """Return what the seeds fall short of, "" where they do not."""
-    if max(made.caught.values()) <= 1.001 * made.effect:
+    if max(design.caught.values()) <= 1.001 * design.effect:
         return ""
-    wanted = _share(made.effect, unit, terms)
-    if made.needed is None:
+    wanted = _share(design.effect, unit, terms)
+    if design.needed is None:
         return f"; the {wanted} asked for would need a baseline of more seeds"
-    return f"; the {wanted} asked for would need {made.needed} seeds"
+    return f"; the {wanted} asked for would need {design.needed} seeds"
 
 
-def line(name: str, found: Check) -> str:
+def line(name: str, check: Check) -> str:
     """Return a check in a line: the verdict, the score, by how much."""
-    seeds = f"{len(found.now)} seeds against {len(found.baseline)}"
-    terms, effect = found.terms, _share(found.design.effect, found.unit, found.terms)
-    diverged = f"; {len(found.now.failed)} diverged" if found.now.failed else ""
-    shown = found.worst.p_worse <= terms.alpha
-    if found.verdict == "identical":
-        return f"{name}: identical, to the bit, on {len(found.now)} seeds"
-    if found.verdict == "worse":
-        return f"{name} got worse: {_change(found.worst, found, 'loss')} ({seeds}{diverged})"
-    if found.verdict == "better":
-        though = f"; though a loss is shown: {_change(found.worst, found, 'loss')}"
+    seeds = f"{len(check.now)} seeds against {len(check.baseline)}"
+    terms, effect = (
+        check.terms,
+        _share(check.design.effect, check.unit, check.terms),
+    )
+    diverged = f"; {len(check.now.failed)} diverged" if check.now.failed else ""
+    shown = check.worst.p_worse <= terms.alpha
+    if check.verdict == "identical":
+        return f"{name}: identical, to the bit, on {len(check.now)} seeds"
+    if check.verdict == "worse":
+        return f"{name} got worse: {_change(check.worst, check, 'loss')} ({seeds}{diverged})"
+    if check.verdict == "better":
+        though = f"; though a loss is shown: {_change(check.worst, check, 'loss')}"
         return (
-            f"{name} is suspiciously better: {_change(found.best, found, 'gain')}{though * shown} "
+            f"{name} is suspiciously better: {_change(check.best, check, 'gain')}{though * shown} "
             f"({seeds}); update the baseline if that is meant"
         )
-    if found.verdict == "no worse":
-        though = f", though a smaller one is shown: {_change(found.worst, found, 'loss')}"
+    if check.verdict == "no worse":
+        though = f", though a smaller one is shown: {_change(check.worst, check, 'loss')}"
         return f"{name} is no worse: a loss of {effect} is ruled out{though * shown} ({seeds})"
     return (
         f"{name} is undecided: a loss of {effect} is neither shown nor ruled out: "
-        f"{_change(found.worst, found, 'change')} ({seeds}{diverged})"
-        f"{shortfall(found.design, found.unit, terms)}"
+        f"{_change(check.worst, check, 'change')} ({seeds}{diverged})"
+        f"{shortfall(check.design, check.unit, terms)}"
     )
 
 
-def _change(row: Row, found: Check, noun: Literal["loss", "gain", "change"]) -> str:
+def _change(row: Row, check: Check, noun: Literal["loss", "gain", "change"]) -> str:
     # With all formats, and SciPy: not before there is something to say.
     from ablations.report.formats.numbers import decimals, p_text
 
@@ -93,7 +96,7 @@ def _change(row: Row, found: Check, noun: Literal["loss", "gain", "change"]) -> 
     return (
         f"{score_name(row.score)} {row.baseline:.{places}f} → {row.now:.{places}f}, "
         f"{row.difference:+.{places}f} {ends}, a {noun} of "
-        f"{_percent(abs(row.difference) / found.unit)} of {_unit(found.terms)}, "
+        f"{_percent(abs(row.difference) / check.unit)} of {_unit(check.terms)}, "
         f"p {'< .001' if p < 0.001 else f'= {p_text(p)}'}"
     )
 
@@ -128,8 +131,8 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
     from ablations.report.formats.numbers import decimals, p_text
 
     lines = []
-    for name, found in checks.items():
-        for place, row in enumerate(found.rows):
+    for name, checked in checks.items():
+        for place, row in enumerate(checked.rows):
             width = decimals(row.difference, row.low, row.high)
             lines.append(
                 [
@@ -139,9 +142,9 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
                     f"{row.now:.{width}f}",
                     f"{row.difference:+.{width}f}" if row.difference else "0",
                     f"[{row.low:+.{width}f}, {row.high:+.{width}f}]" if row.high > row.low else "",
-                    p_text(row.p_worse) if found.verdict != "identical" else "",
-                    f"{len(found.now)} / {len(found.baseline)}" if place == 0 else "",
-                    found.verdict if place == 0 else "",
+                    p_text(row.p_worse) if checked.verdict != "identical" else "",
+                    f"{len(checked.now)} / {len(checked.baseline)}" if place == 0 else "",
+                    checked.verdict if place == 0 else "",
                 ]
             )
     return lines
@@ -158,11 +161,11 @@ def text(checks: Mapping[str, Check]) -> str:
 
 def caption(checks: Sequence[Check]) -> str:
     """Return what the columns of the table are, and the error rate of all checks."""
-    paired = any(found.terms.paired for found in checks)
+    paired = any(checked.terms.paired for checked in checks)
     how = "paired by seed, with Student's" if paired else "unpaired, with Welch's"
-    rates = any(row.exact for found in checks for row in found.rows)
+    rates = any(row.exact for checked in checks for row in checked.rows)
     exact = ", of success rates (every run 0 or 1) the exact one" * rates
-    alpha = sum(found.terms.alpha for found in checks)
+    alpha = sum(checked.terms.alpha for checked in checks)
     return (
         f"Means over seeds (now / baseline); differences {how} t interval{exact}; p from a "
         f"permutation test, corrected over the scores. The chance that any of these checks calls a "
@@ -174,11 +177,11 @@ def caption(checks: Sequence[Check]) -> str:
 
 def lines(checks: Mapping[str, Check], alike: str) -> Iterator[str]:
     """Yield a line per check, then one where bits differ; alike: from `made_alike`."""
-    for name, found in checks.items():
-        yield line(name, found)
-    for name, found in checks.items():
-        if found.differs is not None:
-            seed, step = found.differs
+    for name, checked in checks.items():
+        yield line(name, checked)
+    for name, checked in checks.items():
+        if checked.differs is not None:
+            seed, step = checked.differs
             yield f"{name}: bits differ from step {step:,.0f} on (seed {seed}); {alike}"
 
 
@@ -200,7 +203,7 @@ def report(title: str, checks: Mapping[str, Check], alike: str, figure: Path | U
 
 def markdown(title: str, checks: Mapping[str, Check], alike: str, figure: Path | UserError) -> str:
     """Return the same for a comment on a pull request."""
-    bad = [name for name, found in checks.items() if found.verdict == "worse"]
+    bad = [name for name, checked in checks.items() if checked.verdict == "worse"]
     head = f"{len(bad)} of {len(checks)} got worse" if bad else "nothing got worse"
     listed = [f"- {line}" for line in lines(checks, alike)]
     parts = [f"### {title}: {head}", "", *listed, "", text(checks), ""]

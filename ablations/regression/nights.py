@@ -79,7 +79,7 @@ def _odd(names: Sequence[str]) -> list[str]:
         for name, n in Counter(filter(None, names)).items()
         if n > 1
     ]
-    dated = [found[0] for name in names if (found := re.match(r"\d{4}-\d\d-\d\d", name))]
+    dated = [date[0] for name in names if (date := re.match(r"\d{4}-\d\d-\d\d", name))]
     pairs = itertools.pairwise(dated)
     lines += [
         f"night '{a}' stands before '{b}': the last row is tonight" for a, b in pairs if a > b

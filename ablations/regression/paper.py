@@ -49,14 +49,14 @@ class PaperCheck:
     @property
     def text(self) -> str:
         """The check in a line."""
-        found = self.compared
-        if found.low is None:
+        gap = self.compared
+        if gap.low is None:
             return (
-                f"{self.word}: {found.difference:+.4g} than the paper's (runs that do not differ "
+                f"{self.word}: {gap.difference:+.4g} than the paper's (runs that do not differ "
                 f"have no interval); a difference of {self.margin:.4g} does not matter"
             )
         return (
-            f"{self.word}: {found.difference:+.4g} [{found.low:+.4g}, {found.high:+.4g}] than the "
+            f"{self.word}: {gap.difference:+.4g} [{gap.low:+.4g}, {gap.high:+.4g}] than the "
             f"paper's, with 95%; a difference of {self.margin:.4g} does not matter"
         )
 

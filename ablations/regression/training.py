@@ -44,27 +44,27 @@ class Training:
         """Return the curves of these seeds, by group."""
         seeds = {GroupName.of(name): list(each) for name, each in wanted.items()}
         plans = [
-            self._plan(stored, mine)
+            self._plan(stored, of_study)
             for stored in self.baseline.requests
-            if (mine := {g: each for g, each in seeds.items() if g.study == stored["study"]})
+            if (of_study := {g: each for g, each in seeds.items() if g.study == stored["study"]})
         ]
         self.run(plans, self.records)
         return {
-            str(group): self._read(made, group, seeds[group])
-            for made in plans
+            str(group): self._read(plan, group, seeds[group])
+            for plan in plans
             for group in seeds
-            if group.study == made.study.name
+            if group.study == plan.study.name
         }
 
     def _plan(self, stored: Stored, wanted: Mapping[GroupName, list[int]]) -> Plan:
-        made = self.resolve(stored, sorted({seed for each in wanted.values() for seed in each}))
+        plan = self.resolve(stored, sorted({seed for each in wanted.values() for seed in each}))
         for group in wanted:
-            config = from_records.configuration(made, group.task, group.variant)
+            config = from_records.configuration(plan, group.task, group.variant)
             from_records.require_same_settings(self.baseline, group, config)
-        return from_records.with_seeds(made, wanted)
+        return from_records.with_seeds(plan, wanted)
 
-    def _read(self, made: Plan, group: GroupName, seeds: list[int]) -> Curves:
-        curves = from_records.read(made, self.records, group, seeds)
+    def _read(self, plan: Plan, group: GroupName, seeds: list[int]) -> Curves:
+        curves = from_records.read(plan, self.records, group, seeds)
         if curves.seeds:
             return curves
         # All diverged: no steps of their own.

@@ -66,7 +66,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Task:
-    """What an exam knows of a task: scores of policies that learn nothing, and of candidates.
+    """A task of an exam: scores of policies that learn nothing, and of candidates.
 
     curves: variant -> steps and returns `[n]` of the evaluations of each seed that ended well.
     """
@@ -84,18 +84,28 @@ class Task:
     @cached_property
     def best(self) -> float:
         """Return the highest mean score of a candidate."""
-        return max((one.mean for one in self.candidates if one.scores), default=math.nan)
+        return max(
+            (candidate.mean for candidate in self.candidates if candidate.scores), default=math.nan
+        )
 
     @property
     def ceiling(self) -> float | None:
         """The highest score where several runs share it."""
         near = NEAR_CEILING * abs(self._highest - self.floor)
-        shared = [s for one in self.candidates for s in one.scores if self._highest - s <= near]
+        shared = [
+            s
+            for candidate in self.candidates
+            for s in candidate.scores
+            if self._highest - s <= near
+        ]
         return self._highest if len(shared) > 1 else None
 
     @cached_property
     def _highest(self) -> float:
-        return max((max(one.scores) for one in self.candidates if one.scores), default=math.nan)
+        return max(
+            (max(candidate.scores) for candidate in self.candidates if candidate.scores),
+            default=math.nan,
+        )
 
     def unit(self, candidate: Candidate) -> float:
         """Return what the candidate learned beyond doing nothing, the unit of effects."""
@@ -128,37 +138,41 @@ class Task:
             return [count(candidate.failed, "run") + " failed"]
         if len(candidate.scores) < 2:
             return ["fewer than two seeds"]
-        said = []
+        failures = []
         if self.unit(candidate) <= 0:
             return ["no better than doing nothing"]
         if self.lead(candidate) < LEAD:
-            said.append(f"{self.lead(candidate):.1f} of {LEAD:g} deviations above doing nothing")
+            failures.append(
+                f"{self.lead(candidate):.1f} of {LEAD:g} deviations above doing nothing"
+            )
         if self.place(candidate) < PLACE:
-            said.append(f"{100 * self.place(candidate):.0f}% of the way to the best")
+            failures.append(f"{100 * self.place(candidate):.0f}% of the way to the best")
         if self.at_ceiling(candidate) > AT_CEILING:
-            said.append(f"{100 * self.at_ceiling(candidate):.0f}% of seeds at a ceiling")
-        return said
+            failures.append(f"{100 * self.at_ceiling(candidate):.0f}% of seeds at a ceiling")
+        return failures
 
 
-def sheet(made: Sequence[Task]) -> Sheet:
+def sheet(tasks: Sequence[Task]) -> Sheet:
     """Return the table of an exam: a row for each task, candidate and length."""
     rows = []
-    for one in made:
-        for policy, score in one.trivial.items():
-            rows.append((one.name, policy_text(policy), None, score, *[None] * 6, "learns nothing"))
-        for candidate in one.candidates:
-            complaints = one.complaints(candidate)
+    for task in tasks:
+        for policy, score in task.trivial.items():
+            rows.append(
+                (task.name, policy_text(policy), None, score, *[None] * 6, "learns nothing")
+            )
+        for candidate in task.candidates:
+            complaints = task.complaints(candidate)
             rows.append(
                 (
-                    one.name,
+                    task.name,
                     candidate.variant,
                     candidate.steps,
                     number(candidate.mean),
                     number(candidate.deviation),
-                    number(one.lead(candidate)),
-                    number(100 * one.place(candidate)),
-                    100 * one.at_ceiling(candidate),
-                    number(100 * one.slope(candidate)),
+                    number(task.lead(candidate)),
+                    number(100 * task.place(candidate)),
+                    100 * task.at_ceiling(candidate),
+                    number(100 * task.slope(candidate)),
                     len(candidate.scores),
                     "; ".join(complaints) or "passes",
                 )

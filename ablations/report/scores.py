@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Literal
@@ -94,6 +94,20 @@ class Cell:
     hash: str = ""
     diverged: bool = False
 
+    def same(self, other: Cell) -> bool:
+        """Return whether two cells that ran are the same bits.
+
+        Two that failed at the same step may be; of an unknown step nothing is said.
+        """
+        if self.hash and self.hash == other.hash:
+            return True
+        if self.status != other.status:
+            return False
+        if self.status == "failed":
+            return self.failed_step is not None and self.failed_step == other.failed_step
+        same = np.array_equal(self.curve.steps, other.curve.steps)
+        return same and np.array_equal(self.curve.values, other.curve.values, equal_nan=True)
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -147,13 +161,13 @@ class Scores:
                 twin = theirs.get(cell.seed)
                 if twin is None or "missing" in (cell.status, twin.status):
                     continue
-                if not _same(cell, twin):
+                if not cell.same(twin):
                     return False
                 seen += cell.status == "done" or cell.hash == twin.hash != ""
         return seen > 0
 
     def below(self, seeds: int) -> Scores:
-        """Those of the seeds below a number."""
+        """Return the scores of the seeds below a number."""
         return replace(self, cells=tuple(cell for cell in self.cells if cell.seed < seeds))
 
     def with_diverged(self, floors: Mapping[str, float]) -> Scores:
@@ -176,25 +190,41 @@ class Scores:
         )
 
     def ended(self, task: str, variant: str) -> int:
-        """How many seeds, from 0 on, have ended one after the other, well or not."""
+        """Count the seeds, from 0 on, that have ended one after the other, well or not."""
         ended = {cell.seed for cell in self.of(task, variant) if cell.status != "missing"}
         return next(seed for seed in itertools.count() if seed not in ended)
+
+    def failures(self, tasks: Iterable[str], variant: str) -> int:
+        """Count the cells of a variant that failed."""
+        return sum(cell.status == "failed" for task in tasks for cell in self.of(task, variant))
+
+    def on_common_seeds(
+        self,
+        tasks: Sequence[str],
+        variants: Iterable[str],
+        units: Mapping[tuple[str, str], float] | None = None,
+    ) -> Floats:
+        """Return the scores `[tasks, variants, n]` on the seeds that all have on every task.
+
+        units: (task, variant) -> what its scores are divided by, where they are.
+        """
+        sizes = units or {}
+        places = [[(task, variant) for variant in variants] for task in tasks]
+        by_seed = {place: self.by_seed(*place) for row in places for place in row}
+        seeds = sorted(set.intersection(*map(set, by_seed.values())))
+        return np.array(
+            [
+                [
+                    np.array([by_seed[place][seed] for seed in seeds]) / sizes.get(place, 1.0)
+                    for place in row
+                ]
+                for row in places
+            ]
+        )
 
     def by_seed(self, task: str, variant: str) -> dict[int, float]:
         """Seed -> score of those cells that have one."""
         return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
-
-
-def _same(one: Cell, other: Cell) -> bool:
-    if one.hash and one.hash == other.hash:
-        return True
-    if one.status != other.status:
-        return False
-    if one.status == "failed":
-        return one.failed_step is not None and one.failed_step == other.failed_step
-    ours, theirs = one.curve, other.curve
-    same = np.array_equal(ours.steps, theirs.steps)
-    return same and np.array_equal(ours.values, theirs.values, equal_nan=True)
 
 
 @once
@@ -257,16 +287,18 @@ def diagnostic_scores(
     return {name: _scores(results, name, score, strict=False) for name in chosen}
 
 
-def moves(found: Scores) -> bool:
+def moves(scored: Scores) -> bool:
     """Return whether a metric is ever anything but one number, up to rounding."""
-    values = [c.curve.values[~np.isnan(c.curve.values)] for c in found.cells if len(c.curve.values)]
+    values = [
+        c.curve.values[~np.isnan(c.curve.values)] for c in scored.cells if len(c.curve.values)
+    ]
     together = np.concatenate(values) if values else np.zeros(0)
     return len(together) > 0 and bool(np.ptp(together) > ROUNDING)
 
 
-def largest(found: Scores) -> float:
+def largest(scored: Scores) -> float:
     """Return the finite value of a metric that is furthest from 0; 0 where there is none."""
-    values = [cell.curve.values for cell in found.cells]
+    values = [cell.curve.values for cell in scored.cells]
     return max((float(np.max(abs(v[np.isfinite(v)]), initial=0)) for v in values), default=0.0)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ablations.core.decode import Json
 from ablations.core.plan import Settings
+from ablations.errors import value_text
 from ablations.records import Plan
 from ablations.report.scores import Scores, baseline_of
 from ablations.report.tables.entries import ALL_TASKS, Entry, Table
@@ -117,15 +118,15 @@ class _Varied:
         return self.text(variant, {*self._differing()} - {*without} - self.of_task)
 
     def _differing(self) -> Iterator[str]:
-        for name in {name for one in self.known.values() for name in one}:
-            if len({str(one.get(name)) for one in self.known.values()}) > 1:
+        for name in {name for sets in self.known.values() for name in sets}:
+            if len({str(sets.get(name)) for sets in self.known.values()}) > 1:
                 yield name
 
     def text(self, variant: str, names: Iterable[str]) -> str:
         """Write what a variant sets of these settings."""
         mine = self.known[variant]
-        values = ((name, mine[name]) for name in sorted(names) if name in mine)
-        return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values)
+        set_here = (name for name in sorted(names) if name in mine)
+        return ", ".join(f"{name}={value_text(mine[name])}" for name in set_here)
 
 
 def _varied(plan: Plan) -> _Varied:
@@ -135,9 +136,9 @@ def _varied(plan: Plan) -> _Varied:
     }
     known = settings(plan)
     found: dict[str, dict[str, Json]] = {}
-    for variant, one in known.items():
-        for name in one.keys() - of_task:
-            found.setdefault(name, {})[variant] = one[name]
+    for variant, values_set in known.items():
+        for name in values_set.keys() - of_task:
+            found.setdefault(name, {})[variant] = values_set[name]
     numbers: dict[str, Mapping[str, float]] = {}
     for name, values in sorted(found.items()):
         mine = {v: x for v, x in values.items() if isinstance(x, float) or type(x) is int}
@@ -146,7 +147,7 @@ def _varied(plan: Plan) -> _Varied:
     return _Varied(known, frozenset(of_task), numbers)
 
 
-def panels(plan: Plan, made: Table) -> list[Panel]:
+def panels(plan: Plan, table: Table) -> list[Panel]:
     """Return the lines of every number, per task and environment.
 
     Over all tasks where every variant is compared with the same one, so that there is one unit.
@@ -158,29 +159,29 @@ def panels(plan: Plan, made: Table) -> list[Panel]:
         for variant in (v for v in plan.variants if v in values):
             groups = by_environment.setdefault(varied.text(variant, varied.of_task), {})
             groups.setdefault(varied.others(variant, {number}), []).append(variant)
-        for task, (environment, groups) in itertools.product(made.places, by_environment.items()):
+        for task, (environment, groups) in itertools.product(table.places, by_environment.items()):
             lines = [_line(name, of, values) for name, of in groups.items()]
             kept = tuple(line for line in lines if len(line.values) > 1)
             references = {_reference(plan, v) for line in kept for v in line.variants}
             if kept and (task != ALL_TASKS or len(references) == 1):
                 where = environment if len(by_environment) > 1 else ""
-                found.append(Panel(number, task, where, kept, _band(plan, made, task, kept)))
+                found.append(Panel(number, task, where, kept, _band(plan, table, task, kept)))
     return found
 
 
-def rows_of(made: Table, panel: Panel, line: Line) -> list[Entry | None]:
+def rows_of(table: Table, panel: Panel, line: Line) -> list[Entry | None]:
     """Return the rows of a table that a line is drawn from; None where there is no score."""
-    rows = [made.entry(panel.task, variant) for variant in line.variants]
+    rows = [table.entry(panel.task, variant) for variant in line.variants]
     return [row if row is not None and row.mean is not None else None for row in rows]
 
 
-def runs(plan: Plan, found: Scores, learned: Units | None, task: str, variant: str) -> list[float]:
+def runs(plan: Plan, scored: Scores, learned: Units | None, task: str, variant: str) -> list[float]:
     """Return the scores of a variant's runs, in the units of its row of the table."""
     if task != ALL_TASKS:
-        return list(found.by_seed(task, variant).values())
+        return list(scored.by_seed(task, variant).values())
     if learned is None:
         return []
-    rows = normalised(plan, found, learned, variant)
+    rows = normalised(plan, scored, learned, variant)
     return list(np.mean(rows, axis=0)) if rows else []
 
 
@@ -194,7 +195,7 @@ def _line(name: str, variants: Sequence[str], values: Mapping[str, float]) -> Li
 
 
 def _band(
-    plan: Plan, made: Table, task: str, lines: Sequence[Line]
+    plan: Plan, table: Table, task: str, lines: Sequence[Line]
 ) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]] | None:
     at: dict[float, set[str]] = {}
     for line in lines:
@@ -202,7 +203,7 @@ def _band(
             at.setdefault(value, set()).add(_reference(plan, variant))
     low, high = [], []
     for value in sorted(at):
-        rows = [made.entry(task, reference) for reference in at[value]]
+        rows = [table.entry(task, reference) for reference in at[value]]
         row = rows[0] if len(rows) == 1 else None
         if row is None or row.mean is None or not row.margin:
             return None

@@ -69,7 +69,7 @@ def label(metric: str) -> str:
 
 
 def points(
-    found: Scores, task: str, variant: str
+    scored: Scores, task: str, variant: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return steps, IQM, low and high `[n]` of a variant's curves.
 
@@ -77,12 +77,12 @@ def points(
     other are thinned, and read off at steps that all have. Failed and missing cells are left out.
     low and high are NaN where there is one value.
     """
-    curves = found.curves(task, variant)
+    curves = scored.curves(task, variant)
     if not curves:
         nothing = np.zeros(0)
         return np.zeros(0, np.int64), nothing, nothing, nothing
     if not share_steps(curves):
-        curves = [thinned(one, MOST_POINTS) for one in curves]
+        curves = [thinned(curve, MOST_POINTS) for curve in curves]
     steps, rows = on_common_steps(curves, MOST_POINTS)
     values = rows.T
     counts = np.sum(np.isfinite(values), axis=1)
@@ -118,7 +118,7 @@ def shown(plan: Plan) -> dict[Aggregate, str]:
 
 
 def paired(
-    plan: Plan, found: Scores, learned: Units | None, task: str, variant: str
+    plan: Plan, scored: Scores, learned: Units | None, task: str, variant: str
 ) -> NDArray[np.float64]:
     """Return the differences `[n]` of a variant to what it is compared with, by seed.
 
@@ -132,13 +132,9 @@ def paired(
         scales = {t: unit.size for t, unit in sizes.items() if unit is not None}
     if baseline is None or not scales:
         return np.zeros(0)
-    pairs = [(found.by_seed(t, variant), found.by_seed(t, baseline)) for t in scales]
-    seeds = sorted(set.intersection(*(set(one) for pair in pairs for one in pair)))
-    rows = [
-        [(ours[seed] - theirs[seed]) / scale for seed in seeds]
-        for (ours, theirs), scale in zip(pairs, scales.values(), strict=True)
-    ]
-    means: NDArray[np.float64] = np.mean(np.array(rows), axis=0)
+    ours, theirs = np.moveaxis(scored.on_common_seeds(list(scales), (variant, baseline)), 1, 0)
+    divisors = np.array(list(scales.values()))[:, None]
+    means: NDArray[np.float64] = ((ours - theirs) / divisors).mean(axis=0)
     return means
 
 
@@ -146,7 +142,7 @@ MOST_SHARES = 40  # of a curve over tasks
 
 
 def efficiency(
-    plan: Plan, found: Scores, learned: Units
+    plan: Plan, scored: Scores, learned: Units
 ) -> dict[str, tuple[NDArray[np.float64], ...]]:
     """Return the sample-efficiency curve of each variant (rliable, Agarwal et al. 2021).
 
@@ -160,7 +156,7 @@ def efficiency(
     for variant in ordered(plan):
         rows = []
         tasks = [task for task in plan.tasks if learned.of(task, variant) is not None]
-        cells = {t: {c.seed: c for c in found.of(t, variant) if len(c.curve.steps)} for t in tasks}
+        cells = {t: {c.seed: c for c in scored.of(t, variant) if len(c.curve.steps)} for t in tasks}
         seeds = sorted(set.intersection(*map(set, cells.values()))) if len(tasks) > 1 else []
         if not seeds:
             continue
@@ -172,21 +168,23 @@ def efficiency(
                 rows.append((values - unit.low) / unit.size)
         kept = np.isfinite(np.array(rows)).all(axis=(0, 1))
         at = [[row[:, place] for row in rows] for place in np.flatnonzero(kept)]
-        middle = np.array([aggregate(one) for one in at])
-        bounds = [aggregate_interval(one, replicates=REPLICATES) for one in at]
+        middle = np.array([aggregate(rows_here) for rows_here in at])
+        bounds = [aggregate_interval(rows_here, replicates=REPLICATES) for rows_here in at]
         low, high = np.array(bounds).reshape(-1, 2).T
         curves[variant] = (share[kept], middle, low, high)
     return curves
 
 
-def _at_shares(one: Curve, share: NDArray[np.float64]) -> NDArray[np.float64]:
+def _at_shares(curve: Curve, share: NDArray[np.float64]) -> NDArray[np.float64]:
     """Read a curve off at shares of its last step; NaN outside of its range."""
-    return one.at(share * one.steps[-1])
+    return curve.at(share * curve.steps[-1])
 
 
-def normalised(plan: Plan, found: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:
+def normalised(plan: Plan, scored: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:
     """Variant -> normalised scores `[n]` per task that has a unit, where there are any."""
-    scores = {variant: units.normalised(plan, found, learned, variant) for variant in plan.variants}
+    scores = {
+        variant: units.normalised(plan, scored, learned, variant) for variant in plan.variants
+    }
     return {v: rows for v, rows in scores.items() if rows and len(rows[0])}
 
 

@@ -44,7 +44,7 @@ class Learned:
 
     @property
     def size(self) -> float:
-        """How much was learned, in the metric's units."""
+        """The amount that was learned, in the metric's units."""
         return self.high - self.low
 
 
@@ -66,7 +66,7 @@ def smoothed(steps: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
     # The points before the window: those that end at or before a tenth of training earlier.
     before = np.searchsorted(10 * ends, 10 * ends - ends[-1:], side="right")
     zero = np.zeros((*rows.shape[:-1], 1))
-    sums, counts = (np.concatenate([zero, one], axis=-1) for one in (sums, counts))
+    sums, counts = (np.concatenate([zero, column], axis=-1) for column in (sums, counts))
     after = np.arange(1, len(ends) + 1)
     inside = counts[..., after] - counts[..., before]
     with np.errstate(invalid="ignore"):
@@ -108,7 +108,7 @@ def learned_of(seeds: Sequence[Curve]) -> Learned | None:
     low, high = float(mean.min()), float(mean.max())
     sums = np.where(np.isfinite(curves), curves, 0.0).sum(axis=0)
     # Against the largest number that was averaged: what cancels up to rounding is nothing.
-    rows = np.concatenate([one.values for one in seeds])
+    rows = np.concatenate([curve.values for curve in seeds])
     largest = float(np.max(np.abs(rows[np.isfinite(rows)]), initial=0.0))
     if not 1e-9 * largest < high - low < math.inf:
         return None
@@ -163,30 +163,30 @@ def units(results: Results, metric: str | None = None, score: str | None = None)
     study that states its margin in units of the metric has those. Where policies that learn nothing
     have records on every task, all that share the baseline's settings of a task have its unit.
     """
-    plan, found = results.plan, scores(results, metric=metric, score=score)
+    plan, scored = results.plan, scores(results, metric=metric, score=score)
     sources = {v: _source(plan, v) for v in plan.variants}
     places = [(task, source) for task in plan.tasks for source in dict.fromkeys(sources.values())]
     if plan.study.margin_in_metric:
         return Units(dict.fromkeys(places, METRIC), sources)
-    policies = trivial(results, found.metric)
+    policies = trivial(results, scored.metric)
     floors = policies if set(policies) == set(plan.tasks) else {}
     if floors:  # one number per task, whichever score is asked for
-        found = scores(results, metric=metric)
+        scored = scores(results, metric=metric)
 
     def measured(task: str, source: str) -> Learned | None:
         if task not in floors:
-            return of_cells(found, task, source)
-        return beyond(floors[task].floor, list(found.by_seed(task, source).values()))
+            return of_cells(scored, task, source)
+        return beyond(floors[task].floor, list(scored.by_seed(task, source).values()))
 
     if plan.looks:
-        found = found.below(plan.looks.seeds[0])
+        scored = scored.below(plan.looks.seeds[0])
         kept: Mapping[str, Unit] = {}
     else:
         kept = read_units(results.folder, plan)
 
     def first(task: str, source: str) -> Learned | None:
         head = _head(plan, task, source) if floors else source
-        if (unit := kept.get(_name(found, task, head, beyond=bool(floors)))) is None:
+        if (unit := kept.get(_name(scored, task, head, beyond=bool(floors)))) is None:
             return measured(task, head)
         return Learned(*unit["learned"]) if unit["learned"] else None
 
@@ -231,26 +231,26 @@ def keep_units(plan: Plan, folder: Path) -> None:
         return
     results = Results(plan, folder)
     with contextlib.suppress(UserError, OSError):
-        found, complete, unit = scores(results), {}, units(results)
+        scored, complete, unit = scores(results), {}, units(results)
         for (task, source), learned in unit.by_source.items():
             head = _head(plan, task, source) if unit.trivial else source
-            cells = found.of(task, head)
+            cells = scored.of(task, head)
             if cells and all(cell.status != "missing" for cell in cells):
                 ends = None if learned is None else [learned.low, learned.high]
                 hashes = [cell.hash for cell in cells]
-                name = _name(found, task, head, beyond=bool(unit.trivial))
+                name = _name(scored, task, head, beyond=bool(unit.trivial))
                 complete[name] = Unit(learned=ends, cells=hashes)
         write_units(folder, plan, complete)
 
 
-def _name(found: Scores, task: str, source: str, *, beyond: bool) -> str:
-    unit = f"{found.metric} {task} {source}"
-    return f"{unit}, {found.score}, beyond trivial policies" if beyond else unit
+def _name(scored: Scores, task: str, source: str, *, beyond: bool) -> str:
+    unit = f"{scored.metric} {task} {source}"
+    return f"{unit}, {scored.score}, beyond trivial policies" if beyond else unit
 
 
-def of_cells(found: Scores, task: str, variant: str) -> Learned | None:
+def of_cells(scored: Scores, task: str, variant: str) -> Learned | None:
     """Return what a variant learned on a task, from the cells that ended well."""
-    return learned_of(found.curves(task, variant))
+    return learned_of(scored.curves(task, variant))
 
 
 def _source(plan: Plan, variant: str) -> str:
@@ -259,7 +259,7 @@ def _source(plan: Plan, variant: str) -> str:
 
 
 def normalised(
-    plan: Plan, found: Scores, learned: Units, variant: str
+    plan: Plan, scored: Scores, learned: Units, variant: str
 ) -> list[NDArray[np.float64]]:
     """Return normalised scores `[n]` per task that has a unit.
 
@@ -268,14 +268,10 @@ def normalised(
     """
     scales = {task: learned.of(task, variant) for task in plan.tasks}
     kept = {task: unit for task, unit in scales.items() if unit is not None}
-    by_seed = [found.by_seed(task, variant) for task in kept]
-    if not by_seed:
+    if not kept:
         return []
-    seeds = sorted(set.intersection(*(set(one) for one in by_seed)))
-    return [
-        (np.array([one[seed] for seed in seeds]) - unit.low) / unit.size
-        for one, unit in zip(by_seed, kept.values(), strict=True)
-    ]
+    rows = scored.on_common_seeds(list(kept), [variant])[:, 0]
+    return [(row - unit.low) / unit.size for row, unit in zip(rows, kept.values(), strict=True)]
 
 
 def settings_of(plan: Plan, task: str, variant: str) -> str:

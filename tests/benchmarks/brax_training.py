@@ -247,7 +247,6 @@ def _finish(running: list[subprocess.Popen[bytes]]) -> None:
 def normalised_scores(rows: list[list[str]], task: str, seeds: range) -> dict[str, list[float]]:
     """side -> area under the evaluation curve by seed, 0 a random and 1 a good policy."""
     from ablations.report.scores import auc
-    from ablations.report.statistics.aggregates import normalise
 
     low, high = REFERENCES[task]
     found = {}
@@ -257,7 +256,7 @@ def normalised_scores(rows: list[list[str]], task: str, seeds: range) -> dict[st
         for seed in seeds:
             curve = [(int(row[3]), float(row[4])) for row in mine if int(row[2]) == seed]
             areas.append(auc([step for step, _ in curve], [value for _, value in curve]))
-        found[side] = [float(x) for x in normalise(areas, low, high)]
+        found[side] = [(area - low) / (high - low) for area in areas]
     return found
 
 

@@ -32,8 +32,8 @@ from scipy.stats import t as student
 
 from ablations import gate, looks
 from ablations.gate import early
-from ablations.gate.budget import Budget
 from ablations.gate.early import Sample, chance_to_pass
+from ablations.gate.ledger import budget_level
 from ablations.regression import history
 from ablations.report.statistics import compare, compare_unpaired
 
@@ -344,7 +344,6 @@ def ledgers(kind: Kind, gains: Sequence[float], share: float, *, paired: bool) -
     more = 5  # fresh seeds
     n = gate.MOST_SEEDS + more
     best = kind.draw(rng, (nights, n))[1]
-    budget = Budget(gate.RATE, CANDIDATES)
     discoveries = np.zeros(nights, int)
     false = np.zeros(nights, int)
     found = helpful = 0
@@ -356,7 +355,7 @@ def ledgers(kind: Kind, gains: Sequence[float], share: float, *, paired: bool) -
         helpful += int((gain > 0).sum())
         for count in np.unique(discoveries):
             rows = np.flatnonzero(discoveries == count)
-            rate = budget.level(number, int(count))
+            rate = budget_level(gate.RATE, CANDIDATES, number, int(count))
             asked = Asked(MARGIN * unit, True, paired, pass_rate=rate)
             seen = slice(0, gate.MOST_SEEDS)
             words, seeds = played(ours[rows, seen], best[rows, seen], asked)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,7 @@ from ablations.core.decode import Mismatch
 from ablations.errors import UserError
 from ablations.gate import ledger as books
 from ablations.gate import night
-from ablations.gate.budget import Budget
-from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version
+from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version, budget_level
 from ablations.sweep import local
 
 ROOT = Path(__file__).parents[2]
@@ -404,18 +404,18 @@ def test_commands_that_begin_otherwise_are_refused(ask, capsys) -> None:
 
 
 def test_levels_are_lond_s() -> None:
-    budget = Budget(0.05, 50)
-    assert budget.level(1, 0) == pytest.approx(0.001)
-    assert budget.level(50, 3) == pytest.approx(0.004)
-    assert budget.level(51, 3) == 0
-    assert budget.level(50, 10**6) == 0.05
-    assert sum(budget.level(j, 0) for j in range(1, 60)) == pytest.approx(0.05)
+    level = partial(budget_level, 0.05, 50)
+    assert level(1, 0) == pytest.approx(0.001)
+    assert level(50, 3) == pytest.approx(0.004)
+    assert level(51, 3) == 0
+    assert level(50, 10**6) == 0.05
+    assert sum(level(j, 0) for j in range(1, 60)) == pytest.approx(0.05)
 
 
 def test_false_accepts_stay_within_the_budget_though_all_share_a_baseline() -> None:
     """2,000 nights of 50 candidates of which a tenth helps, tests of one look each that share the
     baseline's runs: the mean share of false ones among the accepted."""
-    random, budget = np.random.default_rng(0), Budget(0.05, 50)
+    random, level = np.random.default_rng(0), partial(budget_level, 0.05, 50)
     nights = 2000
     helps = random.random((nights, 50)) < 0.1
     alone, shared = random.normal(size=(2, nights, 50)), random.normal(size=(2, nights, 1))
@@ -425,10 +425,10 @@ def test_false_accepts_stay_within_the_budget_though_all_share_a_baseline() -> N
     for at in range(nights):
         better = false = 0
         for j in range(50):
-            if p[at, j] < budget.level(j + 1, better):
+            if p[at, j] < level(j + 1, better):
                 better += 1
                 false += not helps[at, j]
         shares.append(false / max(better, 1))
-        any_false += null[at].min() < budget.level(1, 0)
+        any_false += null[at].min() < level(1, 0)
     assert np.mean(shares) < 0.06
     assert any_false / nights < 0.06

@@ -19,7 +19,8 @@ from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import Options, import_runs
 from ablations.exchange.places import placed
-from ablations.logs.tensorboard import joined, read_files
+from ablations.logs.order import Part
+from ablations.logs.tensorboard import Events, joined
 from ablations.records import read_plan
 from ablations.report.results import Results
 from ablations.report.tables import table
@@ -370,10 +371,16 @@ def events(folder: Path, points: list[tuple[int, float]], tag: str = "charts/epi
     writer.close()
 
 
+def parts_of(folder: Path) -> dict[str, list[Part]]:
+    found = Events(folder)
+    found.read_on()
+    return found.parts()
+
+
 def test_event_files_are_read_as_another_library_wrote_them(tmp_path) -> None:
     points = [(0, 1.5), (128, -2.25), (3_000_000_000, 1e-3)]
     events(tmp_path / "run", points)
-    found = joined(read_files(tmp_path / "run"))
+    found = joined(parts_of(tmp_path / "run"))
     assert [step for step, _ in found["charts/episodic_return"]] == [0, 128, 3_000_000_000]
     values = [value for _, value in found["charts/episodic_return"]]
     np.testing.assert_allclose(values, [1.5, -2.25, 1e-3], rtol=1e-6)
@@ -384,14 +391,14 @@ def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_record(tmp_pa
     events(tmp_path / "run", [(step, step) for step in range(20)])
     (path,) = (tmp_path / "run").glob("*tfevents*")
     path.write_bytes(path.read_bytes()[:-7])
-    assert len(joined(read_files(tmp_path / "run"))["charts/episodic_return"]) >= 19
+    assert len(joined(parts_of(tmp_path / "run"))["charts/episodic_return"]) >= 19
     whole = path.read_bytes()
     middle = bytearray(whole)
     middle[len(whole) // 2] ^= 1
     for damaged in (b"\x07" + whole, middle):
         path.write_bytes(damaged)
         with pytest.raises(UserError, match="no TensorBoard event file, or it is damaged"):
-            joined(read_files(tmp_path / "run"))
+            joined(parts_of(tmp_path / "run"))
 
 
 def test_what_a_run_had_beyond_its_restart_is_dropped(tmp_path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from ablations import logs
 from ablations.errors import UserError
 from ablations.logs import tensorboard
+from ablations.logs.order import Part
 from ablations.sweep.backends.command.training import OUTPUT, Run
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import Claim, hold, work_folder
@@ -59,6 +60,12 @@ def record(step: int, tag: str, value: float) -> bytes:
 WHOLE = b"".join(record(step, TAGS[step % 3], step / 2) for step in range(1, 120))
 
 
+def read_anew(folder: Path) -> dict[str, list[Part]]:
+    found = tensorboard.Events(folder)
+    found.read_on()
+    return found.parts()
+
+
 def test_checksums_are_those_of_the_polynomial() -> None:
     assert crc(b"123456789") == 0xE3069283  # of RFC 3720
     rows = np.random.default_rng(0).integers(0, 256, (50, 31)).astype(np.uint8)
@@ -78,7 +85,7 @@ def test_a_file_that_grows_is_read_as_a_whole_one(tmp_path: Path, monkeypatch, b
     for path, size in [*((first, c) for c in cuts), *((second, c) for c in cuts[::3])]:
         path.write_bytes(WHOLE[:size])
         events.read_on()
-        assert events.parts() == tensorboard.read_files(tmp_path)
+        assert events.parts() == read_anew(tmp_path)
     first.write_bytes(WHOLE)
     events.read_on()
     assert [point for tag in TAGS for point in events.parts()[tag][0].points] == [
@@ -93,7 +100,7 @@ def test_a_file_that_is_begun_anew_is_read_anew(tmp_path: Path) -> None:
     events.read_on()
     path.write_bytes(record(3, "loss", 7.0))
     events.read_on()
-    assert events.parts() == tensorboard.read_files(tmp_path)
+    assert events.parts() == read_anew(tmp_path)
     assert logs.latest(tmp_path, "loss", None, events) == (3, 7.0)
 
 

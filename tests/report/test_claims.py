@@ -30,8 +30,7 @@ from ablations.report.claims.entries import OWN, Claim, read, read_conditions
 from ablations.report.claims.found import learned_by
 from ablations.report.claims.judge import by_another, judged
 from ablations.report.claims.page import page
-from ablations.report.claims.replication import difference_of_estimates, replication_sheet
-from ablations.report.claims.rows import claims_sheet
+from ablations.report.claims.rows import claims_sheet, difference_of_estimates, replication_sheet
 from ablations.report.claims.words import sentence, stand, turning, verdict
 from ablations.report.figures.claims import STAND_COLORS, all_claims, one_claim
 from ablations.report.figures.conditions import conditions as heat_map

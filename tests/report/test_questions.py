@@ -270,8 +270,15 @@ def test_what_is_open_says_what_it_would_take(tmp_path: Path) -> None:
 
 def control(kind: str, **about: str) -> Control:
     return Control(
-        "c", "A", kind, "as it must", "details", ("walker2d",), {"profile": "quick"}, **about
-    )  # type: ignore[arg-type]
+        id="c",
+        title="A",
+        kind=kind,  # type: ignore[arg-type]
+        wanted="as it must",
+        study="details",
+        tasks=("walker2d",),
+        run={"profile": "quick"},
+        **about,
+    )
 
 
 def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_power_rests_on_the_deviations_seen(study) -> None:
     assert row["deviation"] == pytest.approx(pairs.std(ddof=1))
     seen = Comparison(8, deviation=row["deviation"], level=0.025 / 6)
     for k, name in ((0, "equivalent"), (1, "1_margins"), (4, "4_margins")):
-        low, _, high = seeds_range(100.0 * k, seen, 100.0)
+        low, _, high = seeds_range(100.0 * k, seen.deviation, seen.n, 100.0, seen.level)
         assert (row[f"seeds_{name}_low"], row[f"seeds_{name}_high"]) == (low, high)
     assert row["seeds_1_margins_low"] > row["seeds_2_margins_low"] > row["seeds_4_margins_low"]
     assert row["seeds_2_margins_low"] < row["seeds_2_margins_high"]

@@ -44,7 +44,7 @@ from ablations.report.tables.factorial import (
     guarded_effect,
     identical_effect,
 )
-from ablations.report.tables.pairings import Family, said
+from ablations.report.tables.pairings import Family, verdict_of
 from ablations.report.units import Learned, Units
 
 Found = tuple[list[Part], list[str]]  # comparisons, and more numbers in words
@@ -82,7 +82,7 @@ def _compared(
         if not plan.looks:
             pairing = replace(pairing, level=level / (len(claim.tasks) * len(pairs)))
         difference = pairing.compare()
-        word = said(difference, pairing, True)
+        word = verdict_of(difference, pairing, True)
         return replace(part_of(task, "", word, difference, pairing.margin, 0), sides=both)
 
     return _each(claim, plan, [runs], pairs, judged, labelled=len(pairs) > 1)

@@ -106,11 +106,11 @@ def _changed(
     shares: list[dict[int, float]] = []
     rounding = 0.0
     for results in pair:
-        found = scores(results, metric=claim.metric)
+        scored = scores(results, metric=claim.metric)
         unit = learned_by(claim, results, task, versus)
         if unit is None:
             return {}
-        ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)
+        ours, theirs = scored.by_seed(task, variant), scored.by_seed(task, versus)
         shares.append({s: (ours[s] - theirs[s]) / unit.size for s in set(ours) & set(theirs)})
         of_plan = rounding_of(list(ours.values()), list(theirs.values())) / unit.size
         rounding = max(rounding, of_plan)
@@ -120,10 +120,10 @@ def _changed(
     return {name: part_of(task, "", word, compared, claim.margin, len(seeds))}
 
 
-def conditions_sheet(found: Sequence[Again]) -> Sheet:
+def conditions_sheet(comparisons: Sequence[Again]) -> Sheet:
     """List each comparison under each condition, a row each."""
     rows = []
-    for comparison in found:
+    for comparison in comparisons:
         for name, part in comparison.parts.items():
             effects = (part.effect, part.effect_low, part.effect_high)
             change = comparison.changes.get(name)
@@ -159,13 +159,13 @@ def conditions_sheet(found: Sequence[Again]) -> Sheet:
     )
 
 
-def fates(found: Sequence[Again]) -> list[tuple[str, str, dict[str, int]]]:
+def fates(comparisons: Sequence[Again]) -> list[tuple[str, str, dict[str, int]]]:
     """Count the fates of comparisons by condition and task.
 
     "not run" counts those that lack seeds, "moved" those whose effect is another.
     """
     counted: dict[tuple[str, str], dict[str, int]] = {}
-    for comparison in found:
+    for comparison in comparisons:
         for name in comparison.parts:
             if name != OWN:
                 fate = comparison.fate(name) or "not run"

@@ -118,33 +118,28 @@ def learned_by(claim: Claim, results: Results, task: str, variant: str) -> Learn
 @once
 def _learned(results: Results, metric: str, task: str, variant: str) -> Learned | None:
     """Return what a variant learned, at the first look where there are several."""
-    found, looks = scores(results, metric=metric), results.plan.looks
-    return of_cells(found.below(looks.seeds[0]) if looks else found, task, variant)
+    scored, looks = scores(results, metric=metric), results.plan.looks
+    return of_cells(scored.below(looks.seeds[0]) if looks else scored, task, variant)
 
 
-def ended_of(plan: Plan, found: Scores, task: str, variants: Sequence[str]) -> tuple[int, int]:
+def ended_of(plan: Plan, scored: Scores, task: str, variants: Sequence[str]) -> tuple[int, int]:
     """Return the seeds that ended, well or not, on all of the variants; and those planned."""
     ended = min(
-        sum(cell.status != "missing" for cell in found.of(task, variant)) for variant in variants
+        sum(cell.status != "missing" for cell in scored.of(task, variant)) for variant in variants
     )
-    planned = max(len(found.of(task, variant)) for variant in variants)
+    planned = max(len(scored.of(task, variant)) for variant in variants)
     if plan.looks:  # each comparison has the seeds of the look that decided it
         planned = min(planned, ended) if ended >= plan.looks.seeds[0] else planned
     return ended, planned
 
 
 def paired(
-    found: Scores, task: str, variant: str, versus: str
+    scored: Scores, task: str, variant: str, versus: str
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return scores `[n]` of both on common seeds, and how many more of the variant failed."""
-    ours, theirs = found.by_seed(task, variant), found.by_seed(task, versus)
-    seeds = sorted(set(ours) & set(theirs))
-    fails = [sum(c.status == "failed" for c in found.of(task, name)) for name in (variant, versus)]
-    return (
-        np.array([ours[seed] for seed in seeds]),
-        np.array([theirs[seed] for seed in seeds]),
-        fails[0] - fails[1],
-    )
+    ours, theirs = scored.on_common_seeds([task], (variant, versus))[0]
+    more = scored.failures([task], variant) - scored.failures([task], versus)
+    return ours, theirs, more
 
 
 def sides(*scores: np.ndarray) -> tuple[tuple[float, float], ...]:
@@ -197,4 +192,6 @@ def _needed(word: Verdict, compared: Comparison, margin: float | None) -> Seeds 
         return None
     assert compared.difference is not None
     away = abs(compared.difference) - margin
-    return seeds_range(away, compared) if away else Seeds(None, None, None)
+    if not away:
+        return Seeds(None, None, None)
+    return seeds_range(away, compared.deviation, compared.n, level=compared.level)

@@ -77,12 +77,12 @@ def _rising(claim: Claim, results: Results, variant: str) -> dict[str, float]:
     """Return task -> margins by which the mean curve rose over the last fifth of training."""
     if claim.metric not in (TRAINING, EVALUATION):
         return {}
-    found = scores(results, metric=TRAINING)
+    scored = scores(results, metric=TRAINING)
     rose = {}
     for task in claim.tasks:
         unit = learned_by(claim, results, task, variant)
-        curves = found.curves(task, variant)
-        if unit is None or not curves or min(ended_of(results.plan, found, task, [variant])) == 0:
+        curves = scored.curves(task, variant)
+        if unit is None or not curves or min(ended_of(results.plan, scored, task, [variant])) == 0:
             continue
         share = claim.margin if claim.statistic != "spread" else 0.05
         ends, values = smoothed_together(curves)
@@ -101,11 +101,11 @@ def _margins(claim: Claim, results: Results, variant: str) -> dict[str, tuple[fl
     """
     if claim.metric != EVALUATION or claim.statistic not in ("difference", "effect", "interaction"):
         return {}
-    found = scores(results, metric=EVALUATION)
+    scored = scores(results, metric=EVALUATION)
     sizes = {}
     for task in claim.tasks:
         unit = learned_by(claim, results, task, variant)
-        curves = [c.values[~np.isnan(c.values)] for c in found.curves(task, variant)]
+        curves = [c.values[~np.isnan(c.values)] for c in scored.curves(task, variant)]
         rises = [curve[-1] - curve[0] for curve in curves if len(curve) > 1]
         if unit is not None and rises:
             sizes[task] = (claim.margin * unit.size, float(np.mean(rises)))

@@ -36,7 +36,7 @@ _FATES = {  # as `fates` counts them -> the head of the column
 
 
 def page(
-    found: Sequence[Judged],
+    claims: Sequence[Judged],
     at_once: Sequence[Judged],
     others: Mapping[str, Judged],
     again: Sequence[Again] = (),
@@ -44,13 +44,13 @@ def page(
     """Write the whole page, by the template page.md.j2.
 
     Args:
-        found: the claims as they were judged.
+        claims: the claims as they were judged.
         at_once: the same claims when the intervals of all hold at once.
         others: claim -> itself, judged by another metric.
         again: comparisons that ran under other settings too.
     """
     template = templates(Path(__file__).parent).get_template("page.md.j2")
-    ran = [judged for judged in found if judged.ran]
+    ran = [judged for judged in claims if judged.ran]
     whole = [judged for judged in ran if all(part.ran for part in judged.parts)]
     comparisons = [
         (part, stand)
@@ -61,9 +61,9 @@ def page(
     decided = [part for part, stand in comparisons if stand in _PLAIN]
     most = Counter(part.task for part in decided).most_common(1)
     return template.render(
-        found=found,
+        found=claims,
         ran=ran,
-        not_run=[judged for judged in found if not judged.ran],
+        not_run=[judged for judged in claims if not judged.ran],
         whole=whole,
         outcomes=_OUTCOMES,
         kinds=Counter(_outcome(stands(judged)) for judged in whole),
@@ -73,7 +73,9 @@ def page(
         ),
         decided=decided,
         on_task=[part for part in decided if part.task == most[0][0]],
-        overview=pipes(["claim", "verdict", "all at once"], list(_overview(found, at_once)), set()),
+        overview=pipes(
+            ["claim", "verdict", "all at once"], list(_overview(claims, at_once)), set()
+        ),
         others=others,
         again=again,
         names=dict.fromkeys(name for name, _, _ in fates(again)),
@@ -102,8 +104,8 @@ def _outcome(each: Iterable[Stand]) -> str:
     return "are decided in part" if len(kinds) > 1 else "are undecided"
 
 
-def _overview(found: Sequence[Judged], at_once: Sequence[Judged]) -> Iterator[list[str]]:
-    for alone, joint in zip(found, at_once, strict=True):
+def _overview(claims: Sequence[Judged], at_once: Sequence[Judged]) -> Iterator[list[str]]:
+    for alone, joint in zip(claims, at_once, strict=True):
         if alone.ran:
             title = f"[{markdown_text(alone.claim.title)}](#{alone.claim.id})"
             same = verdict(joint) == verdict(alone)

@@ -29,18 +29,18 @@ __all__ = ["FAR", "Figure", "require_drawable", "study_figures"]
 FAR = 1e300  # beyond it ticks are too far apart for a number
 
 
-def require_drawable(plan: Plan, found: Scores) -> None:
+def require_drawable(plan: Plan, scored: Scores) -> None:
     """Raise UserError for a metric that no axis can hold."""
-    if (most := largest(found)) > FAR:
+    if (most := largest(scored)) > FAR:
         raise UserError(
-            f"{plan.study.name}: {found.metric} reaches {most:.3g}, further than an axis does: "
+            f"{plan.study.name}: {scored.metric} reaches {most:.3g}, further than an axis does: "
             f"`ablations table` has the numbers"
         )
 
 
 def study_figures(
     results: Results,
-    found: Scores,
+    scored: Scores,
     *,
     each_seed: bool = False,
     only: Collection[str] = (),
@@ -54,30 +54,30 @@ def study_figures(
 
     Args:
         results: of the study.
-        found: its scores, of its own metric or another.
+        scored: its scores, of its own metric or another.
         each_seed: draw curves with a faint line for every seed.
         only: names of figures, in that order; all by default.
     """
     plan = results.plan
-    own = found.metric == plan.study.metric
-    metric = None if own else found.metric  # as tables of these results were asked for
+    own = scored.metric == plan.study.metric
+    metric = None if own else scored.metric  # as tables of these results were asked for
     shares = shares_sheet(results, metric)
     if shares is not None:
-        steps = waterfall(plan, found, shares)
+        steps = waterfall(plan, scored, shares)
         return {} if steps is None else {"shares": steps}
-    made, learned = table(results, metric=metric), units_of_score(results, metric)
+    comparison, learned = table(results, metric=metric), units_of_score(results, metric)
     effects_found = effects_sheet(results, metric)
     builders: dict[str, Callable[[], Figure | None]] = {
         "curves": lambda: curves(
-            plan, found, each_seed=each_seed, policies=trivial(results, found.metric)
+            plan, scored, each_seed=each_seed, policies=trivial(results, scored.metric)
         ),
-        "differences": lambda: differences(plan, made, found, learned),
-        "improvement": lambda: improvement(plan, made) if learned else None,
-        "intervals": lambda: intervals(plan, found, learned) if learned else None,
-        "profiles": lambda: profiles(plan, found, learned) if learned else None,
-        "efficiency": lambda: sample_efficiency(plan, found, learned) if learned else None,
-        "sensitivity": lambda: sensitivity(plan, made, found, learned),
-        "effects": lambda: effects(plan, effects_found, found.metric) if effects_found else None,
+        "differences": lambda: differences(plan, comparison, scored, learned),
+        "improvement": lambda: improvement(plan, comparison) if learned else None,
+        "intervals": lambda: intervals(plan, scored, learned) if learned else None,
+        "profiles": lambda: profiles(plan, scored, learned) if learned else None,
+        "efficiency": lambda: sample_efficiency(plan, scored, learned) if learned else None,
+        "sensitivity": lambda: sensitivity(plan, comparison, scored, learned),
+        "effects": lambda: effects(plan, effects_found, scored.metric) if effects_found else None,
         "diagnostics": lambda: diagnostics(plan, _near(results)) if own else None,
     }
     drawn = ((name, builders[name]()) for name in only or builders)
@@ -87,4 +87,4 @@ def study_figures(
 def _near(results: Results) -> dict[str, Scores]:
     """Return the diagnostics that an axis can hold."""
     others = diagnostic_scores(results)
-    return {name: found for name, found in others.items() if largest(found) <= FAR}
+    return {name: scores for name, scores in others.items() if largest(scores) <= FAR}

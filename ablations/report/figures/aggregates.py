@@ -33,12 +33,12 @@ from ablations.report.units import Units
 _UNIT = "0 and 1 are where the learning of the baseline began and where it got to"
 
 
-def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
+def intervals(plan: Plan, scored: Scores, learned: Units) -> Figure | None:
     """Return aggregates of normalised scores with 95% intervals, a panel per statistic.
 
     With a dot per seed. None without normalised scores.
     """
-    scores = normalised(plan, found, learned)
+    scores = normalised(plan, scored, learned)
     if not scores:
         return None
     styles = variant_styles(plan)
@@ -75,12 +75,12 @@ def intervals(plan: Plan, found: Scores, learned: Units) -> Figure | None:
     )
 
 
-def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
+def profiles(plan: Plan, scored: Scores, learned: Units) -> Figure | None:
     """Return the share of runs above each normalised score, a panel per family.
 
     With pointwise 95% bands. None without normalised scores.
     """
-    scores = normalised(plan, found, learned)
+    scores = normalised(plan, scored, learned)
     if not scores:
         return None
     cuts = thresholds(scores)
@@ -99,9 +99,9 @@ def profiles(plan: Plan, found: Scores, learned: Units) -> Figure | None:
     )
 
 
-def sample_efficiency(plan: Plan, found: Scores, learned: Units) -> Figure | None:
+def sample_efficiency(plan: Plan, scored: Scores, learned: Units) -> Figure | None:
     """Return normalised scores over training, a panel per family; None of a single task."""
-    lines = efficiency(plan, found, learned)
+    lines = efficiency(plan, scored, learned)
     if not lines:
         return None
     return replace(

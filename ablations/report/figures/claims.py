@@ -48,9 +48,9 @@ _SYMBOLS: tuple[Symbol, ...] = (
 _TICKS = (-10, -5, -2, -1, 0, 1, 2, 5, 10)
 
 
-def all_claims(found: Sequence[Judged]) -> Figure:
+def all_claims(claims: Sequence[Judged]) -> Figure:
     """Return the figure of the claims that ran, a row for each."""
-    ran = [claim for claim in found if claim.ran]
+    ran = [claim for claim in claims if claim.ran]
     tasks = list(dict.fromkeys(part.task for claim in ran for part in claim.parts if part.ran))
     symbols = {task: _SYMBOLS[k % len(_SYMBOLS)] for k, task in enumerate(tasks)}
     marks: list[Mark] = []
@@ -74,8 +74,8 @@ def all_claims(found: Sequence[Judged]) -> Figure:
     label = "effect in margins: what the sentence names, minus what it compares with"
     return Figure(
         title=f"{count} published claims"
-        if count == len(found)
-        else f"{count} of {len(found)} claims have run",
+        if count == len(claims)
+        else f"{count} of {len(claims)} claims have run",
         caption="A line per comparison: its estimate and the interval that holds for all "
         "comparisons of its claim at once with 95%. Grey: the margin, within which a difference "
         "does not matter. Of a spread: the logarithm of the ratio. Scale: linear to 1, logarithmic "

@@ -13,18 +13,18 @@ from ablations.report.figures.marks import Axis, Cell, Entry, Figure, Legend, Ma
 _ROW, _COLUMN = 0.25, 0.85  # inches
 
 
-def conditions(found: Sequence[Again]) -> Figure:
+def conditions(comparisons: Sequence[Again]) -> Figure:
     """Return the heat map of what ran under conditions, a panel for each task."""
-    names = {(again.claim.id, again.label): _name(again) for again in found}
+    names = {(again.claim.id, again.label): _name(again) for again in comparisons}
     keys = list(names)
     axis = Axis(limits=(len(keys) - 0.5, -0.5), ticks=tuple(enumerate(names.values())), names=True)
     panels = []
-    for task in dict.fromkeys(again.task for again in found):
-        mine = [again for again in found if again.task == task]
-        columns = _columns(mine)
+    for task in dict.fromkeys(again.task for again in comparisons):
+        on_task = [again for again in comparisons if again.task == task]
+        columns = _columns(on_task)
         cells = [
             cell
-            for again in mine
+            for again in on_task
             for cell in _cells(again, columns, keys.index((again.claim.id, again.label)))
         ]
         panels.append(
@@ -70,13 +70,13 @@ def _fill(stand: Stand) -> str:
     return f"{STAND_COLORS[stand]}-back"
 
 
-def _columns(found: Sequence[Again]) -> list[str]:
+def _columns(comparisons: Sequence[Again]) -> list[str]:
     """Return OWN and the conditions that ran on a task, in their order."""
-    names = dict.fromkeys(name for again in found for name in again.parts)
+    names = dict.fromkeys(name for again in comparisons for name in again.parts)
     return [
         name
         for name in names
-        if name == OWN or any(again.parts[name].ran for again in found if name in again.parts)
+        if name == OWN or any(again.parts[name].ran for again in comparisons if name in again.parts)
     ]
 
 

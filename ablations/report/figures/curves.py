@@ -34,7 +34,7 @@ _SIDE_BY_SIDE = 6  # panels of diagnostics, where families stand beside each oth
 
 def curves(
     plan: Plan,
-    found: Scores,
+    scored: Scores,
     *,
     each_seed: bool = False,
     policies: Mapping[str, Trivial] | None = None,
@@ -43,7 +43,7 @@ def curves(
 
     Args:
         plan: the study that ran.
-        found: its scores.
+        scored: its scores.
         each_seed: draw a faint line for every seed instead of the band.
         policies: task -> policies that learn nothing, a level line each.
     """
@@ -58,7 +58,7 @@ def curves(
         panels=tuple(
             _panel(
                 plan,
-                found,
+                scored,
                 task,
                 family,
                 (3.5, 2.5),
@@ -70,7 +70,7 @@ def curves(
         ),
         subject=plan.study.title,
         columns=len(plan.tasks) if len(groups) > 1 else min(3, len(plan.tasks)),
-        legend=_legend(plan, found, groups, level_entries(trivial.values())),
+        legend=_legend(plan, scored, groups, level_entries(trivial.values())),
         beside=room(list(plan.variants)),
         share="col" if len(groups) > 1 else "",
     )
@@ -124,7 +124,7 @@ def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
 
 def _panel(
     plan: Plan,
-    found: Scores,
+    scored: Scores,
     task: str,
     family: Family,
     size: tuple[float, float],
@@ -139,15 +139,15 @@ def _panel(
         if each_seed:
             marks += (
                 Line(seed.steps, seed.values, styles[variant].color, width=0.6, alpha=0.25)
-                for seed in found.curves(task, variant)
+                for seed in scored.curves(task, variant)
             )
-        shown = points(found, task, variant)
+        shown = points(scored, task, variant)
         if len(shown[0]):
             marks += curve(shown, variant, styles[variant], band=band)
     return Panel(
         title=task,
         x=Axis(step_unit(plan), limits=(0, None), format="steps"),
-        y=Axis(label(found.metric), count=7 if size[1] > 2 else 4),
+        y=Axis(label(scored.metric), count=7 if size[1] > 2 else 4),
         marks=tuple(marks),
         width=size[0],
         height=size[1],
@@ -206,7 +206,7 @@ def curve(
 
 
 def _legend(
-    plan: Plan, found: Scores, groups: Sequence[Family], further: tuple[Entry, ...] = ()
+    plan: Plan, scored: Scores, groups: Sequence[Family], further: tuple[Entry, ...] = ()
 ) -> Legend:
     """Name the variants of each family, with how many of their cells failed or are missing.
 
@@ -216,7 +216,7 @@ def _legend(
     return Legend(
         {
             family.name: tuple(
-                Entry(_described(plan, found, variant), *styles[variant])
+                Entry(_described(plan, scored, variant), *styles[variant])
                 for variant in family.variants
             )
             + (further if family is groups[0] else ())
@@ -225,8 +225,8 @@ def _legend(
     )
 
 
-def _described(plan: Plan, found: Scores, variant: str) -> str:
-    cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
+def _described(plan: Plan, scored: Scores, variant: str) -> str:
+    cells = [cell for task in plan.tasks for cell in scored.of(task, variant)]
     words = []
     for status in ("failed", "missing"):
         count = sum(cell.status == status for cell in cells)

@@ -29,18 +29,18 @@ from ablations.report.units import Units
 _HALVES = tuple(zip((0, 0.25, 0.5, 0.75, 1), ("0", "¼", "½", "¾", "1"), strict=True))
 
 
-def differences(plan: Plan, made: Table, found: Scores, learned: Units | None) -> Figure | None:
+def differences(plan: Plan, table: Table, scored: Scores, learned: Units | None) -> Figure | None:
     """Return every comparison's difference and interval, a dot per seed, and the margin, per task.
 
     None where a plan compares nothing.
     """
-    compared = _compared(plan, made)
+    compared = _compared(plan, table)
     if not compared:
         return None
     panels = []
-    for task in made.places:
-        shown = [made.entry(task, variant) for variant in compared]
-        digits = Digits(made.of(task))
+    for task in table.places:
+        shown = [table.entry(task, variant) for variant in compared]
+        digits = Digits(table.of(task))
         margin = next((row.margin for row in shown if row is not None and row.margin), None)
         marks: list[Mark] = [] if margin is None else [Span(-margin, margin)]
         marks.append(Rule(0))
@@ -52,10 +52,10 @@ def differences(plan: Plan, made: Table, found: Scores, learned: Units | None) -
             name = verdict_style(row.verdict).label or row.verdict or ""
             marks.append(replace(_interval(row, place, bounds, numbers), label=name))
             if row.verdict is not Verdict.IDENTICAL:
-                dots = paired(plan, found, learned, task, row.variant)
+                dots = paired(plan, scored, learned, task, row.variant)
                 color = verdict_style(row.verdict).color
                 marks.append(Points(dots, [place + 0.24] * len(dots), color))
-        what = "in what was learned" if task == ALL_TASKS else f"final {label(made.metric)}"
+        what = "in what was learned" if task == ALL_TASKS else f"final {label(table.metric)}"
         panels.append(_panel(plan, task, compared, Axis(what), marks, 2.75, 0.42))
     baselines = {baseline_of(plan, variant) for variant in compared}
     to = f"Difference to {baselines.pop()}" if len(baselines) == 1 else "Differences"
@@ -64,28 +64,28 @@ def differences(plan: Plan, made: Table, found: Scores, learned: Units | None) -
     )
     caption = "Mean of the differences paired by seed; the intervals hold for all comparisons at "
     caption += "once with 95%. Dots: one seed each."
-    if any(row.margin for row in made.rows):
+    if any(row.margin for row in table.rows):
         caption += f"{shaded}rows differ."
     return _figure(plan, to, caption, panels, compared)
 
 
-def improvement(plan: Plan, made: Table) -> Figure | None:
+def improvement(plan: Plan, table: Table) -> Figure | None:
     """Return the probability that a run scores above one of the baseline, with its interval.
 
     None where a plan compares nothing, or nothing that has an interval.
     """
-    compared = _compared(plan, made)
+    compared = _compared(plan, table)
     panels = []
-    for task in made.places:
+    for task in table.places:
         marks: list[Mark] = [Rule(0.5)]
         for place, variant in enumerate(compared):
-            row = made.entry(task, variant)
+            row = table.entry(task, variant)
             if row is not None and row.probability_of_improvement is not None:
                 bounds = (row.probability_of_improvement, row.improvement_low, row.improvement_high)
                 marks.append(_interval(row, place, bounds, estimate(*bounds)))
         axis = Axis("P(variant > baseline)", limits=(-0.04, 1.04), ticks=_HALVES)
         panels.append(_panel(plan, task, compared, axis, marks, 2.5, 0.42))
-    if not any(row.improvement_low is not None for row in made.rows):
+    if not any(row.improvement_low is not None for row in table.rows):
         return None
     caption = "Share of all pairs of runs in which the variant scores higher than its baseline, "
     caption += "95% score interval (Newcombe 2006). Colour: the verdict."
@@ -107,9 +107,9 @@ def _interval(
     )
 
 
-def _compared(plan: Plan, made: Table) -> list[str]:
+def _compared(plan: Plan, table: Table) -> list[str]:
     """Return the variants that have a baseline."""
-    return [variant for variant in made.variants if baseline_of(plan, variant) is not None]
+    return [variant for variant in table.variants if baseline_of(plan, variant) is not None]
 
 
 def _panel(

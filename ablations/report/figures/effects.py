@@ -58,7 +58,7 @@ class Effect(NamedTuple):
 
 def effects(plan: Plan, sheet: Sheet, metric: str) -> Figure | None:
     """Return the effects on a metric, a panel per task; None where none could be estimated."""
-    found = [
+    estimated = [
         Effect(
             row["task"],
             tuple(
@@ -69,20 +69,22 @@ def effects(plan: Plan, sheet: Sheet, metric: str) -> Figure | None:
         for row in sheet.records()
         if row["effect"] is not None and row["kind"] != "aliased"
     ]
-    if any(len(effect.items) > 1 for effect in found):
-        return _matrices(plan, found)
-    return _main_effects(plan, [one for one in found if one.low is not None], metric)
+    if any(len(effect.items) > 1 for effect in estimated):
+        return _matrices(plan, estimated)
+    return _main_effects(plan, [effect for effect in estimated if effect.low is not None], metric)
 
 
-def _main_effects(plan: Plan, found: Sequence[Effect], metric: str) -> Figure | None:
-    if not found:
+def _main_effects(plan: Plan, estimated: Sequence[Effect], metric: str) -> Figure | None:
+    if not estimated:
         return None
-    items = list(dict.fromkeys(effect.items for effect in found))
+    items = list(dict.fromkeys(effect.items for effect in estimated))
     names = [f"{factor} = {level}" for ((factor, level),) in items]
     panels = []
-    for task in dict.fromkeys(effect.task for effect in found):
+    for task in dict.fromkeys(effect.task for effect in estimated):
         what = "in what was learned" if task == ALL_TASKS else label(metric)
-        bars = tuple(_bar(one, items.index(one.items)) for one in found if one.task == task)
+        bars = tuple(
+            _bar(effect, items.index(effect.items)) for effect in estimated if effect.task == task
+        )
         x, height = Axis(f"effect, {what}"), 0.3 * len(items)
         panels.append(Panel(task, x, rows(names), (Rule(0), *bars), 2.75, height))
     return Figure(
@@ -105,10 +107,14 @@ def _bar(effect: Effect, row: int) -> Interval:
     return Interval(effect.value, row, *bounds, color, hollow=hollow, hover=effect.hover)
 
 
-def _matrices(plan: Plan, found: Sequence[Effect]) -> Figure:
-    tasks = list(dict.fromkeys(effect.task for effect in found))
+def _matrices(plan: Plan, estimated: Sequence[Effect]) -> Figure:
+    tasks = list(dict.fromkeys(effect.task for effect in estimated))
     items = list(
-        dict.fromkeys(one.items[0] for one in found if len(one.items) == 1 and one.task == tasks[0])
+        dict.fromkeys(
+            effect.items[0]
+            for effect in estimated
+            if len(effect.items) == 1 and effect.task == tasks[0]
+        )
     )
     count = len(items)
     side = (0.92 if count < 7 else 0.55) * count
@@ -118,7 +124,7 @@ def _matrices(plan: Plan, found: Sequence[Effect]) -> Figure:
             title=task,
             x=Axis(limits=(-0.5, count - 0.5), ticks=ticks, names=True, turned=True),
             y=Axis(limits=(count - 0.5, -0.5), ticks=ticks, names=True),
-            marks=(_matrix([one for one in found if one.task == task], items),),
+            marks=(_matrix([effect for effect in estimated if effect.task == task], items),),
             width=side,
             height=side + (1.0 if side > 4 else 0.0),
             frame=(),
@@ -141,11 +147,11 @@ def _matrices(plan: Plan, found: Sequence[Effect]) -> Figure:
     )
 
 
-def _matrix(found: Sequence[Effect], items: Sequence[tuple[str, str]]) -> Matrix:
-    reach = max(abs(effect.value) for effect in found) or 1.0
+def _matrix(estimated: Sequence[Effect], items: Sequence[tuple[str, str]]) -> Matrix:
+    reach = max(abs(effect.value) for effect in estimated) or 1.0
     digits = max(0, 1 - math.floor(math.log10(reach)))
     cells = []
-    for effect in found:
+    for effect in estimated:
         column, *_, row = sorted(items.index(item) for item in effect.items * 2)
         text = fixed(effect.value, digits, "+")
         fill, opacity = "up" if effect.value > 0 else "down", abs(effect.value) / reach

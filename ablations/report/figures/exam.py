@@ -39,10 +39,10 @@ def exam(tasks: Sequence[Task]) -> Figure:
         for place, variant in enumerate(variants)
     }
     levels = [_levels(task) for task in tasks]
-    named = {one.name: one for of in levels for one in of if one.at is not None}
+    named = {level.name: level for of in levels for level in of if level.at is not None}
     entries = (
         *(Entry(variant, *styles[variant]) for variant in variants),
-        *(Entry(one.name, one.color, one.dash, 1.1) for one in named.values()),
+        *(Entry(level.name, level.color, level.dash, 1.1) for level in named.values()),
     )
     return Figure(
         title="Entrance exam of tasks",
@@ -70,10 +70,10 @@ def _panel(task: Task, levels: Sequence[Level], styles: dict[str, Style]) -> Pan
 
 
 def _lines(levels: Sequence[Level], steps: float) -> Iterator[Mark]:
-    for one in levels:
-        if one.at is not None:
-            hover = (f"{one.name}: {estimate(one.at)}",) * 2
-            yield Line([0, steps], [one.at] * 2, one.color, one.dash, 1.1, hover=hover)
+    for level in levels:
+        if level.at is not None:
+            hover = (f"{level.name}: {estimate(level.at)}",) * 2
+            yield Line([0, steps], [level.at] * 2, level.color, level.dash, 1.1, hover=hover)
 
 
 def _curves(task: Task, styles: dict[str, Style]) -> Iterator[Mark]:
@@ -85,8 +85,8 @@ def _curves(task: Task, styles: dict[str, Style]) -> Iterator[Mark]:
 
 
 def _levels(task: Task) -> list[Level]:
-    ended = [one for one in task.candidates if len(one.scores) > 1]
-    best = max(ended, key=lambda one: one.mean, default=None)
+    ended = [candidate for candidate in task.candidates if len(candidate.scores) > 1]
+    best = max(ended, key=lambda candidate: candidate.mean, default=None)
     lead = None if best is None else task.floor + LEAD * best.deviation
     place = None if best is None else task.floor + PLACE * (task.best - task.floor)
     return [

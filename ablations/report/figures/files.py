@@ -58,9 +58,9 @@ def write_figures(
     if metric is not None and metric != plan.study.metric:
         stem += "_" + re.sub(r"\W+", "_", metric)
     read = Results(plan, results, DIAGNOSTICS)
-    found = scores(read, metric=metric)
-    require_drawable(plan, found)
-    figures = study_figures(read, found, each_seed=each_seed)
+    scored = scores(read, metric=metric)
+    require_drawable(plan, scored)
+    figures = study_figures(read, scored, each_seed=each_seed)
     for kind in kinds:
         if kind not in figures:
             raise unknown(f"figure of '{plan.study.name}'", kind, figures)

@@ -32,13 +32,13 @@ _LINES_WITH_DOTS = 4
 _ASIDE = 0.014  # of an axis, between intervals that stand at the same value
 
 
-def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units | None) -> Figure | None:
+def sensitivity(plan: Plan, table: Table, scored: Scores, learned: Units | None) -> Figure | None:
     """Return mean scores with 95% intervals along each number, per task and environment.
 
     With a dot per seed, and the margin around what is compared with.
     None where no variants differ in a number alone.
     """
-    shown = along.panels(plan, made)
+    shown = along.panels(plan, table)
     if not shown:
         return None
     numbers = list(dict.fromkeys(panel.number for panel in shown))
@@ -61,7 +61,7 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units | None) -
         title="Sensitivity to a number",
         caption=caption,
         panels=tuple(
-            _panel(panel, plan, made, found, learned, panel.number if several else "")
+            _panel(panel, plan, table, scored, learned, panel.number if several else "")
             for panel in shown
         ),
         subject=plan.study.title,
@@ -79,8 +79,8 @@ def sensitivity(plan: Plan, made: Table, found: Scores, learned: Units | None) -
 def _panel(
     panel: along.Panel,
     plan: Plan,
-    made: Table,
-    found: Scores,
+    table: Table,
+    scored: Scores,
     learned: Units | None,
     group: str,
 ) -> Panel:
@@ -90,13 +90,13 @@ def _panel(
         values, low, high = panel.band
         marks.append(Band([places[value] for value in values], low, high, "margin", alpha=1.0))
     for place in range(len(panel.lines)):
-        marks += _line(panel, place, plan, made, found, learned)
+        marks += _line(panel, place, plan, table, scored, learned)
     over = panel.task == ALL_TASKS
     ticks = tuple(zip(places.values(), panel.labels(0.02), strict=True))
     return Panel(
         title=panel.title,
         x=Axis(panel.number, ticks=ticks),
-        y=Axis("normalised score" if over else f"final {label(made.metric)}"),
+        y=Axis("normalised score" if over else f"final {label(table.metric)}"),
         marks=tuple(marks),
         width=3.0,
         height=2.5,
@@ -108,8 +108,8 @@ def _line(
     panel: along.Panel,
     place: int,
     plan: Plan,
-    made: Table,
-    found: Scores,
+    table: Table,
+    scored: Scores,
     learned: Units | None,
 ) -> Iterator[Mark]:
     """Yield means with their intervals, joined, and dots.
@@ -120,16 +120,16 @@ def _line(
     span = places[-1] - places[0]
     step = span * min(_ASIDE, 0.6 * nearest(places) / count)
     aside = step * (place - (count - 1) / 2)
-    color, digits = shade(place, count), Digits(made.of(panel.task))
+    color, digits = shade(place, count), Digits(table.of(panel.task))
     seen = [
         (panel.places[value] + aside, row)
-        for value, row in zip(line.values, rows_of(made, panel, line), strict=True)
+        for value, row in zip(line.values, rows_of(table, panel, line), strict=True)
         if row is not None and row.mean is not None
     ]
     name = line.name or (PLAIN if count > 1 else panel.number)
     if count <= _LINES_WITH_DOTS:
         for x, row in seen:
-            each = runs(plan, found, learned, panel.task, row.variant)
+            each = runs(plan, scored, learned, panel.task, row.variant)
             yield Points([x] * len(each), each, color)
     for x, row in seen:
         y = row.mean or 0.0

@@ -41,7 +41,7 @@ class Detail(NamedTuple):
     removed: float
 
 
-def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
+def waterfall(plan: Plan, scored: Scores, sheet: Sheet) -> Figure | None:
     """Return the shares as steps from the start's mean score to the end's, per task.
 
     Beside them what each detail does alone and when it is removed. None where no seed is complete.
@@ -61,7 +61,7 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
             for row in [row for row in records if row["task"] == task][1:]
             if row["verdict"] != INERT
         ]
-        panels += _pair(plan, about, found, task, details)
+        panels += _pair(plan, about, scored, task, details)
     inert = any(row["verdict"] == INERT for row in records)
     return Figure(
         title="Shares of the gap",
@@ -80,9 +80,9 @@ def waterfall(plan: Plan, found: Scores, sheet: Sheet) -> Figure | None:
 
 
 def _pair(
-    plan: Plan, about: Explanation, found: Scores, task: str, details: Sequence[Detail]
+    plan: Plan, about: Explanation, scored: Scores, task: str, details: Sequence[Detail]
 ) -> tuple[Panel, Panel]:
-    scores = paths(plan, found, task).along
+    scores = paths(plan, scored, task).along
     start, end = float(np.mean(scores[:, 0])), float(np.mean(scores[:, -1]))
     names = [_short(name) for name in (about.start, *(d.name for d in details), about.end)]
     height = _ROW * len(names) + 0.9

@@ -69,18 +69,18 @@ def _html_cell(row: Entry | None, numbers: Digits) -> str:
     return "<br>".join(parts)
 
 
-def html_sheet(made: Sheet) -> str:
+def html_sheet(sheet: Sheet) -> str:
     """Write a <table> element of class sheet."""
-    heads = [one.head for one in made.shown]
+    heads = [column.head for column in sheet.shown]
     head_cells = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     lines = ['<table class="sheet">']
-    if made.caption:
-        lines.append(f"<caption>{escape(made.caption)}</caption>")
+    if sheet.caption:
+        lines.append(f"<caption>{escape(sheet.caption)}</caption>")
     lines.append(f"<thead><tr>{head_cells}</tr></thead><tbody>")
-    for row in lines_of(made):
+    for row in lines_of(sheet):
         cells = "".join(
             f'<td class="{"number" if column.is_number else "text"}">{escape(cell)}</td>'
-            for column, cell in zip(made.shown, row, strict=True)
+            for column, cell in zip(sheet.shown, row, strict=True)
         )
         lines.append(f"<tr>{cells}</tr>")
     return "\n".join([*lines, "</tbody></table>"])

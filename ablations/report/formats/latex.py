@@ -72,23 +72,23 @@ _LONGEST = 24  # characters of a cell that still stands in one line
 _CHARACTER, _GAP = 0.0108, 0.0175  # of an article's line: one at \scriptsize, and around a column
 
 
-def latex_sheet(made: Sheet) -> str:
+def latex_sheet(sheet: Sheet) -> str:
     """Write a table environment of plain cells; it needs booktabs and nothing else."""
-    heads = [one.head for one in made.shown]
-    rows = without_repeats(lines_of(made))
+    heads = [column.head for column in sheet.shown]
+    rows = without_repeats(lines_of(sheet))
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     # Long names are broken rather than let the table run into the margin.
     broken = [width > _LONGEST for width in widths]
-    taken = sum(w for w, one in zip(widths, broken, strict=True) if not one)
+    taken = sum(w for w, breaks in zip(widths, broken, strict=True) if not breaks)
     left = 1 - _CHARACTER * taken - _GAP * len(heads)
     share = max(0.1, min(0.5, left / max(1, sum(broken))))
-    columns = "".join(rf"p{{{share:.2f}\linewidth}}" if one else "l" for one in broken)
+    columns = "".join(rf"p{{{share:.2f}\linewidth}}" if breaks else "l" for breaks in broken)
 
     def cell(text: str, place: int) -> str:
         return rf"{{\raggedright {_breakable(text)}\par}}" if broken[place] else _latex_text(text)
 
-    caption, label = _breakable(made.caption), f"{made.study}-{made.kind}"
-    body = [" & ".join(cell(one, i) for i, one in enumerate(row)) + r" \\" for row in rows]
+    caption, label = _breakable(sheet.caption), f"{sheet.study}-{sheet.kind}"
+    body = [" & ".join(cell(text, i) for i, text in enumerate(row)) + r" \\" for row in rows]
     names = " & ".join(map(_latex_text, heads))
     return "\n".join(_environment("scriptsize", caption, label, columns, names, body))
 

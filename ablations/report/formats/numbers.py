@@ -172,11 +172,11 @@ def answer_text(
         return ""
     percent = (100 * share, 100 * low, 100 * high)
     places = _apart(*percent[1:], decimals(*percent))
-    told = answer_of(share, low, high)
+    exact = answer_of(share, low, high)
     # As many digits as tell the same.
-    while places < _MOST and answer_of(*(round(one, places) / 100 for one in percent)) != told:
+    while places < _MOST and answer_of(*(round(end, places) / 100 for end in percent)) != exact:
         places += 1
-    center, below, above = (fixed(one, places, "+") for one in percent)
+    center, below, above = (fixed(end, places, "+") for end in percent)
     if answer is Answer.NO:
         size = 10**places
         return f"{answer}: any effect is below {math.ceil(100 * max(-low, high) * size) / size:g}%"
@@ -226,11 +226,11 @@ def seeds_text(row: Entry) -> str:
 # Sheets
 
 
-def lines_of(made: Sheet) -> list[tuple[str, ...]]:
+def lines_of(sheet: Sheet) -> list[tuple[str, ...]]:
     """Write a sheet's rows as text."""
     return [
-        tuple(_written(column, tuple(row[name] for name in column.of)) for column in made.shown)
-        for row in made.records()
+        tuple(_written(column, tuple(row[name] for name in column.of)) for column in sheet.shown)
+        for row in sheet.records()
     ]
 
 

@@ -1,4 +1,4 @@
-"""Templates of pages in Markdown."""
+"""Templates of pages, in Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from ablations.report.formats.markdown import markdown_text
 WIDTH = 110
 
 
-def templates(folder: Path) -> jinja2.Environment:
-    """Return the templates of a folder, with the filters `md`, of plain text, and `wrap`."""
+def templates(folder: Path, *, html: bool = False) -> jinja2.Environment:
+    """Return the templates of a folder, with the filters `md`, of plain text, and `wrap`.
+
+    html: their values are escaped, and the page has no line break at its end.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         undefined=jinja2.StrictUndefined,
+        autoescape=html,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,
+        keep_trailing_newline=not html,
     )
     environment.filters |= {"md": markdown_text, "wrap": _wrapped}
     return environment

@@ -28,7 +28,7 @@ _SAME, _OPEN = _Mark("=", "cyan"), _Mark("?", "yellow")
 _BETTER, _WORSE, _OTHER = _Mark("▲", "green"), _Mark("▼", "red"), _Mark("!", "magenta")
 
 
-def terminal(made: Table, width: int = 80) -> list[Text]:
+def terminal(table: Table, width: int = 80) -> list[Text]:
     """Return the lines of a table, none wider than `width` where that is `NARROWEST` or more.
 
     In order: the study, the answer with its bound, and for each task what the baseline learned and
@@ -36,30 +36,30 @@ def terminal(made: Table, width: int = 80) -> list[Text]:
     its joint interval, and the verdict.
     """
     width = max(width, NARROWEST)
-    seeds = max((row.n_planned for row in made.rows), default=0)
+    seeds = max((row.n_planned for row in table.rows), default=0)
     lines = [
-        _ends(f"{made.study} · {made.title}", count(seeds, "paired seed"), width),
-        *_wrapped(answer(made), width),
+        _ends(f"{table.study} · {table.title}", count(seeds, "paired seed"), width),
+        *_wrapped(answer(table), width),
     ]
-    names = max((cell_len(row.variant) for row in made.rows), default=0)
-    for task in made.places:
-        rows = made.of(task)
+    names = max((cell_len(row.variant) for row in table.rows), default=0)
+    for task in table.places:
+        rows = table.of(task)
         lines += [Text(), _ends(task, _unit(rows), width)]
         lines += _rows(rows, min(names, width // 3), width)
     return lines
 
 
-def print_in_terminal(made: Table, *, caption: bool = False) -> None:
+def print_in_terminal(table: Table, *, caption: bool = False) -> None:
     """Print a table as wide as the terminal is; caption: and below it what its numbers mean."""
     console = Console(highlight=False)
-    for line in terminal(made, console.width):
+    for line in terminal(table, console.width):
         console.print(line)
     console.print()
     if caption:
-        for text in (made.caption, *made.notes):
+        for text in (table.caption, *table.notes):
             console.print(Text(printable(text)), end="\n\n")
-    elif made.notes:
-        notes = count(len(made.notes), "note")
+    elif table.notes:
+        notes = count(len(table.notes), "note")
         console.print(Text(f"{notes}: --caption; all numbers: --wide", "dim"))
 
 

@@ -11,16 +11,16 @@ from ablations.report.tables.entries import ALL_TASKS, Entry, Table
 LISTED = 4  # findings that an answer names
 
 
-def answer(made: Table) -> str:
+def answer(table: Table) -> str:
     """Return what a table says, in a sentence or two: effects with intervals, or their bound."""
-    rows = [row for row in made.rows if row.task != ALL_TASKS and row.baseline is not None]
+    rows = [row for row in table.rows if row.task != ALL_TASKS and row.baseline is not None]
     rows = [row for row in rows if row.verdict is not None and not row.verdict.too_few]
     if not rows:
         return "Nothing is compared yet."
     differing = [row for row in rows if row.verdict and row.verdict.sign]
     differing.sort(key=lambda row: -abs(row.difference or 0.0) / (row.unit or 1.0))
     same = [row for row in rows if row.verdict is not None and row.verdict.same]
-    parts = _findings(differing[:LISTED], made)
+    parts = _findings(differing[:LISTED], table)
     if len(differing) > LISTED:
         parts.append(f"and {len(differing) - LISTED} more differ")
     if len(same) == len(rows):
@@ -35,12 +35,12 @@ def answer(made: Table) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _findings(rows: Sequence[Entry], made: Table) -> list[str]:
+def _findings(rows: Sequence[Entry], table: Table) -> list[str]:
     """Return a clause per variant and verdict, with all of its tasks."""
     places: dict[str, list[str]] = {}
     for row in rows:
         verdict = row.verdict.decided if row.verdict else ""
-        place = f"on {row.task} " if len(made.tasks) > 1 else ""
+        place = f"on {row.task} " if len(table.tasks) > 1 else ""
         places.setdefault(f"{row.variant} is {verdict}", []).append(f"{place}({effect(row)})")
     return [f"{clause} {' and '.join(where)}" for clause, where in places.items()]
 
@@ -56,13 +56,13 @@ def _bound(rows: Sequence[Entry]) -> str:
     return f"{max(end for end, _ in ends):.3g}"
 
 
-def open_tasks(row: Entry, made: Table) -> tuple[str, ...]:
+def open_tasks(row: Entry, table: Table) -> tuple[str, ...]:
     """Return the tasks by which a row over all tasks is undecided; none of another row."""
     if row.task != ALL_TASKS or row.verdict is not Verdict.UNDECIDED:
         return ()
     return tuple(
         each.task
-        for each in made.rows
+        for each in table.rows
         if each.variant == row.variant
         and each.task != ALL_TASKS
         and each.verdict is Verdict.UNDECIDED

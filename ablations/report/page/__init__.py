@@ -16,7 +16,6 @@ from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from ablations.errors import UserError
@@ -24,6 +23,7 @@ from ablations.records import Plan, write_atomically
 from ablations.report.figures.interactive import chart
 from ablations.report.figures.palette import stylesheet
 from ablations.report.formats.html import breakable
+from ablations.report.formats.templates import templates
 from ablations.report.page.content import Section, section, slugs
 from ablations.report.page.runs import Makers
 from ablations.report.results import Results
@@ -59,13 +59,7 @@ def render(plans: Sequence[Plan], results: Path) -> str:
         )
         for plan, slug in zip(plans, names, strict=True)
     ]
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates(HERE, html=True)
     environment.filters["anchor"] = lambda key: key.replace("/", ".")
     environment.filters["breakable"] = lambda name: Markup(breakable(name))
     return environment.get_template("page.html.j2").render(

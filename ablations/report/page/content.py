@@ -12,7 +12,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from ablations.core.plan import Formula
-from ablations.errors import UserError
+from ablations.errors import UserError, value_text
 from ablations.records import Plan
 from ablations.report.figures import FAR, Figure, interactive, study_figures
 from ablations.report.formats import render
@@ -136,14 +136,14 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
     plan, about = results.plan, results.plan.study
     head = Section(slug, about.name, about.title, about.claim, about.claim_source)
     try:
-        found = scores(results)
+        scored = scores(results)
         kind = default_kind(plan)
         leading = None if kind == "comparison" else KINDS[kind](results, None)
         made = table(results) if leading is None else None
     except UserError as problem:
         return replace(head, problem=str(problem))
     counts = {
-        status: sum(cell.status in which for cell in found.cells)
+        status: sum(cell.status in which for cell in scored.cells)
         for status, which in {
             "done": ("done", "empty"),
             "failed": ("failed",),
@@ -155,18 +155,18 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         facts=tuple(_facts(plan, counts)),
         counts=counts,
         runs=runs(results, folder, makers),
-        failures=tuple(failures(found.cells)),
+        failures=tuple(failures(scored.cells)),
     )
     if made is None:
         assert leading is not None
         effects = kind == "effects"
-        figures = study_figures(results, found, only=("effects", "curves") if effects else ())
+        figures = study_figures(results, scored, only=("effects", "curves") if effects else ())
         return replace(
             common,
             summary=(effects_in_words if effects else explained_in_words)(leading),
             variants=tuple(_variants(plan)) if effects else (),
             legend=interactive.legend(plan) if effects else (),
-            charts=_charts(figures, slug, static and largest(found) <= FAR),
+            charts=_charts(figures, slug, static and largest(scored) <= FAR),
             files=_files({f"{slug}/table": leading}),
             table=Markup(render(replace(leading, caption=""), "html")),
             caption=leading.caption,
@@ -189,12 +189,12 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         caption=made.caption,
         notes=made.notes,
         sheets=tuple(
-            Folded(key, title, one.caption, Markup(render(replace(one, caption=""), "html")))
-            for key, (title, one) in sheets.items()
+            Folded(key, title, sheet.caption, Markup(render(replace(sheet, caption=""), "html")))
+            for key, (title, sheet) in sheets.items()
         ),
         files=_files(tables),
         legend=interactive.legend(plan),
-        charts=_charts(study_figures(results, found), slug, static and largest(found) <= FAR),
+        charts=_charts(study_figures(results, scored), slug, static and largest(scored) <= FAR),
     )
 
 
@@ -247,8 +247,7 @@ def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 def _variants(plan: Plan) -> Iterator[Alternative]:
     for name, about in plan.variants.items():
         formulas = about.formulas or {}
-        others = {setting: x for setting, x in about.sets.items() if setting not in formulas}
-        sets = tuple((n, f"{x:g}" if isinstance(x, float) else str(x)) for n, x in others.items())
+        sets = tuple((n, value_text(x)) for n, x in about.sets.items() if n not in formulas)
         baseline = baseline_of(plan, name)
         yield Alternative(name, baseline, about.summary, sets, tuple(formulas.items()))
 

@@ -32,14 +32,14 @@ class Run:
 
 
 class Made(NamedTuple):
-    """What made some runs: its letter on the page, and what their records say of it."""
+    """Provenance that runs share: its letter on the page, and the facts of their records."""
 
     letter: str
     facts: Mapping[str, str]
 
 
 class Makers:
-    """What made the runs of a page: each different provenance once, under a letter."""
+    """Provenances of the runs of a page: each different one once, under a letter."""
 
     def __init__(self) -> None:
         """Begin with none."""

@@ -28,11 +28,11 @@ class Score:
     open: tuple[str, ...] = ()
 
 
-def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
+def scorecard(table: Table) -> tuple[tuple[Score, ...], str]:
     """Return the lines of a table's comparisons, and the units of their differences."""
-    several = any(row.task == ALL_TASKS for row in made.rows)
-    task = ALL_TASKS if several else made.tasks[0]
-    rows = [row for row in made.rows if row.task == task and row.baseline]
+    several = any(row.task == ALL_TASKS for row in table.rows)
+    task = ALL_TASKS if several else table.tasks[0]
+    rows = [row for row in table.rows if row.task == task and row.baseline]
     reach = max([_reach(row) for row in rows], default=1.0) or 1.0
     numbers = Digits(rows)
     lines = tuple(
@@ -46,11 +46,11 @@ def scorecard(made: Table) -> tuple[tuple[Score, ...], str]:
             if (row.n_pairs or 0) < row.n_planned
             else str(row.n_pairs),
             strip=_strip(row, reach),
-            open=open_tasks(row, made),
+            open=open_tasks(row, table),
         )
         for row in rows
     )
-    return lines, "what was learned, over all tasks" if several else f"{made.metric} on {task}"
+    return lines, "what was learned, over all tasks" if several else f"{table.metric} on {task}"
 
 
 def _reach(row: Entry) -> float:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,24 +31,14 @@ from ablations.report.statistics.summaries import (
     summary,
 )
 
-if TYPE_CHECKING:
-    import pandas
-
 Aggregate = Literal["task_iqm", "iqm", "mean", "median", "optimality_gap"]
 Tasks = Sequence[ArrayLike]
 
 _NUMBERS_AT_ONCE = 2_000_000
 
 
-def normalise(scores: ArrayLike, low: float, high: float) -> Floats:
-    """0 at the reference `low` (a random policy), 1 at `high` (a good one); any shape."""
-    if not high > low:
-        raise ValueError(f"the references must be in order: {low} and {high}")
-    return (np.asarray(scores, dtype=np.float64) - low) / (high - low)
-
-
 def aggregate(tasks: Tasks, statistic: Aggregate = "task_iqm") -> float:
-    """One number for runs `[n]` on each of several tasks; NaN where a task has none.
+    """Compute one number for runs `[n]` on each of several tasks; NaN where a task has none.
 
     task_iqm: mean over tasks of each task's IQM. Ours, and the default: with few tasks, a pooled
         IQM drops the runs of the hardest and of the easiest task rather than odd runs.
@@ -97,21 +87,21 @@ def aggregate_interval(
 def performance_profile(
     tasks: Tasks, thresholds: ArrayLike, *, replicates: int = 2_000, seed: int = SEED
 ) -> tuple[Floats, Floats, Floats]:
-    """Share of runs that score above each threshold `[k]`: share, low, high, `[k]` each.
+    """Compute the share of runs above each threshold `[k]`: share, low, high, `[k]` each.
 
     Mean over tasks of the task's share. The 95% intervals are pointwise; NaN below 2 runs.
     """
     cuts = np.asarray(thresholds, dtype=np.float64)
     rows = _rows(tasks)
     above = [(row[:, None] > cuts).astype(np.float64) for row in rows]
-    share = np.mean([one.mean(axis=0) for one in above], axis=0)
+    share = np.mean([runs_above.mean(axis=0) for runs_above in above], axis=0)
     fewest = min(len(row) for row in rows)
     if fewest < 2:
         return share, np.full(cuts.shape, np.nan), np.full(cuts.shape, np.nan)
     again = np.mean(
         [
-            _counts(len(row), replicates, seed, place) @ one / len(row)
-            for place, (row, one) in enumerate(zip(rows, above, strict=True))
+            _counts(len(row), replicates, seed, place) @ runs_above / len(row)
+            for place, (row, runs_above) in enumerate(zip(rows, above, strict=True))
         ],
         axis=0,
     )
@@ -119,26 +109,17 @@ def performance_profile(
     return share, low, high
 
 
-def probability_of_improvement(
-    tasks: Tasks,
-    baseline: Tasks,
-    *,
-    method: Literal["score", "bootstrap"] = "score",
-    replicates: int = 2_000,
-    seed: int = SEED,
-) -> tuple[float, float, float]:
-    """Chance that a run scores above one of the baseline's, with its 95% interval.
+def probability_of_improvement(tasks: Tasks, baseline: Tasks) -> tuple[float, float, float]:
+    """Return the chance that a run scores above one of the baseline's, with its 95% interval.
 
-    Mean over tasks of the Mann-Whitney U / n^2, ties counted half. Interval NaN below 2 pairs.
-
-    score: the chances theta with |seen - theta| <= q sd(theta), q the Student quantile with n - 1
-        degrees of freedom, and Hanley and McNeil's variance of U / n^2,
+    Mean over tasks of the Mann-Whitney U / n^2, ties counted half. The interval has the chances
+    theta with |seen - theta| <= q sd(theta), q the Student quantile with n - 1 degrees of freedom,
+    and Hanley and McNeil's variance of U / n^2,
         theta (1 - theta) (1 + (n - 1) ((1 - theta) / (2 - theta) + theta / (1 + theta))) / n^2
-        (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
-        statistic", part 2, method 5), averaged over tasks. Wider than it need be where pairs are
-        strongly correlated.
-    bootstrap: rliable's percentiles at Student levels, drawing pairs. It has no width where all
-        runs are above all others, and covers 43% at 8 seeds where the truth is .98.
+    (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
+    statistic", part 2, method 5), averaged over tasks. It is wider than it need be where pairs are
+    strongly correlated; a bootstrap has no width where all runs are above all others, and covers
+    43% at 8 seeds where the truth is .98. NaN below 2 pairs.
     """
     rows = list(zip(_rows(tasks), _rows(baseline), strict=True))
     wins = []
@@ -146,18 +127,11 @@ def probability_of_improvement(
         if ours.shape != theirs.shape:
             raise ValueError(f"paired scores need one shape [n]: {ours.shape} and {theirs.shape}")
         wins.append(np.sign(ours[:, None] - theirs[None, :]) / 2 + 0.5)
-    sizes = [len(one) for one in wins]
-    chance = float(np.mean([one.mean() for one in wins]))
+    sizes = [len(task_wins) for task_wins in wins]
+    chance = float(np.mean([task_wins.mean() for task_wins in wins]))
     if min(sizes) < 2:
         return chance, float("nan"), float("nan")
-    if method == "score":
-        return chance, *_score_interval(chance, sizes)
-    again = []
-    for place, one in enumerate(wins):
-        counts = _counts(len(one), replicates, seed, place)
-        again.append(np.sum((counts @ one) * counts, axis=1) / len(one) ** 2)
-    low, high = _quantiles(np.mean(again, axis=0), min(sizes), LEVEL)
-    return chance, float(low), float(high)
+    return chance, *_score_interval(chance, sizes)
 
 
 def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
@@ -177,24 +151,6 @@ def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
             out, inside = (middle, inside) if outside(middle) else (out, middle)
         bounds.append(out)
     return bounds[0], bounds[1]
-
-
-def by_task(frame: pandas.DataFrame, score: str = "score") -> dict[str, list[NDArray[np.float64]]]:
-    """Variant -> scores `[n]` per task, by seed, from one row per task, variant and seed.
-
-    Raises ValueError where a variant lacks a task, or a variant, task and seed occur twice.
-    """
-    if frame.duplicated(["task", "variant", "seed"]).any():
-        raise ValueError("one row per task, variant and seed")
-    tasks = list(dict.fromkeys(frame["task"]))
-    found: dict[str, list[NDArray[np.float64]]] = {}
-    for variant, rows in frame.sort_values("seed").groupby("variant", sort=False):
-        parts = {task: part[score].to_numpy(np.float64) for task, part in rows.groupby("task")}
-        lacking = [task for task in tasks if task not in parts]
-        if lacking:
-            raise ValueError(f"variant '{variant}' has no scores on {', '.join(lacking)}")
-        found[str(variant)] = [parts[task] for task in tasks]
-    return found
 
 
 # The statistics, on blocks of bootstrap samples: a list with one `[replicates, n]` per task
@@ -230,8 +186,8 @@ _AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], Floats]] = {
 
 
 def _rows(tasks: Tasks) -> list[Floats]:
-    """Sorting would break pairs, so it is left to those for whom the order is irrelevant."""
-    rows = [np.asarray(one, dtype=np.float64) for one in tasks]
+    """Return the runs of each task as they are: sorting would break pairs."""
+    rows = [np.asarray(runs, dtype=np.float64) for runs in tasks]
     if not rows or any(row.ndim != 1 for row in rows):
         raise ValueError("scores are a sequence with one array [n] of runs per task")
     return rows
@@ -239,21 +195,21 @@ def _rows(tasks: Tasks) -> list[Floats]:
 
 @lru_cache(maxsize=32)
 def _indices(n: int, replicates: int, seed: int, place: int) -> NDArray[np.intp]:
-    """Which runs of the task at `place` each replicate draws, `[replicates, n]`, sorted."""
+    """Draw the runs of the task at `place` for each replicate, `[replicates, n]`, sorted."""
     random = np.random.default_rng([seed, n, place] if place else [seed, n])
     return np.sort(random.integers(0, n, (replicates, n)), axis=-1)
 
 
 @lru_cache(maxsize=32)
 def _counts(n: int, replicates: int, seed: int, place: int) -> Floats:
-    """How often each replicate draws each run, `[replicates, n]`."""
+    """Count how often each replicate draws each run, `[replicates, n]`."""
     index = _indices(n, replicates, seed, place)
     flat = (index + n * np.arange(replicates)[:, None]).ravel()
     return np.bincount(flat, minlength=replicates * n).reshape(replicates, n).astype(np.float64)
 
 
 def _resampled(rows: Sequence[Floats], replicates: int, seed: int) -> Iterator[list[Floats]]:
-    """Blocks of stratified bootstrap samples; in sorted order, so that none depends on it."""
+    """Yield blocks of stratified bootstrap samples; sorted, so that none depends on the order."""
     ordered = [np.sort(row) for row in rows]
     size = max(1, _NUMBERS_AT_ONCE // sum(map(len, rows)))
     for start in range(0, replicates, size):
@@ -266,7 +222,7 @@ def _resampled(rows: Sequence[Floats], replicates: int, seed: int) -> Iterator[l
 def _quantiles(
     found: Floats, n: int | None, level: float, scale: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Of bootstrap replicates, along the first axis; at Student levels for n runs, times scale."""
+    """Return quantiles of replicates, along the first axis, at Student levels of n runs."""
     tail = level / 2
     if n is not None:
         tail = float(normal_cdf(scale * student_quantile(n - 1, level / 2)))

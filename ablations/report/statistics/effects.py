@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ablations.core.plan import Settings
+from ablations.errors import value_text
 from ablations.report.statistics.paired import Comparison, judge, rounding_of
 from ablations.report.statistics.summaries import LEVEL
 
@@ -64,19 +65,19 @@ def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
         sets: variant -> what it sets.
         baseline: whose levels come first.
     """
-    names = list(dict.fromkeys(name for one in sets.values() for name in one))
+    names = list(dict.fromkeys(name for set_here in sets.values() for name in set_here))
     columns: _Columns = {}
     texts: dict[str, list[str]] = {}
     order = [baseline, *(v for v in sets if v != baseline)] if baseline in sets else list(sets)
     for name in names:
-        said = [_said(sets[v][name]) if name in sets[v] else "default" for v in order]
-        levels = list(dict.fromkeys(said))
+        values = [value_text(sets[v][name]) if name in sets[v] else "default" for v in order]
+        levels = list(dict.fromkeys(values))
         if len(levels) > 1:
-            columns.setdefault(tuple(levels.index(one) for one in said), []).append(name)
-            texts[name] = said
+            columns.setdefault(tuple(levels.index(value) for value in values), []).append(name)
+            texts[name] = values
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
-    whole = next((one for one in _joined(columns) if _is_full(one, len(order))), None)
+    whole = next((joined for joined in _joined(columns) if _is_full(joined, len(order))), None)
     if whole is None and _is_orthogonal(columns):
         whole = columns
     if whole is None or len(whole) < 2:
@@ -133,7 +134,10 @@ def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
     """
     for together in itertools.combinations(columns, several):
         met = Counter(zip(*together, strict=True))
-        if len(met) != math.prod(1 + max(one) for one in together) or len(set(met.values())) > 1:
+        if (
+            len(met) != math.prod(1 + max(column) for column in together)
+            or len(set(met.values())) > 1
+        ):
             return False
     return several <= len(columns)
 
@@ -141,7 +145,8 @@ def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
 def _levels(texts: Sequence[Sequence[str]], column: tuple[int, ...]) -> tuple[str, ...]:
     """Name each level as the first variant with it does. texts: of each setting, by variant."""
     return tuple(
-        ", ".join(said[column.index(level)] for said in texts) for level in range(1 + max(column))
+        ", ".join(values[column.index(level)] for values in texts)
+        for level in range(1 + max(column))
     )
 
 
@@ -151,7 +156,7 @@ def over_tasks(scores: ArrayLike, factorial: Design) -> tuple[NDArray[np.float64
     Beside them the difference up to which numbers made of them are the same.
 
     Raises:
-        ValueError: the scores have another shape.
+        ValueError: another shape.
     """
     y = np.asarray(scores, dtype=np.float64)
     if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
@@ -208,7 +213,3 @@ def effects(
             for (i, k), (j, m) in itertools.product(first, second)
         ]
     return found
-
-
-def _said(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -53,6 +53,16 @@ class Comparison:
             return 0
         return 1 if self.difference > 0 else -1
 
+    @property
+    def bounds(self) -> tuple[float | None, float | None, float | None]:
+        """The difference and the ends of its interval."""
+        return self.difference, self.low, self.high
+
+    @property
+    def p_adjusted(self) -> float | None:
+        """The p, times the comparisons that share the 5% (Bonferroni)."""
+        return None if self.p is None else min(1.0, self.p * LEVEL / self.level)
+
 
 def compare(
     scores: ArrayLike, baseline: ArrayLike, margin: float | None = None, level: float = LEVEL

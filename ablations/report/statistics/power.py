@@ -92,7 +92,7 @@ def seeds_to_decide(comparison: Comparison, margin: float | None, power: float =
     ends = (difference - reach, difference + reach)
     # Equivalence is soonest at 0, and neither sign nor equivalence is easy half way to the margin.
     inner = (0.0,) if margin is None else (0.0, margin / 2, -margin / 2, margin, -margin)
-    likely = [*np.linspace(*ends, 5), *(one for one in inner if ends[0] < one < ends[1])]
+    likely = [*np.linspace(*ends, 5), *(mean for mean in inner if ends[0] < mean < ends[1])]
 
     def decide(effects: ArrayLike, spread: float) -> Callable[[int], NDArray[np.bool_]]:
         return lambda seeds: (
@@ -108,19 +108,27 @@ def seeds_to_decide(comparison: Comparison, margin: float | None, power: float =
 
 
 def seeds_range(
-    effect: float, comparison: Comparison, margin: float | None = None, power: float = POWER
+    effect: float,
+    deviation: float,
+    n: int | None,
+    margin: float | None = None,
+    level: float = LEVEL,
+    power: float = POWER,
 ) -> Seeds:
     """Return the seeds that decide a true difference `effect`.
 
-    Its deviation was estimated from the comparison's n seeds: its 90% chi-squared interval gives
-    the range.
+    Args:
+        effect: the true difference.
+        deviation: of the differences.
+        n: seeds that it was estimated from: its 90% chi-squared interval gives the range. None
+            where it is known.
+        margin: in their units.
+        level: of the interval that decides.
+        power: the chance to decide.
     """
-    if not comparison.deviation:
-        raise ValueError("a deviation is needed")
-    least, most = deviations(comparison.n, comparison.deviation, 0.1)
+    least, most = (deviation, deviation) if n is None else deviations(n, deviation, 0.1)
     low, seen, high = (
-        seeds_for(effect, one, margin, comparison.level, power)
-        for one in (least, comparison.deviation, most)
+        seeds_for(effect, spread, margin, level, power) for spread in (least, deviation, most)
     )
     return Seeds(low, seen, high)
 

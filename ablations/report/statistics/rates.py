@@ -97,11 +97,11 @@ def fewer_successes(outcomes: ArrayLike, level: float = LEVEL) -> NDArray[np.boo
     rows = np.asarray(outcomes, np.float64)
     below = np.zeros(len(rows), bool)
     pairs = list(itertools.combinations(range(len(rows)), 2))
-    for one, other in pairs:
-        gained = int(np.sum(rows[one] > rows[other]))
-        lost = int(np.sum(rows[one] < rows[other]))
+    for first, second in pairs:
+        gained = int(np.sum(rows[first] > rows[second]))
+        lost = int(np.sum(rows[first] < rows[second]))
         if mcnemar_p(gained, lost) < level / len(pairs):
-            below[other if gained > lost else one] = True
+            below[second if gained > lost else first] = True
     return below
 
 

@@ -49,7 +49,7 @@ def compare_lost(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -
     )
     quantile = student_quantile(n - 1, level / 2) * math.sqrt(n / (n - 1))
     tail = float(normal_cdf(quantile))
-    low, high = (float(one) for one in np.quantile(replicates, (tail, 1 - tail)))
+    low, high = (float(end) for end in np.quantile(replicates, (tail, 1 - tail)))
     deviation = float(replicates.std(ddof=1)) * math.sqrt(n)
     if deviation <= rounding_of(ours, theirs):
         return Comparison(n, center, level=level, deviation=0.0)

@@ -33,7 +33,7 @@ from ablations.report.tables.pairings import (
     last_look,
     over_tasks,
     pooled_tasks,
-    said,
+    verdict_of,
 )
 from ablations.report.tables.success_rates import successes
 from ablations.report.trivial import Trivial, trivial
@@ -54,50 +54,50 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
     Raises:
         UserError: an unknown metric or score.
     """
-    plan, found = results.plan, scores(results, metric=metric, score=score)
+    plan, scored = results.plan, scores(results, metric=metric, score=score)
     learned = units_of_score(results, metric, score)
     baselines = {name: baseline_of(plan, name) for name in plan.variants}
     order = tuple(name for name, _ in grouped(baselines))
     pooled = {} if learned is None else pooled_tasks(plan, learned)
 
-    pairings = Family(plan, found, learned, over=False).pairings(
+    pairings = Family(plan, scored, learned, over=False).pairings(
         [([task], variant, baselines[variant]) for task in plan.tasks for variant in order],
         LEVEL / 2 if pooled else LEVEL,
     )
-    rows = [_entry(found, learned, pairing) for pairing in pairings]
-    rows = _marked(plan, found, learned, rows, list(plan.tasks))
+    rows = [_entry(scored, learned, pairing) for pairing in pairings]
+    rows = _marked(plan, scored, learned, rows, list(plan.tasks))
     if pooled and learned is not None:
-        averages = Family(plan, found, learned, over=True).pairings(
+        averages = Family(plan, scored, learned, over=True).pairings(
             [(pooled[name], name, baselines[name]) for name in order if pooled[name]], LEVEL / 2
         )
-        whole = [_over_tasks(plan, found, learned, pairing, rows) for pairing in averages]
-        rows += _marked(plan, found, learned, whole, [ALL_TASKS])
-    policies = trivial(results, found.metric)
+        whole = [_over_tasks(plan, scored, learned, pairing, rows) for pairing in averages]
+        rows += _marked(plan, scored, learned, whole, [ALL_TASKS])
+    policies = trivial(results, scored.metric)
     if learned is not None and learned.trivial:
         rows = _answered(rows)
     rows = [*_learns_nothing(policies), *rows]
     return Table(
         study=plan.study.name,
         title=plan.study.title,
-        metric=found.metric,
-        score=found.score,
+        metric=scored.metric,
+        score=scored.score,
         tasks=tuple(plan.tasks),
         variants=order,
         rows=tuple(rows),
-        caption=caption(plan, found, learned, rows),
-        notes=tuple(notes(plan, found, learned, rows)),
+        caption=caption(plan, scored, learned, rows),
+        notes=tuple(notes(plan, scored, learned, rows)),
     )
 
 
 # Entries
 
 
-def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
+def _entry(scored: Scores, learned: Units | None, pairing: Pairing) -> Entry:
     (task,) = pairing.tasks
-    cells = found.of(task, pairing.variant)
+    cells = scored.of(task, pairing.variant)
     values = np.array([cell.value for cell in cells if cell.status == "done"])
     unit = None if learned is None else learned.of(task, pairing.variant)
-    rate = len(values) > 1 and successes(found, learned, task)
+    rate = len(values) > 1 and successes(scored, learned, task)
     low, high = rate_interval(int(values.sum()), len(values)) if rate else interval(values, "mean")
     iqm_low, iqm_high = interval(values)
     return replace(
@@ -115,12 +115,12 @@ def _entry(found: Scores, learned: Units | None, pairing: Pairing) -> Entry:
 
 
 def _over_tasks(
-    plan: Plan, found: Scores, learned: Units, pairing: Pairing, rows: Sequence[Entry]
+    plan: Plan, scored: Scores, learned: Units, pairing: Pairing, rows: Sequence[Entry]
 ) -> Entry:
     """Make a row of normalised scores, and of the mean over tasks of differences per unit."""
     variant = pairing.variant
-    cells = [cell for task in plan.tasks for cell in found.of(task, variant)]
-    values = normalised(plan, found, learned, variant)
+    cells = [cell for task in plan.tasks for cell in scored.of(task, variant)]
+    values = normalised(plan, scored, learned, variant)
     mine = [row for row in rows if row.variant == variant]
     row = _judged(pairing, ALL_TASKS, judged=True)
     if row.verdict is not None:
@@ -128,7 +128,7 @@ def _over_tasks(
         whole = over_tasks(
             Finding.of(row.verdict, mean),
             verdict(mean, None).guarded(pairing.more_failures),
-            [Finding.of(one.verdict, one.comparison) for one in mine if one.verdict],
+            [Finding.of(row.verdict, row.comparison) for row in mine if row.verdict],
         )
         row = replace(row, verdict=whole)
         if whole is not Verdict.UNDECIDED:
@@ -185,9 +185,9 @@ def _answered(rows: Sequence[Entry]) -> list[Entry]:
     tasks: dict[str, list[tuple[float, float]]] = {}
     answered = []
     for row in rows:
-        said, bounds = row.verdict, row.in_units
-        silent = said is None or said.unstable or said.too_few or said.unlearned
-        if silent or bounds is None or said is Verdict.IDENTICAL:
+        verdict, bounds = row.verdict, row.in_units
+        silent = verdict is None or verdict.unstable or verdict.too_few or verdict.unlearned
+        if silent or bounds is None or verdict is Verdict.IDENTICAL:
             answered.append(row)
             continue
         if row.task != ALL_TASKS:
@@ -220,10 +220,10 @@ def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
         level=c.level,
         deviation=c.deviation,
         p=c.p,
-        p_adjusted=None if c.p is None else min(1.0, c.p * LEVEL / c.level),
+        p_adjusted=c.p_adjusted,
         wilcoxon_p=c.wilcoxon_p,
         p_equivalent=c.p_equivalent,
-        verdict=said(c, pairing, judged),
+        verdict=verdict_of(c, pairing, judged),
     )
     if c.n:
         chance, *ends = probability_of_improvement(pairing.ours, pairing.theirs)
@@ -241,7 +241,7 @@ def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
 
 
 def _marked(
-    plan: Plan, found: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
+    plan: Plan, scored: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
 ) -> list[Entry]:
     """Mark the best of each task, and what is not significantly below it.
 
@@ -256,7 +256,7 @@ def _marked(
             if row.task == task and row.mean is not None:
                 families.setdefault(_family(plan, learned, task, row.variant), []).append(row)
         for family in families.values():
-            for variant, mark in _ranked(plan, found, learned, task, family).items():
+            for variant, mark in _ranked(plan, scored, learned, task, family).items():
                 marks[task, variant] = mark
     return [
         replace(
@@ -271,23 +271,20 @@ def _marked(
 def _family(plan: Plan, learned: Units, task: str, variant: str) -> tuple[str, ...]:
     if task != ALL_TASKS:
         return (settings_of(plan, task, variant),)
-    return learned.source(variant), *(settings_of(plan, one, variant) for one in plan.tasks)
+    return learned.source(variant), *(settings_of(plan, name, variant) for name in plan.tasks)
 
 
 def _ranked(
-    plan: Plan, found: Scores, learned: Units, task: str, rows: Sequence[Entry]
+    plan: Plan, scored: Scores, learned: Units, task: str, rows: Sequence[Entry]
 ) -> dict[str, str]:
     """Rank the rows of a task: variant -> "best" or "tied".
 
     A variant that fails more than another is neither: its mean is of the seeds that survived.
     """
-    tasks = [one for one in plan.tasks if task in (one, ALL_TASKS)]
+    tasks = [place for place in plan.tasks if task in (place, ALL_TASKS)]
     names = [row.variant for row in rows]
-    found, level = last_look(plan, found, tasks, names, LEVEL)
-    failed = {
-        name: sum(cell.status == "failed" for one in tasks for cell in found.of(one, name))
-        for name in names
-    }
+    scored, level = last_look(plan, scored, tasks, names, LEVEL)
+    failed = {name: scored.failures(tasks, name) for name in names}
     rows = [row for row in rows if failed[row.variant] == min(failed.values())]
     if len(rows) < 2:
         return {}
@@ -295,15 +292,15 @@ def _ranked(
     by_seed: dict[str, dict[int, float]] = {}
     for name in names:
         if task != ALL_TASKS:
-            by_seed[name] = found.by_seed(task, name)
+            by_seed[name] = scored.by_seed(task, name)
             continue
-        parts = [found.by_seed(one, name) for one in tasks if learned.of(one, name)]
+        parts = [scored.by_seed(place, name) for place in tasks if learned.of(place, name)]
         complete = sorted(set.intersection(*(set(part) for part in parts)))
-        means = np.mean(normalised(plan, found, learned, name), axis=0)
+        means = np.mean(normalised(plan, scored, learned, name), axis=0)
         by_seed[name] = dict(zip(complete, means, strict=True))
     seeds = sorted(set().union(*by_seed.values()))
     values = [[by_seed[name].get(seed, np.nan) for seed in seeds] for name in names]
-    rates = task != ALL_TASKS and successes(found, learned, task)
+    rates = task != ALL_TASKS and successes(scored, learned, task)
     below = (fewer_successes if rates else not_the_best)(values, level)
     kept = [row for row, lost in zip(rows, below, strict=True) if not lost]
     marks = {row.variant: "tied" for row in kept}

@@ -60,7 +60,9 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
     for task in plan.tasks:
         seeds = [columns for (where, _), columns in sorted(measured.items()) if where == task]
         for stage, step in enumerate(seeds[0]["step"] if seeds else ()):
-            whole = [one for one in seeds if all(_has(one, stage, name) for name in choices)]
+            whole = [
+                of_seed for of_seed in seeds if all(_has(of_seed, stage, name) for name in choices)
+            ]
             moments = {name: _moments(whole, stage, name) for name in choices}
             for name in choices:
                 bias, variance, rmse, correlation = moments[name]
@@ -75,12 +77,12 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
                         step,
                         name,
                         len(bias),
-                        *_bounds(bias_mean),
+                        *bias_mean.bounds,
                         deviation,
-                        *_bounds(of_variance),
+                        *of_variance.bounds,
                         error,
-                        *_bounds(of_rmse),
-                        *_bounds(correlation_mean),
+                        *of_rmse.bounds,
+                        *correlation_mean.bounds,
                     )
                 )
     return Sheet(
@@ -151,7 +153,7 @@ def training_sheet(results: Results) -> Sheet | None:
             seeds = max((mean.n for mean in means.values()), default=0)
             if seeds:
                 rows.append(
-                    (task, variant, seeds, *(x for mean in means.values() for x in _bounds(mean)))
+                    (task, variant, seeds, *(x for mean in means.values() for x in mean.bounds))
                 )
     if not rows:
         return None
@@ -176,12 +178,12 @@ def training_sheet(results: Results) -> Sheet | None:
 _KINDS = ("bias", "variance", "squared_bias", "correlation")
 
 
-def _has(one: Mapping[str, Sequence[float | None]], stage: int, name: str) -> bool:
+def _has(columns: Mapping[str, Sequence[float | None]], stage: int, name: str) -> bool:
     """Return whether a seed has every number of a choice.
 
     Ratios are paired, so it counts for all choices or for none.
     """
-    values = [one[f"{name}/{kind}"][stage] for kind in _KINDS]
+    values = [columns[f"{name}/{kind}"][stage] for kind in _KINDS]
     return not any(value is None or math.isnan(value) for value in values)
 
 
@@ -190,7 +192,8 @@ def _moments(
 ) -> tuple[np.ndarray, ...]:
     """Bias, variance, RMSE and correlation by seed."""
     table = np.array(
-        [[one[f"{name}/{kind}"][stage] for kind in _KINDS] for one in seeds], dtype=np.float64
+        [[columns[f"{name}/{kind}"][stage] for kind in _KINDS] for columns in seeds],
+        dtype=np.float64,
     ).reshape(-1, len(_KINDS))
     bias, variance, squared_bias, correlation = table.T
     return bias, variance, np.sqrt(np.maximum(squared_bias, 0) + variance), correlation
@@ -201,9 +204,5 @@ def _ratio(numbers: np.ndarray, reference: np.ndarray) -> Comparison:
     if len(numbers) != len(reference) or not np.all(numbers > 0) or not np.all(reference > 0):
         return Comparison(0)
     logs = judge(np.log(numbers / reference))
-    middle, low, high = (None if x is None else math.exp(x) for x in _bounds(logs))
+    middle, low, high = (None if x is None else math.exp(x) for x in logs.bounds)
     return Comparison(logs.n, middle, low, high)
-
-
-def _bounds(mean: Comparison) -> tuple[float | None, float | None, float | None]:
-    return mean.difference, mean.low, mean.high

@@ -19,15 +19,15 @@ def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     return listed(results, design, metric)
 
 
-def effects_in_words(made: Sheet) -> str:
+def effects_in_words(sheet: Sheet) -> str:
     """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
     tasks: dict[str, dict[Verdict, list[str]]] = {}
-    for row in made.records():
+    for row in sheet.records():
         if row["kind"] == "aliased":
             continue
         words = tasks.setdefault(row["task"], {})
         words.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
-    said = []
+    sentences = []
     for task, words in tasks.items():
         named = [
             f"{', '.join(levels)} {'is' if len(levels) == 1 else 'are'} {word}"
@@ -35,5 +35,5 @@ def effects_in_words(made: Sheet) -> str:
             if word.sign
         ]
         counted = [f"{len(levels)} {word}" for word, levels in words.items() if not word.sign]
-        said.append(f"{task}: " + "; ".join(named + counted))
-    return ". ".join(said)
+        sentences.append(f"{task}: " + "; ".join(named + counted))
+    return ". ".join(sentences)

@@ -19,20 +19,19 @@ SHARE_OF_THE_WAY = 0.75
 
 def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     """List areas under curves, and steps until a run is 3/4 of the way that its baseline goes."""
-    plan, found, learned = results.plan, scores(results, metric=metric), units(results, metric)
+    plan, scored, learned = results.plan, scores(results, metric=metric), units(results, metric)
     rows: list[Values] = []
     for task in plan.tasks:
         for variant in plan.variants:
-            cells = found.of(task, variant)
+            cells = scored.of(task, variant)
             areas = np.array(
                 [auc(c.curve.steps, c.curve.values) for c in cells if c.status == "done"]
             )
             low, high = map(number, interval(areas, "mean"))
-            failed = sum(c.status == "failed" for c in cells)
+            failed = scored.failures([task], variant)
             pair = (variant, learned.source(variant))
-            both, _ = last_look(plan, found, [task], pair, LEVEL)
-            fails = [sum(c.status == "failed" for c in both.of(task, one)) for one in pair]
-            more = fails[0] - fails[1]
+            both, _ = last_look(plan, scored, [task], pair, LEVEL)
+            more = both.failures([task], pair[0]) - both.failures([task], pair[1])
             stability = Verdict.EQUIVALENT.guarded(more) if more else None
             center = float(areas.mean()) if len(areas) else None
             values = (task, variant, len(areas), failed, stability, center, low, high)
@@ -64,7 +63,7 @@ def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | Non
     return Sheet(
         plan.study.name,
         "efficiency",
-        f"Sample efficiency. AUC: mean over seeds of the mean {found.metric} over training, 95% "
+        f"Sample efficiency. AUC: mean over seeds of the mean {scored.metric} over training, 95% "
         f"interval. Steps: {step_unit(plan)} from which on a run stays at a threshold, median over "
         "seeds and its 95% interval (order statistics); a failed run never gets there. The "
         f"threshold is {100 * SHARE_OF_THE_WAY:g}% of the way {way}. unstable: more runs "

@@ -102,7 +102,7 @@ class Entry:
 
     @property
     def comparison(self) -> Comparison:
-        """What the word rests on."""
+        """The comparison on which the verdict rests."""
         return Comparison(
             n=self.n_pairs or 0,
             difference=self.difference,
@@ -116,7 +116,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """What a study found, from its plan and records alone: same records, same table.
+    """Comparisons of a study, from its plan and records alone: same records, same table.
 
     variants: each after the one it is compared with. rows: one entry per task and variant, then one
     per variant on "all tasks" where there is more than one task.

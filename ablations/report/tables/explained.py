@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from ablations.core.plan import Detail, Explanation
 from ablations.core.verdict import Verdict
+from ablations.errors import value_text
 from ablations.records import Plan
 from ablations.report.results import Results, once
 from ablations.report.scores import Cell, Scores, scores
 from ablations.report.statistics import (
-    LEVEL,
     Attribution,
     Comparison,
     Floats,
@@ -54,13 +54,13 @@ class Paths:
     gap: bool
 
 
-def paths(plan: Plan, found: Scores, task: str) -> Paths:
+def paths(plan: Plan, scored: Scores, task: str) -> Paths:
     """Collect the scores of an explanation on a task."""
     about = plan.study.explanation
     assert about is not None
     details, start, end = list(about.details), about.start, about.end
     by_variant: dict[str, dict[int, Cell]] = {}
-    for cell in found.cells:
+    for cell in scored.cells:
         if cell.task == task and cell.status == "done":
             by_variant.setdefault(cell.variant, {})[cell.seed] = cell
 
@@ -86,10 +86,10 @@ def paths(plan: Plan, found: Scores, task: str) -> Paths:
         ends = of["along"][0], of["along"][-1]
         for way, cells in ((orders[seed], of["along"]), (orders[seed][::-1], of["back"])):
             for detail, (before, after) in zip(way, itertools.pairwise(cells), strict=True):
-                acts[detail] |= _differ(before, after)
+                acts[detail] |= not before.same(after)
         for detail in range(len(details)):
-            acts[detail] |= _differ(ends[0], of["alone"][detail])
-            acts[detail] |= _differ(of["without"][detail], ends[1])
+            acts[detail] |= not ends[0].same(of["alone"][detail])
+            acts[detail] |= not of["without"][detail].same(ends[1])
 
     def together(kind: str) -> Floats:
         values = [[cell.value for cell in of[kind]] for of in whole.values()]
@@ -103,17 +103,8 @@ def paths(plan: Plan, found: Scores, task: str) -> Paths:
         together("alone"),
         together("without"),
         acts=tuple(acts),
-        gap=any(_differ(of["along"][0], of["along"][-1]) for of in whole.values()),
+        gap=any(not of["along"][0].same(of["along"][-1]) for of in whole.values()),
     )
-
-
-def _differ(one: Cell, other: Cell) -> bool:
-    """Return whether the curves of two cells are not the same bits."""
-    if one.hash and one.hash == other.hash:
-        return False
-    ours, theirs = one.curve, other.curve
-    pairs = ((ours.steps, theirs.steps), (ours.values, theirs.values))
-    return not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
 @once
@@ -129,9 +120,9 @@ def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
         return None
     rows: list[Values] = []
     left_out = []
-    found, learned = scores(results, metric=metric), units_of_score(results, metric)
+    scored, learned = scores(results, metric=metric), units_of_score(results, metric)
     for task in plan.tasks:
-        paths_ = paths(plan, found, task)
+        paths_ = paths(plan, scored, task)
         unit = None if learned is None else learned.of(task, about.start)
         margin = None if unit is None else plan.study.margin * unit.size
         comparisons = len(about.details) * len(plan.tasks)
@@ -150,7 +141,7 @@ def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     return Sheet(
         plan.study.name,
         "shares",
-        _caption(plan, about, found, left_out),
+        _caption(plan, about, scored, left_out),
         COLUMNS,
         tuple(rows),
         (
@@ -168,52 +159,53 @@ def _rows(
     about: Explanation,
     task: str,
     paths_: Paths,
-    made: Attribution,
+    gap_shares: Attribution,
     margin: float | None,
 ) -> Iterator[Values]:
     n, planned = len(paths_.seeds), len(plan.seeds)
-    gap = made.gap
+    gap = gap_shares.gap
     yield (
         *(task, GAP, f"{about.start} → {about.end}", n, planned),
-        *(gap.difference, gap.low, gap.high),
+        *gap.bounds,
         *(None,) * 9,
-        *(gap.p, gap.p, margin, _said(gap, margin, paths_.gap)),
+        *(gap.p, gap.p, margin, _verdict(gap, margin, paths_.gap)),
     )
     acts = paths_.acts
-    parts = (made.shares, made.alone, made.removed, made.interactions)
+    parts = (gap_shares.shares, gap_shares.alone, gap_shares.removed, gap_shares.interactions)
     places = sorted(
-        range(len(made.shares)), key=lambda i: (not acts[i], -abs(made.shares[i].difference or 0.0))
+        range(len(gap_shares.shares)),
+        key=lambda i: (not acts[i], -abs(gap_shares.shares[i].difference or 0.0)),
     )
     for i, detail in ((place, list(about.details)[place]) for place in places):
-        share = made.shares[i]
-        ends = [(one[i].difference, one[i].low, one[i].high) for one in parts]
-        adjusted = None if share.p is None else min(1.0, share.p * LEVEL / share.level)
+        share = gap_shares.shares[i]
         yield (
             *(task, detail, change(about.details[detail]), n, planned),
-            *(value for three in ends for value in three),
-            *(share.p, adjusted, margin, _said(share, margin, acts[i])),
+            *(value for each in parts for value in each[i].bounds),
+            *(share.p, share.p_adjusted, margin, _verdict(share, margin, acts[i])),
         )
 
 
-def _said(one: Comparison, margin: float | None, acts: bool) -> Verdict:
-    if one.n == 0:
+def _verdict(comparison: Comparison, margin: float | None, acts: bool) -> Verdict:
+    if comparison.n == 0:
         return Verdict.NO_SEED_IS_COMPLETE
     if not acts:
         return INERT
-    return Verdict.ONE_SEED if one.n == 1 else verdict(one, margin)
+    return Verdict.ONE_SEED if comparison.n == 1 else verdict(comparison, margin)
 
 
-def explained_in_words(made: Sheet) -> str:
+def explained_in_words(sheet: Sheet) -> str:
     """Write the gap and its largest shares, task by task."""
-    said = []
-    for task in dict.fromkeys(row["task"] for row in made.records()):
-        gap, *details = (row for row in made.records() if row["task"] == task)
+    sentences = []
+    for task in dict.fromkeys(row["task"] for row in sheet.records()):
+        gap, *details = (row for row in sheet.records() if row["task"] == task)
         if gap["share"] is None:
-            said.append(f"{task}: no seed is complete yet")
+            sentences.append(f"{task}: no seed is complete yet")
             continue
         largest = ", ".join(f"{row['detail']} {row['share']:+.3g}" for row in details[:3])
-        said.append(f"{task}: {gap['change']} is {gap['share']:+.3g}; largest shares: {largest}")
-    return "; ".join(said)
+        sentences.append(
+            f"{task}: {gap['change']} is {gap['share']:+.3g}; largest shares: {largest}"
+        )
+    return "; ".join(sentences)
 
 
 def change(detail: Detail) -> str:
@@ -229,12 +221,8 @@ def change(detail: Detail) -> str:
 
 
 def _side(value: object, brings: Mapping[str, object]) -> str:
-    numbers = ", ".join(f"{name} {_text(number)}" for name, number in brings.items())
-    return f"{_text(value)} ({numbers})" if numbers else _text(value)
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    numbers = ", ".join(f"{name} {value_text(number)}" for name, number in brings.items())
+    return f"{value_text(value)} ({numbers})" if numbers else value_text(value)
 
 
 def _few(seeds: Sequence[int]) -> str:
@@ -242,12 +230,12 @@ def _few(seeds: Sequence[int]) -> str:
     return f"seed{'' if len(seeds) == 1 else 's'} {shown}{', ...' if len(seeds) > 8 else ''}"
 
 
-def _caption(plan: Plan, about: Explanation, found: Scores, left_out: Sequence[str]) -> str:
+def _caption(plan: Plan, about: Explanation, scored: Scores, left_out: Sequence[str]) -> str:
     start, end = about.start, about.end
-    steps = {one.steps for one in plan.tasks.values()}
-    held = ", ".join(f"{name}={_text(value)}" for name, value in about.held.items())
-    said = (
-        f"What makes the gap between {start} and {end} in {found.metric}, "
+    steps = {task.steps for task in plan.tasks.values()}
+    held = ", ".join(f"{name}={value_text(value)}" for name, value in about.held.items())
+    text = (
+        f"What makes the gap between {start} and {end} in {scored.metric}, "
         f"{' or '.join(f'{n:,} steps' for n in sorted(steps) if n) or 'each run to its own end'}. "
         f"share: mean change of the score "
         f"when the detail is switched from {start}'s to {end}'s value, over random orders in which "
@@ -258,4 +246,4 @@ def _caption(plan: Plan, about: Explanation, found: Scores, left_out: Sequence[s
         "that of the gap is its own. The words mean what they do in a comparison; does not act: "
         f"the same cell on either side. Held equal: {held}."
     )
-    return said + (f" Seeds without all of their cells: {'; '.join(left_out)}." if left_out else "")
+    return text + (f" Seeds without all of their cells: {'; '.join(left_out)}." if left_out else "")

@@ -48,7 +48,7 @@ def factorial(plan: Plan) -> Design | None:
 def full_sheet(results: Results, found_design: Design, metric: str | None = None) -> Sheet:
     """List main effects and two-way interactions per task, and over tasks in what was learned."""
     plan = results.plan
-    found, learned = scores(results, metric=metric), units_of_score(results, metric)
+    scored, learned = scores(results, metric=metric), units_of_score(results, metric)
     # Rows of several settings, and tasks, are only comparable in a unit of their own each.
     sizes = {} if learned is None else sizes_of(plan, found_design, learned)
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in found_design.variants)]
@@ -66,37 +66,34 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
             margin = plan.study.margin * unit
         share = 1 if place == ALL_TASKS else len(plan.tasks)
         level = LEVEL / (2 if ALL_TASKS in places else 1) / (share * per_place)
-        seen, level = last_look(plan, found, tasks, list(found_design.variants), level)
+        seen, level = last_look(plan, scored, tasks, list(found_design.variants), level)
         y = factorial_scores(seen, found_design, tasks, sizes if scaled else {})
-        contrasts += [(place, seen, one) for one in effects(y, found_design, margin, level)]
+        contrasts += [(place, seen, effect) for effect in effects(y, found_design, margin, level)]
     rows: list[Values] = []
     by_effect: dict[tuple[tuple[str, ...], ...], list[Finding]] = {}
     for place, seen, effect in contrasts:
         c = effect.comparison
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
-        said = _word(effect, effect.margin, seen, found_design, tasks)
+        word = _word(effect, effect.margin, seen, found_design, tasks)
         each = by_effect.setdefault((effect.factors, effect.levels), [])
         if place == ALL_TASKS:
             sign_alone = _word(effect, None, seen, found_design, tasks)
-            said = over_tasks(Finding.of(said, c), sign_alone, each)
+            word = over_tasks(Finding.of(word, c), sign_alone, each)
         else:
-            each.append(Finding.of(said, c))
+            each.append(Finding.of(word, c))
         if learned is None or len(effect.factors) > 1:
             # An interaction has no good direction: it says where a main effect does not hold.
-            said = said.undirected
+            word = word.undirected
         names = " \u00d7 ".join(effect.factors)
         levels = " \u00d7 ".join(effect.levels)
         kind = "interaction" if len(effect.factors) > 1 else "main"
-        adjusted = None if c.p is None else min(1.0, c.p * LEVEL / c.level)
-        rows.append(
-            (place, kind, names, levels, c.n, c.difference, c.low, c.high, c.p, adjusted, said)
-        )
+        rows.append((place, kind, names, levels, c.n, *c.bounds, c.p, c.p_adjusted, word))
     reference = ", ".join(f"{name} = {levels[0]}" for name, levels in found_design.factors.items())
     return Sheet(
         plan.study.name,
         "effects",
         f"Effects of what the variants set. Main: mean change of "
-        f"{found.metric} against the reference, over all levels of the others. Interaction: what "
+        f"{scored.metric} against the reference, over all levels of the others. Interaction: what "
         "two changes do together beyond the sum of each alone. Reference: "
         f"{reference}. Paired by seed, on seeds that every variant has; "
         "the t intervals hold for all effects of this table at once with 95% (Bonferroni"
@@ -119,16 +116,16 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
 def _word(
     effect: Effect,
     margin: float | None,
-    found: Scores,
+    scored: Scores,
     factorial: Design,
     tasks: Sequence[str],
 ) -> Verdict:
     """Return the verdict on an effect on a task, or on its mean over tasks by itself."""
-    if identical_effect(found, factorial, effect, tasks):
+    if identical_effect(scored, factorial, effect, tasks):
         return Verdict.IDENTICAL
     c = effect.comparison
-    said = verdict(c, margin) if c.n > 1 else Verdict.TOO_FEW_SEEDS
-    return guarded_effect(said, found, factorial, effect, tasks)
+    word = verdict(c, margin) if c.n > 1 else Verdict.TOO_FEW_SEEDS
+    return guarded_effect(word, scored, factorial, effect, tasks)
 
 
 def settings_count(plan: Plan, task: str, factorial: Design) -> int:
@@ -149,7 +146,7 @@ def sizes_of(plan: Plan, factorial: Design, learned: Units) -> dict[tuple[str, s
 
 
 def factorial_scores(
-    found: Scores,
+    scored: Scores,
     factorial: Design,
     tasks: Sequence[str],
     sizes: Mapping[tuple[str, str], float],
@@ -158,17 +155,7 @@ def factorial_scores(
 
     Over the seeds that every variant has on every task, per unit where given.
     """
-    by_seed = {(v, t): found.by_seed(t, v) for v in factorial.variants for t in tasks}
-    seeds = sorted(set.intersection(*(set(one) for one in by_seed.values())))
-    parts = [
-        [
-            np.array([by_seed[variant, task][seed] for seed in seeds])
-            / sizes.get((task, variant), 1.0)
-            for variant in factorial.variants
-        ]
-        for task in tasks
-    ]
-    return np.array(parts).transpose(0, 2, 1)
+    return scored.on_common_seeds(tasks, list(factorial.variants), sizes).transpose(0, 2, 1)
 
 
 def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
@@ -193,7 +180,7 @@ def _pairs(factorial: Design, effect: Effect) -> list[tuple[str, str]]:
 
 
 def identical_effect(
-    found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
+    scored: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> bool:
     """Return whether one of an effect's factors changes no bit, so that the effect is exactly 0.
 
@@ -201,38 +188,35 @@ def identical_effect(
     """
     turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
     return factorial.full and any(
-        all(found.identical(tasks, a, b) for a, b in _pairs(factorial, one))
-        for one in (effect, turned)
+        all(scored.identical(tasks, a, b) for a, b in _pairs(factorial, contrast))
+        for contrast in (effect, turned)
     )
 
 
 def guarded_effect(
-    said: Verdict, found: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
+    word: Verdict, scored: Scores, factorial: Design, effect: Effect, tasks: Sequence[str]
 ) -> Verdict:
     """Return a verdict in view of failures on the two sides of an effect.
 
     In a fraction every run is on a side of every effect, so that one alone is no sign: the sides
     must differ by Fisher's exact test at 5%.
     """
-
-    def failures(variant: str) -> int:
-        return sum(cell.status == "failed" for task in tasks for cell in found.of(task, variant))
-
+    failures = {variant: scored.failures(tasks, variant) for variant in factorial.variants}
     if effect.comparison.n < 2:
-        return Verdict.UNSTABLE if any(map(failures, factorial.variants)) else said
+        return Verdict.UNSTABLE if any(failures.values()) else word
     if len(effect.factors) > 1:
-        more = [failures(a) - failures(b) for a, b in _pairs(factorial, effect)]
-        return Verdict.UNSTABLE if any(more) and said is not Verdict.UNDECIDED else said
+        more = [failures[a] - failures[b] for a, b in _pairs(factorial, effect)]
+        return Verdict.UNSTABLE if any(more) and word is not Verdict.UNDECIDED else word
     (name,), (level,) = effect.factors, effect.levels
     factor = list(factorial.factors).index(name)
     at: dict[int, list[int]] = {}  # the failures of each variant at a level
     for variant, place in factorial.variants.items():
-        at.setdefault(place[factor], []).append(failures(variant))
+        at.setdefault(place[factor], []).append(failures[variant])
     there, here = at[0], at[factorial.factors[name].index(level)]
     if not factorial.full:
-        runs = sum(len(found.of(task, next(iter(factorial.variants)))) for task in tasks)
+        runs = sum(len(scored.of(task, next(iter(factorial.variants)))) for task in tasks)
         trials = (runs * len(there), runs * len(here))
         if fisher_p((sum(there), sum(here)), trials) >= LEVEL:
-            return said
-    guarded = said.guarded(sum(here) - sum(there))
+            return word
+    guarded = word.guarded(sum(here) - sum(there))
     return Verdict.UNSTABLE_REFERENCE if guarded is Verdict.UNSTABLE_BASELINE else guarded

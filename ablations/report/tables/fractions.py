@@ -60,30 +60,32 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
     its task.
     """
     plan = results.plan
-    found, learned = scores(results, metric=metric), units_of_score(results, metric)
-    places = list(_places(results, design, found, learned))
+    scored, learned = scores(results, metric=metric), units_of_score(results, metric)
+    places = list(_places(results, design, scored, learned))
     names = letters(len(design.factors))
     shares = learned is not None and bool(learned.trivial)
     by_effect: dict[tuple[int, int], list[tuple[Comparison, Verdict]]] = {}
     rows: list[Values] = []
     for place in places:
-        for one in (*place.mains, *_larger(place.together)):
-            word = _word(one.comparison, place)
+        for contrast in (*place.mains, *_larger(place.together)):
+            word = _word(contrast.comparison, place)
             of_tasks: Sequence[tuple[Comparison, Verdict]] = ()
-            if isinstance(one.of, Alias):
+            if isinstance(contrast.of, Alias):
                 word = word.undirected
             elif place.task == ALL_TASKS:
-                of_tasks = by_effect.get(one.of, ())
-                each = [Finding.of(said, c) for c, said in of_tasks]
-                signed = verdict(one.comparison, None)
-                word = over_tasks(Finding.of(word, one.comparison), signed, each)
+                of_tasks = by_effect.get(contrast.of, ())
+                each = [Finding.of(verdict_of_task, c) for c, verdict_of_task in of_tasks]
+                signed = verdict(contrast.comparison, None)
+                word = over_tasks(Finding.of(word, contrast.comparison), signed, each)
             else:
-                by_effect.setdefault(one.of, []).append((one.comparison, word))
-            rows.append(_row(place, one, word, [c for c, _ in of_tasks], design, names, shares))
+                by_effect.setdefault(contrast.of, []).append((contrast.comparison, word))
+            rows.append(
+                _row(place, contrast, word, [c for c, _ in of_tasks], design, names, shares)
+            )
     return Sheet(
         plan.study.name,
         "effects",
-        " ".join(_caption(results, design, found.metric, places, names)),
+        " ".join(_caption(results, design, scored.metric, places, names)),
         COLUMNS,
         tuple(rows),
         (
@@ -99,14 +101,14 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
 
 
 def _places(
-    results: Results, design: Design, found: Scores, learned: Units | None
+    results: Results, design: Design, scored: Scores, learned: Units | None
 ) -> Iterator[Place]:
     plan, variants = results.plan, list(design.variants)
     # Rows of several settings, and tasks, are only comparable in a unit of their own each.
     sizes = {} if learned is None else sizes_of(plan, design, learned)
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in variants)]
     floors = {} if learned is None else {t: of.floor for t, of in learned.trivial.items()}
-    counted = found.with_diverged(floors)
+    counted = scored.with_diverged(floors)
     for place in [*plan.tasks, *([ALL_TASKS] if len(pooled) > 1 else [])]:
         tasks = pooled if place == ALL_TASKS else [place]
         scaled = place == ALL_TASKS or settings_count(plan, place, design) > 1
@@ -115,7 +117,7 @@ def _places(
         seen, level = last_look(plan, counted, tasks, variants, LEVEL)
         y = factorial_scores(seen, design, tasks, sizes if scaled else {})
         unit = 1.0 if scaled else sizes.get((place, variants[0]))
-        of_tasks = [cell for task in tasks for v in variants for cell in found.of(task, v)]
+        of_tasks = [cell for task in tasks for v in variants for cell in scored.of(task, v)]
         yield Place(
             place,
             *fraction_effects(y, design, level),
@@ -130,9 +132,9 @@ def _places(
 
 def _larger(together: Sequence[Contrast]) -> list[Contrast]:
     """Return the interactions whose intervals exclude 0, and the `LARGEST`, from the largest on."""
-    ordered = sorted(together, key=lambda one: -abs(one.comparison.difference or 0.0))
-    known = [one for one in ordered if one.comparison.difference is not None]
-    return [one for k, one in enumerate(known) if k < LARGEST or one.comparison.sign]
+    ordered = sorted(together, key=lambda contrast: -abs(contrast.comparison.difference or 0.0))
+    known = [contrast for contrast in ordered if contrast.comparison.difference is not None]
+    return [contrast for k, contrast in enumerate(known) if k < LARGEST or contrast.comparison.sign]
 
 
 def _word(c: Comparison, place: Place) -> Verdict:
@@ -148,36 +150,34 @@ def _word(c: Comparison, place: Place) -> Verdict:
 
 def _row(
     place: Place,
-    one: Contrast,
+    contrast: Contrast,
     word: Verdict,
     of_tasks: Sequence[Comparison],
     design: Design,
     names: Sequence[str],
     shares: bool,
 ) -> Values:
-    c = one.comparison
-    if isinstance(one.of, Alias):
+    c = contrast.comparison
+    if isinstance(contrast.of, Alias):
         kind, key, level = "aliased", "", ""
-        factor = _sum(one.of, names)
+        factor = _sum(contrast.of, names)
     else:
-        which, value = one.of
+        which, value = contrast.of
         kind, key, factor = "main", names[which], list(design.factors)[which]
         level = design.factors[factor][value]
-    adjusted = None if c.p is None else min(1.0, c.p * LEVEL / c.level)
-    bounds = (c.difference, c.low, c.high)
     share: tuple[float | None, float | None, float | None] = (None, None, None)
-    said: Answer | None = None
+    in_answer: Answer | None = None
     if shares and place.unit and c.difference is not None:
         share = (c.difference / place.unit, None, None)
         if c.low is not None and c.high is not None:
             share = (c.difference / place.unit, c.low / place.unit, c.high / place.unit)
             ends = [(x.low, x.high) for x in of_tasks if x.low is not None and x.high is not None]
-            said = answer(*share, tasks=ends)
+            in_answer = answer(*share, tasks=ends)
     # Seeds help where they are what the interval rests on.
     useful = None if place.residual.lacks_fit else c.n
     return (
-        *(place.task, kind, key, factor, level, c.n, *bounds, c.p, adjusted, word),
-        *(*share, useful, said),
+        *(place.task, kind, key, factor, level, c.n, *c.bounds, c.p, c.p_adjusted, word),
+        *(*share, useful, in_answer),
     )
 
 
@@ -241,19 +241,23 @@ def _each(places: Sequence[Place], text: Callable[[Place], str]) -> str:
     texts = {place.task: text(place) for place in places}
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
-    return "; ".join(f"{task}: {one}" for task, one in texts.items())
+    return "; ".join(f"{task}: {text}" for task, text in texts.items())
 
 
 def _rests_on(place: Place) -> str:
-    one = place.residual
-    if one.variance != one.variance:
+    residual = place.residual
+    if residual.variance != residual.variance:
         return (
             "unknown, with one seed and fewer than "
             f"{FEWEST_UNUSED} contrasts to spare, so that there is no interval"
-            if one.seeds
+            if residual.seeds
             else "unknown, without a seed"
         )
-    if one.lacks_fit:
-        return f"the second, with {one.freedom:.0f} degrees of freedom"
-    told = "" if one.unused >= FEWEST_UNUSED else f", as {one.unused} contrasts tell no second"
-    return f"the first, with {one.freedom:.0f} degrees of freedom{told}"
+    if residual.lacks_fit:
+        return f"the second, with {residual.freedom:.0f} degrees of freedom"
+    unfit = (
+        ""
+        if residual.unused >= FEWEST_UNUSED
+        else f", as {residual.unused} contrasts tell no second"
+    )
+    return f"the first, with {residual.freedom:.0f} degrees of freedom{unfit}"

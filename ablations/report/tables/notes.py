@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from ablations.core.verdict import MARGIN, SEEN, Verdict
+from ablations.errors import shortened
 from ablations.records import Plan
 from ablations.report.scores import EVALUATION, LAST, Cell, Scores, step_unit
 from ablations.report.statistics import FEWEST, most_differing
@@ -19,7 +20,7 @@ from ablations.report.units import LEAD, Units, settings_of
 _MOST_LINES = 12
 
 
-def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry]) -> str:
+def caption(plan: Plan, scored: Scores, learned: Units | None, rows: Sequence[Entry]) -> str:
     """Study, claim, seeds, steps, score, statistic, interval, test and margin, in sentences."""
     study = plan.study
     window = {
@@ -28,21 +29,21 @@ def caption(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Ent
         "last": f"of the last {LAST} evaluations",
     }
     beyond = learned is not None and bool(learned.trivial)
-    exact = all_successes(found, learned, {row.task for row in rows})
-    intervals = "exact" if exact else _interval(found)
+    exact = all_successes(scored, learned, {row.task for row in rows})
+    intervals = "exact" if exact else _interval(scored)
     tests = "McNemar's tests" if exact else "paired t-tests"
     parts = [
         _sentence(study.title) + (f" Claim: {_sentence(study.claim)}" if study.claim else ""),
         f"Source: {_sentence(study.claim_source)}" if study.claim_source else "",
-        f"Score: mean {found.metric} {window[found.score]}; {steps(plan)}.",
-        f"Mean over {_seeds(plan, found)} with its 95% interval ({intervals}).",
+        f"Score: mean {scored.metric} {window[scored.score]}; {steps(plan)}.",
+        f"Mean over {_seeds(plan, scored)} with its 95% interval ({intervals}).",
         *_tuned(plan),
         *_differences(plan, rows, exact=exact),
-        *([] if exact else _regressed(plan, found)),
-        *success_sentence(found, learned, plan.tasks),
+        *([] if exact else _regressed(plan, scored)),
+        *success_sentence(scored, learned, plan.tasks),
     ]
     if learned is None:
-        parts.append(f"{found.metric} is no score: no margin, no better or worse.")
+        parts.append(f"{scored.metric} is no score: no margin, no better or worse.")
         return " ".join(part for part in parts if part)
     if any(row.margin is not None and row.task != ALL_TASKS for row in rows):
         parts.append(_margin(plan, rows, beyond=beyond))
@@ -81,10 +82,10 @@ _ANSWERS = (
 )
 
 
-def _regressed(plan: Plan, found: Scores) -> Iterator[str]:
+def _regressed(plan: Plan, scored: Scores) -> Iterator[str]:
     """Write how differences are estimated where the baseline has more seeds than its variants."""
     if given_more(plan, plan.study.baseline):
-        counts = Counter(cell.variant for cell in found.cells if cell.task in list(plan.tasks)[:1])
+        counts = Counter(cell.variant for cell in scored.cells if cell.task in list(plan.tasks)[:1])
         most = counts.pop(plan.study.baseline)
         yield (
             f"{plan.study.baseline} has {most} seeds and its variants {_span(counts.values())}: "
@@ -134,7 +135,9 @@ def _differences(plan: Plan, rows: Sequence[Entry], *, exact: bool) -> Iterator[
         )
     share = {True: "all tasks", False: "the tasks" if True in found else ""}
     each = "; ".join(
-        " to ".join(dict.fromkeys(f"{100 * (1 - one):.4g}%" for one in (max(levels), min(levels))))
+        " to ".join(
+            dict.fromkeys(f"{100 * (1 - level):.4g}%" for level in (max(levels), min(levels)))
+        )
         + " each"
         + (f" on {share[over]}" if share[over] else "")
         for over, levels in sorted(found.items())
@@ -177,33 +180,35 @@ def _margin(plan: Plan, rows: Sequence[Entry], *, beyond: bool) -> str:
     )
 
 
-def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:
+def notes(
+    plan: Plan, scored: Scores, learned: Units | None, rows: Sequence[Entry]
+) -> Iterator[str]:
     """Write what a reader must know of the cells behind the numbers, one line each."""
     lacking = sorted({row.baseline for row in rows if row.baseline} - set(plan.variants))
     for name in lacking:
         yield f"baseline {name} is not part of this run: nothing is compared with it"
     yield from _shortened(list(_other_settings(plan, rows)))
     yield from _units(plan, learned, rows)
-    yield from _no_trivial(plan, found, learned)
+    yield from _no_trivial(plan, scored, learned)
     yield from _shortened(list(_ties(rows)))
     yield from _disagreements(rows)
     if len(plan.seeds) == 1:
         yield "one seed: no interval and no test; a difference may be chance"
-    elif len(plan.seeds) < 5 and not all_successes(found, learned, {r.task for r in rows}):
+    elif len(plan.seeds) < 5 and not all_successes(scored, learned, {r.task for r in rows}):
         yield (
             f"{len(plan.seeds)} seeds: the intervals rest on scores being normal; where they are "
             "skewed or bimodal they cover 80 to 95%"
             + ("; an IQM of fewer than 4 seeds is their mean" if len(plan.seeds) < 4 else "")
         )
-    total = len(found.cells)
-    missing = [cell for cell in found.cells if cell.status == "missing"]
+    total = len(scored.cells)
+    missing = [cell for cell in scored.cells if cell.status == "missing"]
     if missing:
         yield (
             f"incomplete: {len(missing)} of {total} cells have not run; pairs use "
             + ("the looks that are complete" if plan.looks else "seeds that both have")
         )
         yield from _shortened([f"not run: {place}" for place in _places(missing)])
-    failed = [cell for cell in found.cells if cell.status == "failed"]
+    failed = [cell for cell in scored.cells if cell.status == "failed"]
     if failed:
         yield (
             f"{len(failed)} of {total} cells failed; they count in no mean, and their seed in no "
@@ -213,23 +218,23 @@ def notes(plan: Plan, found: Scores, learned: Units | None, rows: Sequence[Entry
             "fails more often is never called worse or equivalent"
         )
         yield from _shortened([_failure(cell) for cell in failed])
-    empty = [cell for cell in found.cells if cell.status == "empty"]
+    empty = [cell for cell in scored.cells if cell.status == "empty"]
     if empty:
         yield (
-            f"{len(empty)} of {total} cells have no value of {found.metric} in that window "
+            f"{len(empty)} of {total} cells have no value of {scored.metric} in that window "
             "(no episode finished)"
         )
         yield from _shortened([f"no value: {place}" for place in _places(empty)])
-    yield from _versions(found)
-    yield from found.edited
+    yield from _versions(scored)
+    yield from scored.edited
 
 
-def _no_trivial(plan: Plan, found: Scores, learned: Units | None) -> Iterator[str]:
+def _no_trivial(plan: Plan, scored: Scores, learned: Units | None) -> Iterator[str]:
     """Write how policies that learn nothing are evaluated, where units could be counted from them.
 
     That is where the study judges returns of evaluations.
     """
-    judged = found.metric == plan.study.metric == f"{EVALUATION}return"
+    judged = scored.metric == plan.study.metric == f"{EVALUATION}return"
     if not judged or learned is None or learned.trivial or plan.study.margin_in_metric:
         return
     if plan.study.name != TRIVIAL and (line := command(plan)) is not None:
@@ -243,7 +248,7 @@ def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator
     """Where there is no margin, and what the averages over tasks leave out for it."""
     if learned is None or len(plan.seeds) < 2:
         return
-    level = [place for place, one in learned.by_source.items() if one is None]
+    level = [place for place, unit in learned.by_source.items() if unit is None]
     over = any(row.task == ALL_TASKS for row in rows)
     lines = []
     for task, source in level:
@@ -325,30 +330,28 @@ def _places(cells: Sequence[Cell]) -> list[str]:
     ]
 
 
-def _shortened(lines: Sequence[str]) -> Iterator[str]:
-    yield from lines[:_MOST_LINES]
-    if len(lines) > _MOST_LINES:
-        yield f"and {len(lines) - _MOST_LINES} more such lines"
+def _shortened(lines: Sequence[str]) -> list[str]:
+    return shortened(lines, _MOST_LINES, "and {} more such lines")
 
 
-def _versions(found: Scores) -> Iterator[str]:
+def _versions(scored: Scores) -> Iterator[str]:
     """Write which records were made by other package versions than most."""
-    if len(found.versions) < 2:
+    if len(scored.versions) < 2:
         return
-    usual, _ = found.versions[0]
-    for other, count in found.versions[1:]:
+    usual, _ = scored.versions[0]
+    for other, count in scored.versions[1:]:
         differing = [
             f"{name} {other.get(name, 'unknown')} (the most: {usual.get(name, 'unknown')})"
             for name in sorted(set(usual) | set(other))
             if usual.get(name) != other.get(name)
         ]
         text = ", ".join(differing)
-        yield f"{count} of {len(found.cells)} cells were made with other versions: {text}"
+        yield f"{count} of {len(scored.cells)} cells were made with other versions: {text}"
 
 
-def _seeds(plan: Plan, found: Scores) -> str:
+def _seeds(plan: Plan, scored: Scores) -> str:
     seeds = plan.seeds
-    counts = Counter((cell.task, cell.variant) for cell in found.cells).values()
+    counts = Counter((cell.task, cell.variant) for cell in scored.cells).values()
     many = (
         f"{min(counts)} to {len(seeds)}"
         if plan.looks and min(counts) < len(seeds)
@@ -369,7 +372,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def steps(plan: Plan) -> str:
-    """How long the runs are, in the trainer's own steps."""
+    """Write the length of the runs, in the trainer's own steps."""
     unit = step_unit(plan)
     counts = {task: about.steps for task, about in plan.tasks.items()}
     if not any(counts.values()):
@@ -379,9 +382,9 @@ def steps(plan: Plan) -> str:
     return f"{unit}: " + ", ".join(f"{task} {n:,}" for task, n in counts.items())
 
 
-def _interval(found: Scores) -> str:
-    """How the intervals of scores were made, which depends on how many runs there are."""
-    done = Counter((c.task, c.variant) for c in found.cells if c.status == "done")
+def _interval(scored: Scores) -> str:
+    """Name the intervals of scores, which depend on the number of runs."""
+    done = Counter((c.task, c.variant) for c in scored.cells if c.status == "done")
     kinds = {n < FEWEST["mean"] for n in done.values() if n > 1} or {False}
     names = {False: "bootstrap, Student levels", True: "Student's t"}
     if len(kinds) == 1:

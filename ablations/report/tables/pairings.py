@@ -19,7 +19,7 @@ from ablations.report.units import Units
 
 @dataclass(frozen=True)
 class Pairing:
-    """What a variant is compared with and on which scores.
+    """A variant, its baseline, and the scores on which they are compared.
 
     tasks: on which it rests. ours, theirs: scores `[n]` per task, over the seeds that both have on
     every task; in units of what was learned where there are several. more_failures: how many more
@@ -45,7 +45,7 @@ class Pairing:
     level: float = LEVEL
 
     def compare(self) -> Comparison:
-        """Of the means over tasks, seed by seed."""
+        """Compare the means over tasks, seed by seed."""
         if not self.ours:
             return Comparison(0, level=self.level)
         if self.successes and len(self.ours[0]) > 1:
@@ -69,7 +69,7 @@ class Family:
     over: bool
 
     def pairings(
-        self, asked: Sequence[tuple[Sequence[str], str, str | None]], level: float
+        self, compared: Sequence[tuple[Sequence[str], str, str | None]], level: float
     ) -> list[Pairing]:
         """Pair variants with their baselines.
 
@@ -77,20 +77,20 @@ class Family:
         at looks, each is as it was read.
 
         Args:
-            asked: (tasks, variant, baseline).
+            compared: (tasks, variant, baseline).
             level: of all at once.
         """
         if self.plan.looks:
-            return [self._read(*one) for one in asked]
-        found = [self._pairing(self.found, *one) for one in asked]
+            return [self._read(*pairing) for pairing in compared]
+        found = [self._pairing(self.found, *pairing) for pairing in compared]
         # A composition of two names is compared once. What is the same bits needs no share: nothing
         # false can be said of it.
         made = {
-            (one.tasks, self._first_of(one.variant), self._first_of(one.baseline))
-            for one in found
-            if one.baseline is not None and not one.identical
+            (pairing.tasks, self._first_of(pairing.variant), self._first_of(pairing.baseline))
+            for pairing in found
+            if pairing.baseline is not None and not pairing.identical
         }
-        return [replace(one, level=level / max(1, len(made))) for one in found]
+        return [replace(pairing, level=level / max(1, len(made))) for pairing in found]
 
     def _first_of(self, variant: str | None) -> str | None:
         """Return the first variant of the same composition, one name for all that share cells."""
@@ -117,11 +117,11 @@ class Family:
             margin = None if self.over else pairing.margin
             return verdict(pairing.compare(), margin) != Verdict.UNDECIDED
 
-        ended = min(self.found.ended(task, one) for task in tasks for one in (variant, baseline))
+        ended = min(self.found.ended(task, name) for task in tasks for name in (variant, baseline))
         return looks.read(levels(self.plan, over=self.over), ended, at, decided) or nothing
 
     def _pairing(
-        self, found: Scores, tasks: Sequence[str], variant: str, baseline: str | None
+        self, scored: Scores, tasks: Sequence[str], variant: str, baseline: str | None
     ) -> Pairing:
         margin = self._margin(tasks, variant)
         first = self._first_of(variant)
@@ -129,38 +129,28 @@ class Family:
         same_as = baseline if alike else first if first != variant else None
         if baseline is None or not tasks:
             return Pairing(tuple(tasks), variant, baseline, margin, same_as=same_as)
-        by_seed = {v: [found.by_seed(task, v) for task in tasks] for v in (variant, baseline)}
-        of_baseline = set.intersection(*map(set, by_seed[baseline]))
-        pairs = sorted(of_baseline.intersection(*by_seed[variant]))
-
-        def scaled(which: str, seeds: Sequence[int]) -> tuple[np.ndarray, ...]:
-            rows = (np.array([one[seed] for seed in seeds]) for one in by_seed[which])
-            if not self.over or self.learned is None:
-                return tuple(rows)
-            units = (self.learned.of(task, variant) for task in tasks)
-            return tuple(
-                row / unit.size for unit, row in zip(units, rows, strict=True) if unit is not None
-            )
-
+        units: dict[tuple[str, str], float] = {}
+        for task in tasks if self.over else ():
+            unit = self.learned.of(task, variant) if self.learned is not None else None
+            if unit is not None:
+                units |= {(task, variant): unit.size, (task, baseline): unit.size}
+        pairs = scored.on_common_seeds(tasks, (variant, baseline), units)
+        more = given_more(self.plan, baseline)
         # Failures count on every task, also on one where nothing was learned.
         every = list(self.plan.tasks) if self.over else tasks
-        fails = [
-            sum(cell.status == "failed" for task in every for cell in found.of(task, which))
-            for which in (variant, baseline)
-        ]
         return Pairing(
             tuple(tasks),
             variant,
             baseline,
             margin,
-            scaled(variant, pairs),
-            scaled(baseline, pairs),
-            fails[0] - fails[1],
-            alike or found.identical(every, variant, baseline),
+            tuple(pairs[:, 0]),
+            tuple(pairs[:, 1]),
+            scored.failures(every, variant) - scored.failures(every, baseline),
+            alike or scored.identical(every, variant, baseline),
             same_as,
             self.learned is not None and bool(self.learned.trivial) and margin is None,
-            scaled(baseline, sorted(of_baseline)) if given_more(self.plan, baseline) else (),
-            not self.over and successes(found, self.learned, tasks[0]),
+            tuple(scored.on_common_seeds(tasks, (baseline,), units)[:, 0]) if more else (),
+            not self.over and successes(scored, self.learned, tasks[0]),
         )
 
     def _margin(self, tasks: Sequence[str], variant: str) -> float | None:
@@ -190,20 +180,20 @@ def levels(plan: Plan, *, over: bool) -> looks.Looks:
 
 
 def last_look(
-    plan: Plan, found: Scores, tasks: Sequence[str], variants: Sequence[str], level: float
+    plan: Plan, scored: Scores, tasks: Sequence[str], variants: Sequence[str], level: float
 ) -> tuple[Scores, float]:
     """Return the scores that a comparison of all these variants may look at, and its level.
 
     Where seeds were added at looks, those of the last look that all of them have reached.
     """
     if not plan.looks:
-        return found, level
+        return scored, level
     planned = looks.design(plan.looks.seeds, level)
-    ended = min(found.ended(task, variant) for task in tasks for variant in variants)
+    ended = min(scored.ended(task, variant) for task in tasks for variant in variants)
     place = looks.last_reached(planned, ended)
     if place is None:
-        return found.below(0), level
-    return found.below(planned.seeds[place]), planned.levels[place]
+        return scored.below(0), level
+    return scored.below(planned.seeds[place]), planned.levels[place]
 
 
 def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
@@ -220,7 +210,7 @@ def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
     return {variant: tasks if len(tasks) > 1 else [] for variant, tasks in found.items()}
 
 
-def said(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:
+def verdict_of(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:
     """Return the verdict on a comparison.
 
     Args:
@@ -239,7 +229,7 @@ def said(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a table says of a comparison.
+    """Verdict of a table on a comparison.
 
     sign: the side of 0 on which the difference lies for sure, 1 or -1; 0 where that is open, or
     where failed runs may be why.

@@ -7,26 +7,39 @@ from ablations.report.statistics import seeds_range
 from ablations.report.tables.comparison import table
 from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
-EFFECTS_IN_MARGINS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
+# Effects in margins -> the names of their columns.
+EFFECTS = {
+    0: "seeds_equivalent",
+    1: "seeds_1_margins",
+    2: "seeds_2_margins",
+    4: "seeds_4_margins",
+}
+
+
+def seeds_columns() -> tuple[Column, ...]:
+    """Return the printed columns of the seeds that each effect needs."""
+    heads = ("no difference", "margin", "2 margins", "4 margins")
+    return tuple(
+        Column(head, "seeds needed", (f"{name}_low", f"{name}_high"))
+        for head, name in zip(heads, EFFECTS.values(), strict=True)
+    )
 
 
 def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     """List the seeds at which the comparisons of a study decide, from the variance seen."""
-    made = table(results, metric=metric)
-    compared = [row for row in made.rows if row.deviation and row.margin and row.level]
+    comparison = table(results, metric=metric)
+    compared = [row for row in comparison.rows if row.deviation and row.margin and row.level]
     if not compared:
         return None
     rows: list[Values] = []
     for row in compared:
         seen, margin = row.comparison, row.margin or 0.0
-        seeds = [seeds_range(k * margin, seen, margin) for k in EFFECTS_IN_MARGINS]
+        deviation = seen.deviation or 0.0
+        seeds = [seeds_range(k * margin, deviation, seen.n, margin, seen.level) for k in EFFECTS]
         ends = [end for each in seeds for end in (each.low, each.high)]
         rows.append((row.task, row.variant, row.n_pairs, row.deviation, margin, *ends))
-    names = {
-        k: ("seeds_equivalent" if k == 0 else f"seeds_{k}_margins") for k in EFFECTS_IN_MARGINS
-    }
     return Sheet(
-        made.study,
+        comparison.study,
         "power",
         "Seeds needed to decide with 80% chance, where a variant does not differ at all, or by "
         "one, two or four margins: its interval excludes 0 or lies within the margin, at the level "
@@ -38,17 +51,14 @@ def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
             "n_pairs",
             "deviation",
             "margin",
-            *(f"{name}{end}" for name in names.values() for end in ("_low", "_high")),
+            *(f"{name}{end}" for name in EFFECTS.values() for end in ("_low", "_high")),
         ),
         tuple(rows),
         (
             *text_columns("task", "variant"),
             Column("sd", "scaled", ("deviation", "margin")),
             Column("margin", "scaled", ("margin", "margin")),
-            *(
-                Column(EFFECTS_IN_MARGINS[k], "seeds needed", (f"{name}_low", f"{name}_high"))
-                for k, name in names.items()
-            ),
+            *seeds_columns(),
             Column("seeds now", "count", ("n_pairs",)),
         ),
     )

@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ablations.errors import UserError
-from ablations.report.statistics.power import POWER, Seeds, deviations, seeds_for
-from ablations.report.statistics.summaries import LEVEL
+from ablations.report.statistics.power import POWER, seeds_range
 from ablations.report.tables.entries import Column, Sheet, Values, text_columns
+from ablations.report.tables.seeds_needed import EFFECTS, seeds_columns
 
-EFFECTS = {0: "no difference", 1: "margin", 2: "2 margins", 4: "4 margins"}
 _MOST_CORRELATED = 0.999
 
 
@@ -63,15 +62,14 @@ def seeds_sheet(
     rows: list[Values] = []
     for (task, run), spread in spreads.items():
         paired = spread.deviation * math.sqrt(2 * (1 - correlation))
-        needed = [_seeds(k * margin, paired, spread.n, margin, power) for k in EFFECTS]
+        needed = [seeds_range(k * margin, paired, spread.n, margin, power=power) for k in EFFECTS]
         ends = [end for each in needed for end in (each.low, each.seen, each.high)]
         rows.append((task, run, spread.n, spread.deviation, margin, *ends))
-    names = {k: "seeds_equivalent" if k == 0 else f"seeds_{k}_margins" for k in EFFECTS}
-    columns = [f"{name}{end}" for name in names.values() for end in ("_low", "", "_high")]
+    columns = [f"{name}{end}" for name in EFFECTS.values() for end in ("_low", "", "_high")]
     shown = [
         *(text_columns("task", "run") if any(any(place) for place in spreads) else ()),
         Column("sd", "scaled", ("deviation", "margin")),
-        *(Column(EFFECTS[k], "seeds needed", (f"{n}_low", f"{n}_high")) for k, n in names.items()),
+        *seeds_columns(),
     ]
     return Sheet(
         "seeds",
@@ -84,11 +82,3 @@ def seeds_sheet(
         tuple(rows),
         tuple(shown),
     )
-
-
-def _seeds(effect: float, deviation: float, n: int | None, margin: float, power: float) -> Seeds:
-    ends = (deviation, deviation) if n is None else deviations(n, deviation, 0.1)
-    low, seen, high = (
-        seeds_for(effect, one, margin, LEVEL, power) for one in (ends[0], deviation, ends[1])
-    )
-    return Seeds(low, seen, high)

@@ -30,10 +30,10 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
     """
     plan, learned = results.plan, units_of_score(results, metric)
     floors = {} if learned is None else {t: of.floor for t, of in learned.trivial.items()}
-    found = scores(results, metric=metric).with_diverged(floors)
+    scored = scores(results, metric=metric).with_diverged(floors)
     areas = table(results, metric=metric, score="auc")
     values = {
-        (task, v): np.array(list(found.by_seed(task, v).values()))
+        (task, v): np.array(list(scored.by_seed(task, v).values()))
         for task in plan.tasks
         for v in plan.variants
     }
@@ -69,7 +69,7 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
     return Sheet(
         plan.study.name,
         "stability",
-        f"Stability, of the score by {found.metric}. Failed: runs below {100 * FAILS:g}% of the "
+        f"Stability, of the score by {scored.metric}. Failed: runs below {100 * FAILS:g}% of the "
         f"way from {way} to the baseline's median; p: of Fisher's exact test against the "
         "baseline's, times the comparisons (Bonferroni). IQR: interquartile range over seeds, with "
         f"a bootstrap of {FEWEST['iqr']} seeds or more. Worst quarter: mean of the lowest quarter "

@@ -105,7 +105,7 @@ def read_cluster(path: Path | None, flags: Mapping[str, Json]) -> Cluster:
     values |= {name: value for name, value in flags.items() if value is not None}
     if isinstance(gpus := values.get("gpus"), str):
         values |= _typed(gpus)
-    known = {one.name for one in fields(Cluster)}
+    known = {setting.name for setting in fields(Cluster)}
     where = f"setting of the cluster file '{path}'" if path else "cluster setting"
     for name in values:
         if name not in known:
@@ -124,7 +124,7 @@ def minutes(text: Json) -> int:
             f"a time limit is minutes, hours:minutes:seconds or days-hours, not '{text}'"
         )
     days, *rest = match.groups()
-    numbers = [int(one) for one in rest if one is not None]
+    numbers = [int(part) for part in rest if part is not None]
     if days is not None:  # days-hours[:minutes[:seconds]]
         hours, minute, second = [*numbers, 0, 0][:3]
         seconds = ((int(days) * 24 + hours) * 60 + minute) * 60 + second
@@ -168,7 +168,7 @@ def _checked(name: str, value: Json) -> Any:
     if name == "sbatch":
         if not isinstance(value, Mapping):
             raise UserError(f"[sbatch] is a table of options of sbatch, not {value!r}")
-        return {str(option).lstrip("-"): one for option, one in value.items()}
+        return {str(option).lstrip("-"): argument for option, argument in value.items()}
     if name in ("cpus", "gpus", "at_once", "job_minutes", "lanes", "threads"):
         low = 0 if name in ("gpus", "job_minutes") else 1
         if type(value) is not int or value < low:

@@ -100,13 +100,13 @@ def states(jobs: Collection[str]) -> dict[str, State]:
     Raises:
         Silent: Slurm does not answer.
     """
-    found: dict[str, State] = {}
+    by_job: dict[str, State] = {}
     for some in _in_parts(sorted({_array(job) for job in jobs})):
         command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r", "-j", ",".join(some)]
         for line in _answer(command).splitlines():
             job, name, reason = line.split("|", 2)
-            found[job] = State(name, "" if reason == "None" else reason)
-    unknown = {_array(job) for job in jobs if job not in found}
+            by_job[job] = State(name, "" if reason == "None" else reason)
+    unknown = {_array(job) for job in jobs if job not in by_job}
     for some in _in_parts(sorted(unknown)):
         command = ["sacct", "-n", "-X", "-P", "-o", "JobID,State", "-j", ",".join(some)]
         try:
@@ -116,8 +116,8 @@ def states(jobs: Collection[str]) -> dict[str, State]:
         for line in done.stdout.splitlines() if done.returncode == 0 else ():
             job, _, text = line.partition("|")
             if "[" not in job and text:
-                found.setdefault(job, State(text.split()[0]))  # "CANCELLED by 0"
-    return found
+                by_job.setdefault(job, State(text.split()[0]))  # "CANCELLED by 0"
+    return by_job
 
 
 def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
@@ -125,13 +125,13 @@ def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
 
     It asks Slurm earlier about jobs that are not in the answer.
     """
-    asked, known, answer = -math.inf, frozenset[str](), {}
+    asked_at, known, answer = -math.inf, frozenset[str](), {}
 
     def queue(jobs: Collection[str]) -> Mapping[str, State]:
-        nonlocal asked, known, answer
-        if time.monotonic() - asked >= seconds or not known.issuperset(jobs):
+        nonlocal asked_at, known, answer
+        if time.monotonic() - asked_at >= seconds or not known.issuperset(jobs):
             answer = states(jobs)
-            asked, known = time.monotonic(), frozenset(jobs)
+            asked_at, known = time.monotonic(), frozenset(jobs)
         return answer
 
     return queue
@@ -142,9 +142,9 @@ def commented(first_word: str) -> list[tuple[str, list[str]]]:
 
     Slurm's id, and the other words of the comment. Raises Silent.
     """
-    told = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
-    found = dict(line.split("|", 1) for line in told.splitlines() if "|" in line)
-    words = {job: comment.split() for job, comment in found.items()}
+    lines = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
+    comments = dict(line.split("|", 1) for line in lines.splitlines() if "|" in line)
+    words = {job: comment.split() for job, comment in comments.items()}
     return [(job, rest) for job, [first, *rest] in words.items() if first == first_word]
 
 
@@ -181,19 +181,19 @@ def cancel(jobs: Iterable[str]) -> None:
 
 def partitions() -> dict[str, Partition]:
     """Return the partitions of the cluster by name. Raises Silent."""
-    found: dict[str, Partition] = {}
+    by_name: dict[str, Partition] = {}
     for line in _answer(["sinfo", "-h", "-N", "-o", "%R|%l|%n"]).splitlines():
         name, limit, node = line.split("|")
-        before = found.get(name)
+        before = by_name.get(name)
         nodes = frozenset({node}) | (before.nodes if before else frozenset())
-        found[name] = Partition(name, _limit(limit), nodes)
-    return found
+        by_name[name] = Partition(name, _limit(limit), nodes)
+    return by_name
 
 
 def largest_array() -> int:
     """Return the most tasks that an array may have (MaxArraySize)."""
-    told = _answer(["scontrol", "show", "config"])
-    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", told, re.MULTILINE)
+    settings = _answer(["scontrol", "show", "config"])
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", settings, re.MULTILINE)
     return max(1, int(match[1])) if match else 1001
 
 

@@ -76,8 +76,8 @@ class Submission:
 
     def order(self, index: int) -> Order:
         """Return the order of a job without the cells that have a record by now."""
-        whole = Order.read(self.order_path(index))
-        return replace(whole, cells=whole.left)
+        written = Order.read(self.order_path(index))
+        return replace(written, cells=written.left)
 
     def arrays(self) -> list[_Array]:
         """Return the arrays that Slurm took: id, index of our first job in it, number of jobs.
@@ -188,19 +188,23 @@ def load(folder: Path) -> Submission:
 
 def all_submissions(results: Path) -> list[Submission]:
     """All submissions, the oldest first."""
-    found = []
+    submissions = []
     for path in (results / "work" / FOLDER).glob("*/submission.json"):
         try:
-            found.append(load(path.parent))
+            submissions.append(load(path.parent))
         except (Foreign, OSError):
             continue
-    _adopt(found)
-    return sorted(found, key=lambda one: one.time)
+    _adopt(submissions)
+    return sorted(submissions, key=lambda submission: submission.time)
 
 
 def _adopt(submissions: Iterable[Submission]) -> None:
     """Note the ids of jobs whose driver ended before it noted them itself."""
-    open_ = {one.run: one for one in submissions if len(one.slurm_jobs()) < len(one.jobs)}
+    open_ = {
+        submission.run: submission
+        for submission in submissions
+        if len(submission.slurm_jobs()) < len(submission.jobs)
+    }
     if not open_:
         return
     with contextlib.suppress(commands.Silent):
@@ -225,23 +229,23 @@ def holders(
         commands.Silent: Slurm does not answer.
     """
     wanted = set(cells)
-    asked: dict[str, list[tuple[Submission, int]]] = {}
+    submitted: dict[str, list[tuple[Submission, int]]] = {}
     for submission in all_submissions(results):
         for index, job in enumerate(submission.jobs):
             for cell in wanted.intersection(job):
-                asked.setdefault(cell, []).append((submission, index))
-    asked_of = {one.run: one for jobs in asked.values() for one, _ in jobs}
-    ids = {run: one.slurm_jobs() for run, one in asked_of.items()}
+                submitted.setdefault(cell, []).append((submission, index))
+    involved = {holder.run: holder for jobs in submitted.values() for holder, _ in jobs}
+    ids = {run: holder.slurm_jobs() for run, holder in involved.items()}
     known = {job for run in ids.values() for job in run.values()}
     states = (queue or commands.states)(known) if known else {}
-    found = {}
-    for cell, jobs in asked.items():
+    holding = {}
+    for cell, jobs in submitted.items():
         held = []
         for submission, index in jobs:
             name = ids[submission.run].get(index)
             held.append(Held(submission, index, name, commands.state_of(states, name)))
-        found[cell] = next((one for one in held if one.state.alive), held[-1])
-    return found
+        holding[cell] = next((holder for holder in held if holder.state.alive), held[-1])
+    return holding
 
 
 def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cell, ...]]:
@@ -251,13 +255,15 @@ def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cel
         commands.Silent: Slurm does not answer.
     """
     jobs = {
-        name: (one, index)
-        for one in all_submissions(results)
-        for index, name in one.slurm_jobs().items()
+        name: (submission, index)
+        for submission in all_submissions(results)
+        for index, name in submission.slurm_jobs().items()
     }
     states = commands.states(jobs) if jobs else {}
     alive = [name for name in jobs if commands.state_of(states, name).alive]
-    left = {name: one.order(index).cells for name in alive for one, index in [jobs[name]]}
+    left = {
+        name: submission.order(index).cells for name in alive for submission, index in [jobs[name]]
+    }
     return {name: cells for name, cells in left.items() if any(map(wanted, cells))}
 
 

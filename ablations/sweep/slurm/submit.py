@@ -135,7 +135,7 @@ class Slurm:
         orders = self._orders(submission, estimated, checkout)
         with _outside_of_jobs():
             commands.try_out(script)
-        if held_back := {one.id for one in held.values() if one.id and one.state.held}:
+        if held_back := {job.id for job in held.values() if job.id and job.state.held}:
             commands.cancel(held_back)
         submission.write(orders)
         taken, refused = _send(executor, submission, largest)

@@ -84,8 +84,8 @@ class CommandBackend(Backend):
 
     def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
         """Return the speed by the median of the seconds."""
-        seconds = sorted(filter(None, (one.get("seconds") for one in made)))
-        sizes = filter(None, (one.get("peak_megabytes") for one in made))
+        seconds = sorted(filter(None, (provenance.get("seconds") for provenance in made)))
+        sizes = filter(None, (provenance.get("peak_megabytes") for provenance in made))
         takes = seconds[len(seconds) // 2] if seconds else ASSUMED_SECONDS
         megabytes = round(max(sizes, default=ASSUMED_MEGABYTES))
         return Speed((cell.steps or 1) / max(takes, 1e-3), 0.0, megabytes, measured=bool(seconds))

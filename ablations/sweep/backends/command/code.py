@@ -56,11 +56,11 @@ class Code:
         """
         named = [path for path in map(self._file, self.named) if path is not None]
         if self.depends is not None:
-            rest = [one for name in self.depends for one in self._depended(name)]
+            rest = [path for name in self.depends for path in self._depended(name)]
         elif (tracked := _tracked(self.here)) is not None:
             rest = tracked
         elif named:
-            rest = [one for path in named if path.suffix == ".py" for one in _below(path.parent)]
+            rest = [file for path in named if path.suffix == ".py" for file in _below(path.parent)]
         else:
             raise UserError(
                 "the command names no file that is here, so an edit of its code would go "
@@ -68,13 +68,13 @@ class Code:
                 "nothing"
             )
         left = self.without and self.without.resolve()
-        found = {path for path in (*named, *rest) if path.resolve() != left}
-        if len(found) > MOST_FILES and self.depends is None:
+        used = {path for path in (*named, *rest) if path.resolve() != left}
+        if len(used) > MOST_FILES and self.depends is None:
             raise UserError(
-                f"the command rests on {len(found):,} files: narrow them with "
+                f"the command rests on {len(used):,} files: narrow them with "
                 f'depends = ["train.py", "lib/"]'
             )
-        return sorted(found)
+        return sorted(used)
 
     def digest(self) -> str:
         """Return 16 hexadecimal digits that name the files by path and content."""
@@ -91,10 +91,10 @@ class Code:
         return None
 
     def _depended(self, name: str) -> Iterator[Path]:
-        found = sorted(self.here.glob(name)) if "*" in name else [self.here / name]
-        if not found or not found[0].exists():
+        paths = sorted(self.here.glob(name)) if "*" in name else [self.here / name]
+        if not paths or not paths[0].exists():
             raise UserError(f"depends names '{name}', which is not in '{self.here}'")
-        for path in found:
+        for path in paths:
             if path.is_dir():
                 yield from _below(path, every=True)
             else:
@@ -103,13 +103,13 @@ class Code:
 
 def digest_of(files: Iterable[Path], here: Path) -> str:
     """Return 16 hexadecimal digits that name files by path from a folder, and by content."""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in files:
         if not os.path.lexists(path):  # tracked, and deleted since
             continue
         name = os.path.relpath(path, here)
-        whole.update(os.fsencode(f"{name}\0{_content(path)}\n"))
-    return whole.hexdigest()[:16]
+        digest.update(os.fsencode(f"{name}\0{_content(path)}\n"))
+    return digest.hexdigest()[:16]
 
 
 def _content(path: Path) -> str:
@@ -176,8 +176,8 @@ def _tracked(here: Path) -> list[Path] | None:
         new = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.py")
     except (OSError, subprocess.SubprocessError):
         return None
-    new_files = [root / one for one in new.split("\0") if one]
-    return [root / one for one in tracked if one] + [
+    new_files = [root / name for name in new.split("\0") if name]
+    return [root / name for name in tracked if name] + [
         p for p in new_files if not _in_results(p, root)
     ]
 
@@ -187,8 +187,8 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def _in_results(path: Path, root: Path) -> bool:
-    parents = [one for one in path.parents if one.is_relative_to(root)]
-    return any((one / "cells").is_dir() and (one / "work").is_dir() for one in parents)
+    parents = [folder for folder in path.parents if folder.is_relative_to(root)]
+    return any((folder / "cells").is_dir() and (folder / "work").is_dir() for folder in parents)
 
 
 def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
@@ -212,14 +212,14 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
 
 def stamps(files: Iterable[Path]) -> Stamps:
     """Return path, size and time of files, which change with every edit."""
-    found = []
+    stamped = []
     for path in files:
         try:
             about = path.lstat()
-            found.append((str(path), about.st_size, about.st_mtime_ns))
+            stamped.append((str(path), about.st_size, about.st_mtime_ns))
         except OSError:
-            found.append((str(path), -1, -1))
-    return tuple(found)
+            stamped.append((str(path), -1, -1))
+    return tuple(stamped)
 
 
 def names(files: Sequence[Path], here: Path, most: int = 3) -> str:

@@ -58,7 +58,7 @@ def checked_out(
         raise UserError(f"commit '{commit}' has no folder '{here.relative_to(root)}'")
     if depends is None:
         listed = _git(root, "ls-tree", "-r", "-z", "--name-only", name).split("\0")
-        files = sorted(folder / one for one in listed if one)
+        files = sorted(folder / file for file in listed if file)
     else:
         files = Code(inside, (), depends).files()
     return Commit(name, inside, digest_of(files, inside), tuple(files))

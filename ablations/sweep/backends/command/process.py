@@ -131,14 +131,14 @@ def environment_of(
         share: its share of the cores, over which a variable that is set wins.
         ours: the folder below which no path is for the user's imports.
     """
-    found = dict(os.environ)
-    paths = [p for p in found.get("PYTHONPATH", "").split(os.pathsep) if p]
+    environment = dict(os.environ)
+    paths = [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]
     kept = [path for path in paths if not Path(path).is_relative_to(ours)]
     if kept:
-        found["PYTHONPATH"] = os.pathsep.join(kept)
+        environment["PYTHONPATH"] = os.pathsep.join(kept)
     else:
-        found.pop("PYTHONPATH", None)
+        environment.pop("PYTHONPATH", None)
     for name in THREADS:
-        if threads is not None or name not in found:
-            found[name] = str(threads or share)
-    return found | dict(declared) | {MARK: str(folder)}
+        if threads is not None or name not in environment:
+            environment[name] = str(threads or share)
+    return environment | dict(declared) | {MARK: str(folder)}

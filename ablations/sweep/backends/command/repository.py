@@ -58,7 +58,7 @@ def _commit(code: Code, results: Path) -> Checkout:
     root = root_of(code.here)
     if root is None:
         return {}
-    paths = [os.path.relpath(one, root) for one in code.files() if one.is_relative_to(root)]
-    found = provenance.of_checkout(root, paths) if paths else {}
-    provenance.keep_difference(results, found, root, paths)
-    return found
+    paths = [os.path.relpath(path, root) for path in code.files() if path.is_relative_to(root)]
+    commit = provenance.of_checkout(root, paths) if paths else {}
+    provenance.keep_difference(results, commit, root, paths)
+    return commit

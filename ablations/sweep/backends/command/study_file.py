@@ -82,11 +82,11 @@ def _given(path: Path) -> dict[str, Json]:
         raise UserError("there is no such study file")
     if path.suffix == ".py":
         try:
-            found = runpy.run_path(str(path))
+            namespace = runpy.run_path(str(path))
         except Exception as error:
             text = " ".join(str(error).split())
             raise UserError(f"it does not run: {type(error).__name__}: {text}") from None
-        return {name: found[name] for name in _TABLES if name in found}
+        return {name: namespace[name] for name in _TABLES if name in namespace}
     try:
         return read_toml(path)
     except tomllib.TOMLDecodeError as error:
@@ -141,7 +141,7 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
         claim=_text(about, "claim"),
         claim_source=_text(about, "source"),
         baseline=_text(about, "baseline", default=next(iter(tables["variants"]))),
-        variants={one: _variant(one, sets) for one, sets in tables["variants"].items()},
+        variants={variant: _variant(variant, sets) for variant, sets in tables["variants"].items()},
         margin=_margin(about),
         margin_in_metric="margin_in_metric" in about,
         metric=line.judged,
@@ -221,9 +221,9 @@ def _text(table: Table, name: str, default: str = "") -> str:
 
 
 def _list(table: Table, name: str) -> list[str]:
-    if (found := texts(table.get(name, []))) is None:
+    if (entries := texts(table.get(name, []))) is None:
         raise UserError(f"{name} must be a list of texts")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(entries))
 
 
 def _variant(name: str, sets: Json) -> Variant:
@@ -248,18 +248,18 @@ def _profiles(
 ) -> dict[str, Profile]:
     """Read the profiles: `quick` is that of [study], from which others inherit."""
     seeds = tables["study"].get("seeds", DEFAULT_SEEDS)
-    found = {}
+    profiles = {}
     for name, given in {"quick": {}, **tables.get("profiles", {})}.items():
         if not isinstance(given, Mapping):
             raise UserError(f"profile '{name}' must be a table: {{seeds = 2}}")
         _require_known(f"profiles.{name}", given, ("seeds", "tasks", "steps"))
         length = given.get("steps", steps)
-        found[name] = Profile(
+        profiles[name] = Profile(
             tasks=tuple(_list(given, "tasks")) or tasks,
             seeds=_count("seeds", given.get("seeds", seeds)),
             steps=None if length is None else _count("steps", length),
         )
-    return found
+    return profiles
 
 
 def _count(name: str, value: Json) -> int:
@@ -278,8 +278,8 @@ def timeout_of(value: Json) -> float | None:
         return None
     spans = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
     try:
-        found = re.fullmatch(r"(.*?)\s*(s|m|min|h|d|)", str(value))
-        seconds = float(found[1]) * spans[found[2]] if found else 0.0
+        match = re.fullmatch(r"(.*?)\s*(s|m|min|h|d|)", str(value))
+        seconds = float(match[1]) * spans[match[2]] if match else 0.0
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < math.inf:

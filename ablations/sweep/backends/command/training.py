@@ -145,10 +145,10 @@ class Run:
 
     def _take_up(self) -> EndedRun | None:
         """Take the files that this command left for another reading, if it ran before."""
-        found = ended.find(self.results, self.cell.config)
-        if found is None:
+        earlier = ended.find(self.results, self.cell.config)
+        if earlier is None:
             return None
-        run, left = found
+        run, left = earlier
         try:
             ended.bring(left, self.folder)
         except OSError:  # deleted meanwhile
@@ -232,7 +232,7 @@ class Run:
             kill_leftovers(self.folder)
         values = self._values()
         goes_on = self.line.resume and all(
-            Path(one).exists() for one in filled([self.line.resume_if], values)
+            Path(path).exists() for path in filled([self.line.resume_if], values)
         )
         if not goes_on:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -294,9 +294,9 @@ class Run:
         except UserError:
             return
         line = self.line
-        found = path and logs.latest(path, line.metric, line.step or None, self._events_in(path))
-        if found:
-            step, score = found
+        latest = path and logs.latest(path, line.metric, line.step or None, self._events_in(path))
+        if latest:
+            step, score = latest
             self._seen = _Seen(step, self._seen.score if score is None else score)
         now = time.monotonic()
         self._next_look = now + LOOK_PAUSE * (now - started)

@@ -137,10 +137,10 @@ class CompiledBackend(Backend):
 
         Of the compilations four in five count, as others found their machine at work.
         """
-        timed = [one for one in made if one.get("steps_per_second")]
-        rates = sorted(filter(None, (one.get("steps_per_second") for one in timed)))
-        compiled = sorted(filter(None, (one.get("compile_seconds") for one in timed)))
-        sizes = filter(None, (one.get("peak_megabytes") for one in timed))
+        timed = [provenance for provenance in made if provenance.get("steps_per_second")]
+        rates = sorted(filter(None, (provenance.get("steps_per_second") for provenance in timed)))
+        compiled = sorted(filter(None, (provenance.get("compile_seconds") for provenance in timed)))
+        sizes = filter(None, (provenance.get("peak_megabytes") for provenance in timed))
         at = (4 * len(compiled) - 1) // 5
         return Speed(
             rate=rates[len(rates) // 2] if rates else assumed_rate(cell.config, accelerator),

@@ -50,7 +50,7 @@ class Compiled(NamedTuple):
 def place(function: str, *identity: Json) -> Path | None:
     """Return the path of the cached executable, by values that name it; None if not cached."""
     folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
-    if not folder or plugins.loaded() or [one.platform for one in jax.devices()] != ["cpu"]:
+    if not folder or plugins.loaded() or [device.platform for device in jax.devices()] != ["cpu"]:
         return None
     return Path(folder) / f"{function}-{digest([*identity, _setting()])}.program"
 
@@ -143,14 +143,14 @@ def _without_cache_of_jax() -> Iterator[None]:
 def _setting() -> dict[str, Json]:
     """Return all that decides machine code besides the program."""
     device = jax.devices()[0]
-    settings = {name: str(one) for name, one in sorted(jax.config.values.items())}
+    settings = {name: str(value) for name, value in sorted(jax.config.values.items())}
     return {
         "code": _code(),
         "versions": dict(versions()),
-        "settings": {name: one for name, one in settings.items() if "cache" not in name},
+        "settings": {name: value for name, value in settings.items() if "cache" not in name},
         "environment": {
-            name: one
-            for name, one in sorted(os.environ.items())
+            name: value
+            for name, value in sorted(os.environ.items())
             if name.startswith(("XLA_", "JAX_", "ONEDNN_", "NPROC")) and "CACHE" not in name
         },
         "device": [device.device_kind, device.client.platform_version, processor()],

@@ -38,15 +38,15 @@ def pass_large_constants(
     Small constants stay where they are.
     """
     whole, shape = jax.make_jaxpr(lift(init), return_shape=True)(*inputs)
-    large = [np.asarray(one).nbytes > LARGE_BYTES for one in whole.consts]
+    large = [np.asarray(constant).nbytes > LARGE_BYTES for constant in whole.consts]
     if not any(large):
         return lambda _, *inputs: lift(init)(*inputs), []
 
     def with_constants(passed: Sequence[Tree], *inputs: Tree) -> Tree:
         rest = iter(passed)
         constants = [
-            next(rest) if is_large else one
-            for is_large, one in zip(large, whole.consts, strict=True)
+            next(rest) if is_large else constant
+            for is_large, constant in zip(large, whole.consts, strict=True)
         ]
         leaves = jax.core.eval_jaxpr(whole.jaxpr, constants, *jax.tree.leaves(inputs))
         return jax.tree.unflatten(jax.tree.structure(shape), leaves)
@@ -121,8 +121,12 @@ class Program:
     @property
     def _needed(self) -> int:
         """Return the bytes on each device, as XLA tells before any function has run."""
-        kept = sum(one.nbytes for one in self._constants)  # of `init`, which are among its inputs
-        later = [bytes_needed(one) for one in (self._chunk, self._measure) if one is not None]
+        kept = sum(
+            buffer.nbytes for buffer in self._constants
+        )  # of `init`, which are among its inputs
+        later = [
+            bytes_needed(buffer) for buffer in (self._chunk, self._measure) if buffer is not None
+        ]
         return max(bytes_needed(self._init), kept + max(later))
 
     def _shrink(self, cell: Cell, there: int) -> None:
@@ -158,15 +162,15 @@ class Program:
         def state() -> Tree:
             """Return the shapes of a state, also while another process compiles `init`."""
             init = functions.get("init")
-            one = init.about if init else self._one_state_of(lift(self.trainer.init), *begin)
-            return one if self.lanes == 1 else jax.tree.map(self._shape, one)
+            lane_state = init.about if init else self._one_state_of(lift(self.trainer.init), *begin)
+            return lane_state if self.lanes == 1 else jax.tree.map(self._shape, lane_state)
 
         def compile_init() -> Compiled:
             function, self._constants = pass_large_constants(self.trainer.init, begin, lift)
             inputs = self._constants, *begin
             compiled = jit(function).lower(*inputs).compile()
-            one = self._one_state_of(function, *inputs)
-            return Compiled(compiled, one, lasts=not self._constants)
+            lane_state = self._one_state_of(function, *inputs)
+            return Compiled(compiled, lane_state, lasts=not self._constants)
 
         def compile_chunk() -> Compiled:
             lifted = jit(lift(checked_chunk(self.trainer)), donate_argnums=0)
@@ -232,7 +236,7 @@ class Program:
         if saved is None:
             state = self._init(self._constants, keys, data, *self._given(cells))
             return Block(self, cells, state, measuring_keys, data)
-        states = [from_arrays(one.state, self._one_state) for one in saved]
+        states = [from_arrays(checkpoint.state, self._one_state) for checkpoint in saved]
         states += [states[-1]] * (self.lanes - len(states))
         state = states[0] if self.lanes == 1 else jax.tree.map(lambda *x: jnp.stack(x), *states)
         state = self._place(jax.tree.map(jnp.asarray, state))
@@ -262,10 +266,10 @@ class Program:
         whole = given[0] if self.lanes == 1 else jax.tree.map(lambda *x: np.stack(x), *given)
         return (self._place(whole),)
 
-    def _shape(self, one: jax.ShapeDtypeStruct | jax.Array) -> jax.ShapeDtypeStruct:
+    def _shape(self, array: jax.ShapeDtypeStruct | jax.Array) -> jax.ShapeDtypeStruct:
         """Return the shape of an array of one lane over all lanes, where that lies."""
         lanes = (self.lanes,) if self.lanes > 1 else ()
-        return jax.ShapeDtypeStruct((*lanes, *one.shape), one.dtype, sharding=self._sharding)
+        return jax.ShapeDtypeStruct((*lanes, *array.shape), array.dtype, sharding=self._sharding)
 
     def _place(self, tree: Tree) -> Tree:
         return tree if self._sharding is None else jax.device_put(tree, self._sharding)
@@ -302,7 +306,9 @@ class Block:
         self._cell = cells[0]  # in what is asked of it, all are alike
         self._measured = self._cell.measured
         self.point = saved[0].point if saved else 0
-        self.lanes = [one.lane.copy() for one in saved] if saved else [Lane() for _ in cells]
+        self.lanes = (
+            [checkpoint.lane.copy() for checkpoint in saved] if saved else [Lane() for _ in cells]
+        )
 
     @property
     def step(self) -> int:

@@ -41,16 +41,23 @@ class Training:
         self.keeping = keeping
         found, refused = newest(results, cells)
         try:
-            self.block = program.start(cells, [one.saved for one in found] if found else None)
+            self.block = program.start(
+                cells, [checkpoint.saved for checkpoint in found] if found else None
+            )
         except Mismatch as why:
             refused.append(f"checkpoints of {cells[0].hash} are refused: {why}")
             found, self.block = None, program.start(cells)
         for cell in cells:
             discard_after(results, cell.hash, self.block.point)
-        self._spent = [one.spent for one in found] if found else [Spent() for _ in cells]
+        self._spent = (
+            [checkpoint.spent for checkpoint in found] if found else [Spent() for _ in cells]
+        )
         if found:
             step = self.block.step
-            self._spent = [replace(one, resumed=(*one.resumed, step)) for one in self._spent]
+            self._spent = [
+                replace(checkpoint, resumed=(*checkpoint.resumed, step))
+                for checkpoint in self._spent
+            ]
         self._notify(refused, resumed=found is not None)
         count = 0 if cells[0].is_diagnosis else keeping.snapshots
         self.snapshots = [Snapshots(results, cell, count) for cell in cells]
