@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from ablations import presets, studies
 from ablations.core.decode import Json
@@ -18,7 +18,10 @@ from ablations.trainers import Composer, trainer
 from ablations.trainers.field_names import FIELD_NAMES
 
 # Of presets of a trainer; others have those of control tasks.
-PROFILES = {"language": language, "pqn": few_actions}
+PROFILES: Mapping[str, Callable[..., dict[str, Profile]]] = {
+    "language": language,
+    "pqn": few_actions,
+}
 
 
 def known_studies(request: Request) -> dict[str, Study]:

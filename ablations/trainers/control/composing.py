@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.control.environment import Environments
+from ablations.trainers.control.settings import Sizes, iteration_steps
 from ablations.trainers.optimizer import Rule
+from ablations.trainers.trainer import Trainer
 
 if TYPE_CHECKING:
     from ablations.environments import Environment
-    from ablations.trainers.control.settings import Sizes
+    from ablations.trainers.control.ppo import PPO
+    from ablations.trainers.control.pqn import PQN
 
 
 def environments_of(
@@ -35,6 +38,18 @@ def environments_of(
         reset_pool=structure.get("reset_pool", 1),
         unpaid=unpaid,
     ), Environments(env, evaluation_envs, length, unpaid=unpaid)
+
+
+def as_trainer(composed: PPO | PQN, structure: Sizes) -> Trainer:
+    """Return a composed program in the form that the engine runs."""
+    return Trainer(
+        init=composed.init,
+        chunk=composed.chunk,
+        evaluate=composed.evaluate,
+        policy=composed.policy,
+        steps_per_chunk=composed.updates_per_chunk * iteration_steps(structure),
+        act=composed.act,
+    )
 
 
 def rule_of(fixed: Mapping[str, str], structure: Sizes) -> Rule:

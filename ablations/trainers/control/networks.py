@@ -308,7 +308,7 @@ def make_q_network(
 
     def values(parameters: Tree, observation: jax.Array) -> jax.Array:
         outputs: Tree = net.apply(parameters["q"], seen(observations.policy, observation))
-        return outputs
+        return jnp.asarray(outputs)
 
     return QNetwork(init, values, actions)
 

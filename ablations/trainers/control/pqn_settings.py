@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 import variants
 from ablations.tasks.task import EpisodeSettings, Task
-from ablations.trainers.control.settings import (
-    ACTIVATIONS,
-    Sizes,
-    check,
-    compiles,
-    iteration_steps,
-)
+from ablations.trainers.control import settings as ppo
+from ablations.trainers.control.settings import Sizes, check, compiles, iteration_steps
 from ablations.trainers.rates import BETAS
 from ablations.trainers.trainer import Composition, Definition, Option, Program, Trainer
 from variants import Number
@@ -50,12 +46,7 @@ AXES = {
 
 NUMBERS = {
     "learning_rate": Number(1e-4, 0.0, 1.0, "step size of the optimiser"),
-    "adam_epsilon": Number(
-        1e-8,
-        0.0,
-        1.0,
-        "added to Adam's denominator; at 0, a gradient that stays exactly 0 gives NaN",
-    ),
+    "adam_epsilon": ppo.NUMBERS["adam_epsilon"],
     "value_coefficient": Number(0.5, 0.0, 1e6, "factor on the mean error of Q values"),
     "value_init_scale": Number(1.0, 0.0, 1e3, "factor on the last layer at the start"),
     "value_hidden_gain": Number(
@@ -67,20 +58,14 @@ NUMBERS = {
 DEFAULTS = {"discount": 0.99, "max_gradient_norm": 10.0}
 
 STRUCTURE = {
-    "num_envs": Option(32, "environments stepped together", low=1),
-    "unroll_length": Option(64, "steps of each environment in a batch: one segment", low=1),
-    "num_minibatches": Option(16, "gradient steps per pass over a batch", low=1),
-    "epochs": Option(4, "passes over a batch", low=1),
+    "num_envs": replace(ppo.STRUCTURE["num_envs"], default=32),
+    "unroll_length": replace(ppo.STRUCTURE["unroll_length"], default=64),
+    "num_minibatches": replace(ppo.STRUCTURE["num_minibatches"], default=16),
+    "epochs": ppo.STRUCTURE["epochs"],
     "value_layers": Option([256, 256], "hidden layers of the network of Q values"),
-    "activation": Option("relu", "between layers", ACTIVATIONS),
-    "filters": Option(
-        0,
-        "of a convolution of 3 by 3 before the layers, where observations are images; 0: none",
-        low=0,
-    ),
-    "reset_pool": Option(
-        1, "resets of each environment, its episodes take them in turn; 1: the same for ever", low=1
-    ),
+    "activation": replace(ppo.STRUCTURE["activation"], default="relu"),
+    "filters": ppo.STRUCTURE["filters"],
+    "reset_pool": ppo.STRUCTURE["reset_pool"],
     **BETAS,
 }
 
@@ -92,16 +77,9 @@ class Structure(Sizes):
 
 
 def uses(composition: Composition) -> set[str]:
-    """Return the axes, numbers and options that PQN reads.
-
-    A task with fresh resets has no pool of them.
-    """
+    """Return the axes, numbers and options that PQN reads."""
     names = {*AXES, *NUMBERS, *STRUCTURE}
-    if composition.task.fresh:
-        names.remove("reset_pool")
-    if not composition.task.image:
-        names.remove("filters")
-    return names
+    return names - ppo.unread(composition.task)
 
 
 def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
@@ -145,15 +123,9 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
 
 def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     """Return the composed program in the form that the engine runs."""
-    pqn = compose(**program)
-    return Trainer(
-        init=pqn.init,
-        chunk=pqn.chunk,
-        evaluate=pqn.evaluate,
-        policy=pqn.policy,
-        steps_per_chunk=pqn.updates_per_chunk * iteration_steps(program["structure"]),
-        act=pqn.act,
-    )
+    from ablations.trainers.control.composing import as_trainer
+
+    return as_trainer(compose(**program), program["structure"])
 
 
 def refuses(task: Task) -> list[str]:

@@ -170,11 +170,13 @@ def uses(composition: Composition) -> set[str]:
         names -= {"value_layers", "value_hidden_gain"}
     if composition.task.discrete:
         names -= OF_VECTORS
-    if composition.task.fresh:
-        names.remove("reset_pool")
-    if not composition.task.image:
-        names.remove("filters")
-    return names
+    return names - unread(composition.task)
+
+
+def unread(task: Task) -> set[str]:
+    """Return the options that no trainer reads on a task: of pools of resets, and of images."""
+    found = set() if task.image else {"filters"}
+    return found | {"reset_pool"} if task.fresh else found
 
 
 def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
@@ -232,15 +234,9 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
 
 def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     """Return the composed program in the form that the engine runs."""
-    ppo = compose(**program)
-    return Trainer(
-        init=ppo.init,
-        chunk=ppo.chunk,
-        evaluate=ppo.evaluate,
-        policy=ppo.policy,
-        steps_per_chunk=ppo.updates_per_chunk * iteration_steps(program["structure"]),
-        act=ppo.act,
-    )
+    from ablations.trainers.control.composing import as_trainer
+
+    return as_trainer(compose(**program), program["structure"])
 
 
 def diagnosis(
