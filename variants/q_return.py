@@ -103,8 +103,8 @@ def _bootstrapped(
         "G = r + γ(1-d)·((1-λ)V' + λG⁺),  γ(1-d)V' behind r where z = 1 and after the last step"
     ),
     source=(
-        "Peng's Q(λ), as PQN has it (Gallici et al. 2025, https://arxiv.org/abs/2407.04811, eq. of "
-        "section 4)"
+        "Peng & Williams 1994; PQN as its paper has it (Gallici et al. 2025, "
+        "https://arxiv.org/abs/2407.04811)"
     ),
     summary="rewards of whatever was done, mixed with the maximum at each step",
 )
