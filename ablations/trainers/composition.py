@@ -100,6 +100,7 @@ def resolve(
         "structure": {name: value for name, value in structure.items() if name in read},
     }
     complaints = [
+        *definition.refuses(task),
         *registry.conflicts(_seen_by_rules(config, task)),
         *task.check(settings),
         *definition.check(

@@ -162,6 +162,7 @@ class Definition:
     make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
         is an `ablations.tasks.Task`, `settings` and `structure` are resolved, `choices` names those
         of the axes that this program fixes (usually none).
+    refuses(task) -> why it cannot train on a task at all, in words, [] where it can.
     check(structure, numbers, settings) -> complaints in words, [] when all is well. It is given
         what is read.
     iteration_steps(structure) -> steps of one iteration, in `step_unit`.
@@ -186,6 +187,7 @@ class Definition:
     uses: Callable[..., Collection[str]] | None = None
     unread: Callable[..., Mapping[str, str]] | None = None
     compiles: Callable[..., Collection[str]] | None = None
+    refuses: Callable[[Task], list[str]] = field(default=lambda task: [])
     check: Callable[..., list[str]] = field(default=lambda **_: [])
     diagnosis: Callable[..., Diagnosis] | None = None
     diagnosed: str = ""
@@ -313,6 +315,7 @@ Composer: TypeAlias = "Definition | CommandTrainer"
 # Imported when they are asked for: they import the registry, and with it JAX.
 BUILT_IN = {
     "ppo": "ablations.trainers.control.settings",
+    "pqn": "ablations.trainers.control.pqn_settings",
     "language": "ablations.trainers.language.settings",
     "command": "ablations.trainers.command",
     "trivial": "ablations.trainers.trivial",
