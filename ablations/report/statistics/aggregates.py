@@ -28,6 +28,7 @@ from ablations.report.statistics.summaries import (
     SEED,
     Floats,
     deviation,
+    share_above,
     summary,
 )
 
@@ -122,13 +123,13 @@ def probability_of_improvement(tasks: Tasks, baseline: Tasks) -> tuple[float, fl
     43% at 8 seeds where the truth is .98. NaN below 2 pairs.
     """
     rows = list(zip(_rows(tasks), _rows(baseline), strict=True))
-    wins = []
+    above = []
     for ours, theirs in rows:
         if ours.shape != theirs.shape:
             raise ValueError(f"paired scores need one shape [n]: {ours.shape} and {theirs.shape}")
-        wins.append(np.sign(ours[:, None] - theirs[None, :]) / 2 + 0.5)
-    sizes = [len(task_wins) for task_wins in wins]
-    chance = float(np.mean([task_wins.mean() for task_wins in wins]))
+        above.append(share_above(ours, theirs))
+    sizes = [len(ours) for ours, _ in rows]
+    chance = float(np.mean(above))
     if min(sizes) < 2:
         return chance, float("nan"), float("nan")
     return chance, *_score_interval(chance, sizes)

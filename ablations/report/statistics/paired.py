@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.core.verdict import Verdict
 from ablations.distributions import normal_cdf, student_cdf, student_quantile
-from ablations.report.statistics.summaries import LEVEL, powers
+from ablations.report.statistics.summaries import LEVEL, powers, share_above
 
 EXACT = 200  # differences of which the signed-rank test is exact
 
@@ -86,8 +86,7 @@ def compare(
         compared = judge(a - b, margin, rounding, level)
     if compared.difference is None:
         return compared
-    wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
-    return replace(compared, probability_of_improvement=wins)
+    return replace(compared, probability_of_improvement=share_above(a, b))
 
 
 def rounding_of(*scores: ArrayLike) -> float:
