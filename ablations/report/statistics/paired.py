@@ -226,8 +226,8 @@ def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
     center = np.where(same & (np.abs(center) <= np.sqrt(n) * least), 0.0, center)
     t = np.abs(center) * np.sqrt(n) / np.where(same, 1.0, deviation)
     p = np.where(same, 0.5 ** (n - 1.0), 2 * np.vectorize(student_cdf)(np.maximum(n - 1, 1), -t))
-    found = (n > 1) & (center != 0) & (p < level / len(first))
-    below[np.where(center < 0, first, second)[found]] = True
+    is_worse = (n > 1) & (center != 0) & (p < level / len(first))
+    below[np.where(center < 0, first, second)[is_worse]] = True
     return below
 
 
