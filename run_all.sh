@@ -101,15 +101,12 @@ unset PYTHONDONTWRITEBYTECODE # or every process compiles its imports anew: seco
 case "${1:-}" in
   "")
     say "Running ${STUDIES[*]} at the quick profile"
-    ablations run "${STUDIES[@]}" --profile quick || [ $? = 1 ] # 1: a cell failed; the tables say so
+    # First the policies that learn nothing: effects are in % of what the baseline learned beyond them
+    ablations run trivial_policies "${STUDIES[@]}" --profile quick || [ $? = 1 ] # 1: a cell failed; the tables say so
     if out_of_date; then
       say "Tables, figures and the report"
       for format in markdown latex csv; do
         ablations table "${STUDIES[@]}" --profile quick --format "$format" --output results/tables
-      done
-      # Held-out episodes of the policy's mode, after training; prompts have no returns
-      for study in "${STUDIES[@]}"; do
-        [ "$study" = prompt_normalization ] || ablations table "$study" --profile quick --metric evaluation/return --output results/tables/evaluation
       done
       ablations figure "${STUDIES[@]}" --profile quick >/dev/null &
       ablations report "${STUDIES[@]}" --profile quick >/dev/null
@@ -118,6 +115,8 @@ case "${1:-}" in
     fi
     ablations table "${STUDIES[@]}" --profile quick
     say "Done"
+    echo "These are answers of five seeds. Those with many, on tasks of the field:"
+    echo "answers  $PWD/results/questions/README.md (or: ablations questions WORD)"
     echo "report   $PWD/results/report/index.html"
     echo "tables   $PWD/results/tables"
     echo "figures  $PWD/results/figures"

@@ -73,11 +73,13 @@ def logged(
     """
     marks = np.asarray(steps)
     numbers = np.asarray(values, np.float64)
-    places = np.flatnonzero([value is not None for value in values])
-    tail = _tail(np.isfinite(numbers[places]))
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        places = np.flatnonzero([value is not None for value in values])
+        tail = _tail(finite[places])
+        if tail < len(places):
+            return Curve(marks, numbers, marks[places[tail]], "diverged")
     end = marks[-1] if len(marks) else 0
-    if tail < len(places):
-        return Curve(marks, numbers, marks[places[tail]], "diverged")
     return Curve(marks, numbers, end, "cut" if is_cut(end, whole) else "finished")
 
 

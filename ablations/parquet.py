@@ -45,7 +45,7 @@ def encode(
 
 
 def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, dict[str, str]]:
-    """Return the columns of a file, and the texts kept beside them.
+    """Return the columns of a file, and the texts kept beside them where all is wanted.
 
     Check the bytes first: Parquet has no checksum, and the reader may end a process over damage.
 
@@ -61,13 +61,15 @@ def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, 
     size = require_size(data)
     try:
         reader = read_parquet(data, batch_size=ROWS_AT_ONCE if size.has_texts else None)
-        texts = {name.decode(): text.decode() for name, text in reader.schema.metadata.items()}
-        columns: Columns = {name: [] for name in reader.schema.names}
+        schema = reader.schema
+        columns: Columns = {name: [] for name in schema.names}
+        texts = {}
+        if wanted is None:
+            texts = {name.decode(): text.decode() for name, text in schema.metadata.items()}
+        names = [name for name in columns if wanted is None or name in wanted]
         characters = 0
         for batch in reader:
-            for name in columns:
-                if wanted is not None and name not in wanted:
-                    continue
+            for name in names:
                 values = batch[name].to_pylist()
                 if size.has_texts:
                     characters += sum(len(text) for text in values if isinstance(text, str))

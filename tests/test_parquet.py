@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ablations import parquet
+from ablations.core import thrift
 
 REALS = st.floats(allow_nan=False)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -47,6 +48,27 @@ def test_columns_come_back_and_others_read_them(
     again = io.BytesIO()
     pyarrow.parquet.write_table(table, again)
     assert parquet.decode(again.getvalue())[0] == columns
+
+
+@settings(deadline=None)
+@given(tables(), st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=4))
+def test_what_our_writer_writes_is_read_in_short_as_at_length(
+    columns: dict[str, list[Any]], changes: list[tuple[int, int]]
+) -> None:
+    """Where a pattern matches, also in what is no such struct, it is one, and says the same."""
+    data = bytearray(parquet.encode(columns))
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    thrift._walked(bytes(data), start, thrift.FOOTER)
+    for place, byte in changes:
+        data[place % len(data)] = byte
+    for shape in (thrift._CHUNK, thrift._ELEMENT, thrift.PAGE_HEADER):
+        for match in shape.short.finditer(bytes(data)):
+            fields, end = thrift._walked(bytes(data), match.start(), shape)
+            taken = shape.taken(match)
+            assert end == match.end()
+            if shape is thrift._CHUNK:
+                fields, taken = fields[3], taken[3]
+            assert {name: fields.get(name) for name in taken} == taken
 
 
 def test_what_is_no_number_and_what_is_nothing_are_two_things() -> None:

@@ -323,10 +323,10 @@ def test_a_shared_torso_is_refused_to_brax(tmp_path) -> None:
         brax_policies.write({}, config, 1, tmp_path)
     with pytest.raises(UserError, match="trainer 'toy' has none"):
         brax_policies.write({}, {"trainer": {"name": "toy"}}, 1, tmp_path)
-    normalised = {"value_normalization": {"name": "popart"}}
-    config = {**about, "structure": {"torso": "separate"}, "choices": normalised}
-    with pytest.raises(UserError, match="cannot express value_normalization=popart"):
-        brax_policies.write({}, config, 1, tmp_path)
+    for axis, choice in (("value_normalization", "popart"), ("critic_head", "hl_gauss")):
+        config = {**about, "structure": {"torso": "separate"}, "choices": {axis: {"name": choice}}}
+        with pytest.raises(UserError, match=f"cannot express {axis}={choice}"):
+            brax_policies.write({}, config, 1, tmp_path)
 
 
 def test_without_snapshots_it_says_so(shell) -> None:

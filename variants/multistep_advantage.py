@@ -2,7 +2,7 @@
 """Choices of advantage that look a number of steps ahead, or weigh each step by its policy ratio.
 
 Shapes and letters as in advantage; ρ = π(a|s) / π_old(a|s) is 1 where the policy is still the one
-that acted. Both cut their sums at every episode end and bootstrap truncated steps from V', as
+that acted. All cut their sums at every episode end and bootstrap truncated steps from V', as
 `standard` does.
 """
 

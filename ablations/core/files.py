@@ -52,8 +52,10 @@ def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
         OSError: it cannot be read.
     """
     handle, size = _open(path, most)
-    with os.fdopen(handle, "rb", buffering=0) as file:
-        return file.read(size) or b""
+    try:
+        return os.read(handle, size)
+    finally:
+        os.close(handle)
 
 
 def _open(path: Path | str, most: int) -> tuple[int, int]:

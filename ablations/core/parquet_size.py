@@ -1,15 +1,16 @@
 """Compute the unpacked size of a Parquet file: a thousand bytes may stand for a billion rows.
 
-Walks the headers of all pages (https://parquet.apache.org/docs/file-format, in Thrift's compact
-protocol) and the blocks of what zstd compressed, without taking their word for a size, and refuses
-what our own files never have: other encodings, other compressions, lists of texts.
+Walks the headers of all pages (https://parquet.apache.org/docs/file-format) and the blocks of what
+zstd compressed, without taking their word for a size, and refuses what our own files never have:
+other encodings, other compressions, lists of texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from ablations.core.thrift import FOOTER, PAGE_HEADER, Struct, struct, varint
 
 MOST_VALUES = 2**24  # numbers of a file: as Python's, half a gigabyte
 MOST_UNPACKED = 256_000_000
@@ -17,15 +18,11 @@ MOST_PAGE = 2**27  # as far as the blocks of zstd say
 MOST_DICTIONARY = 16_000_000  # bytes of the texts that rows repeat
 ROWS_AT_ONCE = 16  # of texts: each may repeat the longest one
 _MAGIC = b"PAR1"
-_ROW_GROUPS = 4  # of the footer, and all that stands before them
-_DEPTH = 16
 _TEXT, _DICTIONARY_PAGE, _INDEX_PAGE, _DATA_PAGE, _DATA_PAGE_2 = 6, 2, 1, 0, 3
 _ENCODINGS = (0, 2, 3, 8)  # plain, by dictionary (twice), run lengths
 _NONE, _SNAPPY, _ZSTD = 0, 1, 6
 _FRAME = b"\x28\xb5\x2f\xfd"
 _BLOCK = 2**17
-
-Struct = dict[int, Any]
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def _size(data: bytes) -> Size:
     if len(data) < 12 or data[:4] != _MAGIC or data[-4:] != _MAGIC:
         raise ValueError("is no Parquet file")
     length = int.from_bytes(data[-8:-4], "little")
-    footer, _ = _struct(data, max(len(data) - 8 - length, 4), 0, _ROW_GROUPS)
+    footer, _ = struct(data, max(len(data) - 8 - length, 4), FOOTER)
     values = unpacked = texts = 0
     has_texts = False
     for group in footer[4]:
@@ -70,7 +67,7 @@ def _size(data: bytes) -> Size:
             about = chunk[3]
             is_text = about[1] == _TEXT
             has_texts |= is_text
-            if is_text and len(about[3]) > 1:
+            if is_text and len(about[3]) > 1:  # the path of a column
                 raise ValueError("has lists of texts, which are not ours")
             for header, page in _pages(data, about):
                 values += _values(header)
@@ -86,12 +83,12 @@ def _pages(data: bytes, about: Struct) -> Iterator[tuple[Struct, bytes]]:
     """Yield the pages of a column: header and content."""
     if not about[5]:  # a column without rows has no page
         return
-    at = min(about[9], about.get(11) or about[9])
+    at: int = about[11] if 11 in about else about[9]  # the page of a dictionary comes first
     end = at + about[7]
-    if not 4 <= at <= end <= len(data):
+    if not 4 <= at <= about[9] <= end <= len(data):
         raise ValueError("is no Parquet file")
     while at < end:
-        header, at = _struct(data, at, 0)
+        header, at = struct(data, at, PAGE_HEADER)
         if not (0 <= header[3] <= end - at and 0 <= header[2] < 2**31):
             raise ValueError("is no Parquet file")
         yield header, data[at : at + header[3]]
@@ -122,7 +119,7 @@ def _unpacked(header: Struct, page: bytes, codec: int) -> int:
     if codec == _NONE:
         most = len(page) - levels
     elif codec == _SNAPPY:
-        most, _ = _varint(page, levels) if len(page) > levels else (0, 0)
+        most, _ = varint(page, levels) if len(page) > levels else (0, 0)
     elif codec == _ZSTD:
         most = _of_zstd(page[levels:])
         most = 0 if most <= MOST_PAGE else most  # blocks may be small ones
@@ -153,98 +150,3 @@ def _of_zstd(data: bytes) -> int:
             at += 3 + (1 if kind == 1 else size)
         at += 4 * (about >> 2 & 1)
     return most
-
-
-# Thrift's compact protocol
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value, shift = data[at], 0
-    if value < 128:
-        return value, at + 1
-    value = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise ValueError("is no Parquet file")
-
-
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    value = data[at]
-    if value < 128:
-        return value >> 1 ^ -(value & 1), at + 1
-    value, at = _varint(data, at)
-    return value >> 1 ^ -(value & 1), at
-
-
-def _struct(data: bytes, at: int, depth: int, last: int = 0) -> tuple[Struct, int]:
-    """Return the fields of a struct by their numbers, up to the last one wanted, and its end.
-
-    Calls as little as it can: of a small file these headers take most of the time.
-    """
-    if depth > _DEPTH:
-        raise ValueError("is no Parquet file")
-    fields: Struct = {}
-    name = 0
-    while kind := data[at]:
-        at += 1
-        if kind > 15:
-            name += kind >> 4
-            kind &= 15
-        else:
-            name, at = _zigzag(data, at)
-        if 3 < kind < 7:
-            number = data[at]
-            at += 1
-            if number > 127:
-                number, at = _varint(data, at - 1)
-            fields[name] = number >> 1 ^ -(number & 1)
-        elif kind == 12:
-            fields[name], at = _struct(data, at, depth + 1)
-        elif kind < 3:  # a truth stands in the kind itself
-            fields[name] = kind == 1
-        else:
-            fields[name], at = _value(data, at, kind, depth)
-        if name == last:
-            break
-    return fields, at + 1
-
-
-def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (4, 5, 6):
-        return _zigzag(data, at)
-    if kind == 8:
-        length = data[at]
-        at += 1
-        if length > 127:
-            length, at = _varint(data, at - 1)
-        return data[at : at + length], at + length
-    if kind in (9, 10):
-        return _list(data, at, depth + 1)
-    if kind == 12:
-        return _struct(data, at, depth + 1)
-    if kind in (1, 2, 3):
-        return data[at], at + 1
-    if kind == 7:
-        return None, at + 8
-    raise ValueError("is no Parquet file")
-
-
-def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
-    if depth > _DEPTH:
-        raise ValueError("is no Parquet file")
-    size, kind = data[at] >> 4, data[at] & 15
-    at += 1
-    if size == 15:
-        size, at = _varint(data, at)
-    values = []
-    for _ in range(size):
-        if at >= len(data):
-            raise ValueError("is no Parquet file")
-        value, at = _value(data, at, kind, depth)
-        values.append(value)
-    return values, at

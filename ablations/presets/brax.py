@@ -58,7 +58,8 @@ UNEXPRESSED = {
     "environment says time_out; advantage=timeout_bonus pays it where the clock truncates",
     "normalize_observations_std_eps": "added to the variance",
     "normalize_until_count": "statistics that stop to learn",
-    "use_distributional_critic": "quantiles of the return, by a quantile Huber loss",
+    "use_distributional_critic": "quantiles of the return, which learn A + V; "
+    "critic_head=quantiles has them learn the target",
     "distribution_type": "a normal of the action as it is",
     "noise_std_type": "of distribution_type normal alone",
     "init_noise_std": "of distribution_type normal alone",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypedDict
 
@@ -35,6 +37,7 @@ from ablations.records.files import (
 from ablations.records.record import Record, usable_curve, usable_record
 
 MOST_NAME = 1000
+_TOGETHER = 64  # records, then as many curves: in turns they take a third more time
 
 
 class DamagedPlan(UserError):
@@ -67,6 +70,11 @@ class Plan:
     def imported(self) -> bool:
         """Return whether it was imported, so that it cannot be run again here."""
         return "imported" in self.request
+
+    @cached_property
+    def cells_of(self) -> Mapping[str, int]:
+        """Return how many cells each variant has."""
+        return Counter(cell.variant for cell in self.cells)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -187,9 +195,12 @@ def read_runs(
     Of a record whose curve is damaged nothing is used, which is said in a line. metrics: of
     `read_curve`.
     """
-    for cell, record in read_results(results, plan):
-        curve = None if record is None else usable_curve(results, record, metrics)
-        yield cell, None if curve is None else record, curve or {}
+    for start in range(0, len(plan.cells), _TOGETHER):
+        cells = plan.cells[start : start + _TOGETHER]
+        records = [usable_record(results, cell.hash) for cell in cells]
+        curves = [usable_curve(results, each, metrics) if each else None for each in records]
+        for cell, record, curve in zip(cells, records, curves, strict=True):
+            yield cell, None if curve is None else record, curve or {}
 
 
 class Unit(TypedDict):

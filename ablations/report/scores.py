@@ -134,6 +134,15 @@ class Scores:
             by_place.setdefault((cell.task, cell.variant), []).append(cell)
         return by_place
 
+    @cached_property
+    def values(self) -> Mapping[str, Sequence[float]]:
+        """Return all scores by their tasks."""
+        values: dict[str, list[float]] = {}
+        for cell in self.cells:
+            if cell.status == "done":
+                values.setdefault(cell.task, []).append(cell.value)
+        return values
+
     def curves(self, task: str, variant: str) -> list[Curve]:
         """Return the curves of the cells that ended well, by seed."""
         return [cell.curve for cell in self.of(task, variant) if len(cell.curve.steps)]

@@ -1,7 +1,7 @@
 """Over what should advantages be normalised: nothing, the minibatch, the batch, or each group?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import claims, control, evidence
+from ablations.studies.profiles import claims, control, evidence, introduction
 
 NORMALIZERS = {
     "minibatch": Variant(
@@ -36,6 +36,7 @@ register(
         variants=NORMALIZERS | GRID | RATES,
         margin=0.05,
         profiles=control(quick=NORMALIZERS, paper=GRID, reset_group_size=8)
+        | introduction(("minibatch", "none", "batch"))
         | claims(
             (*NORMALIZERS, *RATES),
             ("reacher", "inverted_double_pendulum", "hopper"),

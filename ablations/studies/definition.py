@@ -45,6 +45,8 @@ class Profile:
         are followed by an evaluation of `evaluation_envs` episodes.
     settings: name -> value for every task (task settings, numbers or structure).
     task_settings: task -> the same, for that task alone; `steps` may be set here too.
+    own: task -> what takes the place of its own settings, beneath those of a library and all that
+        is set.
     score: of a run's evaluations, "last" of the last three; None: the mean over the last tenth.
     baseline_seeds: of the study's baseline, where it has more than its variants.
     """
@@ -58,6 +60,7 @@ class Profile:
     variants: tuple[str, ...] | None = None
     settings: Settings = field(default_factory=dict)
     task_settings: Mapping[str, Settings] = field(default_factory=dict)
+    own: Mapping[str, Settings] = field(default_factory=dict)
     score: str | None = None
     baseline_seeds: int | None = None
 

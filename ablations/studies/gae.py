@@ -1,7 +1,7 @@
 """Does it matter which advantage estimator is used, and what it does at a truncation?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import claims, control, evidence
+from ablations.studies.profiles import claims, control, evidence, introduction
 
 ESTIMATORS = {
     "standard": Variant(
@@ -39,9 +39,10 @@ register(
         variants=ESTIMATORS | GRID,
         margin=0.05,
         # What happens at a truncation is the question, so there are to be ten for each environment:
-        # in `quick` at most 12 of inverted_pendulum. In `paper` episodes of 1000 steps leave 31 to
-        # reacher (2,000,000/64/1000) and more to the others, where they do not fall.
+        # in `paper` episodes of 1000 steps leave 31 to reacher (2,000,000/64/1000) and more to the
+        # others, where they do not fall. `quick` has room for two of halfcheetah, and nine of fast.
         profiles=control(quick=ESTIMATORS, paper=GRID)
+        | introduction(("standard", "brax", "done_cut"))
         | claims(("standard", "brax", "done_cut"))
         | evidence(ESTIMATORS, seeds=40),
     )

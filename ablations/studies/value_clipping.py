@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ablations.core.plan import Settings
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import claims, control, evidence
+from ablations.studies.profiles import claims, control, evidence, introduction
 
 CLIPS = {
     "none": Variant({"value_clip": "none"}, summary="Brax and TorchRL by default"),
@@ -54,6 +54,7 @@ register(
         variants=SCALES | DEPLOYED | GRID | PLAIN | RATES | RANGES,
         margin=0.05,
         profiles=control(quick=SCALES | DEPLOYED, paper=GRID | DEPLOYED)
+        | introduction(PLAIN | DEPLOYED)
         | claims(PLAIN | RATES | RANGES)
         | evidence(DEPLOYED | PLAIN | RANGES, seeds=40),
     )

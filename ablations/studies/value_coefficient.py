@@ -1,7 +1,7 @@
 """Does the coefficient of the value loss matter, and when can it?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
-from ablations.studies.profiles import claims, control, evidence
+from ablations.studies.profiles import claims, control, evidence, introduction
 
 # Each way to couple them by itself. The clip: 0.5, which most libraries have.
 COUPLED = {
@@ -45,6 +45,9 @@ register(
         baseline="separate_0.25",
         variants=EITHER | GRID,
         margin=0.05,
-        profiles=control(quick=QUICK, paper=GRID) | claims(CLAIMED) | evidence(EITHER, seeds=40),
+        profiles=control(quick=QUICK, paper=GRID)
+        | introduction(("separate_0.25", "separate_1", "shared_0.25", "shared_1"))
+        | claims(CLAIMED)
+        | evidence(EITHER, seeds=40),
     )
 )

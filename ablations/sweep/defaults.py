@@ -8,7 +8,7 @@ from ablations import presets, studies
 from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
 from ablations.request import Request
-from ablations.studies import Study, Variant
+from ablations.studies import Profile, Study, Variant
 from ablations.studies.profiles import LANGUAGE_SCORE, control, language
 from ablations.sweep import comparison
 from ablations.tasks import Task, tasks
@@ -75,17 +75,27 @@ def preset_study(name: str) -> Study:
 
 
 def defaults(
-    task: Task, definition: Composer, study: Study, variant: Variant, request: Request
+    task: Task,
+    definition: Composer,
+    study: Study,
+    variant: Variant,
+    request: Request,
+    profile: Profile,
 ) -> dict[str, Json]:
     """Return the settings of a variant that neither the study nor a flag sets.
 
-    Those of the task; where the variant has a preset, or the request names a base, those of that
-    instead, but for the structure where the geometry is common.
+    Those of the task, or what the profile puts in their place; where the variant has a preset, or
+    the request names a base, those of that instead, but for the structure where the geometry is
+    common.
 
     Raises:
         UserError: the preset is of another trainer.
     """
-    own = dict(task.hyperparameters.get(definition.name, {}))
+    instead = profile.own.get(task.name, {})
+    own = {
+        **task.hyperparameters.get(definition.name, {}),
+        **{name: value for name, value in instead.items() if name in definition.settings},
+    }
     name = variant.preset or request.base
     if name is None:
         return own

@@ -301,7 +301,7 @@ def values_of(
 ) -> dict[str, Json]:
     """Return everything that is set for a variant on a task; the later source wins."""
     return {
-        **defaults(task, composer(study.trainer), study, variant, request),
+        **defaults(task, composer(study.trainer), study, variant, request, profile),
         **study.settings,
         **profile.settings,
         **profile.task_settings.get(task.name, {}),

@@ -196,6 +196,11 @@ class CommandTrainer:
         """Return none."""
         return {}
 
+    @property
+    def settings(self) -> set[str]:
+        """The names of all that one can set on it."""
+        return {*self.structure}
+
     def reads(self, of: Composition) -> frozenset[str]:
         """Return all placeholders."""
         return frozenset(self.structure)

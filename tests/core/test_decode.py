@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +156,27 @@ def test_what_unpacks_without_end_is_refused_before() -> None:
     for data, why in cases:
         with pytest.raises(ValueError, match=why):
             parquet.decode(data)
+
+
+def test_readers_cannot_see_another_file_than_the_one_that_was_measured() -> None:
+    """Of what they take without a look at its kind, its number or its order."""
+    data = parquet.encode({"step": [1, 2, 3]})
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    footer = data[start:-8]
+    groups = footer[footer.index(b"\x19\x1c\x19\x1c") + 1 :]
+    dictionary = re.search(rb"\x26(.)\x26(.)\x1c", footer, re.DOTALL)
+    swapped = b"\x26%b\x26%b\x1c" % dictionary.groups()[::-1]
+    cases = [
+        ("out of order", footer[:-1] + b"\x09\x08" + groups),
+        ("no Parquet", b"\x14" + footer[1:]),
+        ("no Parquet", b"\x05\x28\x02" + footer[2:]),
+        ("no Parquet", footer.replace(dictionary[0], swapped)),
+        ("parts, more than", footer.replace(groups[:3], b"\xfc\xff\xff\x7f" + groups[1:3])),
+    ]
+    for why, other in cases:
+        changed = data[:start] + other + len(other).to_bytes(4, "little") + b"PAR1"
+        with pytest.raises(ValueError, match=why):
+            parquet.decode(changed)
 
 
 def test_a_page_of_zstd_is_not_taken_by_its_word() -> None:

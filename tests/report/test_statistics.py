@@ -29,6 +29,7 @@ from ablations.report.statistics import (
     wilcoxon,
 )
 from ablations.report.statistics.paired import EXACT
+from ablations.report.statistics.summaries import Statistic
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False, width=32)
 
@@ -96,13 +97,19 @@ def test_identical_scores_have_an_interval_of_no_width() -> None:
     assert interval(np.full(8, 0.1)) == (0.1, 0.1)
 
 
-def test_interval_is_that_of_a_plain_bootstrap() -> None:
+@pytest.mark.parametrize(("n", "statistic"), [(9, "iqm"), (9, "mean"), (40, "iqm"), (40, "mean")])
+def test_interval_is_that_of_a_plain_bootstrap(n: int, statistic: Statistic) -> None:
     """The matrix of weights against resampling, sorting and trimming one by one."""
-    scores = np.sort(sample(9))
-    random = np.random.default_rng([20261, 9])
-    means = [iqm(scores[index]) for index in random.integers(0, 9, (10_000, 9))]
-    tail = scipy.stats.norm.cdf(-scipy.stats.t.ppf(0.975, 8))
-    np.testing.assert_allclose(interval(scores), np.quantile(means, [tail, 1 - tail]))
+    scores = np.sort(sample(n))
+    random = np.random.default_rng([20261, n])
+    drawn = scores[random.integers(0, n, (10_000, n))]
+    quantile = scipy.stats.t.ppf(0.975, n - 1) * (
+        np.sqrt(n / (n - 1)) if statistic == "mean" else 1
+    )
+    tail = scipy.stats.norm.cdf(-quantile)
+    each = drawn.mean(axis=1) if statistic == "mean" else scipy.stats.trim_mean(drawn, 0.25, axis=1)
+    expected = np.quantile(each, [tail, 1 - tail])
+    np.testing.assert_allclose(interval(scores, statistic), expected)
 
 
 # Comparisons

@@ -179,5 +179,6 @@ def test_rates_stay_within_their_bounds(divergences, start, choice):
             "constant": (start, start),
             "linear": (0, start),
             "linear_per_step": (0, start),
+            "cosine": (0, start),
         }.get(choice, (1e-5, 1e-2))
         assert low * (1 - 1e-6) <= float(rate) <= high * (1 + 1e-6)

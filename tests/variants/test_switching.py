@@ -217,6 +217,7 @@ def test_numbers_that_a_choice_reads_decide(axis):
 
 
 FAR_APART = {
+    "bootstrap_steps": (1.0, 4.0),
     "dual_clip": (1.001, 5.0),
     "learning_rate_low": (0.01, 0.9),
     "ratio_cap": (1.5, 5.0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -166,9 +165,8 @@ def given_more(plan: Plan, baseline: str) -> bool:
     """Return whether a study's baseline was planned with more seeds than the variants."""
     if plan.looks or plan.imported or baseline != plan.study.baseline:
         return False
-    seeds = Counter(cell.variant for cell in plan.cells)
-    counts = seeds.values() or (0,)
-    return seeds.get(baseline) == max(counts) > min(counts)
+    counts = plan.cells_of.values() or (0,)
+    return plan.cells_of.get(baseline) == max(counts) > min(counts)
 
 
 def levels(plan: Plan, *, over: bool) -> looks.Looks:

@@ -14,8 +14,7 @@ def successes(scored: Scores, learned: Units | None, task: str) -> bool:
 
     learned: None of a metric that is no score, whose 1 is no success.
     """
-    values = [c.value for c in scored.cells if c.task == task and c.status == "done"]
-    return learned is not None and are_successes(values)
+    return learned is not None and are_successes(scored.values.get(task, ()))
 
 
 def all_successes(scored: Scores, learned: Units | None, places: Iterable[str]) -> bool:

@@ -35,6 +35,7 @@ EXPRESSED = {
     "observation_scaling": "bounded_std",
     "value_normalization": "none",
     "network_normalization": "none",
+    "critic_head": "scalar",
 }
 DESCRIPTION = "ppo_network_config.json"
 # Arguments of Brax's make_ppo_networks, by its defaults, that decide how a policy acts.

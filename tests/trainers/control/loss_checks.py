@@ -177,7 +177,7 @@ def check_brax(module: Any, clip_range: float | None, distribution: Any = None) 
 
 def check_samples(normal: Any) -> None:
     """What is drawn has the mean and the std of the network's outputs."""
-    raw = jnp.array([0.3, -1.0])
+    raw = jnp.broadcast_to(jnp.array([0.3, -1.0]), (4000, 2))
     samples = normal.sample(raw, normal.noise(KEY, (4000,)), alone())
     std = np.log1p(np.exp(-1.0)) + 0.001
     assert float(np.mean(samples.x)) == pytest.approx(0.3, abs=4 * std / math.sqrt(4000))
