@@ -11,7 +11,7 @@ from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.control import settings as ppo
 from ablations.trainers.control.settings import Sizes, check, compiles, iteration_steps
 from ablations.trainers.rates import BETAS
-from ablations.trainers.trainer import Composition, Definition, Option, Program, Trainer
+from ablations.trainers.trainer import Definition, Option, Program, Trainer
 from variants import Number
 
 # What is composed here is imported where it is: flax and optax take longer to import than JAX, and
@@ -74,12 +74,6 @@ class Structure(Sizes):
     """The options of `STRUCTURE`."""
 
     value_layers: list[int]
-
-
-def uses(composition: Composition) -> set[str]:
-    """Return the axes, numbers and options that PQN reads."""
-    names = {*AXES, *NUMBERS, *STRUCTURE}
-    return names - ppo.unread_on(composition.task).keys()
 
 
 def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
@@ -145,7 +139,7 @@ DEFINITION = Definition(
     numbers=NUMBERS,
     defaults=DEFAULTS,
     structure=STRUCTURE,
-    uses=uses,
+    unread=lambda composition: ppo.unread_on(composition.task),
     compiles=compiles,
     make=make,
     iteration_steps=iteration_steps,

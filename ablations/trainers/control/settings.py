@@ -180,11 +180,6 @@ def unread(composition: Composition) -> dict[str, str]:
     return found | unread_on(task)
 
 
-def uses(composition: Composition) -> set[str]:
-    """Return the axes, numbers and options that PPO reads."""
-    return {*AXES, *NUMBERS, *STRUCTURE} - unread(composition).keys()
-
-
 def unread_on(task: Task) -> dict[str, str]:
     """Return the options that no trainer reads on a task, and why: of pools and of images."""
     found: dict[str, str] = {}
@@ -343,7 +338,6 @@ DEFINITION = Definition(
     numbers=NUMBERS,
     defaults=DEFAULTS,
     structure=STRUCTURE,
-    uses=uses,
     unread=unread,
     compiles=compiles,
     make=make,
