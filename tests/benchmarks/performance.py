@@ -3,9 +3,9 @@
     python tests/benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
 Sections run one after the other, in this order: first_step, physics, grid, before, flags,
-switching, language, brax_steady, playground, accelerator, discrete, peers, peers_wide. Each is one of the
-scripts beside this one, whose page is written to results/reference/speed/SECTION.md as soon as it
-ends; the last two take most of the time, hours with three rounds. Leave the machine alone
+switching, language, brax_steady, playground, accelerator, discrete, peers, peers_wide. Each is one
+of the scripts beside this one, whose page is written to results/reference/speed/SECTION.md as soon
+as it ends; the last two take most of the time, hours with three rounds. Leave the machine alone
 meanwhile.
 """
 
