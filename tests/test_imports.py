@@ -29,7 +29,7 @@ ALLOWED = {
     "request": {"errors"},
     "selecting": {"errors", "request"},
     "looks": {"distributions"},
-    "tasks": {"errors"},
+    "tasks": {"errors", "presets"},
     "environments": {"errors", "tasks"},
     "studies": {"core", "errors", "names"},
     "presets": {"errors"},
