@@ -236,7 +236,7 @@ def table(
     from ablations.report.results import Results
 
     def made(plan: Plan) -> pandas.DataFrame:
-        return tables.asked(Results(plan, Path(results)), kind, metric, score).dataframe()
+        return tables.table_of(Results(plan, Path(results)), kind, metric, score).dataframe()
 
     return _framed(study, _planned(study, results, selection), made)
 

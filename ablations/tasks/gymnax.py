@@ -43,9 +43,9 @@ def _register(
             summary=summary,
             make=lambda settings: _make(theirs),
             settings=settings,
-            hyperparameters={"ppo": hyperparameters},
+            hyperparameters={"ppo": hyperparameters, "pqn": _PQN_MINATAR if image else _PQN},
             steps=steps,
-            source=PUREJAXRL,
+            source=f"{PUREJAXRL}; of pqn {PUREJAXQL}",
             check=check_episodes,
             discrete=True,
             image=image,
@@ -67,6 +67,33 @@ def _settings(arguments: Arguments) -> Settings:
 
 _MINATAR = _settings({**OF_DISCRETE, **MINATAR})
 _CLASSIC = {name: value for name, value in _settings(OF_DISCRETE).items() if name != "filters"}
+PUREJAXQL = "PureJaxQL at 47af6d7 (config/alg/pqn_cartpole.yaml, pqn_minatar.yaml)"
+_PQN: Settings = {
+    "num_envs": 32,
+    "unroll_length": 64,
+    "num_minibatches": 16,
+    "epochs": 4,
+    "learning_rate": 1e-4,
+    "discount": 0.99,
+    "q_lambda": 0.95,
+    "epsilon_end": 0.2,
+    "epsilon_share": 0.2,
+    "reward_scale": 0.1,
+}
+_PQN_MINATAR: Settings = {
+    "num_envs": 128,
+    "unroll_length": 32,
+    "num_minibatches": 32,
+    "epochs": 2,
+    "learning_rate": 5e-4,
+    "discount": 0.99,
+    "q_lambda": 0.65,
+    "epsilon_end": 0.05,
+    "epsilon_share": 0.1,
+    "network_init": "he_normal",
+    "filters": 16,
+    "value_layers": [128],
+}
 
 _register(
     "cartpole",

@@ -52,8 +52,7 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
 def reads(definition: Definition, of: Composition) -> frozenset[str]:
     """Return the names that decide what a composition does: axes, numbers, options."""
     own = {*definition.axes, *definition.numbers, *definition.structure}
-    if definition.uses is not None:
-        own &= set(definition.uses(of))
+    own -= definition.unread(of).keys()
     used = [registry.axis(axis)[of.choices[axis]] for axis in definition.axes if axis in own]
     return frozenset(own.union(*(choice.numbers for choice in used)))
 
@@ -100,6 +99,7 @@ def resolve(
         "structure": {name: value for name, value in structure.items() if name in read},
     }
     complaints = [
+        *definition.refuses(task),
         *registry.conflicts(_seen_by_rules(config, task)),
         *task.check(settings),
         *definition.check(
@@ -225,8 +225,6 @@ def inert(definition: Definition, config: Configuration, names: Collection[str])
 
 def _unread(definition: Definition, config: Configuration) -> dict[str, str]:
     """Return what a configuration does not read and why, the numbers of its unread axes too."""
-    if definition.unread is None:
-        return {}
     reasons = definition.unread(_composition(definition, config))
     of_axes = {
         number: reason

@@ -27,12 +27,13 @@ LANGUAGE = {
     "lite_ppo",
 }
 TASKS = {name: "arithmetic" if name in LANGUAGE else "fast" for name in LIBRARIES | LANGUAGE}
+TASKS |= {"purejaxql": "cartpole", "purejaxql_minatar": "breakout", "rejax_pqn": "cartpole"}
 # What no library of language models has: it trains models that are there, at rates for their size.
 OUR_OWN = {"learning_rate", "layers", "width", "heads", "mlp_width", "warm_start_steps"}
 
 
 def test_every_library_is_there() -> None:
-    assert presets().keys() >= LIBRARIES | LANGUAGE
+    assert presets().keys() >= TASKS.keys()
     with pytest.raises(UserError, match="did you mean 'cleanrl'"):
         preset("clean_rl")
 
@@ -267,6 +268,10 @@ REFUSED = [
     ("cleanrl", {"clip_coeff": 0.3}, "did you mean 'clip_coef'"),
     ("purejaxrl", {"ACTIVATION": "elu"}, "possible are relu, tanh"),
     ("rejax", {"normalize_rewards": True, "gamma": 0.9}, "set it to gamma, or normalize_rewards"),
+    ("rejax_pqn", {"normalize_observations": True}, "not normalised.*leave it at False"),
+    ("purejaxql", {"NORM_INPUT": True}, "a batch norm of observations.*leave it at False"),
+    ("purejaxql_minatar", {"NORM_TYPE": "batch_norm"}, "possible are layer_norm, none"),
+    ("purejaxql_minatar", {"HIDDEN_SIZE": 64}, "argument of preset 'purejaxql_minatar'"),
     ("rsl_rl", {"schedule": "linear"}, "possible are adaptive, fixed"),
     ("rsl_rl", {"std_type": "softplus"}, "possible are scalar, log"),
     ("rsl_rl", {"distribution": "BetaDistribution"}, "leave it at GaussianDistribution"),
@@ -312,7 +317,7 @@ def test_what_no_setting_expresses_is_said_of_each_preset() -> None:
                 module.PRESET.values(**{argument: "other"})
 
 
-@pytest.mark.parametrize("name", sorted(LIBRARIES))
+@pytest.mark.parametrize("name", sorted(TASKS.keys() - LANGUAGE))
 def test_the_version_that_was_read_is_said(name: str) -> None:
     docs = Path(__file__).parents[2] / "docs" / "presets.md"
     assert preset(name).library.split(",")[0] in docs.read_text()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import student_cdf, student_quantile
 from ablations.report.statistics.paired import Comparison, rounding_of
-from ablations.report.statistics.summaries import LEVEL
+from ablations.report.statistics.summaries import LEVEL, share_above
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVE
     compared = welch(Moments.of(a), Moments.of(b), level, rounding_of(a, b))
     if compared.low is None:
         return compared
-    wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
-    return replace(compared, probability_of_improvement=wins)
+    return replace(compared, probability_of_improvement=share_above(a, b))
 
 
 def welch(a: Moments, b: Moments, level: float = LEVEL, rounding: float = 0.0) -> Comparison:

@@ -187,7 +187,9 @@ class Dice:
 
 def test_continuations_of_one_state_are_random_each_by_itself() -> None:
     """Given state and action a step's estimate varies by what is random in the environment: 1."""
-    dice = Task("dice", "dice", make=lambda settings: Dice(), settings={}, discrete=True, fresh=True)
+    dice = Task(
+        "dice", "dice", make=lambda settings: Dice(), settings={}, discrete=True, fresh=True
+    )
     ppo = compose(
         task=dice,
         settings={"episode_length": LENGTH, "random_elapsed_steps": False},
