@@ -208,7 +208,7 @@ def learning(asked: argparse.Namespace, python: Path) -> str:
         command += ["--tasks", name, "--seeds", str(seeds), "--steps", str(steps), "--quiet"]
         command += ["--evaluations", "10", "--results", str(results)]
         timed(command, base_environment(results / "cache"))
-        runs = curves("exam", results=results, tasks=[name])
+        runs = curves("exam", results=results)  # of its last plan
         runs = runs[(runs["task"] == name) & (runs["variant"] == "baseline")]
         last = runs[runs["step"] > 0.9 * steps].groupby("seed")["training/return"].mean()
         mode = runs.groupby("seed")["evaluation/return"].last()
