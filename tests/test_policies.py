@@ -314,8 +314,10 @@ def test_a_changed_file_is_noticed(cell, tmp_path) -> None:
         load_policy(torn)
 
 
-def test_a_shared_torso_is_refused_to_brax(tmp_path) -> None:
+def test_what_brax_cannot_express_is_refused(tmp_path) -> None:
+    from ablations.tasks import task
     from ablations.trainers.control import brax_policies
+    from ablations.trainers.control.settings import DEFINITION
 
     about = {"trainer": {"name": "ppo"}, "task": {"name": "fast", "settings": {}}, "numbers": {}}
     config = {**about, "choices": {}, "structure": {"torso": "shared"}}
@@ -323,8 +325,21 @@ def test_a_shared_torso_is_refused_to_brax(tmp_path) -> None:
         brax_policies.write({}, config, 1, tmp_path)
     with pytest.raises(UserError, match="trainer 'toy' has none"):
         brax_policies.write({}, {"trainer": {"name": "toy"}}, 1, tmp_path)
-    for axis, choice in (("value_normalization", "popart"), ("critic_head", "hl_gauss")):
-        config = {**about, "structure": {"torso": "separate"}, "choices": {axis: {"name": choice}}}
+    separate = {**about, "structure": {"torso": "separate"}, "choices": {}}
+    discrete = {**separate, "task": {"name": "cartpole", "settings": {}}}
+    with pytest.raises(UserError, match="actions that are whole numbers"):
+        brax_policies.write({}, discrete, 1, tmp_path)
+    parameters = {"policy": {"params": {"hidden_0": {"kernel": np.zeros((2, 4))}}}}
+    less = {"parameters": parameters, "normalizer": SimpleNamespace(mean=np.zeros(5))}
+    whole = DEFINITION.resolve(task("fast"), {}) | {"run": {"iteration_steps": 1}}
+    with pytest.raises(UserError, match="sees less than its critic"):
+        brax_policies.write(less, whole, 1, tmp_path)
+    for axis, choice in (
+        ("action_distribution", "beta"),
+        ("value_normalization", "popart"),
+        ("critic_head", "hl_gauss"),
+    ):
+        config = {**separate, "choices": {axis: {"name": choice}}}
         with pytest.raises(UserError, match=f"cannot express {axis}={choice}"):
             brax_policies.write({}, config, 1, tmp_path)
 

@@ -434,8 +434,11 @@ def _object(checks: Mapping[str, Check], required: AbstractSet[str], *, open_: b
 
 
 def _typed_dict(kind: Hint) -> Check:
-    checks = {n: _check(one) for n, one in get_type_hints(kind, include_extras=True).items()}
-    check = _object(checks, kind.__required_keys__, open_=kind not in _CLOSED)
+    hints = get_type_hints(kind, include_extras=True)
+    checks = {n: _check(one) for n, one in hints.items()}
+    # Where annotations are texts, Python 3.11 does not read NotRequired from them
+    required = {n for n in kind.__required_keys__ if get_origin(hints[n]) is not NotRequired}
+    check = _object(checks, required, open_=kind not in _CLOSED)
     return _remembering(check) if kind in _REPEATED else check
 
 

@@ -30,8 +30,8 @@ def _make(name: str, menagerie: str | None, settings: Settings) -> Environment:
         models = mjx_env.MENAGERIE_PATH
         if menagerie is not None and not (models / menagerie).is_dir():
             raise UserError(
-                f"{name} needs models that come with no package: git clone {MENAGERIE} {models} && "
-                f"git -C {models} checkout {mjx_env.MENAGERIE_COMMIT_SHA}"
+                f"{name} needs a clone of {MENAGERIE}, commit {mjx_env.MENAGERIE_COMMIT_SHA[:12]}, "
+                f"as {models}"
             )
         config = registry.get_default_config(name)
         config.impl = "jax"  # Warp, their default, needs a GPU of NVIDIA

@@ -212,7 +212,7 @@ def test_models_that_are_not_there_are_named_and_not_fetched(
 
     monkeypatch.setattr(mjx_env, "_clone_with_progress", clone)
     monkeypatch.setattr(mjx_env, "MENAGERIE_PATH", tmp_path / "none")
-    with pytest.raises(UserError, match="git clone https") as refused:
+    with pytest.raises(UserError, match="needs a clone of https") as refused:
         task(GO1).make(task(GO1).settings)
     assert "\n" not in str(refused.value)
     assert str(tmp_path / "none") in str(refused.value)

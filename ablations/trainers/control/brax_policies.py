@@ -98,6 +98,11 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
     structure = decode(Structure, config["structure"])
     normalizer, parameters = state["normalizer"], state["parameters"]
     layers = parameters["policy"]["params"]
+    if np.shape(layers["hidden_0"]["kernel"])[0] != np.shape(normalizer.mean)[-1]:
+        raise UserError(
+            "a policy that sees less than its critic cannot be exported: checkpoints have one "
+            "observation for both"
+        )
     last = layers[f"hidden_{len(layers) - 1}"]
     described = checkpoint.network_config(
         observation_size=int(np.shape(normalizer.mean)[-1]),
