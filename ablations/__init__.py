@@ -318,7 +318,7 @@ def make_trainer(
     one = tasks.task(task)
     defaults = one.hyperparameters.get(trainer, {})
     if preset is not None:
-        library = presets.preset(preset)
+        library = presets.preset(preset).on(one)
         trainer, defaults = library.trainer, library.values()
     definition = trainers.trainer(trainer)
     config = definition.resolve(one, {**defaults, **settings})

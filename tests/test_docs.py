@@ -46,6 +46,13 @@ def test_the_readme_is_short_and_an_own_study_takes_twenty_lines() -> None:
     assert len(lines) <= 22, "20 lines and the file's name"
 
 
+def test_an_environment_and_a_distribution_take_sixty_lines() -> None:
+    files = [text for _, text in blocks(DOCS / "extending.md")]
+    for name in ("kite", "laplace"):
+        (file,) = (text for text in files if text.startswith(f"# {name}.py\n"))
+        assert len(file.splitlines()) < 60
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):

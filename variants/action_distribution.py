@@ -1,17 +1,22 @@
-# the formulas are in Greek
+# ruff: noqa: RUF001  # the formulas are in Greek
 """What the policy draws and how it becomes an action. A structural axis.
 
-Shapes: mean, std and x are [..., A]. The policy draws x ~ Normal(mean, std²) per dimension; x is
-what is stored and scored. A choice returns `Drawn`: the action [..., A] that the environment gets,
-the log density [...] of x, and per dimension the log of the slope |da/dx| [..., A], by which the
-entropy of the action differs from that of x. The slope is left out of the log density: old and new
-policy score the same x, so it cancels in their ratio.
+Shapes: mean, std and x are [..., A]; x is what is drawn, stored and scored.
+
+With choices that read mean, std and x the policy draws x ~ Normal(mean, std²) per dimension. They
+return `Drawn`: the action [..., A] that the environment gets, the log density [...] of x, and per
+dimension the log of the slope |da/dx| [..., A], by which the entropy of the action differs from
+that of x. The slope is left out of the log density: old and new policy score the same x, so it
+cancels in their ratio.
+
+A choice that reads the policy's outputs [..., 2A] brings a distribution of its own: it returns a
+`Distribution` by them. Neither policy_std nor entropy_estimate nor mean_perturbation is then read.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,17 +26,6 @@ from variants.shapes import require_equal_shapes
 
 Array = jax.Array
 
-_ACTIONS = jax.ShapeDtypeStruct((6, 2), jnp.float32)
-
-AXIS = register(
-    Axis(
-        "action_distribution",
-        summary="what the policy draws, and how it becomes an action",
-        inputs={"mean": _ACTIONS, "std": _ACTIONS, "x": _ACTIONS},
-        structural=True,
-    )
-)
-
 
 class Drawn(NamedTuple):
     """action, log_slope: [..., A]. log_prob: [...]."""
@@ -39,6 +33,73 @@ class Drawn(NamedTuple):
     action: Array
     log_prob: Array
     log_slope: Array
+
+
+class Distribution(Protocol):
+    """A distribution of x [..., A] with its parameters, a pytree of arrays [..., A]."""
+
+    def sample(self, key: Array) -> Array:
+        """Draw x [A], of parameters [A]."""
+
+    def action(self, x: Array) -> Array:
+        """Return the action [..., A] that the environment gets for x."""
+
+    def mode(self) -> Array:
+        """Return the x [..., A] of a policy that does not explore."""
+
+    def log_prob(self, x: Array) -> Array:
+        """Return the log density [...] of x."""
+
+    def entropy(self) -> Array:
+        """Return the entropy [...] that the policy is rewarded for."""
+
+    def kl(self, other: Distribution) -> Array:
+        """Return KL(self, other) [...] for another of the same kind."""
+
+
+METHODS = ("sample", "action", "mode", "log_prob", "entropy", "kl")
+
+
+def required(returned: Drawn | Distribution) -> tuple[Array, Array]:
+    """Return action and log density of what a choice returned. Raise TypeError or ValueError.
+
+    It asks a distribution for all that a trainer asks it for.
+    """
+    if isinstance(returned, Drawn):
+        return returned.action, returned.log_prob
+    missing = [name for name in METHODS if not callable(getattr(returned, name, None))]
+    if missing:
+        raise TypeError(
+            f"a {type(returned).__name__} is no distribution: it has no {', '.join(missing)}"
+        )
+    mode, entropy = returned.mode(), returned.entropy()
+    x = jax.vmap(lambda one, key: one.sample(key))(
+        returned, jax.random.split(jax.random.key(0), mode.shape[0])
+    )
+    require_equal_shapes(sample=x, mode=mode)
+    log_prob = returned.log_prob(x)
+    require_equal_shapes(log_prob=log_prob, entropy=entropy, kl=returned.kl(returned))
+    return returned.action(x), log_prob
+
+
+_ACTIONS = jax.ShapeDtypeStruct((6, 2), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "action_distribution",
+        summary="what the policy draws, and how it becomes an action",
+        inputs={
+            "mean": _ACTIONS,
+            "std": _ACTIONS,
+            "x": _ACTIONS,
+            "outputs": jax.ShapeDtypeStruct((6, 4), jnp.float32),
+        },
+        # A choice reads the first three or the last
+        defaults={"mean": None, "std": None, "x": None, "outputs": None},
+        required=required,
+        structural=True,
+    )
+)
 
 
 def normal_log_prob(mean: Array, std: Array, x: Array) -> Array:
@@ -103,3 +164,63 @@ def normal(*, mean: Array, std: Array, x: Array) -> Drawn:
 def normal_unclipped(*, mean: Array, std: Array, x: Array) -> Drawn:
     """a = x."""
     return normal(mean=mean, std=std, x=x)._replace(action=x)
+
+
+EDGE = 1e-6  # from 0 and 1, where log densities are infinite
+
+
+class Beta(NamedTuple):
+    """x ~ Beta(α, β) per dimension, and a = 2x - 1; alpha and beta: [..., A]."""
+
+    alpha: Array
+    beta: Array
+
+    def sample(self, key: Array) -> Array:
+        """x, at least `EDGE` away from 0 and 1."""
+        return jnp.clip(jax.random.beta(key, self.alpha, self.beta), EDGE, 1.0 - EDGE)
+
+    def action(self, x: Array) -> Array:
+        """2x - 1."""
+        return 2.0 * x - 1.0
+
+    def mode(self) -> Array:
+        """(α-1)/(α+β-2); ½ where all x are as likely."""
+        above, below = self.alpha - 1.0, self.beta - 1.0
+        flat = above + below <= 0.0
+        return jnp.where(flat, 0.5, above / jnp.where(flat, 1.0, above + below))
+
+    def log_prob(self, x: Array) -> Array:
+        """Σ_a (α-1)·log x + (β-1)·log(1-x) - log B(α, β)."""
+        require_equal_shapes(alpha=self.alpha, x=x)
+        terms = (self.alpha - 1.0) * jnp.log(x) + (self.beta - 1.0) * jnp.log1p(-x)
+        return jnp.sum(terms - jax.scipy.special.betaln(self.alpha, self.beta), axis=-1)
+
+    def entropy(self) -> Array:
+        """That of the action: that of x, and log 2 for the slope."""
+        a, b = self
+        psi = jax.scipy.special.digamma
+        terms = (a + b - 2.0) * psi(a + b) - (a - 1.0) * psi(a) - (b - 1.0) * psi(b)
+        return jnp.sum(jax.scipy.special.betaln(a, b) + terms + math.log(2.0), axis=-1)
+
+    def kl(self, other: Beta) -> Array:
+        """Σ_a log(B(α', β')/B(α, β)) + (α-α')ψ(α) + (β-β')ψ(β) + (α'-α+β'-β)ψ(α+β)."""
+        (a, b), (c, d) = self, other
+        psi, betaln = jax.scipy.special.digamma, jax.scipy.special.betaln
+        terms = (a - c) * psi(a) + (b - d) * psi(b) + (c - a + d - b) * psi(a + b)
+        return jnp.sum(betaln(c, d) - betaln(a, b) + terms, axis=-1)
+
+
+@AXIS.choice(
+    "beta",
+    formula=(
+        "a = 2x - 1,  x ~ Beta(α, β),  α = 1 + log(1 + exp(h₁)),  β = 1 + log(1 + exp(h₂));"
+        "  x is stored\n"
+        "entropy: Σ_a log 2B(α,β) - (α-1)ψ(α) - (β-1)ψ(β) + (α+β-2)ψ(α+β),  ψ = (log Γ)′"
+    ),
+    source="Chou, Maturana & Scherer 2017",
+    summary="bounded by itself: nothing is clipped or saturates, and the density has one mode",
+)
+def beta(*, outputs: Array) -> Beta:
+    """α and β are above 1, so that the density is 0 at both bounds."""
+    alpha, beta = jnp.split(1.0 + jax.nn.softplus(outputs), 2, axis=-1)
+    return Beta(alpha, beta)

@@ -67,11 +67,13 @@ class Axis(Mapping[str, Choice]):
         to the next, of one structure for all of them. They are functions
         f(state, *, ...) -> (state, output), and apply takes the state too. init_inputs: what init
         is called with in the registration check, stand-ins as in inputs.
+    required: what a trainer asks of a choice's output, required(output) -> arrays. The registration
+        check traces it, and compares what it returns instead of the output.
     structural: compile one program per choice everywhere, since choices differ in shapes or cannot
         be traced beside each other. They are picked by name only.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # an axis names all that it is
         self,
         name: str,
         *,
@@ -81,6 +83,7 @@ class Axis(Mapping[str, Choice]):
         defaults: Mapping[str, Tree] | None = None,
         init: Callable[..., Tree] | None = None,
         init_inputs: Mapping[str, Tree] | None = None,
+        required: Callable[[Tree], Tree] | None = None,
         structural: bool = False,
     ) -> None:
         """Describe the decision. Raise RegistrationError for names that do not fit."""
@@ -102,6 +105,7 @@ class Axis(Mapping[str, Choice]):
         self.defaults = MappingProxyType(dict(defaults or {}))
         self.init: Tree = init  # without None, which only axes without a state have
         self.init_inputs = MappingProxyType(dict(init_inputs or {}))
+        self.required = required
         self.structural = structural
         self._choices: dict[str, Choice] = {}
         self._known_numbers = dict(self.numbers)
@@ -215,7 +219,10 @@ class Axis(Mapping[str, Choice]):
                 self._check(one)
 
     def _check(self, one: Choice) -> None:
-        first = one if self.structural else next(iter(self._choices.values()), one)
+        apart = self.structural and self.required is None
+        first = one if apart else next(iter(self._choices.values()), one)
+        if self.required is not None:
+            one, first = (replace(x, fn=_then(self.required, x.fn)) for x in (one, first))
         stand_ins = dict(self.inputs or {}) | dict.fromkeys(self._known_numbers, _SCALAR)
         stand_ins |= dict.fromkeys(one.numbers, _SCALAR)
         require_same_returns(self.name, one, first, stand_ins, self.init, self.init_inputs)
@@ -378,6 +385,10 @@ class Axis(Mapping[str, Choice]):
             raise RegistrationError(
                 f"choice '{name}' of axis '{self.name}' is registered twice: choose another name"
             )
+
+
+def _then(required: Callable[[Tree], Tree], function: Tree) -> Callable[..., Tree]:
+    return lambda **inputs: required(function(**inputs))
 
 
 _AXES: dict[str, Axis] = {}

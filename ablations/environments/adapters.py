@@ -8,6 +8,8 @@ from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.errors import UserError
 from ablations.tasks import Task
 
+MEMBERS = ("observations", "fresh", "trailing", "reset", "step")  # of ours, beside `actions`
+
 
 def adapted(made: Tree, task: Task | None = None) -> Environment:
     """Return what `Task.make` returned as an `Environment`.
@@ -35,6 +37,11 @@ def adapted(made: Tree, task: Task | None = None) -> Environment:
 def _adapted(made: Tree) -> Environment:
     if hasattr(made, "actions"):
         environment: Environment = made
+        if missing := [name for name in MEMBERS if not hasattr(made, name)]:
+            raise UserError(
+                f"{type(made).__name__} has `actions`, as our environments have, and lacks "
+                f"{', '.join(missing)}"
+            )
         return environment
     if hasattr(made, "step_env"):
         return GymnaxEnvironment(made, made.default_params)

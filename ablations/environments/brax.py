@@ -33,6 +33,7 @@ class BraxState(Protocol):
     reward: jax.Array
     done: jax.Array
     metrics: dict[str, jax.Array]
+    info: Tree
 
     def replace(self, **fields: Tree) -> BraxState:
         """Return the state with other fields."""
@@ -58,6 +59,9 @@ class BraxEnvironment:
 
     As in Brax's AutoResetWrapper, `info` survives the end of an episode. `metrics` is taken to be
     output, not state: it is not carried from step to step.
+
+    Physics of MuJoCo Playground that breaks, to observations or rewards that are no finite numbers,
+    terminates the episode by a step that pays nothing.
     """
 
     env: BraxLike
@@ -99,11 +103,17 @@ class BraxEnvironment:
     def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
         """Return the state after an action [A], and what it gave."""
         carried = state.carried
+        before = jax.tree.map(lambda x: x, carried)  # environments write into the state's dicts
         fields = {_physics_field(carried): state.physics, "obs": self._in_parts(state.observation)}
         after = self.env.step(carried.replace(**fields), action)
         kept = {"metrics": carried.metrics, "reward": carried.reward, "done": carried.done}
-        termination = after.done.astype(bool)
-        return _apart(after.replace(**kept)), Step(after.reward, termination)
+        given = Step(after.reward, after.done.astype(bool))
+        if _physics_field(carried) == "data":
+            broken = ~(jnp.isfinite(given.reward) & jnp.all(jnp.isfinite(flat(after.obs))))
+            given = Step(jnp.where(broken, 0.0, given.reward), given.termination | broken)
+            kept = {"metrics": before.metrics, "info": _unbroken(broken, before.info, after.info)}
+            kept |= {"reward": before.reward, "done": before.done}
+        return _apart(after.replace(**kept)), given
 
     def _in_parts(self, observation: jax.Array) -> Tree:
         """Return an observation in the form that the environment gave it."""
@@ -117,15 +127,30 @@ class BraxEnvironment:
         }
 
 
+def flat(observation: Tree) -> jax.Array:
+    """Return an observation as one vector [O], its `PARTS` one after the other."""
+    if isinstance(observation, Mapping):
+        observation = jnp.concatenate([observation[name] for name in PARTS if name in observation])
+    vector: jax.Array = observation
+    return vector
+
+
 def _apart(state: BraxState) -> State:
     """Return a state with physics and observation apart from what an episode's end leaves."""
     physics = _physics_field(state)
-    observation = state.obs
-    if isinstance(observation, Mapping):
-        observation = jnp.concatenate([observation[name] for name in PARTS if name in observation])
     return State(
-        getattr(state, physics), observation, state.replace(**{physics: None, "obs": None})
+        getattr(state, physics), flat(state.obs), state.replace(**{physics: None, "obs": None})
     )
+
+
+def _unbroken(broken: jax.Array, before: Tree, after: Tree) -> Tree:
+    """Return what outlives an episode; its real numbers are those of before where physics broke."""
+
+    def kept(before: jax.Array, after: jax.Array) -> jax.Array:
+        is_real = jnp.issubdtype(jnp.result_type(after), jnp.floating)
+        return jnp.where(broken, before, after) if is_real else after
+
+    return jax.tree.map(kept, before, after)
 
 
 def _physics_field(state: BraxState) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from ablations.environments.brax import BraxState
+from ablations.environments.brax import BraxState, flat
 from ablations.episode.scene import poses
 from ablations.errors import UserError
 from ablations.tasks.task import Environment
@@ -67,7 +67,7 @@ def _episode(
     rewards = []
     end = "length"
     for _ in range(length):
-        state = step(state, act(state.obs))
+        state = step(state, act(flat(state.obs)))
         frame, reward, done = jax.device_get((poses(state), state.reward, state.done))
         if not all(np.isfinite(values).all() for values in (*frame, reward)):
             end = "not finite"

@@ -5,9 +5,10 @@
 A process for each side, with one thread each; both train a chunk of as many steps when its turn
 comes, and CPU times are compared, so that other work on the machine disturbs little. Ours is the
 program of a CPU worker with its flags, in the composition and with the arguments of peers.py;
-Brax's `ppo.train` has XLA's defaults. --against: our code of another commit as a third side. Prints
-medians of Brax's CPU time, or that commit's, over ours with their 95% intervals. peers.py has whole
-studies, by the clock.
+Brax's `ppo.train` has XLA's defaults, and on MuJoCo Playground's tasks that library's wrapper.
+--against: our code of another commit as a third side. Prints
+medians of Brax's CPU time, or that commit's, over ours with their 95% intervals, and how many steps
+each takes in a second of it. peers.py has whole studies, by the clock.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -66,9 +68,20 @@ def train_ours(task: str, networks: str) -> None:
         more = told(time.process_time() - started)
 
 
+def environment_of(task: str) -> dict[str, Any]:
+    """An environment, and how Brax's trainer is to wrap it, as arguments of that."""
+    from ablations.tasks import task as task_of
+
+    environment = task_of(task).make(task_of(task).settings)
+    if not hasattr(environment, "mjx_model"):
+        return {"environment": environment}
+    from mujoco_playground import wrapper
+
+    return {"environment": environment, "wrap_env_fn": wrapper.wrap_for_brax_training}
+
+
 def train_brax(task: str, networks: str) -> None:
     """The parts of a run that lie between its calls of `policy_params_fn`, after the first."""
-    import brax.envs
     import jax
     from brax.training.agents.ppo import networks as networks_of_brax
     from brax.training.agents.ppo import train
@@ -86,7 +99,7 @@ def train_brax(task: str, networks: str) -> None:
             marks[-1] = time.process_time()
 
     train.train(
-        environment=brax.envs.get_environment(task, backend="spring"),
+        **environment_of(task),
         num_timesteps=UPDATES * peers.ITERATION * SEEDS,
         num_evals=SEEDS + 1,
         run_evals=False,
@@ -158,7 +171,8 @@ def main() -> None:
             )
             stack.callback(subprocess.run, [*git, "remove", "--force", str(then)], check=True)
             sides, names = [*sides, ("ours", then)], [*names, f"commit {asked.against}"]
-        print("| task | networks | beside | its CPU time over ours |\n|---|---|---|---|")
+        print("| task | networks | beside | its CPU time over ours | our steps/s | its steps/s |")
+        print("|---|---|---|---|---|---|")
         for pair in asked.pairs or PAIRS:
             ours, *others = measure(pair, sides, asked.rounds)
             for name, theirs in zip(names, others, strict=True):
@@ -167,7 +181,11 @@ def main() -> None:
                 )
                 task, networks = pair.split(":")
                 row = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
-                print(f"| {task} | {networks} | {name} | {row} |", flush=True)
+                rates = [
+                    f"{UPDATES * peers.ITERATION / statistics.median(seconds):,.0f}"
+                    for seconds in (ours, theirs)
+                ]
+                print(f"| {task} | {networks} | {name} | {row} | {' | '.join(rates)} |", flush=True)
 
 
 if __name__ == "__main__":

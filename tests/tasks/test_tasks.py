@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ablations.environments import adapted
+from ablations.environments import Box, Observations, adapted
 from ablations.errors import UserError
 from ablations.tasks import Task, register, task, tasks
 from ablations.tasks.control import BACKENDS
@@ -22,7 +22,16 @@ from ablations.trainers.control.environment import Environments
 from ablations.trainers.control.outcomes import whole_episodes
 from ablations.trainers.control.settings import AXES, DEFINITION, STRUCTURE, compose
 
+PLAYGROUND = (
+    "cartpole_balance",
+    "cartpole_swingup",
+    "cheetah_run",
+    "hopper_hop",
+    "reacher_easy",
+    "walker_walk",
+)
 NAMES = (
+    *PLAYGROUND,
     "ant",
     "fast",
     "halfcheetah",
@@ -38,7 +47,7 @@ NAMES = (
 
 
 def test_the_tasks_that_studies_may_name() -> None:
-    assert set(NAMES) <= set(tasks())
+    assert {*NAMES, "go1_joystick_flat_terrain"} <= set(tasks())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -54,7 +63,7 @@ def test_a_step_keeps_shapes_and_gives_what_a_trainer_reads(name: str) -> None:
     assert (outcome.reward.dtype, outcome.termination.dtype) == (jnp.float32, jnp.bool_)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "go1_joystick_flat_terrain"])
 def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
     one = task(name)
     sets = one.hyperparameters["ppo"]
@@ -191,15 +200,23 @@ def test_observations_of_several_parts_are_refused() -> None:
         compose(task=parts, settings=parts.settings, structure=structure, updates_per_chunk=1)
 
 
+def test_an_environment_that_lacks_something_is_named() -> None:
+    with pytest.raises(UserError, match="and lacks fresh, trailing, step"):
+        adapted(SimpleNamespace(actions=Box(1), observations=Observations(2), reset=None))
+    with pytest.raises(UserError, match="SimpleNamespace is no environment"):
+        adapted(SimpleNamespace(reset=None, step=None))
+
+
 def run(code: str, folder: Path) -> Any:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=1500
     )
 
 
-def test_brax_is_made_in_silence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["halfcheetah", "cheetah_run"])
+def test_physics_is_made_in_silence(name: str, tmp_path: Path) -> None:
     """halfcheetah is the one whose model MuJoCo warns of, in the terminal and in a log file."""
-    code = "from ablations.tasks import task; t = task('halfcheetah'); t.make(t.settings)"
+    code = f"from ablations.tasks import task; t = task('{name}'); t.make(t.settings)"
     done = run(code, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list(tmp_path.iterdir()) == []
@@ -225,6 +242,6 @@ def test_knowing_the_tasks_starts_neither_jax_nor_brax(tmp_path: Path) -> None:
     code = """
 import sys
 import ablations.tasks
-print([name for name in ("jax", "brax", "flax") if name in sys.modules])
+print([name for name in ("jax", "brax", "flax", "mujoco_playground") if name in sys.modules])
 """
     assert run(code, tmp_path).stdout == "[]\n"

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from oracles import close, golden
+from scipy import stats
 
 
 def _policy(seed: int, B: int = 40, A: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -55,7 +56,65 @@ def saturated_actions_stay_finite(module: ModuleType) -> None:
     close(inverted.log_prob, _normal(np.zeros((1, 2)), np.ones((1, 2)), back), rtol=1e-2)
 
 
-ACTION_DISTRIBUTION = (actions_are_what_was_drawn, saturated_actions_stay_finite)
+def beta_is_scipys(module: ModuleType) -> None:
+    rng = np.random.default_rng(1)
+    old, new = (2.0 * rng.normal(size=(5, 6)) for _ in range(2))
+    made, other = (module.AXIS.apply("beta", outputs=jnp.asarray(raw)) for raw in (old, new))
+    known, known_other = (
+        stats.beta(*np.split(1.0 + np.logaddexp(0.0, raw), 2, axis=-1)) for raw in (old, new)
+    )
+    x = known.rvs(size=(5, 3), random_state=2)
+    close(made.log_prob(jnp.asarray(x)), known.logpdf(x).sum(-1), rtol=1e-4)
+    close(made.action(jnp.asarray(x)), 2 * x - 1)
+    close(made.entropy(), (known.entropy() + np.log(2)).sum(-1), rtol=1e-4)
+    grid = np.linspace(0, 1, 20_002)[1:-1, None, None]
+    density = known.pdf(grid)
+    close(made.mode(), grid[density.argmax(0), 0, 0], atol=1e-4)
+    divergence = density * (known.logpdf(grid) - known_other.logpdf(grid))
+    close(made.kl(other), divergence.mean(0).sum(-1), rtol=1e-3, atol=1e-4)
+    close(made.kl(made), np.zeros(5), atol=2e-6)
+
+
+def beta_draws_as_scipy(module: ModuleType) -> None:
+    raw = jnp.asarray([1.0, -1.0, 3.0, 2.0])
+    made = module.AXIS.apply("beta", outputs=raw)
+    x = jax.vmap(made.sample)(jax.random.split(jax.random.key(0), 2000))
+    for i in range(2):
+        known = stats.beta(float(made.alpha[i]), float(made.beta[i]))
+        assert stats.kstest(x[:, i], known.cdf).pvalue > 0.01
+    # One that leans on its bounds stays within them
+    made = module.AXIS.apply("beta", outputs=jnp.asarray([1e6, -1e6, -1e6, 1e6]))
+    x = np.asarray(jax.vmap(made.sample)(jax.random.split(jax.random.key(0), 100)))
+    assert (x > 0.0).all()
+    assert (x < 1.0).all()
+    assert np.isfinite(jax.vmap(made.log_prob)(jnp.asarray(x))).all()
+
+
+def beta_has_slopes_everywhere(module: ModuleType) -> None:
+    """At the bounds too, and where it is flat or all but one point."""
+    extremes = np.array(list(itertools.product((-200.0, 0.0, 200.0, 1e4), repeat=2)))
+    for x in (module.EDGE, 0.5, 1.0 - module.EDGE):
+
+        def asked(raw: jax.Array, x: float = x) -> jax.Array:
+            made = module.AXIS.apply("beta", outputs=raw)
+            other = module.AXIS.apply("beta", outputs=raw + 0.1)
+            at = jnp.full_like(made.alpha, x)
+            return made.log_prob(at) + made.entropy() + made.kl(other) + made.mode()[..., 0]
+
+        values, slopes = jax.vmap(jax.value_and_grad(asked))(jnp.asarray(extremes))
+        assert np.isfinite(values).all()
+        assert np.isfinite(slopes).all()
+    flat = module.AXIS.apply("beta", outputs=jnp.full(2, -200.0))
+    close(flat.mode(), [0.5])
+
+
+ACTION_DISTRIBUTION = (
+    actions_are_what_was_drawn,
+    saturated_actions_stay_finite,
+    beta_is_scipys,
+    beta_draws_as_scipy,
+    beta_has_slopes_everywhere,
+)
 
 
 # policy_std

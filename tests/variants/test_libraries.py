@@ -80,6 +80,23 @@ MUTATIONS = (
     Mutation(
         "scored where it was drawn", _actions.tanh_normal_inverted, "jnp.arctanh(action)", "x"
     ),
+    Mutation("a Beta with poles", _actions.beta, "1.0 + jax.nn.softplus", "jax.nn.softplus"),
+    Mutation("the entropy of x", _actions.Beta.entropy, " + math.log(2.0)", ""),
+    Mutation("a divergence by the other's ψ", _actions.Beta.kl, "psi(a + b)", "psi(c + d)"),
+    Mutation(
+        "a mean for a mode",
+        _actions.Beta.mode,
+        "above / jnp.where(flat, 1.0, above + below)",
+        "self.alpha / (self.alpha + self.beta)",
+    ),
+    Mutation("a flat mode of 0/0", _actions.Beta.mode, "above + below <= 0.0", "above > jnp.inf"),
+    Mutation(
+        "drawn by the other parameter",
+        _actions.Beta.sample,
+        "self.alpha, self.beta",
+        "self.beta, self.alpha",
+    ),
+    Mutation("samples on the bounds", _actions.Beta.sample, "EDGE, 1.0 - EDGE", "0.0, 1.0"),
     Mutation("another smallest std", _std.softplus_head, "+ MIN_STD", "+ 10 * MIN_STD"),
     Mutation("starts at σ = 0 + s", _std.clamped_parameter, "jnp.clip(initial_std + ", "jnp.clip("),
     Mutation(

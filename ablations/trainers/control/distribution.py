@@ -1,7 +1,7 @@
 """The policy's distribution over actions, by the raw outputs of its network.
 
-`Normal` is what the axes policy_std, action_distribution and entropy_estimate make of it;
-`Categorical` has nothing to choose.
+`Normal` is what the axes policy_std, action_distribution and entropy_estimate make of it,
+`Parametric` what a choice of action_distribution alone does; `Categorical` has nothing to choose.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 import variants
+import variants.action_distribution
 from ablations.environments import Actions, Box, Discrete
 from ablations.trainers.choices import apply, switch
 from ablations.trainers.control.networks import Outputs
@@ -180,6 +181,72 @@ def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) 
 
 
 @dataclass(frozen=True)
+class Parametric:
+    """Vectors of `size` numbers, by a choice of action_distribution that reads the outputs.
+
+    Two outputs for each number. Noise is a key for each action, which any distribution can draw by.
+    """
+
+    size: int
+
+    @property
+    def outputs(self) -> Outputs:
+        """Two for each number of an action."""
+        return Outputs(2 * self.size)
+
+    @property
+    def dimensions(self) -> int:
+        """A."""
+        return self.size
+
+    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Draw keys [*shape]."""
+        return jax.random.split(key, shape)
+
+    def sample(self, raw: jax.Array, noise: jax.Array, variant: Variant) -> Sample:
+        """Return x that the keys `noise` draw, and what becomes of it."""
+
+        def draw(raw: jax.Array, key: jax.Array) -> jax.Array:
+            return _by_choice(raw, variant).sample(key)
+
+        for _ in noise.shape:
+            draw = jax.vmap(draw)
+        made, x = _by_choice(raw, variant), draw(raw, noise)
+        return Sample(x, made.action(x), made.log_prob(x))
+
+    def mode(self, raw: jax.Array, variant: Variant) -> jax.Array:
+        """Return what becomes of the mode."""
+        made = _by_choice(raw, variant)
+        return made.action(made.mode())
+
+    def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
+        """Return the log density [...] of x [..., A]."""
+        return _by_choice(raw, variant).log_prob(x)
+
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return raw: there is no mean to displace."""
+        return raw
+
+    def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+        """Return the distribution's own, [B]."""
+        return _by_choice(raw, variant).entropy().reshape(-1)
+
+    def kl(
+        self, old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0
+    ) -> jax.Array:
+        """Mean of KL(old, new), a scalar, whatever the offset: Brax's policies are normal."""
+        return jnp.mean(_by_choice(old, variant).kl(_by_choice(new, variant)))
+
+
+def _by_choice(raw: jax.Array, variant: Variant) -> variants.action_distribution.Distribution:
+    """Return the distribution that a choice of action_distribution makes of outputs [..., 2A]."""
+    made: variants.action_distribution.Distribution = apply(
+        "action_distribution", variant, outputs=raw
+    )
+    return made
+
+
+@dataclass(frozen=True)
 class Categorical:
     """One of `count` actions, by their logits [..., count]: x is its number, int32 [...].
 
@@ -236,5 +303,7 @@ def distribution_of(actions: Actions, fixed: Mapping[str, str]) -> Distribution:
     if isinstance(actions, Discrete):
         return Categorical(actions.choices)
     assert isinstance(actions, Box)
+    if "outputs" in variants.axis("action_distribution")[fixed["action_distribution"]].inputs:
+        return Parametric(actions.size)
     std = variants.axis("policy_std")[fixed["policy_std"]]
     return Normal(actions.size, spread_parameter="parameter" in std.inputs)

@@ -93,6 +93,7 @@ COMPILED_IN = [
     },
     {
         **TORCHRL,
+        "optimizer": "radam",
         "policy_std": "shifted_softplus_head",
         "observation_statistics": "per_step_forgetting",
         "observation_scaling": "floored_std_clipped",
@@ -102,6 +103,14 @@ COMPILED_IN = [
         "policy_std": "clamped_exp_parameter",
         "observation_statistics": "per_batch",
         "observation_scaling": "symlog",
+    },
+    {
+        **TORCHRL,
+        "action_distribution": "beta",
+        "policy_std": "softplus_head",
+        "observation_statistics": "per_batch",
+        "observation_scaling": "bounded_std",
+        "entropy_schedule": "target",
     },
 ]
 # Numbers at which a choice has something to do on this task.

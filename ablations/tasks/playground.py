@@ -1,0 +1,120 @@
+"""MuJoCo Playground's tasks. It is imported when an environment is made, not before."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ablations.errors import UserError
+from ablations.tasks.control import quiet
+from ablations.tasks.task import Environment, Task, check_episodes, register
+
+if TYPE_CHECKING:
+    from ablations.core.plan import Settings
+
+MENAGERIE = "https://github.com/google-deepmind/mujoco_menagerie"
+
+
+def _make(name: str, menagerie: str | None, settings: Settings) -> Environment:
+    """Make an environment of Playground; menagerie: the folder of models that it needs."""
+    with quiet():
+        try:
+            from mujoco_playground import registry
+            from mujoco_playground._src import mjx_env
+        except ImportError:
+            raise UserError(
+                f"{name} is MuJoCo Playground's, which is not installed: "
+                f"pip install 'rl-ablations[playground]'"
+            ) from None
+        # Playground would start to clone it
+        models = mjx_env.MENAGERIE_PATH
+        if menagerie is not None and not (models / menagerie).is_dir():
+            raise UserError(
+                f"{name} needs models that come with no package: git clone {MENAGERIE} {models} && "
+                f"git -C {models} checkout {mjx_env.MENAGERIE_COMMIT_SHA}"
+            )
+        config = registry.get_default_config(name)
+        config.impl = "jax"  # Warp, their default, needs a GPU of NVIDIA
+        return registry.load(name, config=config)
+
+
+def _register(
+    name: str,
+    theirs: str,
+    summary: str,
+    *,
+    steps: int,
+    speed: float,
+    source: str,
+    hyperparameters: Settings,
+    menagerie: str | None = None,
+) -> None:
+    """Register an environment of Playground as a task; theirs: its name there."""
+    register(
+        Task(
+            name=name,
+            summary=f"MuJoCo Playground's {theirs}: {summary}",
+            make=partial(_make, theirs, menagerie),
+            # All have an action_repeat of 1
+            settings={
+                "episode_length": 1000,
+                "reset_group_size": 1,
+                "random_elapsed_steps": True,
+            },
+            hyperparameters={"ppo": hyperparameters},
+            steps=steps,
+            source=source,
+            check=check_episodes,
+            speed=speed,
+        )
+    )
+
+
+_OWN = "; sizes of networks and batches are the trainer's, for short runs on one core"
+_SUITE = f"MuJoCo Playground (config/dm_control_suite_params.py, brax_ppo_config){_OWN}"
+_LOCOMOTION = f"MuJoCo Playground (config/locomotion_params.py, brax_ppo_config){_OWN}"
+
+
+def _register_suite(name: str, theirs: str, summary: str, speed: float) -> None:
+    """Register an environment of its DeepMind Control Suite, whose rewards are within [0, 1]."""
+    _register(
+        name,
+        theirs,
+        f"{summary}; never terminates",
+        steps=60_000_000,
+        speed=speed,
+        source=_SUITE,
+        hyperparameters={
+            "learning_rate": 1e-3,
+            "discount": 0.995,
+            "entropy_coefficient": 1e-2,
+            "reward_scale": 10.0,
+            "unroll_length": 30,
+        },
+    )
+
+
+_register_suite(
+    "cartpole_balance", "CartpoleBalance", "keep a pole upright on a cart in the middle", 8_000
+)
+_register_suite("cartpole_swingup", "CartpoleSwingup", "swing a pole up on a cart", 8_000)
+_register_suite("cheetah_run", "CheetahRun", "run forward on two legs, at 10 m/s or more", 1_000)
+_register_suite("walker_walk", "WalkerWalk", "walk upright on two legs, at 1 m/s or more", 500)
+_register_suite("hopper_hop", "HopperHop", "hop forward on one leg, at 2 m/s or more", 1_000)
+_register_suite("reacher_easy", "ReacherEasy", "bring the tip of an arm to a large target", 2_000)
+_register(
+    "go1_joystick_flat_terrain",
+    "Go1JoystickFlatTerrain",
+    "a quadruped follows commanded velocities; its critic sees more than its policy",
+    steps=200_000_000,
+    speed=300,
+    source=_LOCOMOTION,
+    hyperparameters={
+        "learning_rate": 3e-4,
+        "discount": 0.97,
+        "entropy_coefficient": 1e-2,
+        "reward_scale": 1.0,
+        "unroll_length": 20,
+    },
+    menagerie="unitree_go1",
+)
