@@ -236,7 +236,7 @@ def table(
     from ablations.report.results import Results
 
     def made(plan: Plan) -> pandas.DataFrame:
-        return tables.asked(Results(plan, Path(results)), kind, metric, score).dataframe()
+        return tables.table_of(Results(plan, Path(results)), kind, metric, score).dataframe()
 
     return _framed(study, _planned(study, results, selection), made)
 
@@ -318,7 +318,7 @@ def make_trainer(
     one = tasks.task(task)
     defaults = one.hyperparameters.get(trainer, {})
     if preset is not None:
-        library = presets.preset(preset)
+        library = presets.preset(preset).on(one)
         trainer, defaults = library.trainer, library.values()
     definition = trainers.trainer(trainer)
     config = definition.resolve(one, {**defaults, **settings})

@@ -64,10 +64,10 @@ class Policy:
         from ablations.trainers.values import count
 
         about = self.config["task"]
-        if self.config["trainer"]["name"] != "ppo":
-            raise UserError(f"policies on '{about['name']}' are not evaluated by episodes")
         task = tasks.task(about["name"])
         settings = task.completed(about["settings"])
+        if "episode_length" not in settings:
+            raise UserError(f"policies on '{task.name}' are not evaluated by episodes")
         environments = Environments(
             adapted(task.make(settings), task),
             episodes,

@@ -29,7 +29,7 @@ ALLOWED = {
     "request": {"errors"},
     "selecting": {"errors", "request"},
     "looks": {"distributions"},
-    "tasks": {"errors"},
+    "tasks": {"errors", "presets"},  # whose settings are a task's own
     "environments": {"errors", "tasks"},
     "studies": {"core", "errors", "names"},
     "presets": {"errors"},

@@ -94,3 +94,15 @@ def a_factor_of_zero_cannot_rise(
         "entropy_schedule=target multiplies entropy_coefficient, which is 0: set it above 0, "
         "such as 0.001"
     )
+
+
+@conflict
+def whole_actions_have_no_negative_entropy(
+    *, entropy_schedule: str, entropy_target: float, discrete: float = 0.0
+) -> str | None:
+    if entropy_schedule != "target" or not discrete or entropy_target >= 0:
+        return None
+    return (
+        f"entropy_target={entropy_target:g} is below the entropy of any policy over whole actions, "
+        "0 to the logarithm of their number: set it to 0 or more, such as 0.5"
+    )

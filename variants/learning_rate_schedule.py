@@ -226,6 +226,17 @@ def tokens_keep_no_distribution(
     )
 
 
+@conflict
+def whole_actions_have_no_std(*, learning_rate_schedule: str, discrete: float = 0.0) -> str | None:
+    if learning_rate_schedule != "adaptive_offset_kl" or not discrete:
+        return None
+    return (
+        "learning_rate_schedule=adaptive_offset_kl adds Brax's offset to a ratio of standard "
+        "deviations, and a policy over whole actions has none: set "
+        "learning_rate_schedule=adaptive_exact_kl"
+    )
+
+
 @inert
 def the_divergence_is_zero(
     *,

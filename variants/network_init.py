@@ -1,9 +1,9 @@
 """The weights that learning starts from, one layer at a time; bias_init has the biases.
 
 Shapes: the kernel is [I, O] (inputs, outputs), `shape` says so statically; key is a PRNG key. gain
-is what the layer's activation asks for (√2 in hidden layers, 1 in the last ones): only orthogonal
-reads it. A smaller last layer of the policy is a factor on top of any choice, `policy_init_scale`
-of the trainer.
+is what the layer's activation asks for (√2 in hidden layers, 1 in the last ones): orthogonal and
+he_normal read it. A smaller last layer of the policy is a factor on top of any choice,
+`policy_init_scale` of the trainer.
 """
 
 from __future__ import annotations
@@ -108,9 +108,20 @@ def torch_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
+@AXIS.choice(
+    "he_normal",
+    formula="W ~ N(0, gain²/I), cut at two standard deviations and widened to variance gain²/I",
+    source="He et al. 2015 (gain √2 in hidden layers); PureJaxQL's networks of images",
+    summary="lecun_normal that makes up for what a relu takes away",
+)
+def he_normal(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+    """gain·N(0, 1/I), truncated."""
+    return gain * initializers.lecun_normal()(key, shape)
+
+
 @inert
-def only_orthogonal_has_gains(*, network_init: str) -> dict[str, str]:
-    if network_init == "orthogonal":
+def few_choices_have_gains(*, network_init: str) -> dict[str, str]:
+    if "gain" in AXIS[network_init].inputs:
         return {}
-    reason = f"network_init={network_init} has no gain: orthogonal alone does"
+    reason = f"network_init={network_init} has no gain: orthogonal and he_normal do"
     return dict.fromkeys(["policy_hidden_gain", "value_hidden_gain"], reason)

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  # the formulas are in Greek
 """How a gradient becomes a step: a loop axis, and structural, as its choices carry other states.
 
 g is the gradient after gradient_clip, d the direction of the step -learning_rate·d.
@@ -30,6 +31,15 @@ AXIS.declare(
     numbers={
         "weight_decay": Number(0.01, 0.0, 1e3, "w of optimizer=adamw, a share per unit of the rate")
     },
+)
+AXIS.declare(
+    "radam",
+    formula=(
+        "d of adam times √((ρ-4)(ρ-2)ρ∞ / ((ρ∞-4)(ρ∞-2)ρ)) where ρ ≥ 5,  m/(1-β₁ᵗ) elsewhere;\n"
+        "ρ∞ = 2/(1-β₂) - 1,  ρ = ρ∞ - 2tβ₂ᵗ/(1-β₂ᵗ)"
+    ),
+    source="Liu et al. 2020, https://arxiv.org/abs/1908.03265; optax.radam, so PureJaxQL",
+    summary="adam whose first steps are short, while it has seen few squares; its own warm-up",
 )
 AXIS.declare(
     "sgd",

@@ -107,14 +107,15 @@ def _axis_lines(axis: Axis) -> Iterator[str]:
 
 def _preset(preset: Preset) -> Described:
     read = preset.read()
-    settings = {name: {"value": value, "read_from": file} for name, (value, file) in read.items()}
-    data = {
+    data: dict[str, object] = {
         "summary": preset.library,
         "trainer": preset.trainer,
-        "settings": settings,
+        "settings": {name: {"value": one, "read_from": file} for name, (one, file) in read.items()},
         "in_words": list(preset.in_words),
     }
-    line = f"{len(settings)} settings of {preset.trainer}: `show {preset.name}`"
+    line = f"{len(read)} settings of {preset.trainer}: `show {preset.name}`"
+    if preset.discrete is not None:
+        data["discrete"] = _preset(preset.discrete).data
     return Described(preset.library, (line,), data)
 
 
@@ -142,10 +143,10 @@ def _task(task: Task) -> Described:
         "summary": task.summary,
         "settings": dict(task.settings),
         "hyperparameters": {name: dict(of) for name, of in task.hyperparameters.items()},
-        **_fields(task, "source", "steps", "revision"),
+        **_fields(task, "source", "steps", "discrete", "image", "revision"),
     }
     line = f"settings  {', '.join(f'{name}={value}' for name, value in task.settings.items())}"
-    return Described(task.summary, (line,), data)
+    return Described(task.summary, (line, *([task.form] if task.form else [])), data)
 
 
 def _trainer(trainer: Definition) -> Described:

@@ -21,6 +21,7 @@ from ablations.records import Plan, Record, read_record
 from ablations.request import Request, Selection
 
 if TYPE_CHECKING:
+    from ablations.presets.definition import Preset, Read
     from ablations.studies import Study
 
 
@@ -132,6 +133,19 @@ def _preset(name: str) -> Iterator[str]:
         yield f"    {setting:<27} {value_text(value):<36} {file}"
     yield "not expressed by settings"
     yield from (f"    {sentence}" for sentence in described.in_words)
+    if described.discrete is not None:
+        yield from _discrete(described.read(), described.discrete)
+
+
+def _discrete(of_vectors: Mapping[str, Read], discrete: Preset) -> Iterator[str]:
+    """Yield what is different where actions are whole numbers."""
+    read = discrete.read()
+    yield f"where actions are whole numbers: {discrete.library}"
+    for setting, (value, file) in read.items():
+        if setting not in of_vectors or of_vectors[setting][0] != value:
+            yield f"    {setting:<27} {value_text(value):<36} {file}"
+    yield f"    not read there: {', '.join(name for name in of_vectors if name not in read)}"
+    yield from (f"    {sentence}" for sentence in discrete.in_words)
 
 
 def _task(name: str) -> Iterator[str]:
@@ -141,6 +155,8 @@ def _task(name: str) -> Iterator[str]:
 
     described = task(name)
     yield f"{name}: {described.summary}"
+    if described.form:
+        yield f"    {described.form}"
     yield from (f"    {setting:<27} {value}" for setting, value in described.settings.items())
     for trainer, values in described.hyperparameters.items():
         yield f"settings of {trainer}"

@@ -114,7 +114,7 @@ def _outcome(
     from ablations.report.questions.controls import outcome
 
     study = _study(control)
-    count = {"disjoint": 1, "difference": 2}.get(control.kind, 0)
+    count = 2 if control.kind == "difference" else 1
     results = _gathered(control, folder, read_before)
     return outcome(control, results, asked.tasks, count * _seeds(study, control.run))
 

@@ -97,7 +97,7 @@ def _table(options: argparse.Namespace) -> None:
 
     for plan in shown(options):
         results = Results(plan, options.results)
-        table = tables.asked(results, options.kind, options.metric, options.score)
+        table = tables.table_of(results, options.kind, options.metric, options.score)
         name = plan.study.name
         if isinstance(table, tables.Sheet):
             name = f"{name}_{table.kind}"

@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from ablations.errors import UserError
-from ablations.presets.definition import Arguments
+from ablations.presets.definition import Arguments, Read
 
 Key = TypeVar("Key")
 UNBOUNDED = 1e30  # of a clip that a library does not have
+# Settings of a policy over vectors, which one over whole actions has not.
+OF_VECTORS = (
+    "action_distribution",
+    "entropy_estimate",
+    "policy_std",
+    "initial_log_std",
+    "std_low",
+)
 
 
 def setting(arguments: Arguments, name: str, settings: Mapping[Key, str]) -> str:
@@ -49,3 +57,29 @@ def steps(total: int, size: int, names: str) -> int:
 def refused(what: str, possible: str) -> UserError:
     """Return the error for what no setting expresses, and what would be possible."""
     return UserError(f"{what} has no setting here: {possible}")
+
+
+def of_whole_actions(
+    read: Mapping[str, Read], files: Mapping[str, str] | None = None
+) -> dict[str, Read]:
+    """Return settings of PPO on vectors as those of its twin on whole actions.
+
+    files: a file in which they were read -> the twin's file that says the same.
+    """
+    twins = files or {}
+    return {
+        name: (value, twins.get(file, file))
+        for name, (value, file) in read.items()
+        if name not in OF_VECTORS
+    }
+
+
+def unscaled(file: str) -> dict[str, Read]:
+    """Return settings of observations and rewards that stay as they are, and images flattened."""
+    return {
+        "observation_normalization": ("none", file),
+        "observation_statistics": ("per_batch", file),
+        "reward_scaling": ("constant", file),
+        "reward_scale": (1.0, file),
+        "filters": (0, file),
+    }

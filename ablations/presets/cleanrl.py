@@ -1,12 +1,14 @@
-"""CleanRL's PPO on continuous actions: the defaults of its one script."""
+"""CleanRL's PPO: the defaults of its script for continuous actions, and of the one for discrete."""
 
 from __future__ import annotations
 
 import math
 
+from ablations.presets.arguments import of_whole_actions, unscaled
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 SCRIPT = "cleanrl/ppo_continuous_action.py"
+DISCRETE = "cleanrl/ppo.py"
 WRAPPERS = "gymnasium/wrappers/normalize.py (gymnasium 0.29.1)"
 TORCH_CLIP = "torch/nn/utils/clip_grad.py"
 
@@ -27,6 +29,25 @@ ARGUMENTS = {
     "max_grad_norm": 0.5,
     "target_kl": None,
     "activation": "tanh",
+}
+OF_DISCRETE = {
+    **ARGUMENTS,
+    "num_envs": 4,
+    "num_steps": 128,
+    "num_minibatches": 4,
+    "update_epochs": 4,
+    "learning_rate": 2.5e-4,
+    "ent_coef": 0.01,
+}
+WRAPPED: dict[str, Read] = {
+    "observation_normalization": ("after", WRAPPERS),
+    "observation_statistics": ("per_environment", WRAPPERS),
+    "observation_scaling": ("epsilon_clipped", SCRIPT),
+    "observation_epsilon": (1e-8, WRAPPERS),
+    "observation_clip": (10.0, SCRIPT),
+    "reward_scaling": ("leaking_return_std_per_environment", WRAPPERS),
+    "reward_scale": (1.0, SCRIPT),
+    "reward_clip": (10.0, SCRIPT),
 }
 
 
@@ -77,14 +98,7 @@ def settings(a: Arguments) -> dict[str, Read]:
         "value_hidden_gain": (math.sqrt(2.0), SCRIPT),
         "policy_init_scale": (0.01, SCRIPT),
         "value_init_scale": (1.0, SCRIPT),
-        "observation_normalization": ("after", WRAPPERS),
-        "observation_statistics": ("per_environment", WRAPPERS),
-        "observation_scaling": ("epsilon_clipped", SCRIPT),
-        "observation_epsilon": (1e-8, WRAPPERS),
-        "observation_clip": (10.0, SCRIPT),
-        "reward_scaling": ("leaking_return_std_per_environment", WRAPPERS),
-        "reward_scale": (1.0, SCRIPT),
-        "reward_clip": (10.0, SCRIPT),
+        **WRAPPED,
         "value_normalization": ("none", SCRIPT),
         "advantage_scaling": ("none", SCRIPT),
         "reset_pool": (FRESH, SCRIPT),
@@ -94,9 +108,17 @@ def settings(a: Arguments) -> dict[str, Read]:
     return read
 
 
+def of_discrete(a: Arguments) -> dict[str, Read]:
+    """Return the settings that the arguments of its script for discrete actions stand for."""
+    read = of_whole_actions(settings(a), {SCRIPT: DISCRETE})
+    kept = {name: one for name, one in read.items() if name not in WRAPPED}
+    return kept | unscaled(DISCRETE)
+
+
+LIBRARY = "CleanRL at fe8d8a0, github.com/vwxyzjn/cleanrl"
 PRESET = Preset(
     name="cleanrl",
-    library="CleanRL at fe8d8a0, github.com/vwxyzjn/cleanrl",
+    library=LIBRARY,
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
@@ -108,5 +130,17 @@ PRESET = Preset(
         "The reward wrapper's discount is the script's gamma, in both.",
         "With gymnasium 1.0 or newer the script does not run as it is: 0.29.1, which it pins, is "
         "what was read.",
+    ),
+    discrete=Preset(
+        name="cleanrl",
+        library=f"{LIBRARY}: {DISCRETE}",
+        arguments=OF_DISCRETE,
+        settings=of_discrete,
+        in_words=(
+            "A last, smaller minibatch, where num_minibatches does not divide the batch, is "
+            "refused here.",
+            "Its networks take vectors; images are flattened here. Its script for Atari "
+            "(ppo_atari.py), with a convolutional network of three layers, is another.",
+        ),
     ),
 )

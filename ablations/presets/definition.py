@@ -16,6 +16,7 @@ from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ablations.core.decode import Json
+    from ablations.tasks.task import Task
 
 Arguments: TypeAlias = Mapping[str, Any]  # of a library, by its own names and of its own types
 # A value, and the file of the library's repository in which it was read.
@@ -44,6 +45,8 @@ class Preset:
     settings(arguments) -> name of a setting of `trainer` -> (value, file): what they are here, and
         what the library fixes without an argument.
     in_words: what no setting here expresses, a sentence each.
+    discrete: what it is on tasks whose actions are whole numbers, where it has something for both
+        kinds; None: it has one set of settings.
     """
 
     name: str
@@ -52,6 +55,19 @@ class Preset:
     settings: Callable[[Arguments], Mapping[str, Read]]
     in_words: tuple[str, ...]
     trainer: str = "ppo"
+    discrete: Preset | None = None
+
+    def on(self, task: Task) -> Preset:
+        """Return what it is on a task. Raises UserError where it has nothing for its actions."""
+        if not task.discrete:
+            return self
+        if self.discrete is None and "action_distribution" in self.settings(self.arguments):
+            others = ", ".join(name for name, one in presets().items() if one.discrete)
+            raise UserError(
+                f"preset '{self.name}' is for actions that are vectors, and those of '{task.name}' "
+                f"are whole numbers: presets for both are {others}"
+            )
+        return self.discrete or self
 
     def read(self, **arguments: Json) -> dict[str, Read]:
         """Return settings and where each was read, with some of the library's arguments changed.

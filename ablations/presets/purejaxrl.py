@@ -1,13 +1,14 @@
-"""PureJaxRL's PPO on continuous actions: the configuration at the end of its script."""
+"""PureJaxRL's PPO: the configurations at the ends of its scripts, for either kind of actions."""
 
 from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import setting
+from ablations.presets.arguments import of_whole_actions, setting, unscaled
 from ablations.presets.definition import Arguments, Preset, Read
 
 SCRIPT = "purejaxrl/ppo_continuous_action.py"
+DISCRETE = "purejaxrl/ppo.py"
 WRAPPERS = "purejaxrl/wrappers.py"
 
 ARGUMENTS = {
@@ -26,6 +27,22 @@ ARGUMENTS = {
     "ANNEAL_LR": False,
     "NORMALIZE_ENV": True,
 }
+OF_DISCRETE = {
+    "LR": 2.5e-4,
+    "NUM_ENVS": 4,
+    "NUM_STEPS": 128,
+    "UPDATE_EPOCHS": 4,
+    "NUM_MINIBATCHES": 4,
+    "GAMMA": 0.99,
+    "GAE_LAMBDA": 0.95,
+    "CLIP_EPS": 0.2,
+    "ENT_COEF": 0.01,
+    "VF_COEF": 0.5,
+    "MAX_GRAD_NORM": 0.5,
+    "ACTIVATION": "tanh",
+    "ANNEAL_LR": True,
+}
+MINATAR = {"LR": 5e-3, "NUM_ENVS": 64, "NUM_MINIBATCHES": 8, "ACTIVATION": "relu"}
 ACTIVATIONS = {"relu": "relu", "tanh": "tanh"}
 
 
@@ -92,14 +109,37 @@ def settings(a: Arguments) -> dict[str, Read]:
     return read
 
 
+def of_discrete(a: Arguments) -> dict[str, Read]:
+    """Return the settings that the arguments of its script for discrete actions stand for."""
+    read = of_whole_actions(settings({**a, "NORMALIZE_ENV": False}), {SCRIPT: DISCRETE})
+    layers = ([64, 64], DISCRETE)
+    return read | unscaled(DISCRETE) | {"policy_layers": layers, "value_layers": layers}
+
+
+LIBRARY = "PureJaxRL at 31756b1, github.com/luchris429/purejaxrl"
+ACTIVATION_IN_WORDS = "An ACTIVATION that is not relu is tanh to it; here only these two are taken."
 PRESET = Preset(
     name="purejaxrl",
-    library="PureJaxRL at 31756b1, github.com/luchris429/purejaxrl",
+    library=LIBRARY,
     arguments=ARGUMENTS,
     settings=settings,
     in_words=(
         "An episode ends after 1000 steps, which it takes for a termination; here the task's "
         "episode_length truncates, which advantage=done_cut takes for one.",
-        "An ACTIVATION that is not relu is tanh to it; here only these two are taken.",
+        ACTIVATION_IN_WORDS,
+    ),
+    discrete=Preset(
+        name="purejaxrl",
+        library=f"{LIBRARY}: {DISCRETE}",
+        arguments=OF_DISCRETE,
+        settings=of_discrete,
+        in_words=(
+            "Gymnax's limit of time is a termination to it; here the task's episode_length "
+            "truncates, which advantage=done_cut takes for one.",
+            ACTIVATION_IN_WORDS,
+            "On MinAtar (examples/brax_minatar.ipynb) it has "
+            + ", ".join(f"{name}={value}" for name, value in MINATAR.items())
+            + ".",
+        ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import refused
+from ablations.presets.arguments import of_whole_actions, refused
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "src/rejax/algos/ppo.py"
@@ -102,16 +102,35 @@ def settings(a: Arguments) -> dict[str, Read]:
     return read
 
 
+def of_discrete(a: Arguments) -> dict[str, Read]:
+    """Return the settings that Rejax's arguments stand for where actions are whole numbers."""
+    return of_whole_actions(settings(a)) | {"filters": (0, NETWORKS)}
+
+
+LIBRARY = "Rejax 0.1.3, github.com/keraJLi/rejax"
+IN_WORDS = (
+    "It has an optimiser for each network and steps the actor's first; no minibatch's critic "
+    "sees that step, so one Adam over both is the same.",
+    "reward_normalization_discount, 0.99, is a discount of its own; another one than gamma is "
+    "refused here.",
+)
 PRESET = Preset(
     name="rejax",
-    library="Rejax 0.1.3, github.com/keraJLi/rejax",
+    library=LIBRARY,
     arguments=ARGUMENTS,
     settings=settings,
-    in_words=(
-        FRESH_IN_WORDS,
-        "It has an optimiser for each network and steps the actor's first; no minibatch's critic "
-        "sees that step, so one Adam over both is the same.",
-        "reward_normalization_discount, 0.99, is a discount of its own; another one than gamma is "
-        "refused here.",
+    in_words=(FRESH_IN_WORDS, *IN_WORDS),
+    discrete=Preset(
+        name="rejax",
+        library=f"{LIBRARY}: its DiscretePolicy",
+        arguments=ARGUMENTS,
+        settings=of_discrete,
+        in_words=(
+            *IN_WORDS,
+            "Gymnax's limit of time is a termination to it; here the task's episode_length "
+            "truncates, which advantage=done_cut takes for one.",
+            "configs/gymnax of its repository has others for each task, such as num_envs=5, "
+            "num_steps=100, num_epochs=5 and num_minibatches=5 for CartPole-v1.",
+        ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import refused, require_defaults
+from ablations.presets.arguments import of_whole_actions, refused, require_defaults
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "stable_baselines3/ppo/ppo.py"
@@ -136,21 +136,34 @@ def settings(a: Arguments) -> dict[str, Read]:
     return read
 
 
+def of_discrete(a: Arguments) -> dict[str, Read]:
+    """Return the settings that the arguments stand for where actions are whole numbers."""
+    return of_whole_actions(settings(a)) | {"filters": (0, POLICIES)}
+
+
+LIBRARY = "Stable-Baselines3 2.9.2, github.com/DLR-RM/stable-baselines3"
+IN_WORDS = (
+    "A last, smaller minibatch, where batch_size does not divide the batch, is refused here.",
+    "The bonus for a truncation is added to the reward as VecNormalize has scaled it, which "
+    "advantage=standard does too.",
+    "VecNormalize's own epsilon for rewards is that for observations; here it is 1e-8 always.",
+    "VecNormalize has a gamma of its own, which stays 0.99 when PPO's changes: "
+    "vec_normalize_gamma, refused beside another one.",
+    "Refused: schedules of learning_rate, clip_range and clip_range_vf; "
+    + ", ".join(UNEXPRESSED)
+    + ".",
+)
 PRESET = Preset(
     name="sb3",
-    library="Stable-Baselines3 2.9.2, github.com/DLR-RM/stable-baselines3",
+    library=LIBRARY,
     arguments=ARGUMENTS,
     settings=settings,
-    in_words=(
-        FRESH_IN_WORDS,
-        "A last, smaller minibatch, where batch_size does not divide the batch, is refused here.",
-        "The bonus for a truncation is added to the reward as VecNormalize has scaled it, which "
-        "advantage=standard does too.",
-        "VecNormalize's own epsilon for rewards is that for observations; here it is 1e-8 always.",
-        "VecNormalize has a gamma of its own, which stays 0.99 when PPO's changes: "
-        "vec_normalize_gamma, refused beside another one.",
-        "Refused: schedules of learning_rate, clip_range and clip_range_vf; "
-        + ", ".join(UNEXPRESSED)
-        + ".",
+    in_words=(FRESH_IN_WORDS, *IN_WORDS),
+    discrete=Preset(
+        name="sb3",
+        library=f"{LIBRARY}: its CategoricalDistribution",
+        arguments=ARGUMENTS,
+        settings=of_discrete,
+        in_words=IN_WORDS,
     ),
 )

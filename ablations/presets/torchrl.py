@@ -136,5 +136,7 @@ PRESET = Preset(
         "here it is refused, as anneal_clip_epsilon is. Its configuration's weight_decay is read "
         "by nothing.",
         "Gymnasium's environments it trains one at a time; num_envs is of MuJoCo Playground's.",
+        "For whole actions it has a recipe for Atari alone (ppo_atari.py): stacked pictures, and "
+        "one convolutional network for policy and critic, which is not here.",
     ),
 )

@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ablations.distributions import student_quantile
 from ablations.errors import UserError
 from ablations.looks import Look, Looks, Stage, play
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, permutation
@@ -27,8 +26,9 @@ from ablations.regression.curves import (
 from ablations.regression.design import Design, design
 from ablations.report import units
 from ablations.report.scores import final
+from ablations.report.statistics.paired import judge
 from ablations.report.statistics.rates import are_successes, compare_outcomes, loss_p
-from ablations.report.statistics.summaries import deviation
+from ablations.report.statistics.unpaired import Moments, welch
 from ablations.report.units import Learned
 
 Floats = NDArray[np.float64]
@@ -343,19 +343,12 @@ def _row(
     paired: bool,
 ) -> Row:
     """Return the row of score i; before, after: `[seeds]`, times sign, so that higher is better."""
-    n, m = len(after), len(before)
     difference = float(after.mean() - before.mean())
-    if paired:
-        error, freedom = float(deviation(after - before)) / math.sqrt(n), n - 1.0
-    else:
-        errors = deviation(after) / math.sqrt(n), deviation(before) / math.sqrt(m)
-        error = math.hypot(*errors)
-        # Welch and Satterthwaite
-        ours, theirs = ((part / error) ** 2 if error else 0.0 for part in errors)
-        parts = ours**2 / (n - 1) + theirs**2 / (m - 1)
-        freedom = float(1 / parts) if parts > 0 else n + m - 2.0
-    reach = -student_quantile(freedom, 0.025) * error
-    ends = sorted((sign * (difference - reach), sign * (difference + reach)))
+    compared = judge(after - before) if paired else welch(Moments.of(after), Moments.of(before))
+    # The interval of runs that are all one number is their difference.
+    alone = difference if compared.deviation == 0 else math.nan
+    low, high = (alone if end is None else end for end in (compared.low, compared.high))
+    ends = sorted((sign * low, sign * high))
     return Row(
         score=name,
         baseline=sign * float(before.mean()),

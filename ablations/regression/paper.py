@@ -30,7 +30,7 @@ def read_paper(text: str) -> Moments:
     seeds = int(parts[3])
     if seeds < 2 or deviation < 0 or not math.isfinite(deviation * mean):
         raise UserError(f"a standard deviation is of 2 seeds or more, and not negative: '{text}'")
-    return Moments(seeds, mean, deviation**2)
+    return Moments(seeds, mean, deviation)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def check_paper(values: Sequence[float], paper: Moments, effect: float) -> Paper
 
     Args:
         values: of one's own runs, two or more, all finite.
-        paper: its mean, variance and seeds.
+        paper: its mean, standard deviation and seeds.
         effect: the margin, as a share of the paper's mean.
     """
     if len(values) < 2:

@@ -129,10 +129,10 @@ class Scores:
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, str], list[Cell]]:
-        found: dict[tuple[str, str], list[Cell]] = {}
+        by_place: dict[tuple[str, str], list[Cell]] = {}
         for cell in sorted(self.cells, key=lambda cell: cell.seed):
-            found.setdefault((cell.task, cell.variant), []).append(cell)
-        return found
+            by_place.setdefault((cell.task, cell.variant), []).append(cell)
+        return by_place
 
     @cached_property
     def values(self) -> Mapping[str, Sequence[float]]:

@@ -124,9 +124,9 @@ class _Varied:
 
     def text(self, variant: str, names: Iterable[str]) -> str:
         """Write what a variant sets of these settings."""
-        mine = self.known[variant]
-        set_here = (name for name in sorted(names) if name in mine)
-        return ", ".join(f"{name}={value_text(mine[name])}" for name in set_here)
+        sets = self.known[variant]
+        set_here = (name for name in sorted(names) if name in sets)
+        return ", ".join(f"{name}={value_text(sets[name])}" for name in set_here)
 
 
 def _varied(plan: Plan) -> _Varied:
@@ -135,15 +135,15 @@ def _varied(plan: Plan) -> _Varied:
         name for task in tasks if isinstance(task, dict) for name in task.get("settings", ())
     }
     known = settings(plan)
-    found: dict[str, dict[str, Json]] = {}
+    by_variant: dict[str, dict[str, Json]] = {}
     for variant, values_set in known.items():
         for name in values_set.keys() - of_task:
-            found.setdefault(name, {})[variant] = values_set[name]
+            by_variant.setdefault(name, {})[variant] = values_set[name]
     numbers: dict[str, Mapping[str, float]] = {}
-    for name, values in sorted(found.items()):
-        mine = {v: x for v, x in values.items() if isinstance(x, float) or type(x) is int}
-        if len(mine) == len(values) and len(set(mine.values())) > 1:
-            numbers[name] = mine
+    for name, values in sorted(by_variant.items()):
+        of_variant = {v: x for v, x in values.items() if isinstance(x, float) or type(x) is int}
+        if len(of_variant) == len(values) and len(set(of_variant.values())) > 1:
+            numbers[name] = of_variant
     return _Varied(known, frozenset(of_task), numbers)
 
 
@@ -153,7 +153,7 @@ def panels(plan: Plan, table: Table) -> list[Panel]:
     Over all tasks where every variant is compared with the same one, so that there is one unit.
     """
     varied = _varied(plan)
-    found = []
+    drawn = []
     for number, values in varied.numbers.items():
         by_environment: dict[str, dict[str, list[str]]] = {}
         for variant in (v for v in plan.variants if v in values):
@@ -165,8 +165,8 @@ def panels(plan: Plan, table: Table) -> list[Panel]:
             references = {_reference(plan, v) for line in kept for v in line.variants}
             if kept and (task != ALL_TASKS or len(references) == 1):
                 where = environment if len(by_environment) > 1 else ""
-                found.append(Panel(number, task, where, kept, _band(plan, table, task, kept)))
-    return found
+                drawn.append(Panel(number, task, where, kept, _band(plan, table, task, kept)))
+    return drawn
 
 
 def rows_of(table: Table, panel: Panel, line: Line) -> list[Entry | None]:

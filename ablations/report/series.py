@@ -46,15 +46,15 @@ def families(plan: Plan) -> list[Family]:
         versus = baseline_of(plan, name)
         head = versus if versus in plan.variants else name if versus is None else ""
         groups.setdefault(head or "", [head] if head else []).append(name)
-    found = []
+    all_families = []
     for group in groups.values():
         head, *others = dict.fromkeys(group)
         size = LINES_OF_A_PANEL - 1
         parts = [others[i : i + size] for i in range(0, len(others), size)] or [[]]
         for part, few in enumerate(parts, 1):
             name = f"vs {head}" + (f" ({part})" if len(parts) > 1 else "")
-            found.append(Family(name, (head, *few)))
-    return found if len(found) > 1 else [Family("", found[0].variants)]
+            all_families.append(Family(name, (head, *few)))
+    return all_families if len(all_families) > 1 else [Family("", all_families[0].variants)]
 
 
 def ordered(plan: Plan) -> list[str]:

@@ -75,11 +75,11 @@ def command(plan: Plan) -> str | None:
         if not isinstance(settings, Mapping) or "episode_length" not in settings["settings"]:
             return None
         run = {name: config["run"][name] for name in ("evaluations", "evaluation_envs")}
-        given = " ".join(
+        options = " ".join(
             shlex.quote(f"{name}={value if isinstance(value, str) else json.dumps(value)}")
             for name, value in {**dict(sorted(settings["settings"].items())), **run}.items()
         )
-        commands.append(f"ablations run {STUDY} --tasks {task} --seeds {SEEDS} --set {given}")
+        commands.append(f"ablations run {STUDY} --tasks {task} --seeds {SEEDS} --set {options}")
     return "; ".join(commands)
 
 

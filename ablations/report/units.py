@@ -119,8 +119,8 @@ def learned_of(seeds: Sequence[Curve]) -> Learned | None:
         if len(others) < 2:
             continue
         others = others / (counts[own & (counts > 1)] - 1)
-        mine = curve[own & (counts > 1)]
-        climbs.append(mine[np.argmax(others)] - mine[np.argmin(others)])
+        of_curve = curve[own & (counts > 1)]
+        climbs.append(of_curve[np.argmax(others)] - of_curve[np.argmin(others)])
     return Learned(low, high) if _stands_out(np.array(climbs), high - low) else None
 
 

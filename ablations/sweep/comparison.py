@@ -10,6 +10,7 @@ from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
 from ablations.request import Request, Selection
 from ablations.studies import Study, Variant
+from ablations.studies.few_actions import few_actions
 from ablations.studies.profiles import LANGUAGE_SCORE, control, evidence, language
 from ablations.sweep.selection import PRESET
 from ablations.trainers import Definition, trainers
@@ -59,6 +60,8 @@ def study_of(request: Request) -> Study:
         trainer=of,
         geometry="common",
     )
+    if of == "pqn":
+        return replace(study, profiles=few_actions(variants, variants))
     if of != "language":
         return study
     return replace(study, **LANGUAGE_SCORE, profiles=language(variants, variants))

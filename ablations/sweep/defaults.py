@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 
 from ablations import presets, studies
 from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
 from ablations.request import Request
 from ablations.studies import Profile, Study, Variant
+from ablations.studies.few_actions import few_actions
 from ablations.studies.profiles import LANGUAGE_SCORE, control, language
 from ablations.sweep import comparison
 from ablations.tasks import Task, tasks
 from ablations.tasks.task import GYMNASIUM
 from ablations.trainers import Composer, trainer
 from ablations.trainers.field_names import FIELD_NAMES
+
+# Of presets of a trainer; others have those of control tasks.
+PROFILES: Mapping[str, Callable[..., dict[str, Profile]]] = {
+    "language": language,
+    "pqn": few_actions,
+}
 
 
 def known_studies(request: Request) -> dict[str, Study]:
@@ -59,9 +66,8 @@ def preset_study(name: str) -> Study:
         UserError: there is no such preset.
     """
     one = presets.preset(name)
-    of_language = one.trainer == "language"
-    profiles = language if of_language else control
-    score = LANGUAGE_SCORE if of_language else {"margin": 0.05, "trainer": one.trainer}
+    usual = {"margin": 0.05, "trainer": one.trainer}
+    score = LANGUAGE_SCORE if one.trainer == "language" else usual
     return Study(
         name=name,
         title=f"{name}, as it comes",
@@ -69,7 +75,7 @@ def preset_study(name: str) -> Study:
         claim_source=f"ablations show {name}",
         baseline=name,
         variants={name: Variant(preset=name, summary=one.library)},
-        profiles=profiles(quick=(name,), paper=(name,)),
+        profiles=PROFILES.get(one.trainer, control)(quick=(name,), paper=(name,)),
         **score,
     )
 
@@ -89,7 +95,7 @@ def defaults(
     common.
 
     Raises:
-        UserError: the preset is of another trainer.
+        UserError: the preset is of another trainer, or of another kind of actions.
     """
     instead = profile.own.get(task.name, {})
     own = {
@@ -99,7 +105,7 @@ def defaults(
     name = variant.preset or request.base
     if name is None:
         return own
-    library = presets.preset(name)
+    library = presets.preset(name).on(task)
     if library.trainer != definition.name:
         raise UserError(
             f"preset '{name}' is of the trainer '{library.trainer}', and '{study.name}' trains "

@@ -164,15 +164,23 @@ def _require_that_flags_act(study: Study, request: Request, every: Sequence[Conf
 
 def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
     """Raise UserError where a variant equals the one it is compared with, outside of grids."""
-    for name, variant in study.variants.items():
-        other = variant.versus or study.baseline
-        if variant.grid or name == other or other not in configs:
-            continue
-        if configs[name] == configs[other]:
-            raise UserError(
-                f"'{name}' and '{other}' of '{study.name}' are one composition on {task} with "
-                f"these settings: there is nothing to compare; leave one out with --variants"
-            )
+    equal = [
+        (name, other)
+        for name, variant in study.variants.items()
+        if (other := variant.versus or study.baseline) in configs
+        if not variant.grid and name != other and configs[name] == configs[other]
+    ]
+    if not equal:
+        return
+    (name, other), *more = equal
+    sets = {*study.variants[name].sets, *study.variants[other].sets}
+    reasons = composer(study.trainer).inert(configs[name], sorted(sets)).values()
+    too = f" (as are {', '.join(one for one, _ in more)})" if more else ""
+    raise UserError(
+        f"'{name}' and '{other}' of '{study.name}' are one composition on {task} with these "
+        f"settings{''.join(f', since {reason}' for reason in dict.fromkeys(reasons))}{too}: there "
+        f"is nothing to compare; leave one out with --variants"
+    )
 
 
 def _require_that_variants_act(study: Study, every: Sequence[Configuration]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ablations.errors import UserError
+from ablations.presets.purejaxrl import MINATAR, OF_DISCRETE, of_discrete
 from ablations.tasks.task import Environment, Task, check_episodes, register
 
 if TYPE_CHECKING:
     from ablations.core.plan import Settings
+    from ablations.presets.definition import Arguments
 
 
 def _make(name: str) -> Environment:
@@ -41,9 +43,9 @@ def _register(
             summary=summary,
             make=lambda settings: _make(theirs),
             settings=settings,
-            hyperparameters={"ppo": hyperparameters},
+            hyperparameters={"ppo": hyperparameters, "pqn": _PQN_MINATAR if image else _PQN},
             steps=steps,
-            source=PUREJAXRL,
+            source=f"{PUREJAXRL}; of pqn {PUREJAXQL}",
             check=check_episodes,
             discrete=True,
             image=image,
@@ -53,22 +55,44 @@ def _register(
     )
 
 
-PUREJAXRL = "PureJaxRL (purejaxrl/ppo.py), its loss coefficients and rates for the same tasks"
-_CLASSIC: Settings = {
-    "num_envs": 4,
-    "unroll_length": 128,
-    "learning_rate": 2.5e-4,
+# All of its settings: with observations normalised, as is our default, CartPole learns later
+PUREJAXRL = "PureJaxRL at 31756b1: purejaxrl/ppo.py, and examples/brax_minatar.ipynb for MinAtar"
+
+
+def _settings(arguments: Arguments) -> Settings:
+    """Return what PureJaxRL's arguments stand for, but for resets that are not fresh."""
+    read = of_discrete(arguments)
+    return {name: value for name, (value, _) in read.items() if name != "reset_pool"}
+
+
+_MINATAR = _settings({**OF_DISCRETE, **MINATAR})
+_CLASSIC = {name: value for name, value in _settings(OF_DISCRETE).items() if name != "filters"}
+PUREJAXQL = "PureJaxQL at 47af6d7 (config/alg/pqn_cartpole.yaml, pqn_minatar.yaml)"
+_PQN: Settings = {
+    "num_envs": 32,
+    "unroll_length": 64,
+    "num_minibatches": 16,
+    "epochs": 4,
+    "learning_rate": 1e-4,
     "discount": 0.99,
-    "entropy_coefficient": 0.01,
+    "q_lambda": 0.95,
+    "epsilon_end": 0.2,
+    "epsilon_share": 0.2,
+    "reward_scale": 0.1,
 }
-_MINATAR: Settings = {
-    "num_envs": 64,
-    "unroll_length": 128,
-    "num_minibatches": 8,
-    "learning_rate": 5e-3,
+_PQN_MINATAR: Settings = {
+    "num_envs": 128,
+    "unroll_length": 32,
+    "num_minibatches": 32,
+    "epochs": 2,
+    "learning_rate": 5e-4,
     "discount": 0.99,
-    "entropy_coefficient": 0.01,
-    "activation": "relu",
+    "q_lambda": 0.65,
+    "epsilon_end": 0.05,
+    "epsilon_share": 0.1,
+    "network_init": "he_normal",
+    "filters": 16,
+    "value_layers": [128],
 }
 
 _register(

@@ -37,8 +37,7 @@ class Task:
     settings: name -> default of everything that changes the environment: episode_length (steps
         until truncation), reset_group_size (so many neighbouring environments share one reset),
         backend...
-    hyperparameters: trainer name -> {number or structure name: value}, over the trainer's
-        defaults.
+    hyperparameters: trainer name -> {setting: value}, over the trainer's defaults.
     steps: environment steps of a full-length run (the `paper` profile).
     source: where the hyperparameters come from.
     data: name of a setting -> its value as an array, for settings that trainers are given as data
@@ -74,6 +73,12 @@ class Task:
     fresh: bool = False
     speed: float = 50_000.0
     revision: int = 1
+
+    @property
+    def form(self) -> str:
+        """Its actions and observations in words, where they are no vectors."""
+        actions = ["actions are whole numbers"] if self.discrete else []
+        return "; ".join([*actions, *(["observations are images"] if self.image else [])])
 
     def completed(self, settings: Settings) -> dict[str, Json]:
         """Return the settings of a configuration with those that it leaves out as neutral."""

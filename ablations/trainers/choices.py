@@ -76,6 +76,12 @@ def either(
     return _apart(axis, branch, choice) if isinstance(choice, Fixed) else branch()
 
 
+def where(condition: bool | jax.Array, this: Result, other: Result) -> Result:
+    """Select one of two pytrees of arrays."""
+    selected: Result = jax.tree.map(lambda a, b: jnp.where(condition, a, b), this, other)
+    return selected
+
+
 def _apart(axis: str, branch: Callable[[], Result], choice: Fixed) -> Result:
     """Call a function that is compiled apart from what is around it, as a branch of a switch is.
 

@@ -52,8 +52,7 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
 def reads(definition: Definition, of: Composition) -> frozenset[str]:
     """Return the names that decide what a composition does: axes, numbers, options."""
     own = {*definition.axes, *definition.numbers, *definition.structure}
-    if definition.uses is not None:
-        own &= set(definition.uses(of))
+    own -= definition.unread(of).keys()
     used = [registry.axis(axis)[of.choices[axis]] for axis in definition.axes if axis in own]
     return frozenset(own.union(*(choice.numbers for choice in used)))
 
@@ -100,7 +99,8 @@ def resolve(
         "structure": {name: value for name, value in structure.items() if name in read},
     }
     complaints = [
-        *registry.conflicts(_seen_by_rules(config)),
+        *definition.refuses(task),
+        *registry.conflicts(_seen_by_rules(config, task)),
         *task.check(settings),
         *definition.check(
             structure=config["structure"], numbers=config["numbers"], settings=settings
@@ -157,17 +157,7 @@ def completed(definition: Definition, config: Configuration) -> Configuration:
     left_out = neutral(definition)
     if not any(left_out.values()):
         return config
-    made = {axis: one["name"] for axis, one in {**left_out["choices"], **config["choices"]}.items()}
-    options = {name: one.default for name, one in definition.structure.items()}
-    read = reads(
-        definition,
-        Composition(
-            task,
-            settings,
-            {**options, **left_out["structure"], **config["structure"]},
-            {**definition.axes, **{axis: _choice(axis, name) for axis, name in made.items()}},
-        ),
-    )
+    read = reads(definition, _composition(definition, config))
     names = [*definition.axes, *known_numbers(definition), *definition.structure]
 
     def whole(neutral: Mapping[str, T], given: Mapping[str, T]) -> dict[str, T]:
@@ -184,6 +174,19 @@ def completed(definition: Definition, config: Configuration) -> Configuration:
         "numbers": whole(left_out["numbers"], config["numbers"]),
         "structure": whole(left_out["structure"], config["structure"]),
     }
+
+
+def _composition(definition: Definition, config: Configuration) -> Composition:
+    """Return the composition of a configuration, its task's settings completed."""
+    left_out, about = neutral(definition), config["task"]
+    options = {name: one.default for name, one in definition.structure.items()}
+    made = {**left_out["choices"], **config["choices"]}
+    return Composition(
+        definition.task(about["name"]),
+        about["settings"],
+        {**options, **left_out["structure"], **config["structure"]},
+        {**definition.axes, **{axis: _choice(axis, one["name"]) for axis, one in made.items()}},
+    )
 
 
 def require_current(config: Configuration) -> None:
@@ -208,14 +211,28 @@ def inert(definition: Definition, config: Configuration, names: Collection[str])
     known = {*definition.axes, *known_numbers(definition), *definition.structure}
     config = completed(definition, config)
     read = {*config["choices"], *config["numbers"], *config["structure"]}
-    reasons = registry.inert_settings(_seen_by_rules(config))
+    of = definition.task(config["task"]["name"])
+    reasons = registry.inert_settings(_seen_by_rules(config, of))
+    unread = _unread(definition, config)
     found = {}
     for name in names:
         if name in known and name not in read:
-            found[name] = "nothing in this composition reads it"
+            found[name] = unread.get(name, "nothing in this composition reads it")
         elif name in reasons:
             found[name] = reasons[name]
     return found
+
+
+def _unread(definition: Definition, config: Configuration) -> dict[str, str]:
+    """Return what a configuration does not read and why, the numbers of its unread axes too."""
+    reasons = definition.unread(_composition(definition, config))
+    of_axes = {
+        number: reason
+        for axis, reason in reasons.items()
+        if axis in definition.axes
+        for number in registry.axis(axis).known_numbers
+    }
+    return {**of_axes, **reasons}
 
 
 def fixed_axes(config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
@@ -259,10 +276,14 @@ def data(definition: Definition, config: Configuration) -> Variant:
     )
 
 
-def _seen_by_rules(config: Configuration) -> dict[str, str | float]:
-    """Return choices, counts and numbers by name, such as samples_per_prompt, for rules."""
+def _seen_by_rules(config: Configuration, task: Task) -> dict[str, str | float]:
+    """Return choices, counts and numbers by name, such as samples_per_prompt, for rules.
+
+    discrete: whether the task's actions are whole numbers.
+    """
     settings = {**config["task"]["settings"], **config["structure"], **config["numbers"]}
     return {
+        "discrete": task.discrete,
         **{name: value for name, value in settings.items() if isinstance(value, int | float)},
         **{name: choice["name"] for name, choice in config["choices"].items()},
     }

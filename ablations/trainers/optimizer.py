@@ -148,7 +148,8 @@ def _direction(
     state, began = learner.optimizer, learner.began
     if rule.optimizer == "sgd":
         return gradient, state._replace(count=optax.safe_increment(state.count))
-    adam = optax.scale_by_adam(rule.beta1, rule.beta2, eps=variant.numbers["adam_epsilon"])
+    rescaled = optax.scale_by_radam if rule.optimizer == "radam" else optax.scale_by_adam
+    adam = rescaled(rule.beta1, rule.beta2, eps=variant.numbers["adam_epsilon"])
     if began is not None:
         state = state._replace(count=state.count - began)
     direction, after = adam.update(gradient, state)

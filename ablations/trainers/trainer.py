@@ -153,13 +153,14 @@ class Definition:
     neutral: axis -> choice, of axes that joined later: the choice under which the trainer does what
         it did before. Configurations leave the axis out there, so that no result of before is
         renamed; numbers and options say the same of themselves.
-    uses(composition) -> the axes, numbers and options of the tables above that are read in a
-        `Composition`; None: all of them, always.
+    unread(composition) -> the axes, numbers and options of the tables above that a `Composition`
+        does not read, and why, in words.
     compiles(structure) -> axes whose choice is compiled in with this structure, beside those that
         are structural; None: no other.
     make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
         is an `ablations.tasks.Task`, `settings` and `structure` are resolved, `choices` names those
         of the axes that this program fixes (usually none).
+    refuses(task) -> why it cannot train on a task at all, in words, [] where it can.
     check(structure, numbers, settings) -> complaints in words, [] when all is well. It is given
         what is read.
     iteration_steps(structure) -> steps of one iteration, in `step_unit`.
@@ -181,8 +182,9 @@ class Definition:
     iteration_steps: Callable[..., int]
     defaults: Mapping[str, float] = field(default_factory=dict)
     neutral: Mapping[str, str] = field(default_factory=dict)
-    uses: Callable[..., Collection[str]] | None = None
+    unread: Callable[..., Mapping[str, str]] = field(default=lambda composition: {})
     compiles: Callable[..., Collection[str]] | None = None
+    refuses: Callable[[Task], list[str]] = field(default=lambda task: [])
     check: Callable[..., list[str]] = field(default=lambda **_: [])
     diagnosis: Callable[..., Diagnosis] | None = None
     diagnosed: str = ""
@@ -310,6 +312,7 @@ Composer: TypeAlias = "Definition | CommandTrainer"
 # Imported when they are asked for: they import the registry, and with it JAX.
 BUILT_IN = {
     "ppo": "ablations.trainers.control.settings",
+    "pqn": "ablations.trainers.control.pqn_settings",
     "language": "ablations.trainers.language.settings",
     "command": "ablations.trainers.command",
     "trivial": "ablations.trainers.trivial",

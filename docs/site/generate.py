@@ -328,7 +328,16 @@ def listed_presets() -> str:
             ((f"`{ours}`", ", ".join(theirs)) for ours, theirs in named.items()),
         )
     )
-    for name, preset in presets.presets().items():
+    sections = {
+        name: preset
+        for found, one in presets.presets().items()
+        for name, preset in (
+            (found, one),
+            (f"{found} where actions are whole numbers", one.discrete),
+        )
+        if preset is not None
+    }
+    for name, preset in sections.items():
         parts.append(f"## {name}\n\n{plain(preset.library)}\n")
         parts.append(
             "Its arguments: "

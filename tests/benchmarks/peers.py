@@ -372,7 +372,9 @@ def environment_of(peer: str, folder: Path) -> Path:
     if peer not in PACKAGES:
         return Path(sys.executable)
     lock = (ROOT / "requirements-test.lock").read_text()
+    own = {package.partition("==")[0] for package in PACKAGES[peer]}
     pins = re.findall(r"^([\w.-]+==[^\s;]+)", lock, re.M)
+    pins = [pin for pin in pins if pin.partition("==")[0] not in own]
     place = folder / peer
     wanted = "\n".join([sys.version, *PACKAGES[peer], *pins])
     made = place / "made-of.txt"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ablations.errors import UserError
-from ablations.presets import definition, preset, presets
-from ablations.tasks import task
+from ablations.presets import Preset, definition, preset, presets
+from ablations.tasks import Task, task
 from ablations.trainers import trainer
 
 LIBRARIES = {"brax", "cleanrl", "sb3", "rsl_rl", "torchrl", "purejaxrl", "rejax"}
@@ -27,21 +27,33 @@ LANGUAGE = {
     "lite_ppo",
 }
 TASKS = {name: "arithmetic" if name in LANGUAGE else "fast" for name in LIBRARIES | LANGUAGE}
+TASKS |= {"purejaxql": "cartpole", "purejaxql_minatar": "breakout", "rejax_pqn": "cartpole"}
 # What no library of language models has: it trains models that are there, at rates for their size.
 OUR_OWN = {"learning_rate", "layers", "width", "heads", "mlp_width", "warm_start_steps"}
 
 
 def test_every_library_is_there() -> None:
-    assert presets().keys() >= LIBRARIES | LANGUAGE
+    assert presets().keys() >= TASKS.keys()
     with pytest.raises(UserError, match="did you mean 'cleanrl'"):
         preset("clean_rl")
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
+def on(name: str) -> tuple[Preset, Task]:
+    """A preset and the task that it is tried on: `name`, or "name on task"."""
+    name, _, where = name.partition(" on ")
+    where_tried = task(where or TASKS[name])
+    return preset(name).on(where_tried), where_tried
+
+
+DISCRETE = [f"{name} on cartpole" for name in ("cleanrl", "purejaxrl", "rejax", "sb3")]
+TRIED = [*sorted(TASKS), *DISCRETE, *(f"{name[:-8]}breakout" for name in DISCRETE)]
+
+
+@pytest.mark.parametrize("name", TRIED)
 def test_preset_is_a_composition(name: str) -> None:
     """Its settings exist and fit together, and it says where it read each."""
-    one = preset(name)
-    config = trainer(one.trainer).resolve(task(TASKS[name]), one.values())
+    one, where = on(name)
+    config = trainer(one.trainer).resolve(where, one.values())
     read = {
         **{axis: choice["name"] for axis, choice in config["choices"].items()},
         **config["numbers"],
@@ -56,14 +68,44 @@ def test_preset_is_a_composition(name: str) -> None:
 
 def test_preset_says_all_that_it_reads() -> None:
     """No default of ours decides what a library does, but where there is nothing to decide."""
-    for name in sorted(TASKS):
-        one = preset(name)
+    for name in TRIED:
+        one, where = on(name)
         definition = trainer(one.trainer)
-        config = definition.resolve(task(TASKS[name]), one.values())
+        config = definition.resolve(where, one.values())
         names = [*config["choices"], *config["numbers"], *config["structure"]]
         silent = set(names) - one.values().keys()
         excused = OUR_OWN if name in LANGUAGE else {"old_value"}
         assert silent <= definition.inert(config, silent).keys() | excused, (name, silent)
+
+
+def test_a_preset_has_settings_for_either_kind_of_actions() -> None:
+    """CleanRL's and PureJaxRL's scripts differ in more than the distribution."""
+    found = {name: on(name)[0].values() for name in DISCRETE}
+    for name, values in found.items():
+        assert not values.keys() & {"action_distribution", "policy_std", "entropy_estimate"}, name
+        assert values["observation_normalization"] == "none"
+    cleanrl, purejaxrl, rejax, sb3 = found.values()
+    for values in (cleanrl, purejaxrl):
+        sizes = ("num_envs", "unroll_length", "num_minibatches", "epochs")
+        assert [values[size] for size in sizes] == [4, 128, 4, 4]
+        assert (values["learning_rate"], values["entropy_coefficient"]) == (2.5e-4, 0.01)
+        assert values["learning_rate_schedule"] == "linear"
+    assert (cleanrl["ddof"], cleanrl["gradient_norm_epsilon"]) == (1.0, 1e-6)
+    assert (purejaxrl["ddof"], purejaxrl["policy_layers"]) == (0.0, [64, 64])
+    assert (rejax["activation"], rejax["network_init"]) == ("swish", "lecun_normal")
+    assert (sb3["unroll_length"], sb3["advantage"]) == (2048, "standard")
+    changed = on("purejaxrl on breakout")[0].values(LR=5e-3, NUM_ENVS=64, ACTIVATION="relu")
+    assert (changed["num_envs"], changed["activation"], changed["filters"]) == (64, "relu", 0)
+    with pytest.raises(UserError, match="argument of preset 'purejaxrl'"):
+        on("purejaxrl on cartpole")[0].values(NORMALIZE_ENV=True)
+
+
+@pytest.mark.parametrize("name", ["brax", "rsl_rl", "torchrl"])
+def test_a_preset_for_vectors_alone_is_refused_on_whole_actions(name: str) -> None:
+    says = f"preset '{name}' is for actions that are vectors, .* both are cleanrl, purejaxrl, rejax"
+    with pytest.raises(UserError, match=says):
+        preset(name).on(task("cartpole"))
+    assert preset(name).on(task("fast")) is preset(name)
 
 
 def test_arguments_of_the_library_s_own() -> None:
@@ -226,6 +268,10 @@ REFUSED = [
     ("cleanrl", {"clip_coeff": 0.3}, "did you mean 'clip_coef'"),
     ("purejaxrl", {"ACTIVATION": "elu"}, "possible are relu, tanh"),
     ("rejax", {"normalize_rewards": True, "gamma": 0.9}, "set it to gamma, or normalize_rewards"),
+    ("rejax_pqn", {"normalize_observations": True}, "not normalised.*leave it at False"),
+    ("purejaxql", {"NORM_INPUT": True}, "a batch norm of observations.*leave it at False"),
+    ("purejaxql_minatar", {"NORM_TYPE": "batch_norm"}, "possible are layer_norm, none"),
+    ("purejaxql_minatar", {"HIDDEN_SIZE": 64}, "argument of preset 'purejaxql_minatar'"),
     ("rsl_rl", {"schedule": "linear"}, "possible are adaptive, fixed"),
     ("rsl_rl", {"std_type": "softplus"}, "possible are scalar, log"),
     ("rsl_rl", {"distribution": "BetaDistribution"}, "leave it at GaussianDistribution"),
@@ -271,7 +317,7 @@ def test_what_no_setting_expresses_is_said_of_each_preset() -> None:
                 module.PRESET.values(**{argument: "other"})
 
 
-@pytest.mark.parametrize("name", sorted(LIBRARIES))
+@pytest.mark.parametrize("name", sorted(TASKS.keys() - LANGUAGE))
 def test_the_version_that_was_read_is_said(name: str) -> None:
     docs = Path(__file__).parents[2] / "docs" / "presets.md"
     assert preset(name).library.split(",")[0] in docs.read_text()
@@ -288,6 +334,7 @@ def test_a_preset_of_one_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     definition.register(mine)
     assert preset("mine").values(lr=0.1) == {"learning_rate": 0.1}
+    assert preset("mine").on(task("cartpole")) is mine  # which says nothing of vectors
     with pytest.raises(UserError, match="registered twice"):
         definition.register(mine)
 
@@ -309,6 +356,9 @@ def test_list_and_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert not main(["show", "cleanrl"])
     shown = capsys.readouterr().out
     assert "cleanrl/ppo_continuous_action.py" in shown
+    assert "where actions are whole numbers: CleanRL at fe8d8a0" in shown
+    assert listed["cleanrl"]["discrete"]["settings"]["num_envs"]["value"] == 4
+    assert "discrete" not in listed["brax"]
     assert not main(["show", "cleanrl", "--against", "brax"])
     differences = capsys.readouterr().out
     assert "max(error(V), error(V_clip))" in differences

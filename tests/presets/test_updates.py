@@ -11,9 +11,9 @@ import jax
 import numpy as np
 import pytest
 import updates
-from updates import Update, files, library_of, recorded_steps
+from updates import Update, files, library_of, preset_of, recorded_steps, stem_of
 
-from ablations.presets import preset, presets
+from ablations.presets import presets
 from ablations.trainers.control.settings import DEFINITION
 
 UPDATES = files("update", presets())
@@ -32,6 +32,10 @@ MUTATIONS = {
     "torchrl": [{"advantage_timing": "iteration"}, {"learning_rate_schedule": "linear"}],
     "purejaxrl": [{"ddof": 1.0}, {"value_coefficient": 0.5}],
     "rejax": [{"entropy_coefficient": 0.0}, {"adam_epsilon": 1e-5}],
+    "cleanrl_discrete": [{"ddof": 0.0}, {"entropy_coefficient": 0.0}, {"value_clip": "none"}],
+    "sb3_discrete": [{"ddof": 0.0}, {"advantage": "done_cut"}, {"max_gradient_norm": 0.51}],
+    "purejaxrl_discrete": [{"ddof": 1.0}, {"value_coefficient": 0.5}],
+    "rejax_discrete": [{"entropy_coefficient": 0.0}, {"adam_epsilon": 1e-5}],
     # of one file alone
     "brax_update_2": [{"observation_normalization": "before"}],
     "brax_update_3": [{"observation_normalization": "after"}],
@@ -40,7 +44,7 @@ MUTATIONS = {
 
 def learned(path: Path, change: Any = None, **changes: Any) -> Update:
     """All updates of a library in one program: the axes of its mutations are data."""
-    all_of_it = [*MUTATIONS.get(library_of(path), []), *MUTATIONS.get(path.stem, [])]
+    all_of_it = [*MUTATIONS.get(stem_of(path), []), *MUTATIONS.get(path.stem, [])]
     changed = {name for one in all_of_it for name in one}
     return updates.learned(path, frozenset(changed & DEFINITION.axes.keys()), change, **changes)
 
@@ -81,8 +85,9 @@ def has_dicts(x: list[Any]) -> bool:
 
 
 def test_every_library_has_an_update():
-    libraries = {name for name, one in presets().items() if one.trainer == "ppo"}
-    assert {library_of(path) for path in UPDATES} >= libraries
+    ppo = {name: one for name, one in presets().items() if one.trainer == "ppo"}
+    of_both = {f"{name}_discrete" for name, one in ppo.items() if one.discrete}
+    assert {stem_of(path) for path in UPDATES} >= ppo.keys() | of_both
 
 
 @pytest.mark.parametrize("path", UPDATES, ids=lambda path: path.stem)
@@ -101,7 +106,7 @@ def test_terminal_observation_is_not_read(path):
 
     def poison(rollout: dict[str, Any]) -> None:
         ends = np.array(rollout["termination"]) > 0
-        if preset(library_of(path)).values()["advantage"] != "standard":
+        if preset_of(path).values()["advantage"] != "standard":
             ends |= np.array(rollout["truncation"]) > 0
         assert ends.any()
         rollout["next_observation"] = np.where(ends[..., None], np.nan, updates.true_next(rollout))
@@ -122,7 +127,7 @@ def test_rollouts_of_libraries_that_never_see_the_true_next_observation(library)
     [
         (path, change)
         for path in UPDATES
-        for change in MUTATIONS.get(library_of(path) if path.stem.endswith("_1") else path.stem, [])
+        for change in MUTATIONS.get(stem_of(path) if path.stem.endswith("_1") else path.stem, [])
     ],
     ids=lambda x: getattr(x, "stem", str(x)),
 )

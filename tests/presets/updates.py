@@ -18,11 +18,12 @@ import numpy as np
 import optax
 
 import variants
-from ablations.environments import Box
-from ablations.presets import preset
-from ablations.tasks import task
+from ablations.environments import Box, Discrete
+from ablations.presets import Preset, preset
+from ablations.tasks import Task, task
 from ablations.trainers import trainer
 from ablations.trainers.choices import fix
+from ablations.trainers.control import coefficients
 from ablations.trainers.control import distribution as distributions
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Environments, Outcome
@@ -32,6 +33,8 @@ from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.control.state import Rollout, State
 
+# A task of either kind of actions; what it sets is none of an update.
+OF_VECTORS, OF_WHOLE_ACTIONS = "fast", "cartpole"
 GOLDEN = Path(__file__).parents[1] / "golden" / "updates"
 
 # What a file says beside the library's arguments: facts of the run, and what the library fixes.
@@ -68,18 +71,31 @@ def files(kind: str, presets: Any) -> list[Path]:
         path
         for path in sorted(GOLDEN.glob("*.json"))
         for name in presets
-        if path.stem.startswith(f"{name}_{kind}")
+        if path.stem.startswith((f"{name}_{kind}", f"{name}_discrete_{kind}"))
     ]
 
 
-def library_of(path: Path) -> str:
+def stem_of(path: Path) -> str:
+    """The library, with _discrete behind where actions are whole numbers."""
     return path.stem.rpartition("_update")[0] or path.stem.rpartition("_normalizer")[0]
+
+
+def library_of(path: Path) -> str:
+    return stem_of(path).removesuffix("_discrete")
+
+
+def task_of(path: Path) -> Task:
+    return task(OF_WHOLE_ACTIONS if stem_of(path).endswith("_discrete") else OF_VECTORS)
+
+
+def preset_of(path: Path) -> Preset:
+    return preset(library_of(path)).on(task_of(path))
 
 
 def settings_of(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The preset's settings with the file's arguments, and the facts of the run."""
     file = json.loads(path.read_text())
-    one = preset(library_of(path))
+    one = preset_of(path)
     given = dict(file["hyperparameters"])
     assert given.pop("adam_betas") == [0.9, 0.999]
     fixed = {name: given.pop(name) for name in FIXED if name in given}
@@ -108,7 +124,8 @@ def learner(
     """PPO of these sizes with some choices compiled in, and its update as a compiled function of
     (state, rollout, draws, noise of the entropy estimate, variant)."""
     size, choices = dict(sizes), dict(fixed)
-    distribution = distributions.distribution_of(Box(size["action"]), choices)
+    actions = Discrete(size["logits"]) if "logits" in size else Box(size["action"])
+    distribution = distributions.distribution_of(actions, choices)
     environments = Environments(SimpleNamespace(), size["num_envs"], 1000)
     ppo = PPO(
         environments=environments,
@@ -165,7 +182,7 @@ def learned(
     values, run = settings_of(path)
     values |= changes
     definition = trainer("ppo")
-    config = definition.resolve(task("fast"), values)
+    config = definition.resolve(task_of(path), values)
     structure, rollout = config["structure"], file["rollout"]
     if change:
         change(rollout)
@@ -173,10 +190,11 @@ def learned(
     assert (structure["unroll_length"], structure["num_envs"]) == (T, N)
     choices = {axis: choice["name"] for axis, choice in config["choices"].items()}
     choices = {axis: choices.get(axis, default) for axis, default in definition.axes.items()}
-    A = np.shape(rollout["action"])[-1]
+    whole = task_of(path).discrete
+    A = len(file["initial_weights"]["policy"][-1]["bias"]) if whole else width(rollout["action"])
     sizes = {name: structure[name] for name in ("unroll_length", "num_envs", "num_minibatches")}
-    sizes |= {"epochs": structure["epochs"], "action": A}
-    sizes |= {"observation": np.shape(rollout["observation"])[-1]}
+    sizes |= {"epochs": structure["epochs"], "logits" if whole else "action": A}
+    sizes |= {"observation": width(rollout["observation"])}
     ppo, learn = learner(
         tuple(sizes.items()),
         tuple((name, tuple(structure[name])) for name in ("policy_layers", "value_layers")),
@@ -202,14 +220,17 @@ def learned(
         episodes=None,
         key=None,
         iteration=jnp.uint32(run.get("iteration", 1) - 1),
+        coefficients=coefficients.start(choices, variant),
     )
     array = {n: jnp.asarray(np.asarray(x, np.float32)) for n, x in rollout.items()}
-    x, slope = drawn_before(choices["action_distribution"], np.asarray(rollout["action"]))
+    x, slope = np.asarray(rollout["action"]), np.zeros((T, N))
+    if not whole:
+        x, slope = drawn_before(choices["action_distribution"], x)
     seen = ppo.normalized(state.normalizer, array["observation"], state.acting)
     given = Rollout(
         observation=array["observation"],
         raw=ppo.networks.policy(parameters, seen),
-        x=jnp.asarray(x, jnp.float32),
+        x=jnp.asarray(x, jnp.int32 if whole else jnp.float32),
         log_prob=jnp.asarray(np.asarray(rollout["log_prob"]) + slope, jnp.float32),
         outcome=Outcome(
             reward=array["reward"],
@@ -238,6 +259,10 @@ def learned(
         weights=from_parameters(state.parameters, file["initial_weights"], start),
         statistics=state.normalizer,
     )
+
+
+def width(array: Any) -> int:
+    return np.shape(array)[-1]
 
 
 def iterations(run: dict[str, Any], structure: dict[str, Any]) -> float:

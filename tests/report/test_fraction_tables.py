@@ -12,7 +12,7 @@ from ablations.core.verdict import Answer, Verdict
 from ablations.records import Plan
 from ablations.report import formats
 from ablations.report.results import Results
-from ablations.report.tables import ALL_TASKS, asked, effects_in_words
+from ablations.report.tables import ALL_TASKS, effects_in_words, table_of
 from ablations.report.tables.entries import Sheet
 from ablations.studies import fraction
 
@@ -39,7 +39,7 @@ def scores(seeds: int = 6, tasks: tuple[str, ...] = ("hopper", "ant")) -> dict:
 
 
 def sheet_of(results: Path, plan: Plan) -> Sheet:
-    made = asked(Results(plan, results), None, None, None)
+    made = table_of(Results(plan, results), None, None, None)
     assert isinstance(made, Sheet)
     assert made.kind == "effects"
     return made

@@ -290,6 +290,8 @@ def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path: Path) -> N
         (part,) = result.parts.values()
         assert part.text.startswith("found in 6 of 6, and in 100.0% of") is kept
         assert part.text.endswith("6 seeds")
+        early = outcome(control("planted"), Results(plan, folder), TASKS, 7)
+        assert early.kept is (True if kept else None), "a seed of the design has not run"
     assert "not run yet" in outcome(control("planted"), None, TASKS, 0).waiting
 
 

@@ -30,6 +30,7 @@ from ablations.report.statistics import (
 )
 from ablations.report.statistics.paired import EXACT
 from ablations.report.statistics.summaries import Statistic
+from ablations.report.statistics.unpaired import compare_unpaired
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False, width=32)
 
@@ -161,6 +162,22 @@ def test_one_seed_says_a_difference_and_nothing_more() -> None:
 def test_unpaired_scores_are_refused() -> None:
     with pytest.raises(ValueError, match="one shape"):
         compare([1.0, 2.0], [1.0])
+
+
+@pytest.mark.parametrize("power", [-300, -90, 80, 160, 306])
+def test_unpaired_scores_are_compared_at_every_scale(power: int) -> None:
+    ours, theirs = np.array([1.0, 2.0, 4.0]), np.array([3.0, 5.0, 9.0, 4.0])
+    expected = scipy.stats.ttest_ind(ours, theirs, equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    found = compare_unpaired(ours * 10.0**power, theirs * 10.0**power)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert found.low == pytest.approx(interval.low * 10.0**power, rel=1e-9, abs=0)
+    assert found.high == pytest.approx(interval.high * 10.0**power, rel=1e-9, abs=0)
+
+
+def test_of_unpaired_scores_too_far_apart_nothing_is_said() -> None:
+    found = compare_unpaired([1e308, 1.6e308], [-1e308, -1.6e308])
+    assert found.difference is found.low is found.high is None
 
 
 @pytest.mark.parametrize("tied", [False, True])

@@ -46,7 +46,19 @@ def test_a_preset_is_a_study_of_one_variant(name: str) -> None:
     assert make_trainer("fast", preset=name)[0].steps_per_chunk == _iteration(alone)
 
 
-@pytest.mark.parametrize("name", sorted(presets.presets().keys() - PPO))
+def of_trainer(trainer: str) -> list[str]:
+    return sorted(name for name, one in presets.presets().items() if one.trainer == trainer)
+
+
+@pytest.mark.parametrize("name", of_trainer("pqn"))
+def test_a_preset_of_pqn_is_a_study_of_tasks_with_few_actions(name: str) -> None:
+    made = plan(Request(name, "smoke"))
+    alone = trainers.trainer("pqn").resolve(tasks.task("cartpole"), presets.preset(name).values())
+    assert list(made.tasks) == ["cartpole"]
+    assert parts(config(made, name)) == parts(alone)
+
+
+@pytest.mark.parametrize("name", of_trainer("language"))
 def test_a_preset_of_language_models_is_a_study_too(name: str) -> None:
     made = plan(Request(name, "smoke", tasks=("arithmetic",)))
     assert list(made.variants) == [name] == [made.study.baseline]

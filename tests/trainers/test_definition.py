@@ -200,7 +200,7 @@ assert not {"jax", "variants"} & sys.modules.keys(), "on import"
 trainers.trainer("ppo")
 assert "ablations.trainers.language.settings" not in sys.modules
 assert not {"flax", "optax", "brax"} & sys.modules.keys()
-assert list(trainers.trainers()) == ["ppo", "language", "command", "trivial"]
+assert list(trainers.trainers()) == ["ppo", "pqn", "language", "command", "trivial"]
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -27,7 +27,7 @@ from ablations.sweep.plan import plan
 from ablations.trainers import Definition, Option, Trainer
 from ablations.trainers.composed import compose
 from ablations.trainers.composition import require_current, resolve
-from ablations.trainers.trainer import BUILT_IN, Composition
+from ablations.trainers.trainer import BUILT_IN
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 TEXTS = {"formula": "-", "source": "here", "summary": "a toy"}
@@ -63,13 +63,6 @@ def new_axes() -> None:
 
 def with_details(definition: Definition) -> Definition:
     """The trainer with an axis of each kind, a number and an option more."""
-    added = ("toy_loop", "toy_fn", "toy_number", "toy_option")
-    uses = definition.uses
-
-    def more(of: Composition) -> set[str]:
-        assert uses is not None
-        return {*uses(of), *added}
-
     return replace(
         definition,
         axes={**definition.axes, "toy_loop": "off", "toy_fn": "same"},
@@ -79,7 +72,6 @@ def with_details(definition: Definition) -> Definition:
         },
         structure={**definition.structure, "toy_option": Option(1, "a toy", low=1, neutral=1)},
         neutral={**definition.neutral, "toy_loop": "off", "toy_fn": "same"},
-        uses=more if uses else None,
     )
 
 

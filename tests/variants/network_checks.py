@@ -44,8 +44,19 @@ def orthogonal_keeps_lengths(module: ModuleType) -> None:
             close(product, gain**2 * np.eye(min(shape)))
 
 
+def he_normal_is_flax_s(module: ModuleType) -> None:
+    """At the gain of a relu; and lecun_normal at that of a last layer, PureJaxQL's two."""
+    from flax.linen import initializers
+
+    for shape in SHAPES:
+        key = jax.random.key(shape[0] * 1000 + shape[1])
+        for gain, theirs in ((np.sqrt(2), "he_normal"), (1.0, "lecun_normal")):
+            expected = getattr(initializers, theirs)()(key, shape)
+            close(kernel(module, "he_normal", shape, gain=gain), expected, rtol=1e-6)
+
+
 def keys_decide(module: ModuleType) -> None:
-    for choice in ("lecun_uniform", "orthogonal", "xavier_uniform", "torch_uniform"):
+    for choice in ("lecun_uniform", "orthogonal", "xavier_uniform", "torch_uniform", "he_normal"):
         one, same, other = (
             np.asarray(module.AXIS.apply(choice, key=jax.random.key(seed), shape=(5, 4)))
             for seed in (0, 0, 1)
@@ -54,4 +65,9 @@ def keys_decide(module: ModuleType) -> None:
         assert np.all(one != other)
 
 
-NETWORK_INIT = (uniform_has_its_bounds, orthogonal_keeps_lengths, keys_decide)
+NETWORK_INIT = (
+    uniform_has_its_bounds,
+    orthogonal_keeps_lengths,
+    he_normal_is_flax_s,
+    keys_decide,
+)

@@ -45,8 +45,12 @@ DESIGN = {
     "reward_scaling": {"constant", "running_return_std"},
     "learning_rate_schedule": {"constant", "linear", "cosine", "adaptive_kl"},
     "learning_rate_warmup": {"none", "linear"},
-    "optimizer": {"adam", "adamw", "sgd"},
-    "network_init": {"lecun_uniform", "orthogonal", "xavier_uniform", "torch_uniform"},
+    "optimizer": {"adam", "adamw", "sgd", "radam"},
+    "network_init": {"lecun_uniform", "orthogonal", "xavier_uniform", "torch_uniform", "he_normal"},
+    "q_return": {"peng", "watkins", "purejaxql", "rejax"},
+    "q_truncation": {"bootstrap", "terminal"},
+    "q_target": {"none", "hard", "polyak"},
+    "exploration": {"linear", "constant", "ladder"},
     "minibatch_unit": {"segments", "transitions"},
 }
 

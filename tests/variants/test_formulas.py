@@ -10,6 +10,7 @@ import network_checks
 import policy_checks
 import prompt_checks
 import pytest
+import q_checks
 import reward_checks
 import schedule_checks
 import statistics_checks
@@ -27,6 +28,7 @@ import variants.network_init
 import variants.policy_loss
 import variants.policy_loss_reduction
 import variants.prompt_advantage
+import variants.q_return
 import variants.reward_scaling
 import variants.reward_transform
 import variants.token_losses
@@ -87,6 +89,11 @@ def test_entropy_estimate(check):
 @named(reward_checks.REWARD_SCALING)
 def test_reward_scaling(check):
     check(variants.reward_scaling)
+
+
+@named(q_checks.Q_RETURN)
+def test_q_return(check):
+    check(variants.q_return)
 
 
 @named(schedule_checks.LEARNING_RATE_SCHEDULE)

@@ -15,6 +15,7 @@ import network_checks
 import policy_checks
 import prompt_checks
 import pytest
+import q_checks
 import reward_checks
 import schedule_checks
 import statistics_checks
@@ -32,6 +33,7 @@ import variants.network_init
 import variants.policy_loss
 import variants.policy_loss_reduction
 import variants.prompt_advantage
+import variants.q_return
 import variants.reward_scaling
 import variants.reward_transform
 import variants.token_losses
@@ -49,6 +51,7 @@ CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.policy_loss: policy_checks.POLICY_LOSS,
     variants.entropy_estimate: policy_checks.ENTROPY_ESTIMATE,
     variants.reward_scaling: reward_checks.REWARD_SCALING,
+    variants.q_return: q_checks.Q_RETURN,
     variants.learning_rate_schedule: schedule_checks.LEARNING_RATE_SCHEDULE,
     variants.network_init: network_checks.NETWORK_INIT,
     variants.token_losses: token_loss_checks.TOKEN_LOSSES,
@@ -76,6 +79,7 @@ _error = variants.value_error
 _policy = variants.policy_loss
 _entropy = variants.entropy_estimate
 _rewards = variants.reward_scaling
+_q = variants.q_return
 _rates = variants.learning_rate_schedule
 _weights = variants.network_init
 _prompt = variants.prompt_advantage
@@ -87,6 +91,32 @@ _whitened = variants.whitened_advantage
 _multistep = variants.multistep_advantage
 
 MUTATIONS = (
+    Mutation(
+        "Q values of what follows a termination",
+        _q._backwards,
+        "ahead = jnp.where(going > 0, ahead, 0.0)",
+        "ahead = ahead + 0.0",
+    ),
+    Mutation(
+        "a Q return that goes on behind a time limit",
+        _q._bootstrapped,
+        "kept * (1 - truncation)",
+        "kept",
+    ),
+    Mutation(
+        "a time limit for a termination",
+        _q._bootstrapped,
+        "1 - termination, kept",
+        "(1 - termination) * (1 - truncation), kept",
+    ),
+    Mutation(
+        "cut at the action that explores, one step late",
+        _q.watkins,
+        "followed[1:], jnp.ones_like(followed[:1])",
+        "followed",
+    ),
+    Mutation("purejaxql without its slip", _q._twice_the_last, "ahead[:-2], last", "ahead[:-1]"),
+    Mutation("rejax on time", _q.rejax, "seen[1:-1], seen[:1]", "seen[:-1]"),
     Mutation(
         "brax without the truncation mask",
         _advantage.brax,

@@ -217,6 +217,7 @@ def test_numbers_that_a_choice_reads_decide(axis):
 
 
 FAR_APART = {
+    "target_interval": (3.0, 4.0),
     "bootstrap_steps": (1.0, 4.0),
     "dual_clip": (1.001, 5.0),
     "learning_rate_low": (0.01, 0.9),
@@ -242,6 +243,9 @@ SITUATIONS = {
             for first in (RISING, RISING[::-1, ::-1])
         ),
     ),
+    # After an iteration that ends an interval, and before random actions stop becoming fewer.
+    "q_target": ({"updates": jnp.float32(4)},),
+    "exploration": ({"progress": jnp.float32(0.05)},),
     # Where the choice's own epsilon counts.
     "prompt_advantage": ({}, {"epsilon": None}),
 }

@@ -78,10 +78,10 @@ def again(
     """
     here = replace(claim, tasks=(task,))
     share = LEVEL / len(claim.tasks)
-    found = {name: judged(here, there, share).parts for name, there in results.items()}
+    parts_under = {name: judged(here, there, share).parts for name, there in results.items()}
     rows = []
     for k, variant in enumerate(claim.variant):
-        parts = {name: of[k] for name, of in found.items()}
+        parts = {name: of[k] for name, of in parts_under.items()}
         changes: dict[str, Part] = {}
         for name, there in results.items():
             if name != OWN and parts[OWN].ran and parts[name].ran:

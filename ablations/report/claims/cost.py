@@ -31,10 +31,10 @@ def cost_sheet(
     total = 0.0
     for task in tasks:
         for name, plan in plans:
-            mine = [cell for cell in plan.cells if cell.task == task]
-            if not mine:
+            on_task = [cell for cell in plan.cells if cell.task == task]
+            if not on_task:
                 continue
-            new = {cell.hash: cell.config for cell in mine if cell.hash not in seen}
+            new = {cell.hash: cell.config for cell in on_task if cell.hash not in seen}
             programs = {_program(config) for config in new.values()} - compiled
             steps = sum(map(steps_of, new.values()))
             evaluated = sum(_evaluation(config) for config in new.values())
@@ -42,7 +42,7 @@ def cost_sheet(
             total += seconds / 3600
             seen |= set(new)
             compiled |= programs
-            distinct = len({cell.hash for cell in mine})
+            distinct = len({cell.hash for cell in on_task})
             hours = seconds / 3600
             rows.append((task, name, distinct, len(new), steps, evaluated, hours, total))
     cells, steps, evaluated = (sum(row[k] for row in rows) for k in (3, 4, 5))
@@ -72,15 +72,15 @@ def cost_sheet(
 
 def commands(plans: Sequence[Plan]) -> list[str]:
     """Return one command per task for all studies of the same flags, in the order of the rows."""
-    found: list[str] = []
+    lines: list[str] = []
     for task in dict.fromkeys(task for plan in plans for task in plan.tasks):
         studies: dict[str, list[str]] = {}
         for plan in plans:
             if task in plan.tasks:
                 request = replace(Request.of("{}", plan.request), tasks=(task,))
                 studies.setdefault(request.command(), []).append(plan.study.name)
-        found += (command.replace("'{}'", " ".join(names)) for command, names in studies.items())
-    return found
+        lines += (command.replace("'{}'", " ".join(names)) for command, names in studies.items())
+    return lines
 
 
 def _program(config: Configuration) -> str:

@@ -51,7 +51,7 @@ def page(
     """
     template = templates(Path(__file__).parent).get_template("page.md.j2")
     ran = [judged for judged in claims if judged.ran]
-    whole = [judged for judged in ran if all(part.ran for part in judged.parts)]
+    complete = [judged for judged in ran if all(part.ran for part in judged.parts)]
     comparisons = [
         (part, stand)
         for judged in ran
@@ -64,9 +64,9 @@ def page(
         found=claims,
         ran=ran,
         not_run=[judged for judged in claims if not judged.ran],
-        whole=whole,
+        whole=complete,
         outcomes=_OUTCOMES,
-        kinds=Counter(_outcome(stands(judged)) for judged in whole),
+        kinds=Counter(_outcome(stands(judged)) for judged in complete),
         comparisons=comparisons,
         counts=Counter(
             "runs fail" if stand == "unstable" else _outcome([stand]) for _, stand in comparisons

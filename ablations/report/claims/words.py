@@ -69,12 +69,12 @@ def tasks_disagree(parts: Iterable[Part]) -> bool:
 
 def verdict(judged: Judged) -> str:
     """Write a claim's verdict in a few words, for a table or a figure."""
-    found = stands(judged)
-    ran = [each for each in found if each != "not run"]
+    standings = stands(judged)
+    ran = [each for each in standings if each != "not run"]
     if not ran:
         return Verdict.NOT_RUN_YET
     text = _verdict(ran, judged)
-    if len(ran) < len(found):
+    if len(ran) < len(standings):
         text = f"so far: {text}"
     return text + ("; tasks disagree" if tasks_disagree(judged.parts) else "")
 
@@ -161,11 +161,11 @@ def _listed(names: Sequence[str]) -> str:
 
 def turning(judged: Judged) -> str:
     """Write what would change the verdict on a claim that ran."""
-    found = stands(judged)
+    standings = stands(judged)
     changes = []
-    if "not run" in found:
+    if "not run" in standings:
         changes.append("the runs that are missing")
-    if "undecided" in found or "amount" in found:
+    if "undecided" in standings or "amount" in standings:
         changes.append("more seeds, where it is undecided")
     changes += _other_margins(judged)
     if not changes:

@@ -76,14 +76,14 @@ def curves(
     )
 
 
-def diagnostics(plan: Plan, found: Mapping[str, Scores]) -> Figure | None:
+def diagnostics(plan: Plan, by_metric: Mapping[str, Scores]) -> Figure | None:
     """Return curves of other metrics; None where none of them moves.
 
     Args:
         plan: the study that ran.
-        found: metric -> its scores.
+        by_metric: metric -> its scores.
     """
-    shown = {name: scores for name, scores in found.items() if moves(scores)}
+    shown = {name: scores for name, scores in by_metric.items() if moves(scores)}
     if not shown:
         return None
     groups, tasks = families(plan), list(plan.tasks)

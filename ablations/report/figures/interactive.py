@@ -145,17 +145,17 @@ def _pixels(panel: Panel) -> int:
 def _axis(axis: Axis, name: str) -> Json:
     low, high = axis.limits
     limits = {"range": [_number(low), _number(high)]} if None not in (low, high) else {}
-    found = {"title": {"text": _safe(axis.label)}, **_FORMATS[axis.format], **limits}
-    found |= {"rangemode": "tozero"} if (low, high) == (0, None) else {}
-    found |= {"side": "top"} if axis.above else {}
-    found |= {} if axis.turned else {"tickangle": 0}
+    layout = {"title": {"text": _safe(axis.label)}, **_FORMATS[axis.format], **limits}
+    layout |= {"rangemode": "tozero"} if (low, high) == (0, None) else {}
+    layout |= {"side": "top"} if axis.above else {}
+    layout |= {} if axis.turned else {"tickangle": 0}
     if axis.names:
-        found |= {"showgrid": False, "ticks": "", "tickfont": {"color": "--text"}}
-        found |= {"fixedrange": True} if name == "y" else {}
+        layout |= {"showgrid": False, "ticks": "", "tickfont": {"color": "--text"}}
+        layout |= {"fixedrange": True} if name == "y" else {}
     if axis.ticks is None:
-        return found | {"nticks": axis.count if axis.count < 5 else axis.count + 2}
+        return layout | {"nticks": axis.count if axis.count < 5 else axis.count + 2}
     places, texts = [at for at, _ in axis.ticks], [_safe(text) for _, text in axis.ticks]
-    return found | {"tickvals": _numbers(places), "ticktext": texts}
+    return layout | {"tickvals": _numbers(places), "ticktext": texts}
 
 
 # Marks
@@ -199,7 +199,7 @@ def _traces(mark: Mark) -> Iterator[Json]:
 
 
 def _line(mark: Line) -> Json:
-    found = {
+    trace = {
         **_scatter("lines+markers" if mark.symbol else "lines", mark.x, mark.y),
         "line": {
             "color": _color(mark.color, mark.alpha),
@@ -211,8 +211,8 @@ def _line(mark: Line) -> Json:
         **_hover([f"{mark.variant}: {text}" if mark.variant else text for text in mark.hover]),
     }
     if mark.symbol:
-        found["marker"] = _symbol(mark.symbol, mark.color, 7, hollow=False)
-    return found | _owned(mark.variant)
+        trace["marker"] = _symbol(mark.symbol, mark.color, 7, hollow=False)
+    return trace | _owned(mark.variant)
 
 
 def _band(mark: Band) -> Iterator[Json]:
@@ -236,7 +236,7 @@ def _band(mark: Band) -> Iterator[Json]:
 def _interval(mark: Interval) -> Json:
     symbol = mark.symbol or "circle"
     size = 1.7 * mark.size if mark.symbol else 0
-    found = {
+    trace = {
         **_scatter("markers", [mark.x], [mark.y]),
         "marker": _symbol(symbol, mark.color, size, mark.hollow),
         "showlegend": False,
@@ -244,7 +244,7 @@ def _interval(mark: Interval) -> Json:
     }
     if mark.low is not None and mark.high is not None:
         at = mark.x if mark.along == "x" else mark.y
-        found[f"error_{mark.along}"] = {
+        trace[f"error_{mark.along}"] = {
             "type": "data",
             "symmetric": False,
             "array": [_number(mark.high - at)],
@@ -253,7 +253,7 @@ def _interval(mark: Interval) -> Json:
             "thickness": 1.1 * mark.width,
             "width": 0,
         }
-    return found
+    return trace
 
 
 def _unseen(low: float, high: float) -> Json:

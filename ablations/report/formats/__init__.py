@@ -23,7 +23,7 @@ _WRITERS: Mapping[str, Callable[[Table | Sheet], str]] = {
 FORMATS = tuple(_WRITERS)
 
 
-def render(made: Table | Sheet, format: str) -> str:
+def render(table: Table | Sheet, format: str) -> str:
     """Write a table or a sheet in one of `FORMATS`.
 
     Raises:
@@ -31,5 +31,5 @@ def render(made: Table | Sheet, format: str) -> str:
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
-    text = _WRITERS[format](made)
+    text = _WRITERS[format](table)
     return printable(text) if format == "markdown" else text  # which a terminal is shown

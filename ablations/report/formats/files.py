@@ -11,21 +11,21 @@ from ablations.report.formats.spreadsheets import inert
 from ablations.report.tables.entries import Sheet, Table
 
 
-def to_csv(made: Table | Sheet) -> str:
+def to_csv(table: Table | Sheet) -> str:
     """Write a line for each row, every column, empty where there is no value."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(made.columns)
-    for row in made.records():
+    writer.writerow(table.columns)
+    for row in table.records():
         values = map(_short, row.values())
         writer.writerow("" if value is None else inert(value) for value in values)
     return text.getvalue().rstrip("\n")
 
 
-def to_json(made: Table | Sheet) -> str:
+def to_json(table: Table | Sheet) -> str:
     """Write all of it; null where there is no value."""
-    rows = [{name: _short(value) for name, value in row.items()} for row in made.records()]
-    about = {k: v for k, v in vars(made).items() if k not in ("columns", "rows", "shown")}
+    rows = [{name: _short(value) for name, value in row.items()} for row in table.records()]
+    about = {k: v for k, v in vars(table).items() if k not in ("columns", "rows", "shown")}
     return json.dumps(about | {"rows": rows}, indent=1, ensure_ascii=False, allow_nan=False)
 
 

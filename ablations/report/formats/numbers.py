@@ -236,11 +236,11 @@ def lines_of(sheet: Sheet) -> list[tuple[str, ...]]:
 
 def without_repeats(lines: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """Return rows of text with the first cell, a task, only where it begins."""
-    found, last = [], None
+    cells, last = [], None
     for task, *rest in lines:
-        found.append(("" if task == last else task, *rest))
+        cells.append(("" if task == last else task, *rest))
         last = task
-    return found
+    return cells
 
 
 def _written(column: Column, values: Values) -> str:

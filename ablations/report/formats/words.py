@@ -30,8 +30,10 @@ def answer(table: Table) -> str:
     if rest := len(rows) - len(differing) - len(same):
         undecided = f"{rest} of {len(rows)} {'is' if rest == 1 else 'are'} not decided"
         left = [row for row in rows if row not in differing and row not in same]
-        told = all(row.difference_low is not None for row in left)
-        parts.append(f"{undecided}: any effect is below {_bound(left)}" if told else undecided)
+        has_intervals = all(row.difference_low is not None for row in left)
+        parts.append(
+            f"{undecided}: any effect is below {_bound(left)}" if has_intervals else undecided
+        )
     return f"{'; '.join(parts)}."
 
 

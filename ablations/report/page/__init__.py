@@ -96,8 +96,8 @@ def _data(sections: Sequence[Section]) -> Markup:
 def _library() -> str:
     """Return plotly.js as its Python package ships it: gzip, base64."""
     # Importing plotly takes a while, and only its folder is wanted.
-    found = importlib.util.find_spec("plotly")
-    places = list((found.submodule_search_locations if found else None) or [])
+    spec = importlib.util.find_spec("plotly")
+    places = list((spec.submodule_search_locations if spec else None) or [])
     for folder in places:
         path = Path(folder) / "package_data" / "plotly.min.js"
         if path.exists():

@@ -139,7 +139,7 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         scored = scores(results)
         kind = default_kind(plan)
         leading = None if kind == "comparison" else KINDS[kind](results, None)
-        made = table(results) if leading is None else None
+        compared = table(results) if leading is None else None
     except UserError as problem:
         return replace(head, problem=str(problem))
     counts = {
@@ -157,7 +157,7 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         runs=runs(results, folder, makers),
         failures=tuple(failures(scored.cells)),
     )
-    if made is None:
+    if compared is None:
         assert leading is not None
         effects = kind == "effects"
         figures = study_figures(results, scored, only=("effects", "curves") if effects else ())
@@ -171,23 +171,23 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
             table=Markup(render(replace(leading, caption=""), "html")),
             caption=leading.caption,
         )
-    lines, unit = scorecard(made)
+    lines, unit = scorecard(compared)
     sheets = {
         f"{slug}/{kind}-table": (title, sheet)
         for kind, title in KIND_TITLES.items()
         if (sheet := KINDS[kind](results, None)) is not None
     }
-    tables: dict[str, Table | Sheet] = {f"{slug}/table": made}
+    tables: dict[str, Table | Sheet] = {f"{slug}/table": compared}
     tables |= {key: sheet for key, (_, sheet) in sheets.items()}
     return replace(
         common,
         unit=unit,
         scorecard=lines,
-        summary=answer(made),
+        summary=answer(compared),
         variants=tuple(_variants(plan)),
-        table=Markup(render(replace(made, caption="", notes=()), "html")),
-        caption=made.caption,
-        notes=made.notes,
+        table=Markup(render(replace(compared, caption="", notes=()), "html")),
+        caption=compared.caption,
+        notes=compared.notes,
         sheets=tuple(
             Folded(key, title, sheet.caption, Markup(render(replace(sheet, caption=""), "html")))
             for key, (title, sheet) in sheets.items()
@@ -200,19 +200,19 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
 
 def slugs(names: Sequence[str]) -> list[str]:
     """Return an anchor per name: letters, digits and dashes, each once."""
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
-        while slug in found:
+        while slug in unique:
             slug += "-"
-        found.append(slug)
-    return found
+        unique.append(slug)
+    return unique
 
 
 def _files(tables: Mapping[str, Table | Sheet]) -> dict[str, dict[str, str]]:
     return {
-        key: {ending: render(made, format) for ending, format in FILES.items()}
-        for key, made in tables.items()
+        key: {ending: render(table, format) for ending, format in FILES.items()}
+        for key, table in tables.items()
     }
 
 

@@ -112,12 +112,12 @@ def _started(record: Record | None) -> str:
 
 def _renders(results: Path, folder: Path) -> dict[str, str]:
     """Map cells to their rendered policies: pages under results/render named by a hash."""
-    found: dict[str, str] = {}
+    renders: dict[str, str] = {}
     for path in sorted((results / "render").rglob("*.html")):
         for part in re.findall(r"[0-9a-f]{16}", path.stem):
             up = "../" * len(folder.relative_to(results).parts)
-            found[part] = up + path.relative_to(results).as_posix()
-    return found
+            renders[part] = up + path.relative_to(results).as_posix()
+    return renders
 
 
 def failures(cells: Sequence[Cell]) -> Iterator[str]:

@@ -34,10 +34,13 @@ FOUND = 0.95  # least share of planted losses that are found over all splits
 
 
 class Part(NamedTuple):
-    """What came out of a control on a task, in words, and whether that is what was wanted."""
+    """What came out of a control on a task, in words, and whether that is what was wanted.
+
+    kept: None while a planted loss is missed and seeds of the design have not run.
+    """
 
     text: str
-    kept: bool
+    kept: bool | None
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,9 @@ class Outcome:
 
     @property
     def kept(self) -> bool | None:
-        """Return whether all is as wanted, None where nothing has run."""
-        return all(part.kept for part in self.parts.values()) if self.parts else None
+        """Return whether all is as wanted, None where it has not run, or not all of it."""
+        kept = [part.kept for part in self.parts.values()]
+        return False if False in kept else None if None in kept or not kept else True
 
 
 def outcome(
@@ -66,7 +70,7 @@ def outcome(
         control: to be judged.
         results: of its design, None where nothing was planned.
         tasks: all tasks of the file.
-        planned: cells of the design on each task.
+        planned: cells of the design on each task; seeds of a fraction.
     """
     named = [tasks[name] for name in control.tasks]
     parts: dict[str, Part] = {}
@@ -74,7 +78,7 @@ def outcome(
         passed = {t.name: t.unit for t in named if t.unit and t.name in results.plan.tasks}
         found = answering(results, [t for t in named if t.exam])
         if control.kind in _OF_FRACTIONS:
-            parts = _of_fraction(control, results, found, passed)
+            parts = _of_fraction(control, results, found, passed, planned)
         else:
             judge = {"disjoint": _disjoint, "difference": _different}[control.kind]
             parts = {
@@ -130,7 +134,7 @@ def _different(control: Control, found: Scores, task: str, unit: float) -> Part 
 
 
 def _of_fraction(
-    control: Control, results: Results, found: Scores, units: Mapping[str, float]
+    control: Control, results: Results, found: Scores, units: Mapping[str, float], planned: int
 ) -> dict[str, Part]:
     """Judge a control of a fraction on each task, and over those that have the seeds."""
     design = factorial(results.plan)
@@ -144,7 +148,13 @@ def _of_fraction(
 
     alone = {task: y for task in units if (y := in_units([task])).shape[1] >= fewest}
     places = {**alone, "mean over tasks": in_units(list(alone))} if len(alone) > 1 else alone
-    return {place: part for place, y in places.items() if (part := judge(y, design)) is not None}
+    parts = {}
+    for place, y in places.items():
+        if (part := judge(y, design)) is None:
+            continue
+        waits = control.kind == "planted" and not part.kept and y.shape[1] < planned
+        parts[place] = part._replace(kept=None) if waits else part
+    return parts
 
 
 def _dummies(y: Floats, design: Design) -> Part | None:

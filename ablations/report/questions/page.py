@@ -17,6 +17,11 @@ from ablations.report.questions.judge import Found, OnTask
 from ablations.report.questions.measures import REPLICATING
 from ablations.request import Request
 
+_KEPT = {
+    True: "as it must",
+    False: "**not as it must**",
+    None: "so far, of fewer seeds than planned",
+}
 _HEADS = ("question", "answer", "effect", "grade", "tasks", "search words")
 
 
@@ -145,8 +150,7 @@ def _controls(controls: Sequence[Outcome]) -> str:
     for one in controls:
         names = [markdown_text(one.control.title), markdown_text(one.control.wanted)]
         for place, part in one.parts.items():
-            kept = "as it must" if part.kept else "**not as it must**"
-            lines.append([*names, place, markdown_text(part.text), kept])
+            lines.append([*names, place, markdown_text(part.text), _KEPT[part.kept]])
             names = ["", ""]
         if not one.parts:
             lines.append([*names, "", one.waiting, ""])

@@ -28,6 +28,7 @@ from ablations.report.statistics.summaries import (
     SEED,
     Floats,
     deviation,
+    share_above,
     summary,
 )
 
@@ -75,12 +76,12 @@ def aggregate_interval(
         center = aggregate(tasks, statistic)
         least = 0.0 if statistic == "optimality_gap" else -math.inf
         return max(least, center - reach), center + reach
-    found = np.concatenate(
+    resampled = np.concatenate(
         [_AGGREGATES[statistic](block) for block in _resampled(rows, replicates, seed)]
     )
     # A bootstrap sample's spread is that of n runs, not n - 1; the IQM's makes up for it.
     scale = 1.0 if "iqm" in statistic else math.sqrt(fewest / (fewest - 1))
-    low, high = _quantiles(found, fewest if widened else None, level, scale)
+    low, high = _quantiles(resampled, fewest if widened else None, level, scale)
     return float(low), float(high)
 
 
@@ -122,13 +123,13 @@ def probability_of_improvement(tasks: Tasks, baseline: Tasks) -> tuple[float, fl
     43% at 8 seeds where the truth is .98. NaN below 2 pairs.
     """
     rows = list(zip(_rows(tasks), _rows(baseline), strict=True))
-    wins = []
+    above = []
     for ours, theirs in rows:
         if ours.shape != theirs.shape:
             raise ValueError(f"paired scores need one shape [n]: {ours.shape} and {theirs.shape}")
-        wins.append(np.sign(ours[:, None] - theirs[None, :]) / 2 + 0.5)
-    sizes = [len(task_wins) for task_wins in wins]
-    chance = float(np.mean([task_wins.mean() for task_wins in wins]))
+        above.append(share_above(ours, theirs))
+    sizes = [len(ours) for ours, _ in rows]
+    chance = float(np.mean(above))
     if min(sizes) < 2:
         return chance, float("nan"), float("nan")
     return chance, *_score_interval(chance, sizes)
@@ -220,11 +221,11 @@ def _resampled(rows: Sequence[Floats], replicates: int, seed: int) -> Iterator[l
 
 
 def _quantiles(
-    found: Floats, n: int | None, level: float, scale: float = 1.0
+    resampled: Floats, n: int | None, level: float, scale: float = 1.0
 ) -> tuple[Floats, Floats]:
     """Return quantiles of replicates, along the first axis, at Student levels of n runs."""
     tail = level / 2
     if n is not None:
         tail = float(normal_cdf(scale * student_quantile(n - 1, level / 2)))
-    low, high = np.quantile(found, (tail, 1 - tail), axis=0)
+    low, high = np.quantile(resampled, (tail, 1 - tail), axis=0)
     return low, high

@@ -77,16 +77,16 @@ def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
             texts[name] = values
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
-    whole = next((joined for joined in _joined(columns) if _is_full(joined, len(order))), None)
-    if whole is None and _is_orthogonal(columns):
-        whole = columns
-    if whole is None or len(whole) < 2:
+    full = next((joined for joined in _joined(columns) if _is_full(joined, len(order))), None)
+    if full is None and _is_orthogonal(columns):
+        full = columns
+    if full is None or len(full) < 2:
         return None
     factors = {
         ", ".join(grouped): _levels([texts[name] for name in grouped], column)
-        for column, grouped in whole.items()
+        for column, grouped in full.items()
     }
-    places = zip(*whole, strict=True)
+    places = zip(*full, strict=True)
     return Design(factors, dict(zip(order, places, strict=True)))
 
 
@@ -201,9 +201,9 @@ def effects(
 
     changes = [[(i, k) for k in range(1, len(of))] for i, of in enumerate(levels)]
     mains = itertools.chain(*changes)
-    found = [effect(((i, k),), at((i, k)) - at((i, 0))) for i, k in mains]
+    estimated = [effect(((i, k),), at((i, k)) - at((i, 0))) for i, k in mains]
     if factorial.full:
-        found += [
+        estimated += [
             effect(
                 ((i, k), (j, m)),
                 (at((i, k), (j, m)) - at((i, 0), (j, m)))
@@ -212,4 +212,4 @@ def effects(
             for first, second in itertools.combinations(changes, 2)
             for (i, k), (j, m) in itertools.product(first, second)
         ]
-    return found
+    return estimated

@@ -286,16 +286,16 @@ def _explained(places: _Places) -> Floats:
 def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:
     n, settings = y.shape
     unused = settings - kept.shape[1]
-    found: list[tuple[float, float, bool]] = []
+    unexplained: list[tuple[float, float, bool]] = []
     if n > 1:
         own = y - y.mean(axis=1, keepdims=True) - means + means.mean()
         each = (own**2).sum(axis=0) / (n - 1)  # of a setting
         variance = float(each.sum()) / (settings - 1) / n
-        found.append((variance, _freedom(each, n), False))
+        unexplained.append((variance, _freedom(each, n), False))
     if n and unused >= FEWEST_UNUSED:
         left = means - kept @ (kept.T @ means)
-        found.append((float(left @ left) / unused, unused, True))
-    return Residual(*max(found, default=(math.nan, 0.0, False)), n, unused)
+        unexplained.append((float(left @ left) / unused, unused, True))
+    return Residual(*max(unexplained, default=(math.nan, 0.0, False)), n, unused)
 
 
 def _freedom(variances: Floats, n: int) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.core.verdict import Verdict
 from ablations.distributions import normal_cdf, student_cdf, student_quantile
-from ablations.report.statistics.summaries import LEVEL, powers
+from ablations.report.statistics.summaries import LEVEL, powers, share_above
 
 EXACT = 200  # differences of which the signed-rank test is exact
 
@@ -86,8 +86,7 @@ def compare(
         compared = judge(a - b, margin, rounding, level)
     if compared.difference is None:
         return compared
-    wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
-    return replace(compared, probability_of_improvement=wins)
+    return replace(compared, probability_of_improvement=share_above(a, b))
 
 
 def rounding_of(*scores: ArrayLike) -> float:
@@ -227,8 +226,8 @@ def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
     center = np.where(same & (np.abs(center) <= np.sqrt(n) * least), 0.0, center)
     t = np.abs(center) * np.sqrt(n) / np.where(same, 1.0, deviation)
     p = np.where(same, 0.5 ** (n - 1.0), 2 * np.vectorize(student_cdf)(np.maximum(n - 1, 1), -t))
-    found = (n > 1) & (center != 0) & (p < level / len(first))
-    below[np.where(center < 0, first, second)[found]] = True
+    is_worse = (n > 1) & (center != 0) & (p < level / len(first))
+    below[np.where(center < 0, first, second)[is_worse]] = True
     return below
 
 

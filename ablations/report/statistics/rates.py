@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import beta_quantile
 from ablations.report.statistics.paired import Comparison
-from ablations.report.statistics.summaries import LEVEL
+from ablations.report.statistics.summaries import LEVEL, share_above
 
 _OF_DISCORDANCE = 0.1  # share of the level that the rate of discordant pairs may have
 
@@ -139,7 +139,6 @@ def compare_outcomes(
     n = min(len(a), len(b))
     if not n:
         return Comparison(0, level=level)
-    wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
     p = None
     if paired:
         gained, lost = int(np.sum(a > b)), int(np.sum(a < b))
@@ -156,7 +155,7 @@ def compare_outcomes(
         level=level,
         deviation=float((a - b).std(ddof=1)) if paired and n > 1 else None,
         p=p,
-        probability_of_improvement=wins,
+        probability_of_improvement=share_above(a, b),
     )
 
 

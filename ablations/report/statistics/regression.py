@@ -45,27 +45,27 @@ def regress(
     """
     paired = compare(scores, baseline, margin, level)
     n, rounding = paired.n, rounding_of(scores, baseline, every)
-    y, x, whole = (np.asarray(of, np.float64) for of in (scores, baseline, every))
-    if n < FEWEST_PAIRS or paired.low is None or not np.all(np.isfinite(whole)):
+    y, x, baselines = (np.asarray(of, np.float64) for of in (scores, baseline, every))
+    if n < FEWEST_PAIRS or paired.low is None or not np.all(np.isfinite(baselines)):
         return paired
-    power = int(powers(np.concatenate([of.ravel() for of in (y, x, whole)])))
-    y, x, whole = (
-        np.ldexp(of.mean(axis=0) if of.ndim == 2 else of, -power) for of in (y, x, whole)
+    power = int(powers(np.concatenate([of.ravel() for of in (y, x, baselines)])))
+    y, x, baselines = (
+        np.ldexp(of.mean(axis=0) if of.ndim == 2 else of, -power) for of in (y, x, baselines)
     )
-    off, over = x - x.mean(), whole - whole.mean()
+    off, over = x - x.mean(), baselines - baselines.mean()
     sum_of_squares = float(off @ off)
     varies = math.sqrt(sum_of_squares) > math.ldexp(rounding, -power) * math.sqrt(n)
     slope = float(off @ y) / sum_of_squares if varies else 0.0
-    gap = float(whole.mean() - x.mean())
+    gap = float(baselines.mean() - x.mean())
     left = y - y.mean() - slope * off
     degrees = n - 1 - varies
     own = float(left @ left) / degrees * (1 / n + (gap**2 / sum_of_squares if varies else 0.0))
-    shared = (slope - 1) ** 2 * float(over @ over) / (len(whole) - 1) / len(whole)
+    shared = (slope - 1) ** 2 * float(over @ over) / (len(baselines) - 1) / len(baselines)
     error = math.sqrt(own + shared)
     if not error > math.ldexp(rounding, -power):
         return paired
-    freedom = (own + shared) ** 2 / (own**2 / degrees + shared**2 / (len(whole) - 1))
-    center = float(y.mean() + slope * gap - whole.mean())
+    freedom = (own + shared) ** 2 / (own**2 / degrees + shared**2 / (len(baselines) - 1))
+    center = float(y.mean() + slope * gap - baselines.mean())
     reach = -student_quantile(freedom, level / 2) * error
     low, center, high = (math.ldexp(v, power) for v in (center - reach, center, center + reach))
     error = math.ldexp(error, power)

@@ -41,11 +41,11 @@ def shares(orders: ArrayLike, along: ArrayLike, back: ArrayLike) -> Floats:
     sums to its seed's gap, along[:, d] - along[:, 0].
     """
     ways = np.asarray(orders, np.intp)
-    found = np.zeros(ways.shape)
+    gained = np.zeros(ways.shape)
     for way, scores in ((ways, along), (ways[:, ::-1], back)):
         steps = np.diff(np.asarray(scores, np.float64), axis=1)
-        found += np.take_along_axis(steps, np.argsort(way, axis=1), axis=1) / 2
-    return found
+        gained += np.take_along_axis(steps, np.argsort(way, axis=1), axis=1) / 2
+    return gained
 
 
 def attribution(

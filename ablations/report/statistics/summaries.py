@@ -24,6 +24,11 @@ _ROWS_AT_ONCE = 128
 _DRAWS_AT_ONCE = 2**17  # fits a cache
 
 
+def share_above(ours: Floats, theirs: Floats) -> float:
+    """Return the share of pairs of `[n]` and `[m]` in which ours is larger; ties count half."""
+    return float(np.mean(np.sign(ours[:, None] - theirs[None, :]) / 2 + 0.5))
+
+
 def deviation(values: ArrayLike) -> Floats:
     """Return the sample standard deviation over the last axis, `[..., n]` -> `[...]`.
 

@@ -10,21 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from ablations.distributions import student_cdf, student_quantile
 from ablations.report.statistics.paired import Comparison, rounding_of
-from ablations.report.statistics.summaries import LEVEL
+from ablations.report.statistics.summaries import LEVEL, deviation, share_above
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The number, the mean and the sample variance of runs."""
+    """The number, the mean and the sample standard deviation of runs."""
 
     n: int
     mean: float
-    variance: float
+    deviation: float
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> Moments:
         """Summarize `[n]` scores, two or more."""
-        return cls(len(values), float(values.mean()), float(values.var(ddof=1)))
+        return cls(len(values), float(values.mean()), float(deviation(values)))
 
 
 def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL) -> Comparison:
@@ -34,7 +34,7 @@ def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVE
     f = (s₁²/n + s₂²/m)² / ((s₁²/n)²/(n-1) + (s₂²/m)²/(m-1)) (Satterthwaite). The comparison's n is
     the smaller of n and m, its deviation that of n paired differences with the same error. Fewer
     than two runs of either side, or runs that are all one number, tell no spread and have no
-    interval.
+    interval. Where an end of it is too large for a float, nothing is said.
     """
     a, b = np.asarray(scores, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if a.ndim != 1 or b.ndim != 1:
@@ -44,11 +44,13 @@ def compare_unpaired(scores: ArrayLike, baseline: ArrayLike, level: float = LEVE
         return Comparison(n, level=level)
     if n == 1:
         return Comparison(n, float(a.mean() - b.mean()), level=level)
-    compared = welch(Moments.of(a), Moments.of(b), level, rounding_of(a, b))
-    if compared.low is None:
+    with np.errstate(over="ignore"):  # what is infinite is not judged
+        compared = welch(Moments.of(a), Moments.of(b), level, rounding_of(a, b))
+    if compared.low is None or compared.high is None:
         return compared
-    wins = float(np.mean(np.sign(a[:, None] - b[None, :]) / 2 + 0.5))
-    return replace(compared, probability_of_improvement=wins)
+    if not math.isfinite(compared.high - compared.low):
+        return Comparison(n, level=level)
+    return replace(compared, probability_of_improvement=share_above(a, b))
 
 
 def welch(a: Moments, b: Moments, level: float = LEVEL, rounding: float = 0.0) -> Comparison:
@@ -61,8 +63,8 @@ def welch(a: Moments, b: Moments, level: float = LEVEL, rounding: float = 0.0) -
         rounding: the error up to which all runs are one number.
     """
     n, difference = min(a.n, b.n), a.mean - b.mean
-    parts = [side.variance / side.n for side in (a, b)]
-    error = math.sqrt(sum(parts))
+    errors = [side.deviation / math.sqrt(side.n) for side in (a, b)]
+    error = math.hypot(*errors)
     if error <= rounding:
         alike = abs(difference) <= rounding
         return Comparison(
@@ -72,8 +74,8 @@ def welch(a: Moments, b: Moments, level: float = LEVEL, rounding: float = 0.0) -
             deviation=0.0,
             p=1.0 if alike else 0.5 ** (n - 1),
         )
-    freedom = error**4 / sum(
-        part**2 / (side.n - 1) for part, side in zip(parts, (a, b), strict=True)
+    freedom = 1 / sum(
+        (part / error) ** 4 / (side.n - 1) for part, side in zip(errors, (a, b), strict=True)
     )
     reach = -student_quantile(freedom, level / 2) * error
     return Comparison(

@@ -22,12 +22,12 @@ __all__ = [
     "Entry",
     "Sheet",
     "Table",
-    "asked",
     "default_kind",
     "effects_in_words",
     "explained_in_words",
     "sheet",
     "table",
+    "table_of",
 ]
 
 KINDS: Mapping[str, Callable[[Results, str | None], Sheet | None]] = {
@@ -53,11 +53,11 @@ def default_kind(plan: Plan) -> str:
     """
     if plan.study.explanation is not None:
         return "shares"
-    found = factorial(plan)
-    return "comparison" if found is None or found.full else "effects"
+    factorial_design = factorial(plan)
+    return "comparison" if factorial_design is None or factorial_design.full else "effects"
 
 
-def asked(
+def table_of(
     results: Results, kind: str | None, metric: str | None, score: str | None
 ) -> Table | Sheet:
     """Return the table of a kind, by default the plan's own.
@@ -82,7 +82,7 @@ def sheet(kind: str, results: Results, *, metric: str | None = None) -> Sheet:
     """
     if kind not in KINDS:
         raise unknown("table", kind, ["comparison", *KINDS])
-    made = KINDS[kind](results, metric)
-    if made is None:
+    built = KINDS[kind](results, metric)
+    if built is None:
         raise UserError(f"study '{results.plan.study.name}' {_ABSENT[kind]}")
-    return made
+    return built

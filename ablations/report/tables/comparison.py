@@ -70,8 +70,8 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
         averages = Family(plan, scored, learned, over=True).pairings(
             [(pooled[name], name, baselines[name]) for name in order if pooled[name]], LEVEL / 2
         )
-        whole = [_over_tasks(plan, scored, learned, pairing, rows) for pairing in averages]
-        rows += _marked(plan, scored, learned, whole, [ALL_TASKS])
+        averaged = [_over_tasks(plan, scored, learned, pairing, rows) for pairing in averages]
+        rows += _marked(plan, scored, learned, averaged, [ALL_TASKS])
     policies = trivial(results, scored.metric)
     if learned is not None and learned.trivial:
         rows = _answered(rows)
@@ -121,17 +121,17 @@ def _over_tasks(
     variant = pairing.variant
     cells = [cell for task in plan.tasks for cell in scored.of(task, variant)]
     values = normalised(plan, scored, learned, variant)
-    mine = [row for row in rows if row.variant == variant]
+    of_variant = [row for row in rows if row.variant == variant]
     row = _judged(pairing, ALL_TASKS, judged=True)
     if row.verdict is not None:
         mean = pairing.compare()
-        whole = over_tasks(
+        average = over_tasks(
             Finding.of(row.verdict, mean),
             verdict(mean, None).guarded(pairing.more_failures),
-            [Finding.of(row.verdict, row.comparison) for row in mine if row.verdict],
+            [Finding.of(row.verdict, row.comparison) for row in of_variant if row.verdict],
         )
-        row = replace(row, verdict=whole)
-        if whole is not Verdict.UNDECIDED:
+        row = replace(row, verdict=average)
+        if average is not Verdict.UNDECIDED:
             row = replace(row, seeds_low=None, seeds_to_decide=None, seeds_high=None)
     if values:
         low, high = aggregate_interval(values, "mean")

@@ -30,13 +30,13 @@ Measured = Mapping[tuple[str, int], Mapping[str, Sequence[float | None]]]
 
 def read_measured(results: Path, names: Iterable[tuple[str, int, str]]) -> Measured:
     """Read the diagnoses (task, seed, hash) that a folder has; those missing are left out."""
-    found = {}
+    measured = {}
     for task, seed, name in names:
         record = usable_record(results, name)
         curve = None if record is None else usable_curve(results, record)
         if curve is not None:
-            found[task, seed] = curve
-    return found
+            measured[task, seed] = curve
+    return measured
 
 
 def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
@@ -143,12 +143,12 @@ def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Column,
 
 def training_sheet(results: Results) -> Sheet | None:
     """List means over training of what the runs of a plan recorded; None before any has."""
-    plan, found = results.plan, diagnostic_scores(results, TRAINING, "auc")
+    plan, scored = results.plan, diagnostic_scores(results, TRAINING, "auc")
     rows: list[Values] = []
     for task in plan.tasks:
         for variant in plan.variants:
             means = {
-                name: judge(list(of.by_seed(task, variant).values())) for name, of in found.items()
+                name: judge(list(of.by_seed(task, variant).values())) for name, of in scored.items()
             }
             seeds = max((mean.n for mean in means.values()), default=0)
             if seeds:
@@ -157,7 +157,7 @@ def training_sheet(results: Results) -> Sheet | None:
                 )
     if not rows:
         return None
-    names = list(found)
+    names = list(scored)
     return Sheet(
         plan.study.name,
         "training",

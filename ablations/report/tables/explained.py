@@ -75,14 +75,14 @@ def paths(plan: Plan, scored: Scores, task: str) -> Paths:
         "without": [f"{end} - {detail}" for detail in details],
     }
     rows = {seed: {kind: row(seed, of) for kind, of in needed.items()} for seed in plan.seeds}
-    whole = {
+    complete = {
         seed: {kind: [cell for cell in of if cell is not None] for kind, of in by_kind.items()}
         for seed, by_kind in rows.items()
         if not any(None in of for of in by_kind.values())
     }
-    orders = {seed: [details.index(name) for name in about.orders[str(seed)]] for seed in whole}
+    orders = {seed: [details.index(name) for name in about.orders[str(seed)]] for seed in complete}
     acts = [False] * len(details)
-    for seed, of in whole.items():
+    for seed, of in complete.items():
         ends = of["along"][0], of["along"][-1]
         for way, cells in ((orders[seed], of["along"]), (orders[seed][::-1], of["back"])):
             for detail, (before, after) in zip(way, itertools.pairwise(cells), strict=True):
@@ -92,18 +92,18 @@ def paths(plan: Plan, scored: Scores, task: str) -> Paths:
             acts[detail] |= not of["without"][detail].same(ends[1])
 
     def together(kind: str) -> Floats:
-        values = [[cell.value for cell in of[kind]] for of in whole.values()]
-        return np.array(values, np.float64).reshape(len(whole), len(needed[kind]))
+        values = [[cell.value for cell in of[kind]] for of in complete.values()]
+        return np.array(values, np.float64).reshape(len(complete), len(needed[kind]))
 
     return Paths(
-        tuple(whole),
-        np.array(list(orders.values()), np.intp).reshape(len(whole), len(details)),
+        tuple(complete),
+        np.array(list(orders.values()), np.intp).reshape(len(complete), len(details)),
         together("along"),
         together("back"),
         together("alone"),
         together("without"),
         acts=tuple(acts),
-        gap=any(not of["along"][0].same(of["along"][-1]) for of in whole.values()),
+        gap=any(not of["along"][0].same(of["along"][-1]) for of in complete.values()),
     )
 
 
@@ -126,7 +126,7 @@ def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
         unit = None if learned is None else learned.of(task, about.start)
         margin = None if unit is None else plan.study.margin * unit.size
         comparisons = len(about.details) * len(plan.tasks)
-        made = attribution(
+        attributed = attribution(
             paths_.orders,
             paths_.along,
             paths_.back,
@@ -135,7 +135,7 @@ def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
             margin,
             comparisons,
         )
-        rows += _rows(plan, about, task, paths_, made, margin)
+        rows += _rows(plan, about, task, paths_, attributed, margin)
         if missing := sorted(set(plan.seeds) - set(paths_.seeds)):
             left_out.append(f"{task}: {len(missing)} of {len(plan.seeds)} ({_few(missing)})")
     return Sheet(

@@ -120,11 +120,11 @@ def _tuned(plan: Plan) -> Iterator[str]:
 
 def _differences(plan: Plan, rows: Sequence[Entry], *, exact: bool) -> Iterator[str]:
     """Write what the intervals of the differences promise, by their levels."""
-    found: dict[bool, set[float]] = {}
+    levels_over: dict[bool, set[float]] = {}
     for row in rows:
         if row.level is not None and row.n_pairs:
-            found.setdefault(row.task == ALL_TASKS, set()).add(row.level)
-    if not found:
+            levels_over.setdefault(row.task == ALL_TASKS, set()).add(row.level)
+    if not levels_over:
         return
     yield "Differences: mean over seeds of variant minus baseline, paired by seed."
     if plan.looks:
@@ -133,14 +133,14 @@ def _differences(plan: Plan, rows: Sequence[Entry], *, exact: bool) -> Iterator[
             f"Seeds were added at planned looks ({numbers} seeds) to what was still undecided; a "
             "verdict rests on the pairs of the look that decided."
         )
-    share = {True: "all tasks", False: "the tasks" if True in found else ""}
+    share = {True: "all tasks", False: "the tasks" if True in levels_over else ""}
     each = "; ".join(
         " to ".join(
             dict.fromkeys(f"{100 * (1 - level):.4g}%" for level in (max(levels), min(levels)))
         )
         + " each"
         + (f" on {share[over]}" if share[over] else "")
-        for over, levels in sorted(found.items())
+        for over, levels in sorted(levels_over.items())
     )
     how = "Bonferroni, and by Lan and DeMets over the looks" if plan.looks else "Bonferroni"
     limit = (
@@ -162,11 +162,13 @@ def _margin(plan: Plan, rows: Sequence[Entry], *, beyond: bool) -> str:
         return f"Margin: {margin:g}, in units of the metric."
     shares = []
     for task in plan.tasks:
-        found = sorted(
+        margins = sorted(
             {f"{row.margin:.3g}" for row in rows if row.task == task and row.margin}, key=float
         )
-        if found:
-            shares.append(f"{task} {found[0]}" + (f" to {found[-1]}" if len(found) > 1 else ""))
+        if margins:
+            shares.append(
+                f"{task} {margins[0]}" + (f" to {margins[-1]}" if len(margins) > 1 else "")
+            )
     if beyond:
         sizes = {row.task: row.unit for row in rows if row.unit is not None}
         units = "; ".join(f"{task} {float(f'{size:.3g}'):,g}" for task, size in sizes.items())
@@ -296,17 +298,17 @@ def _ties(rows: Sequence[Entry]) -> Iterator[str]:
 
 
 def _disagreements(rows: Sequence[Entry]) -> Iterator[str]:
-    for whole in rows:
-        if whole.verdict is not Verdict.TASKS_DISAGREE:
+    for average in rows:
+        if average.verdict is not Verdict.TASKS_DISAGREE:
             continue
         sides: dict[int, list[str]] = {1: [], -1: []}
         for row in rows:
-            if row.verdict and row.variant == whole.variant and row.task != ALL_TASKS:
+            if row.verdict and row.variant == average.variant and row.task != ALL_TASKS:
                 sign = Finding.of(row.verdict, row.comparison).sign
                 sides.setdefault(sign, []).append(row.task)
         above, below = (sides[sign] or ["average"] for sign in (1, -1))
         yield (
-            f"tasks disagree on {whole.variant}: better on {', '.join(above)}, worse on "
+            f"tasks disagree on {average.variant}: better on {', '.join(above)}, worse on "
             f"{', '.join(below)}; their average hides it"
         )
 

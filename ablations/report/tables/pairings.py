@@ -64,7 +64,7 @@ class Family:
     """
 
     plan: Plan
-    found: Scores
+    scored: Scores
     learned: Units | None
     over: bool
 
@@ -82,15 +82,15 @@ class Family:
         """
         if self.plan.looks:
             return [self._read(*pairing) for pairing in compared]
-        found = [self._pairing(self.found, *pairing) for pairing in compared]
+        pairs = [self._pairing(self.scored, *pairing) for pairing in compared]
         # A composition of two names is compared once. What is the same bits needs no share: nothing
         # false can be said of it.
-        made = {
+        different = {
             (pairing.tasks, self._first_of(pairing.variant), self._first_of(pairing.baseline))
-            for pairing in found
+            for pairing in pairs
             if pairing.baseline is not None and not pairing.identical
         }
-        return [replace(pairing, level=level / max(1, len(made))) for pairing in found]
+        return [replace(pairing, level=level / max(1, len(different))) for pairing in pairs]
 
     def _first_of(self, variant: str | None) -> str | None:
         """Return the first variant of the same composition, one name for all that share cells."""
@@ -105,11 +105,11 @@ class Family:
         """
         nothing = Pairing(tuple(tasks), variant, baseline, None)
         if baseline is None or not tasks:
-            return self._pairing(self.found, tasks, variant, baseline)
+            return self._pairing(self.scored, tasks, variant, baseline)
 
         def at(seeds: int, level: float) -> Pairing:
-            made = self._pairing(self.found.below(seeds), tasks, variant, baseline)
-            return replace(made, level=level)
+            pairing = self._pairing(self.scored.below(seeds), tasks, variant, baseline)
+            return replace(pairing, level=level)
 
         def decided(pairing: Pairing) -> bool:
             if pairing.identical:
@@ -117,7 +117,7 @@ class Family:
             margin = None if self.over else pairing.margin
             return verdict(pairing.compare(), margin) != Verdict.UNDECIDED
 
-        ended = min(self.found.ended(task, name) for task in tasks for name in (variant, baseline))
+        ended = min(self.scored.ended(task, name) for task in tasks for name in (variant, baseline))
         return looks.read(levels(self.plan, over=self.over), ended, at, decided) or nothing
 
     def _pairing(
@@ -201,13 +201,13 @@ def pooled_tasks(plan: Plan, learned: Units) -> dict[str, list[str]]:
 
     Those where there is a unit; {} where no variant has two.
     """
-    found = {
+    pooled = {
         variant: [task for task in plan.tasks if learned.of(task, variant) is not None]
         for variant in plan.variants
     }
-    if not any(len(tasks) > 1 for tasks in found.values()):
+    if not any(len(tasks) > 1 for tasks in pooled.values()):
         return {}
-    return {variant: tasks if len(tasks) > 1 else [] for variant, tasks in found.items()}
+    return {variant: tasks if len(tasks) > 1 else [] for variant, tasks in pooled.items()}
 
 
 def verdict_of(comparison: Comparison, pairing: Pairing, judged: bool) -> Verdict:

@@ -70,14 +70,18 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
             f"Brax's checkpoints hold PPO's networks: a policy of the trainer "
             f"'{config['trainer']['name']}' has none"
         )
+    _require_vectors(DEFINITION.task(config["task"]["name"]))
     config = DEFINITION.completed(config)
     if (torso := config["structure"]["torso"]) != "separate":
         raise UserError(
             f"Brax's PPO networks cannot express torso={torso}: only policies with "
             f"torso=separate can be exported"
         )
-    if DEFINITION.task(config["task"]["name"]).discrete:
-        raise UserError("Brax's PPO networks cannot express actions that are whole numbers")
+    if filters := config["structure"].get("filters", 0):
+        raise UserError(
+            f"Brax's PPO networks cannot express filters={filters}: only policies with filters=0 "
+            f"can be exported"
+        )
     for axis, choice in EXPRESSED.items():
         chosen = config["choices"].get(axis, {"name": choice})["name"]
         if chosen != choice:
@@ -132,6 +136,14 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
     return final
 
 
+def _require_vectors(task: Task) -> None:
+    if task.discrete:
+        raise UserError(
+            f"policies of Brax's PPO act by vectors of numbers, and actions of '{task.name}' are "
+            f"whole numbers"
+        )
+
+
 def _samples(normalizer: Normalizer, config: Configuration) -> int:
     """Return how many observations the statistics hold."""
     kind = config["choices"].get("observation_statistics", {"name": "per_batch"})["name"]
@@ -161,6 +173,7 @@ def read(
     folder: one of `checkpoints`. task: what it was trained on; settings: of the task. Raises
     UserError for what our networks cannot express.
     """
+    _require_vectors(task)
     described = _described(folder)
     given = described["network_factory_kwargs"]
     for name, known in NETWORKS.items():

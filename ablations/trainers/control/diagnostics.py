@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 
 import variants
+from ablations.environments import State as Environment
 from ablations.trainers.choices import apply, fix
 from ablations.trainers.control.advantages import Experience
 from ablations.trainers.control.environment import Episodes
@@ -75,6 +76,7 @@ def advantage_errors(
     first = ppo.distribution.noise(key_first, (N, 2 * M))
     first = first.at[:, :M].set(first[:, :1])  # one action per state in the first M
     start = jax.tree.map(lambda x: jnp.repeat(x, 2 * M, axis=0), state.episodes)
+    start = start._replace(state=_with_own_keys(start.state))
     variant = fix(variant, ppo.fixed)
 
     def seen_by_networks(observation: jax.Array) -> jax.Array:
@@ -129,6 +131,17 @@ def advantage_errors(
         errors = _errors(advantages[0].reshape(N, M), returns[:, :M], returns[:, M:])
         found |= {f"{name}/{what}": number for what, number in errors.items()}
     return found
+
+
+def _with_own_keys(state: Environment) -> Environment:
+    """Return environments whose steps are random each by itself, where they were copies of one."""
+
+    def own(x: jax.Array) -> jax.Array:
+        if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            return x
+        return jax.vmap(jax.random.fold_in)(x, jnp.arange(len(x)))
+
+    return state._replace(carried=jax.tree.map(own, state.carried))
 
 
 def _errors(estimate: jax.Array, after_action: jax.Array, after_state: jax.Array) -> Metrics:

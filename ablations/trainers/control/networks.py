@@ -267,6 +267,52 @@ def make_networks(  # noqa: PLR0913  # a network names all that it is made of
     )
 
 
+class QNetwork(NamedTuple):
+    """Pure functions of the parameters; observations are normalised [..., O].
+
+    init(key, start=Start()) -> parameters {"q"}; start's gain and scale are those of a critic.
+    values(parameters, observation) -> [..., A], of every action.
+    actions: A.
+    """
+
+    init: Callable[..., Tree]
+    values: Callable[[Tree, jax.Array], jax.Array]
+    actions: int
+
+
+def make_q_network(
+    observations: Observations,
+    actions: int,
+    layers: Sequence[int],
+    *,
+    activation: str = "relu",
+    normalized: bool = True,
+    filters: int = 0,
+) -> QNetwork:
+    """Make a network that has a value for each action.
+
+    normalized: whether a LayerNorm stands before each activation. filters: of the convolution that
+    images meet first, 0 for none.
+    """
+    net = MLP(
+        (*layers, actions),
+        activation=ACTIVATIONS[activation],
+        normalized=normalized,
+        image=observations.image,
+        filters=filters,
+    )
+
+    def init(key: jax.Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
+        example = seen(observations.policy, jnp.zeros(observations.size))
+        return {"q": start.of(net, key, example, start.value_gain, start.value_scale)}
+
+    def values(parameters: Tree, observation: jax.Array) -> jax.Array:
+        outputs: Tree = net.apply(parameters["q"], seen(observations.policy, observation))
+        return jnp.asarray(outputs)
+
+    return QNetwork(init, values, actions)
+
+
 def seen(part: tuple[int, int] | None, observation: jax.Array) -> jax.Array:
     """Return the part [start, stop) of an observation [..., O]; None: all of it."""
     return observation if part is None else observation[..., slice(*part)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +11,35 @@ import jax.numpy as jnp
 from ablations.trainers.control.environment import Environments, Episodes, Outcome
 from ablations.trainers.trainer import Metrics
 
+State = TypeVar("State")
 # Episodes, which are under way, returns and lengths so far, the number of the step where it counts.
 Evaluation: TypeAlias = tuple[Episodes, jax.Array, jax.Array, jax.Array, *tuple[jax.Array, ...]]
+
+
+def iterated(
+    iteration: Callable[[State], tuple[State, Metrics]],
+    state: State,
+    *,
+    length: int,
+    environments: Environments,
+) -> tuple[State, Metrics]:
+    """Run so many iterations. Metrics are means over them, or over finished episodes.
+
+    iteration: state -> (state, metrics), `finished_episodes` among them.
+    """
+    state, metrics = jax.lax.scan(lambda state, _: iteration(state), state, length=length)
+    episodes = jnp.sum(metrics["training/episodes"])
+    means = {name: jnp.mean(value) for name, value in metrics.items()}
+    for name in ("training/return", "training/length"):
+        means[name] = jnp.where(episodes > 0, jnp.sum(metrics[name]) / episodes, jnp.nan)
+    means["training/episodes"] = episodes
+    return state, with_usual_return(means, environments)
 
 
 def finished_episodes(outcome: Outcome) -> Metrics:
     """Return the number of finished episodes, and their summed returns and lengths.
 
-    The chunk divides them.
+    `iterated` divides them.
     """
     finished = outcome.finished
     return {

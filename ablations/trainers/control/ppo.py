@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ import optax
 
 import variants
 from ablations.trainers import optimizer
-from ablations.trainers.choices import apply, fix, matches
+from ablations.trainers.choices import apply, fix, where
 from ablations.trainers.control import acting, advantages, coefficients
 from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
@@ -35,17 +35,12 @@ from ablations.trainers.control.loss import Minibatch, policy_log_ratio, ppo_los
 from ablations.trainers.control.minibatches import Draws, draws, take
 from ablations.trainers.control.networks import Networks, Start
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.control.outcomes import (
-    finished_episodes,
-    whole_episodes,
-    with_usual_return,
-)
+from ablations.trainers.control.outcomes import finished_episodes, iterated, whole_episodes
 from ablations.trainers.control.state import Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner, Rule
 from ablations.trainers.trainer import Metrics, Tree, Variant
 from variants.observation_statistics import PER_BATCH
 
-Selected = TypeVar("Selected")
 # The learner, and whether kl_stop has ended the update, None where it never does.
 Update: TypeAlias = tuple[Learner, jax.Array | None]
 
@@ -111,17 +106,12 @@ class PPO:
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
         """Run `updates_per_chunk` iterations. Metrics are means over them, or over episodes."""
         variant = fix(variant, self.fixed)
-
-        def body(state: State, _: None) -> tuple[State, Metrics]:
-            return self.iteration(state, variant)
-
-        state, metrics = jax.lax.scan(body, state, length=self.updates_per_chunk)
-        episodes = jnp.sum(metrics["training/episodes"])
-        means = {name: jnp.mean(value) for name, value in metrics.items()}
-        for name in ("training/return", "training/length"):
-            means[name] = jnp.where(episodes > 0, jnp.sum(metrics[name]) / episodes, jnp.nan)
-        means["training/episodes"] = episodes
-        return state, with_usual_return(means, self.environments)
+        return iterated(
+            lambda state: self.iteration(state, variant),
+            state,
+            length=self.updates_per_chunk,
+            environments=self.environments,
+        )
 
     def iteration(self, state: State, variant: Variant) -> tuple[State, Metrics]:
         """Roll the policy out, and update it by what was collected."""
@@ -138,13 +128,10 @@ class PPO:
         self, state: State, rollout: Rollout, draws: Draws, variant: Variant
     ) -> tuple[State, Metrics]:
         """Run `epochs` epochs of minibatch SGD on one rollout; metrics [epochs, minibatches]."""
-        axis = "observation_normalization"
-        updated = state.normalizer
-        if self.statistics == PER_BATCH:
-            updated = statistics.update(state.normalizer, rollout.observation)
-        # With "before", as in Brax, the first ratio is not 1: the policy is scored on other inputs
-        # than it acted on.
-        current = _where(matches(axis, variant, "before"), updated, state.normalizer)
+        # With "before" the first ratio is not 1: the policy is scored on other inputs.
+        current, normalizer = acting.batch_statistics(
+            self.fixed, state.normalizer, rollout.observation, variant
+        )
         reward_scaling, reward = advantages.scaled_rewards(
             state.reward_scaling, rollout.outcome, variant
         )
@@ -189,7 +176,7 @@ class PPO:
             reward_scaling=reward_scaling,
             advantage_scaling=advantage_scaling,
             value_targets=critic.seen,
-            normalizer=_where(matches(axis, variant, "none"), state.normalizer, updated),
+            normalizer=normalizer,
             coefficients=coefficients.after(used, initial, measured),
         )
         return state, metrics | {f"loss/{name}": x for name, x in used.items()}
@@ -230,33 +217,24 @@ class PPO:
     ) -> tuple[Episodes, Normalizer, Rollout]:
         """Take `unroll_length` steps of all environments with the current policy."""
 
-        def step(
-            now: tuple[Episodes, Normalizer], noise: jax.Array
-        ) -> tuple[tuple[Episodes, Normalizer], Rollout]:
-            episodes, normalizer = now
-            observation = episodes.observation
-            seen = self.normalized(normalizer, observation, state.acting)
+        def choose(seen: jax.Array, noise: jax.Array) -> tuple[jax.Array, Tree]:
             raw = self.networks.policy(state.parameters, seen)
             x, action, log_prob = self.distribution.sample(raw, noise, variant)
-            episodes, outcome = self.environments.step(episodes, action)
-            taken = Rollout(observation, raw, x, log_prob, outcome)
-            if self.statistics != PER_BATCH:
-                final, normalizer = statistics.step(
-                    self.statistics,
-                    normalizer,
-                    outcome.next_observation,
-                    episodes.observation,
-                    outcome.termination | outcome.truncation,
-                    variant.numbers["observation_forgetting"],
-                )
-                next_seen = self.normalized(final, outcome.next_observation, state.acting)
-                taken = taken._replace(seen=seen, next_seen=next_seen)
-            return (episodes, normalizer), taken
+            return action, (raw, x, log_prob)
 
         shape = (self.unroll_length, self.environments.num_envs)
-        noise = self.distribution.noise(key, shape)
-        (episodes, normalizer), rollout = jax.lax.scan(
-            step, (state.episodes, state.normalizer), noise
+        episodes, normalizer, steps = acting.rollout(
+            self.environments,
+            self.fixed,
+            (state.episodes, state.normalizer),
+            choose,
+            self.distribution.noise(key, shape),
+            state.acting,
+            variant.numbers["observation_forgetting"],
+        )
+        raw, x, log_prob = steps.kept
+        rollout = Rollout(
+            steps.observation, raw, x, log_prob, steps.outcome, steps.seen, steps.next_seen
         )
         return episodes, normalizer, rollout
 
@@ -346,7 +324,7 @@ class PPO:
                     approximate_kl=metrics["policy/approximate_kl"],
                     last_of_epoch=place == self.num_minibatches - 1,
                 )
-                stepped = _where(stopped | stop.here, learner, stepped)
+                stepped = where(stopped | stop.here, learner, stepped)
                 stopped = stopped | stop.later
             return (stepped, stopped), metrics
 
@@ -422,8 +400,3 @@ class PPO:
     ) -> jax.Array:
         """Act on observations [..., O] as the environment gives them; see `acting.act`."""
         return acting.act(self.fixed, self.networks, self.distribution, policy, observation, key)
-
-
-def _where(condition: bool | jax.Array, this: Selected, other: Selected) -> Selected:
-    selected: Selected = jax.tree.map(lambda a, b: jnp.where(condition, a, b), this, other)
-    return selected

@@ -131,50 +131,63 @@ STRUCTURE = {
 }
 
 
-class Structure(Betas):
-    """The options of `STRUCTURE`.
+class Sizes(Betas):
+    """Options of every trainer of control tasks.
 
-    value_layers: where the torso is separate. filters: of images. reset_pool: where resets are not
-    fresh.
+    filters: of images. reset_pool: where resets are not fresh.
     """
 
     num_envs: int
     unroll_length: int
     num_minibatches: int
     epochs: int
-    policy_layers: list[int]
-    value_layers: NotRequired[list[int]]
-    torso: str
     activation: str
     filters: NotRequired[int]
     reset_pool: NotRequired[int]
+
+
+class Structure(Sizes):
+    """The options of `STRUCTURE`; value_layers: where the torso is separate."""
+
+    policy_layers: list[int]
+    value_layers: NotRequired[list[int]]
+    torso: str
     value_outputs: int
     value_range: float
 
 
 # Axes of a normal policy, which other distributions do not have; one over whole numbers has no
 # choice of action_distribution either.
-OF_NORMALS = {"entropy_estimate", "mean_perturbation", "policy_std"}
+OF_NORMALS = ("entropy_estimate", "mean_perturbation", "policy_std")
 
 
-def uses(composition: Composition) -> set[str]:
-    """Return the axes, numbers and options that PPO reads.
-
-    A shared torso has no layers of the critic, and a task with fresh resets no pool of them.
-    """
-    names = {*AXES, *NUMBERS, *STRUCTURE}
-    actions = variants.axis("action_distribution")[composition.choices["action_distribution"]]
+def unread(composition: Composition) -> dict[str, str]:
+    """Return the axes, numbers and options that PPO does not read, and why."""
+    task = composition.task
+    actions = composition.choices["action_distribution"]
+    found: dict[str, str] = {}
     if composition.structure["torso"] == "shared":
-        names -= {"value_layers", "value_hidden_gain"}
-    if composition.task.discrete:
-        names -= {"action_distribution", *OF_NORMALS}
-    elif "outputs" in actions.inputs:
-        names -= OF_NORMALS
-    if composition.task.fresh:
-        names.remove("reset_pool")
-    if not composition.task.image:
-        names.remove("filters")
-    return names
+        found |= dict.fromkeys(
+            ("value_layers", "value_hidden_gain"), "the critic shares the policy's hidden layers"
+        )
+    if task.discrete:
+        found |= dict.fromkeys(
+            ("action_distribution", *OF_NORMALS),
+            f"actions of {task.name} are whole numbers, drawn from a softmax of logits",
+        )
+    elif "outputs" in variants.axis("action_distribution")[actions].inputs:
+        found |= dict.fromkeys(OF_NORMALS, f"action_distribution={actions} has no normal to shape")
+    return found | unread_on(task)
+
+
+def unread_on(task: Task) -> dict[str, str]:
+    """Return the options that no trainer reads on a task, and why: of pools and of images."""
+    found: dict[str, str] = {}
+    if task.fresh:
+        found["reset_pool"] = f"every episode of {task.name} starts from a reset of its own"
+    if not task.image:
+        found["filters"] = f"observations of {task.name} are no images"
+    return found
 
 
 def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
@@ -184,37 +197,29 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     read where it has them. Raises UserError for an environment that the task does not describe.
     """
     from ablations.environments import adapted
+    from ablations.trainers.control.composing import environments_of, rule_of
     from ablations.trainers.control.distribution import distribution_of
-    from ablations.trainers.control.environment import Environments
     from ablations.trainers.control.heads import SCALAR, Head
     from ablations.trainers.control.networks import make_networks
     from ablations.trainers.control.ppo import PPO
-    from ablations.trainers.optimizer import Rule
 
     task, settings, structure = program["task"], program["settings"], program["structure"]
     fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
     fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(program.get("choices", {}))
     critic = fixed["critic_head"]
-    env, unpaid = adapted(task.make(settings), task), task.unpaid(settings)
+    env = adapted(task.make(settings), task)
     distribution = distribution_of(env.actions, fixed)
     if structure["torso"] == "shared" and env.observations.policy is not None:
         raise UserError(
             f"torso=shared has one observation for policy and critic, and those of task "
             f"'{task.name}' differ: use torso=separate"
         )
+    environments, evaluation_environments = environments_of(
+        env, task, settings, structure, program.get("evaluation_envs", 16)
+    )
     return PPO(
-        environments=Environments(
-            env=env,
-            num_envs=structure["num_envs"],
-            episode_length=settings["episode_length"],
-            reset_group_size=settings.get("reset_group_size", 1),
-            random_elapsed_steps=settings.get("random_elapsed_steps", True),
-            reset_pool=structure.get("reset_pool", 1),
-            unpaid=unpaid,
-        ),
-        evaluation_environments=Environments(
-            env, program.get("evaluation_envs", 16), settings["episode_length"], unpaid=unpaid
-        ),
+        environments=environments,
+        evaluation_environments=evaluation_environments,
         networks=make_networks(
             env.observations,
             distribution.outputs,
@@ -234,28 +239,15 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
         epochs=structure["epochs"],
         updates_per_chunk=program["updates_per_chunk"],
         fixed=fixed,
-        rule=Rule(
-            optimizer=fixed["optimizer"],
-            reset=fixed["optimizer_reset"],
-            regularization=fixed["weight_regularization"],
-            beta1=structure["adam_beta1"],
-            beta2=structure["adam_beta2"],
-            warmup=fixed["learning_rate_warmup"],
-        ),
+        rule=rule_of(fixed, structure),
     )
 
 
 def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     """Return the composed program in the form that the engine runs."""
-    ppo = compose(**program)
-    return Trainer(
-        init=ppo.init,
-        chunk=ppo.chunk,
-        evaluate=ppo.evaluate,
-        policy=ppo.policy,
-        steps_per_chunk=ppo.updates_per_chunk * iteration_steps(program["structure"]),
-        act=ppo.act,
-    )
+    from ablations.trainers.control.composing import as_trainer
+
+    return as_trainer(compose(**program), program["structure"])
 
 
 def diagnosis(
@@ -285,7 +277,7 @@ def diagnosis(
         settings=settings,
         structure=structure,
         updates_per_chunk=1,
-        choices={axis: choices[axis] for axis in AXES if variants.axis(axis).structural},
+        choices={axis: one for axis, one in choices.items() if variants.axis(axis).structural},
     )
     # Every choice of `advantage` is measured, whatever the one that trains reads.
     discount = numbers.get("discount", DEFAULTS["discount"])
@@ -304,18 +296,18 @@ def diagnosis(
     return measure
 
 
-def compiles(structure: Structure) -> tuple[str, ...]:
+def compiles(structure: Sizes) -> tuple[str, ...]:
     """Return axes whose choice is compiled in: segments without equal parts cannot be traced."""
     return ("minibatch_unit",) if structure["num_envs"] % structure["num_minibatches"] else ()
 
 
-def iteration_steps(structure: Structure) -> int:
+def iteration_steps(structure: Sizes) -> int:
     """Return the environment steps of one iteration."""
     return structure["num_envs"] * structure["unroll_length"]
 
 
 def check(
-    *, structure: Structure, settings: EpisodeSettings, numbers: Mapping[str, float] | None = None
+    *, structure: Sizes, settings: EpisodeSettings, numbers: Mapping[str, float] | None = None
 ) -> list[str]:
     """Return complaints about settings that do not fit together, in words."""
     complaints = complaints_of(structure)
@@ -328,7 +320,7 @@ def check(
         )
     if "episode_length" not in settings:
         complaints.append(
-            "the task has no setting episode_length, which ppo needs to truncate episodes"
+            "the task has no setting episode_length, at which episodes would be truncated"
         )
     return complaints
 
@@ -340,13 +332,13 @@ def _neighbours(number: int, divisor: int) -> str:
 
 DEFINITION = Definition(
     name="ppo",
-    summary="proximal policy optimisation with a tanh-normal policy, on control tasks",
+    summary="proximal policy optimisation, on control tasks and games",
     axes=AXES,
     neutral=DETAILS,
     numbers=NUMBERS,
     defaults=DEFAULTS,
     structure=STRUCTURE,
-    uses=uses,
+    unread=unread,
     compiles=compiles,
     make=make,
     iteration_steps=iteration_steps,

@@ -103,16 +103,17 @@ class Structure(Betas):
     warm_start_steps: int
 
 
-def uses(composition: Composition) -> set[str]:
-    """Return the axes, numbers and options that the trainer reads.
-
-    They differ with a critic, and with several minibatches.
-    """
+def unread(composition: Composition) -> dict[str, str]:
+    """Return the axes, numbers and options that the trainer does not read, and why."""
     structure = composition.structure
-    unread = WITHOUT_CRITIC if structure["critic"] == "separate" else CRITICS
+    with_critic = structure["critic"] == "separate"
+    reasons = dict.fromkeys(
+        WITHOUT_CRITIC if with_critic else CRITICS,
+        "a critic estimates advantages" if with_critic else "there is no critic",
+    )
     if structure["num_minibatches"] == 1:
-        unread = unread | OF_MINIBATCHES
-    return {*AXES, *NUMBERS, *STRUCTURE} - unread
+        reasons |= dict.fromkeys(OF_MINIBATCHES, "the batch is one minibatch")
+    return reasons
 
 
 def compose(**program: Unpack[Program[Settings, Structure]]) -> Language:
@@ -215,7 +216,7 @@ DEFINITION = Definition(
     numbers=NUMBERS,
     defaults=DEFAULTS,
     structure=STRUCTURE,
-    uses=uses,
+    unread=unread,
     compiles=compiles,
     make=make,
     iteration_steps=iteration_steps,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -167,3 +168,38 @@ def test_horizon_leaves_little_weight_to_the_critic() -> None:
     assert 0.99 ** horizon(0.99, 32) <= 0.05 < 0.99 ** (horizon(0.99, 32) - 1)
     assert horizon(0.0, 32) == horizon(0.5, 32) == 32
     assert horizon(1.0, 32) == LONGEST
+
+
+class Dice:
+    """Gymnax's interface: each step pays a standard normal of its own key, whatever is done."""
+
+    default_params = None
+
+    def action_space(self, params: None) -> SimpleNamespace:
+        return SimpleNamespace(n=2)
+
+    def reset_env(self, key: jax.Array, params: None) -> tuple[jax.Array, jax.Array]:
+        return jnp.zeros(1), jnp.int32(0)
+
+    def step_env(self, key: jax.Array, state: jax.Array, action: jax.Array, params: None) -> Any:
+        return jnp.zeros(1), state, jax.random.normal(key), jnp.bool_(False), {}
+
+
+def test_continuations_of_one_state_are_random_each_by_itself() -> None:
+    """Given state and action a step's estimate varies by what is random in the environment: 1."""
+    dice = Task(
+        "dice", "dice", make=lambda settings: Dice(), settings={}, discrete=True, fresh=True
+    )
+    ppo = compose(
+        task=dice,
+        settings={"episode_length": LENGTH, "random_elapsed_steps": False},
+        structure={name: option.default for name, option in STRUCTURE.items()}
+        | {"num_envs": N, "unroll_length": T, "policy_layers": [4], "value_layers": [4]},
+        updates_per_chunk=1,
+    )
+    one = variant(discount=GAMMA, gae_lambda=0.0, reward_scale=1.0)
+    state = jax.jit(ppo.init)(jax.random.key(0), one)
+    measure = jax.jit(partial(advantage_errors, ppo, horizon=T, continuations=M))
+    found = measure(state, one, jax.random.key(1))
+    assert float(found["standard/variance"]) == pytest.approx(1.0, rel=0.1)
+    assert float(found["standard/squared_bias"]) == pytest.approx(0.0, abs=0.1)

@@ -93,6 +93,7 @@ COMPILED_IN = [
     },
     {
         **TORCHRL,
+        "optimizer": "radam",
         "policy_std": "shifted_softplus_head",
         "observation_statistics": "per_step_forgetting",
         "observation_scaling": "floored_std_clipped",

@@ -1,0 +1,145 @@
+"""A task of whole actions as a user meets it: what works on it, and what says that it cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from ablations import UserError, find_cell, load_policy
+from ablations.cli import main
+from ablations.policies import brax_checkpoints
+
+SMALL = ["--tasks", "cartpole", "--variants", "standard", "--seeds", "1", "--steps", "1024"]
+SETS = ["--set", "num_envs=4", "unroll_length=32", "num_minibatches=2", "epochs=1"]
+SETS += ["policy_layers=[8]", "value_layers=[8]", "discount=0.5", "gae_lambda=0.5"]
+
+
+@pytest.fixture(scope="module")
+def study(shells: Any) -> Any:
+    shell = shells()
+    shell("run", "gae", *SMALL, *SETS, "--workers", "1", plugin=False)
+    return shell
+
+
+@pytest.fixture(scope="module")
+def cell(study: Any) -> Path:
+    return find_cell("gae", task="cartpole", results=study.results)
+
+
+def test_its_table_and_its_policies(study: Any, cell: Path) -> None:
+    table = json.loads(study("table", "gae", "--format", "json", plugin=False).stdout)
+    assert [row["task"] for row in table["rows"]] == ["cartpole"]
+    policy = load_policy(cell, "last")
+    observations = np.random.default_rng(0).normal(0, 1, (50, 4)).astype(np.float32)
+    mode = policy(observations)
+    assert (mode.shape, mode.dtype) == ((50,), np.int32)
+    draws = jax.vmap(lambda key: policy(observations[0], key))(
+        jax.random.split(jax.random.key(0), 500)
+    )
+    assert set(np.unique(draws)) == {0, 1}
+    score = policy.evaluate(episodes=3)
+    assert 1 <= score["evaluation/return"] == score["evaluation/length"] <= 500
+
+
+def test_brax_has_no_such_policies(study: Any, cell: Path, tmp_path: Path) -> None:
+    says = "act by vectors of numbers, and actions of 'cartpole' are whole numbers"
+    with pytest.raises(UserError, match=says):
+        load_policy(cell).save_for_brax(tmp_path)
+    (tmp_path / "000000000001").mkdir()
+    (tmp_path / "000000000001" / "ppo_network_config.json").write_text("{}")
+    assert brax_checkpoints(tmp_path)
+    with pytest.raises(UserError, match=says):
+        load_policy(tmp_path, task="cartpole")
+
+
+def test_what_has_no_bodies_is_not_drawn(study: Any) -> None:
+    said = study("render", "gae", code=2, plugin=False).stderr
+    assert said.strip().endswith(
+        "task 'cartpole' has no bodies to draw: its environment has no MuJoCo model"
+    )
+
+
+def test_advantages_are_diagnosed(study: Any) -> None:
+    asked = ["diagnose", "gae", *SMALL, *SETS, "--workers", "1", "--format", "json"]
+    said = study(*asked, plugin=False).stdout
+    tables = [json.loads(text) for text in said.split("\n\n") if text.strip()]
+    rows = [row for table in tables for row in table["rows"] if "choice" in row]
+    assert {row["choice"] for row in rows} >= {"standard", "brax", "done_cut"}
+    assert all(row["bias"] is not None for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("run gae --set action_distribution=normal", "--set action_distribution changes nothing"),
+        ("run gae --vary policy_std=exp_parameter,softplus_head", "--vary policy_std changes"),
+        ("run gae --set initial_log_std=0.5", "--set initial_log_std changes nothing"),
+        ("compare entropy_estimate=one_sample,closed_form", "--vary entropy_estimate changes"),
+        ("run what_matters", "action_distribution, which variants set, changes nothing"),
+    ],
+)
+def test_a_choice_for_vectors_is_refused_with_the_reason(
+    command: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), "--tasks", "cartpole", "--dry-run"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert says in said
+    assert "actions of cartpole are whole numbers, drawn from a softmax of logits" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("learning_rate_schedule=adaptive_offset_kl", "set learning_rate_schedule=adaptive_exact"),
+        ("entropy_schedule=target", "entropy_target=-1 is below the entropy of any policy"),
+        ("reset_pool=4", "every episode of cartpole starts from a reset of its own"),
+        ("filters=8", "observations of cartpole are no images"),
+    ],
+)
+def test_what_cannot_act_on_it_is_refused(
+    settings: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "gae", "--tasks", "cartpole", "--set", settings, "--dry-run"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert says in said
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (
+            "single_choices",
+            "(as are last_layer_0.01, transitions, gradient_clip): there is nothing to compare",
+        ),
+        ("library_defaults", "preset 'brax' is for actions that are vectors"),
+        ("gae --base rsl_rl", "presets for both are cleanrl, purejaxrl, rejax, sb3"),
+        ("--preset torchrl", "those of 'cartpole' are whole numbers"),
+    ],
+)
+def test_a_study_whose_variants_are_not_for_it_says_which(
+    command: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *command.split(), "--tasks", "cartpole", "--dry-run"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert says in said
+
+
+def test_it_is_told_that_actions_are_whole_and_observations_images(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not main(["list", "tasks", "--json"])
+    listed = json.loads(capsys.readouterr().out)
+    assert (listed["breakout"]["discrete"], listed["breakout"]["image"]) == (True, True)
+    assert (listed["cartpole"]["image"], listed["fast"]["discrete"]) == (False, False)
+    assert not main(["show", "breakout"])
+    assert "actions are whole numbers; observations are images" in capsys.readouterr().out
+    assert not main(["show", "fast"])
+    assert "whole numbers" not in capsys.readouterr().out

@@ -1,0 +1,70 @@
+# the formulas are in Greek
+"""Whose Q the targets are computed with: the network itself, or one that follows it.
+
+updates: scalar, iterations done, the last one included, 1 after the first. The output is the share
+c, a scalar: after an iteration the target network's parameters become θ' + c(θ - θ'), and θ where
+c = 1.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from variants.choice import Number
+from variants.registry import Axis, register
+
+Array = jax.Array
+
+_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+
+AXIS = register(
+    Axis(
+        "q_target",
+        summary="whose Q a target is computed with: the network's own, or that of a slower copy",
+        inputs={"updates": _SCALAR},
+    )
+)
+
+
+@AXIS.choice(
+    "none",
+    formula="θ' = θ, as it was when the rollout began",
+    source="PQN (Gallici et al. 2025, https://arxiv.org/abs/2407.04811); PureJaxQL, Rejax",
+    summary="no target network",
+)
+def none(*, updates: Array) -> Array:
+    """1."""
+    return jnp.ones_like(updates)
+
+
+@AXIS.choice(
+    "hard",
+    formula="θ' ← θ after every target_interval-th iteration",
+    source="DQN (Mnih et al. 2015), there counted in gradient steps",
+    summary="a copy that stands still for some iterations",
+    numbers={
+        "target_interval": Number(
+            16.0, 1.0, 1e6, "iterations from one copy to the next with q_target=hard"
+        )
+    },
+)
+def hard(*, updates: Array, target_interval: Array | float) -> Array:
+    """1 at multiples of the interval, else 0."""
+    return jnp.where(updates % jnp.round(target_interval) == 0, 1.0, 0.0)
+
+
+@AXIS.choice(
+    "polyak",
+    formula="θ' ← θ' + τ(θ - θ') after every iteration,  τ = target_tau",
+    source="DDPG (Lillicrap et al. 2016), there after every gradient step",
+    summary="a copy that follows a little behind",
+    numbers={
+        "target_tau": Number(
+            0.1, 0.0, 1.0, "share of the way that q_target=polyak goes in an iteration"
+        )
+    },
+)
+def polyak(*, updates: Array, target_tau: Array | float) -> Array:
+    """τ."""
+    return jnp.full_like(updates, target_tau)
