@@ -170,7 +170,7 @@ def test_what_cannot_act_is_told() -> None:
     config = composed(LANGUAGE, critic="separate", epochs=1, num_minibatches=1)
     told = LANGUAGE.inert(config, ["prompt_advantage", "policy_loss", "learning_rate", "seeds"])
     assert told.keys() == {"prompt_advantage", "policy_loss"}
-    assert told["prompt_advantage"] == "nothing in this composition reads it"
+    assert told["prompt_advantage"] == "a critic estimates advantages"
     assert LANGUAGE.inert(composed(LANGUAGE, epochs=2), ["policy_loss", "epochs"]) == {}
     assert "gae_lambda" in LANGUAGE.inert(composed(LANGUAGE), ["gae_lambda"])
 
