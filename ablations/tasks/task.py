@@ -123,9 +123,11 @@ def task(name: str) -> Task:
         return _TASKS[name]
     if gymnasium := GYMNASIUM.fullmatch(name):
         words = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", gymnasium[1]).lower()
-        near = [one for one in (words, words.replace("_", "")) if one in _TASKS]
+        near = [_TASKS[one] for one in (words, words.replace("_", "")) if one in _TASKS]
+        if near and near[0].discrete:  # Gymnax's, of the same equations
+            raise UserError(f"{name} of Gymnasium is '{near[0].name}' here")
         if near:
-            raise UserError(f"{name} of Gymnasium is Brax's '{near[0]}' here, other physics")
+            raise UserError(f"{name} of Gymnasium is Brax's '{near[0].name}' here, other physics")
         raise UserError(
             f"{name} of Gymnasium is none of the tasks here (`ablations list tasks`); your own "
             f"training script can be a study: docs/any-trainer.md"

@@ -89,7 +89,7 @@ def test_the_trainer_is_the_one_that_has_the_setting(levels, selection, trainer)
         (["run", "compare.activation"], "`ablations compare activation=A,B`"),
         (["run", "gae", "--tasks", "HalfCheetah-v4"], "Brax's 'halfcheetah' here"),
         (["run", "gae", "--tasks", "InvertedDoublePendulum-v5"], "'inverted_double_pendulum'"),
-        (["run", "gae", "--tasks", "CartPole-v1"], "docs/any-trainer.md"),
+        (["run", "gae", "--tasks", "CarRacing-v3"], "docs/any-trainer.md"),
         (["run", "gae", "--steps", "1Q"], "not a whole number"),
     ],
 )  # fmt: skip
