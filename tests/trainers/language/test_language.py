@@ -276,7 +276,7 @@ def test_advantages_of_tokens_are_rewards_to_go_at_lambda_one() -> None:
     for name in variants.axis("advantage"):  # nothing is truncated, so all of them agree
         advantage, target = estimate(
             *(jnp.asarray(x, jnp.float32) for x in (reward, price, value * mask, mask)),
-            variant(advantage=name),
+            variant(advantage=name, bootstrap_steps=L),
         )
         for b, length in enumerate(lengths):
             togo = reward[b] - np.array([price[b, t:length].sum() for t in range(length)])
