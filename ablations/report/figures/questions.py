@@ -42,7 +42,7 @@ def _figure(names: Sequence[str], bounds: Sequence[tuple[Bound, int]]) -> Figure
     marks: list[Mark] = [Span(-100 * MARGIN, 100 * MARGIN), Rule(0.0, color="v0", width=0.8)]
     for row, (bound, seeds) in enumerate(bounds):
         marks += _row(bound, row, hollow=seeds < FEWEST)
-    label = f"effect in % of what the baseline learned (shaded: \u00b1{100 * MARGIN:g}%)"
+    label = f"effect in % of the unit (shaded: \u00b1{100 * MARGIN:g}%)"
     return Figure(
         title="",
         caption="",
