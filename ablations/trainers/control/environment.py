@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ablations.environments import Environment, State, Step
+from ablations.errors import UserError
 from ablations.trainers.control.batching import vmap_trailing
 from ablations.trainers.trainer import Tree
 
@@ -118,6 +119,7 @@ class Environments:
         key_reset, key_elapsed = jax.random.split(key)
         keys = jax.random.split(key_reset, self.num_groups)
         state = batched_reset(self.env)(keys[self.groups])
+        self._require("observation", state.observation, self.env.observations.size)
         first: Tree = (state.physics, state.observation)
         place = None
         if self.env.fresh:
@@ -162,6 +164,9 @@ class Environments:
         Those that end start again, as `first` has it.
         """
         after, given = batched_step(self.env)(episodes.state, action)
+        self._require("observation", after.observation, self.env.observations.size)
+        self._require("reward", given.reward)
+        self._require("termination", given.termination)
 
         reward = given.reward.astype(jnp.float32)
         termination = given.termination.astype(bool)
@@ -197,6 +202,12 @@ class Environments:
             place=place,
         )
         return running, outcome
+
+    def _require(self, name: str, array: Tree, *shape: int) -> None:
+        """Raise UserError for an array [N, ...] whose shape in each environment is another."""
+        each = jax.tree.map(lambda leaf: jnp.shape(leaf)[1:], array)
+        if each != shape:
+            raise UserError(f"{name} of {type(self.env).__name__} is {each}, and is to be {shape}")
 
     def _next(
         self, episodes: Episodes, done: jax.Array

@@ -13,6 +13,7 @@ from flax import linen
 
 import variants
 from ablations.environments import Observations
+from ablations.errors import UserError
 from ablations.trainers.control.heads import SCALAR, Head
 from ablations.trainers.products import Dense
 from ablations.trainers.trainer import Scalar, Tree
@@ -156,6 +157,10 @@ def patches(x: jax.Array, image: tuple[int, int, int]) -> jax.Array:
     A dense layer on them is a convolution of stride 1 without padding, as a matrix product.
     """
     height, width, channels = image
+    if min(height, width) < 3:
+        raise UserError(
+            f"no convolution of 3 by 3 fits images of {height} by {width}: set filters=0"
+        )
     x = x.reshape(*x.shape[:-1], height, width, channels)
     rows, columns = height - 2, width - 2
     shifted = [x[..., i : i + rows, j : j + columns, :] for i in range(3) for j in range(3)]
