@@ -101,7 +101,7 @@ def test_figures_are_chosen_by_kind(study: Path, capsys) -> None:
     [
         ("ta", {"table"}),
         ("run ga", {"gae"}),
-        ("run gae --tasks ho", {"hopper"}),
+        ("run gae --tasks ho", {"hopper", "hopper_hop"}),
         ("table gae --form", {"--format"}),
         ("run gae --base cle", {"cleanrl"}),
     ],

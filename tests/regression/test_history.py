@@ -288,7 +288,7 @@ def test_the_fixture_fails_where_nights_got_worse(pytester: pytest.Pytester) -> 
 def test_a_paper_is_compared_as_welch_does() -> None:
     ours = np.random.default_rng(5).normal(3000, 300, 8)
     paper = read_paper("3,200 ± 450/5")
-    assert (paper.n, paper.mean, paper.variance) == (5, 3200.0, 450.0**2)
+    assert (paper.n, paper.mean, paper.deviation) == (5, 3200.0, 450.0)
     found = check_paper(ours, paper, 0.15).compared
     test = stats.ttest_ind_from_stats(
         ours.mean(), ours.std(ddof=1), 8, 3200, 450, 5, equal_var=False

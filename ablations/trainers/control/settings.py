@@ -89,10 +89,16 @@ NUMBERS = {
     ),
     "value_init_scale": Number(1.0, 0.0, 1e3, "factor on the critic's last layer at the start"),
     "policy_hidden_gain": Number(
-        math.sqrt(2.0), 0.0, 1e3, "gain of the policy's hidden layers with network_init=orthogonal"
+        math.sqrt(2.0),
+        0.0,
+        1e3,
+        "gain of the policy's hidden layers with network_init=orthogonal, he_normal",
     ),
     "value_hidden_gain": Number(
-        math.sqrt(2.0), 0.0, 1e3, "gain of the critic's hidden layers with network_init=orthogonal"
+        math.sqrt(2.0),
+        0.0,
+        1e3,
+        "gain of the critic's hidden layers with network_init=orthogonal, he_normal",
     ),
 }
 
