@@ -16,6 +16,7 @@ from ablations.core.verdict import Answer, Verdict
 from ablations.records import Plan
 from ablations.report import formats
 from ablations.report.figures import marks, study_figures
+from ablations.report.page.scorecard import scorecard
 from ablations.report.results import Results
 from ablations.report.scores import last, scores
 from ablations.report.statistics import regress
@@ -171,6 +172,24 @@ def test_a_baseline_that_learned_nothing_says_nothing_of_its_variants(tmp_path: 
     ant = found.entry("ant", "worse")
     assert ant is not None
     assert ant.answer is Answer.YES
+    assert formats.words.answer(found).endswith("On hopper the baseline learned nothing.")
+    assert "1 of 2 makes no difference that matters" in formats.words.answer(found)  # on ant
+    lines, where = scorecard(found)
+    assert [line.variant for line in lines] == ["same", "worse"]
+    assert where == "evaluation/return on ant"
+
+
+def test_tasks_that_cannot_be_averaged_have_lines_of_their_own(tmp_path: Path) -> None:
+    trivial(tmp_path, FLOORS)
+    whole = made(tmp_path)
+    parts = dataclasses.replace(
+        whole, rows=tuple(row for row in whole.rows if row.task != ALL_TASKS)
+    )
+    lines, _ = scorecard(parts)
+    assert [(line.task, line.variant) for line in lines] == [
+        (task, variant) for task in ("hopper", "ant") for variant in ("same", "worse")
+    ]
+    assert len(scorecard(whole)[0]) == 2
 
 
 def test_tasks_that_disagree_depend(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_largest_effects_come_first_with_their_intervals(tmp_path) -> None:
     one = made(tmp_path, {"small": 0.1, "large": -0.6, "none": 0.0})
     said = answer(one)
     assert said.index("large is worse (-6") < said.index("small is better (+1")
-    assert "1 of 3 make no difference that matters" in said
+    assert "1 of 3 makes no difference that matters" in said
 
 
 def test_what_is_open_is_counted(tmp_path) -> None:

@@ -15,8 +15,10 @@ def answer(table: Table) -> str:
     """Return what a table says, in a sentence or two: effects with intervals, or their bound."""
     rows = [row for row in table.rows if row.task != ALL_TASKS and row.baseline is not None]
     rows = [row for row in rows if row.verdict is not None and not row.verdict.too_few]
+    unlearned = [task for task in table.tasks if _nothing_learned(task, rows)]
+    rows = [row for row in rows if row.task not in unlearned]
     if not rows:
-        return "Nothing is compared yet."
+        return _unlearned(unlearned) if unlearned else "Nothing is compared yet."
     differing = [row for row in rows if row.verdict and row.verdict.sign]
     differing.sort(key=lambda row: -abs(row.difference or 0.0) / (row.unit or 1.0))
     same = [row for row in rows if row.verdict is not None and row.verdict.same]
@@ -26,15 +28,28 @@ def answer(table: Table) -> str:
     if len(same) == len(rows):
         parts.append(f"No difference that matters: any effect is below {_bound(same)}")
     elif same:
-        parts.append(f"{len(same)} of {len(rows)} make no difference that matters")
-    if rest := len(rows) - len(differing) - len(same):
-        undecided = f"{rest} of {len(rows)} {'is' if rest == 1 else 'are'} not decided"
-        left = [row for row in rows if row not in differing and row not in same]
-        has_intervals = all(row.difference_low is not None for row in left)
-        parts.append(
-            f"{undecided}: any effect is below {_bound(left)}" if has_intervals else undecided
-        )
-    return f"{'; '.join(parts)}."
+        make = "makes" if len(same) == 1 else "make"
+        parts.append(f"{len(same)} of {len(rows)} {make} no difference that matters")
+    if left := [row for row in rows if row not in differing and row not in same]:
+        parts.append(_left_open(left, len(rows)))
+    said = f"{'; '.join(parts)}."
+    return f"{said} {_unlearned(unlearned)}" if unlearned else said
+
+
+def _left_open(rows: Sequence[Entry], of: int) -> str:
+    said = f"{len(rows)} of {of} {'is' if len(rows) == 1 else 'are'} not decided"
+    has_intervals = all(row.difference_low is not None for row in rows)
+    return f"{said}: any effect is below {_bound(rows)}" if has_intervals else said
+
+
+def _nothing_learned(task: str, rows: Sequence[Entry]) -> bool:
+    """Tell a task on which the baselines of all rows learned nothing."""
+    verdicts = {row.verdict for row in rows if row.task == task}
+    return verdicts == {Verdict.NOTHING_LEARNED}
+
+
+def _unlearned(tasks: Sequence[str]) -> str:
+    return f"On {' and '.join(tasks)} the baseline learned nothing."
 
 
 def _findings(rows: Sequence[Entry], table: Table) -> list[str]:

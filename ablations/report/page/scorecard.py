@@ -1,4 +1,4 @@
-"""The scorecard: each comparison in a line, over all tasks where there are several."""
+"""The scorecard: each comparison in a line, over all tasks where these can be averaged."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ablations.core.verdict import Verdict
 from ablations.report.formats.numbers import Digits, verdict_class, verdict_text
 from ablations.report.formats.words import open_tasks
 from ablations.report.tables import ALL_TASKS, Entry, Table
@@ -13,13 +14,14 @@ from ablations.report.tables import ALL_TASKS, Entry, Table
 
 @dataclass(frozen=True)
 class Score:
-    """One line of the scorecard: a comparison, over all tasks where there are several.
+    """One line of the scorecard: a comparison, over all tasks where these can be averaged.
 
-    open: the tasks by which it is undecided.
+    task: where there are lines of several. open: the tasks by which it is undecided.
     """
 
     variant: str
     baseline: str
+    task: str
     verdict: str
     text: str
     estimate: str
@@ -29,28 +31,38 @@ class Score:
 
 
 def scorecard(table: Table) -> tuple[tuple[Score, ...], str]:
-    """Return the lines of a table's comparisons, and the units of their differences."""
-    several = any(row.task == ALL_TASKS for row in table.rows)
-    task = ALL_TASKS if several else table.tasks[0]
-    rows = [row for row in table.rows if row.task == task and row.baseline]
-    reach = max([_reach(row) for row in rows], default=1.0) or 1.0
-    numbers = Digits(rows)
-    lines = tuple(
-        Score(
-            variant=row.variant,
-            baseline=row.baseline or "",
-            verdict=verdict_class(row.verdict),
-            text=verdict_text(row),
-            estimate=" ".join(numbers.difference(row)).strip(),
-            seeds=f"{row.n_pairs} of {row.n_planned}"
-            if (row.n_pairs or 0) < row.n_planned
-            else str(row.n_pairs),
-            strip=_strip(row, reach),
-            open=open_tasks(row, table),
-        )
-        for row in rows
+    """Return the lines of a table's comparisons, and the units of their differences.
+
+    Tasks that cannot be averaged have lines of their own, but those where nothing was learned.
+    """
+    pooled = any(row.task == ALL_TASKS for row in table.rows)
+    compared = [row for row in table.rows if row.baseline and pooled == (row.task == ALL_TASKS)]
+    rows = [row for row in compared if row.verdict is not Verdict.NOTHING_LEARNED] or compared
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    lines: list[Score] = []
+    for task in tasks:
+        of_task = [row for row in rows if row.task == task]
+        place = task if len(tasks) > 1 else ""
+        reach = max([_reach(row) for row in of_task], default=1.0) or 1.0
+        lines += [_line(row, table, place, Digits(of_task), reach) for row in of_task]
+    place = "" if len(tasks) != 1 else f" on {tasks[0]}"
+    return tuple(lines), "what was learned, over all tasks" if pooled else table.metric + place
+
+
+def _line(row: Entry, table: Table, place: str, numbers: Digits, reach: float) -> Score:
+    return Score(
+        variant=row.variant,
+        baseline=row.baseline or "",
+        task=place,
+        verdict=verdict_class(row.verdict),
+        text=verdict_text(row),
+        estimate=" ".join(numbers.difference(row)).strip(),
+        seeds=f"{row.n_pairs} of {row.n_planned}"
+        if (row.n_pairs or 0) < row.n_planned
+        else str(row.n_pairs),
+        strip=_strip(row, reach),
+        open=open_tasks(row, table),
     )
-    return lines, "what was learned, over all tasks" if several else f"{table.metric} on {task}"
 
 
 def _reach(row: Entry) -> float:
