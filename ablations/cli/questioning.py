@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_command
 from ablations.cli.output import add_format
 from ablations.errors import UserError, unknown
-from ablations.request import Request
 
 if TYPE_CHECKING:
-    from ablations.core.plan import Flags
     from ablations.report.questions.controls import Outcome
     from ablations.report.questions.entries import Control, Question, Questions
     from ablations.report.questions.judge import Found
     from ablations.report.results import Results
+    from ablations.request import Request
     from ablations.studies import Study
 
 
@@ -56,6 +56,7 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def _questions(options: argparse.Namespace) -> None:
     from ablations.report import formats
     from ablations.report.questions.entries import read
+    from ablations.report.questions.evidence import gathered
     from ablations.report.questions.rows import controls_sheet, questions_sheet
 
     asked = read(options.file or options.results / "questions.toml")
@@ -67,17 +68,24 @@ def _questions(options: argparse.Namespace) -> None:
         raise UserError("--write writes all pages: name no question")
     for control in asked.controls:
         _require_variants(control, _study(control))
-    read_before: dict[str, Results | None] = {}
+    entries = {entry.command: entry for entry in (*asked.questions, *asked.controls)}
+
+    @cache
+    def results_of(command: str) -> Results | None:
+        entry = entries[command]
+        return gathered(options.results, entry.study, entry.run)
+
+    whole = options.controls or options.write or options.site
+    controls = [
+        _outcome(control, asked, results_of(control.command)) for control in asked.controls if whole
+    ]
     if options.controls:
-        outcomes = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
-        print(formats.render(controls_sheet(outcomes), options.format))
+        print(formats.render(controls_sheet(controls), options.format))
         return
-    found = [_judged(one, asked, options.results, read_before) for one in chosen]
-    if not (options.write or options.site):
+    found = [_judged(question, asked, results_of(question.command)) for question in chosen]
+    if not whole:
         print(formats.render(questions_sheet(found), options.format))
-        return
-    controls = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
-    if options.site:
+    elif options.site:
         _write_site(found, controls, options.site)
     else:
         _write(found, controls, asked, options.results)
@@ -92,9 +100,7 @@ def _matches(question: Question, words: Sequence[str]) -> bool:
     return all(word.lower() in text for word in words)
 
 
-def _judged(
-    question: Question, asked: Questions, folder: Path, read_before: dict[str, Results | None]
-) -> Found:
+def _judged(question: Question, asked: Questions, results: Results | None) -> Found:
     from ablations.report.questions.judge import judged
 
     study = _study(question)
@@ -103,31 +109,15 @@ def _judged(
         if name not in sets:
             raise unknown(f"factor of question '{question.id}'", name, sorted(sets))
     _require_variants(question, study)
-    count = len(_variants(study, question.run)) if question.statistic == "effect" else 2
-    results = _gathered(question, folder, read_before)
-    return judged(question, results, asked.tasks, count * _seeds(study, question.run))
+    count = len(_variants(study, question.request)) if question.statistic == "effect" else 2
+    return judged(question, results, asked.tasks, count * _seeds(study, question.request))
 
 
-def _outcome(
-    control: Control, asked: Questions, folder: Path, read_before: dict[str, Results | None]
-) -> Outcome:
+def _outcome(control: Control, asked: Questions, results: Results | None) -> Outcome:
     from ablations.report.questions.controls import outcome
 
-    study = _study(control)
     count = 2 if control.kind == "difference" else 1
-    results = _gathered(control, folder, read_before)
-    return outcome(control, results, asked.tasks, count * _seeds(study, control.run))
-
-
-def _gathered(
-    entry: Question | Control, folder: Path, read_before: dict[str, Results | None]
-) -> Results | None:
-    """Return the results of an entry's design, read once for all entries that share it."""
-    from ablations.report.questions.evidence import gathered
-
-    if entry.command not in read_before:
-        read_before[entry.command] = gathered(folder, entry.study, entry.run)
-    return read_before[entry.command]
+    return outcome(control, results, asked.tasks, count * _seeds(_study(control), control.request))
 
 
 def _study(entry: Question | Control) -> Study:
@@ -155,13 +145,11 @@ def _require_variants(entry: Question | Control, study: Study) -> None:
             raise unknown(f"variant of '{entry.id}'", name, [*study.variants, *sorted(known)])
 
 
-def _variants(study: Study, run: Flags) -> Sequence[str]:
-    request = Request.of(study.name, run)
+def _variants(study: Study, request: Request) -> Sequence[str]:
     return request.variants or study.profiles[request.profile].variants or tuple(study.variants)
 
 
-def _seeds(study: Study, run: Flags) -> int:
-    request = Request.of(study.name, run)
+def _seeds(study: Study, request: Request) -> int:
     own = request.seeds
     return study.profiles[request.profile].seeds if own is None else len(own)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ablations.core.verdict import Verdict
+from ablations.errors import listed
 from ablations.report.claims.found import Judged, Part
 from ablations.report.formats.numbers import seeds_range_text
 
@@ -150,13 +151,7 @@ def _places(parts: Sequence[Part], judged: Judged) -> str:
     if len(parts) > _FEW:
         return f" in {len(parts)} of {len(judged.parts)} comparisons"
     named = [f"{part.label} on {part.task}" if part.label else part.task for part in parts]
-    return f" on {_listed(named)}" if not parts[0].label else f" for {_listed(named)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return f" {'for' if parts[0].label else 'on'} {listed(named)}"
 
 
 def turning(judged: Judged) -> str:

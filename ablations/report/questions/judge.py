@@ -29,7 +29,7 @@ _MANY, _SOME = 100, 40  # seeds of the grades A and B
 
 @dataclass(frozen=True)
 class OnTask:
-    """What was found on a task, in its metric.
+    """The evidence of a question on a task, in its metric.
 
     seeds: that are complete. missing: cells of the design that have not run. diverged: runs that
     did. estimate: of the effect. area: of that on the area under the evaluations, in shares of the

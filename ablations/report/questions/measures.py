@@ -86,7 +86,7 @@ def answering(
 
 
 class Measure:
-    """How a question compares: an effect of a fraction, or a difference of two variants.
+    """The measurement of a question: an effect of a fraction, or a difference of two variants.
 
     design: None of a difference. details: of the design. sides: variants without and with the
     change.
