@@ -43,7 +43,7 @@ def add_commands(commands: Commands) -> None:
 def _seeds(options: argparse.Namespace) -> None:
     from ablations.exchange.sources import final_scores
     from ablations.report import formats
-    from ablations.report.tables.seeds_planned import Spread, seeds_sheet, spread_of
+    from ablations.report.tables.seeds import Spread, seeds_sheet, spread_of
 
     if bool(options.files) == (options.sd is not None):
         raise UserError("give a FILE of runs, or --sd")

@@ -12,7 +12,7 @@ from ablations.report.claims.words import Stand, stand
 from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.statistics import LEVEL, judge, rounding_of
-from ablations.report.tables.entries import Column, Sheet, text_columns
+from ablations.report.tables.entries import JOINT, Column, Sheet, bounded, text_columns, with_ends
 
 _DECIDED: tuple[Stand, ...] = ("holds", "no difference", "opposite", "differs")
 
@@ -142,19 +142,18 @@ def conditions_sheet(comparisons: Sequence[Again]) -> Sheet:
         "that both have; intervals of one condition on one task hold at once.",
         (
             *("task", "claim", "variant", "condition", "seeds", "effect", "low", "high", "word"),
-            *("fate", "change", "change_low", "change_high"),
+            *("fate", *with_ends("change")),
         ),
         tuple(rows),
         (
             *text_columns("task", "claim", "variant"),
             Column("condition", "text", ("condition",), right=True),
             Column("seeds", "count", ("seeds",)),
-            Column("effect", "fixed", ("effect",), "+", 1),
-            Column("[95% joint]", "fixed", ("effect", "low", "high"), "+", 1),
+            *bounded("effect", "effect", ("low", "high"), sign="+", places=1),
             Column("word", "text", ("word",), right=True),
             Column("verdict", "text", ("fate",)),
             Column("change", "fixed", ("change",), "+", 1, right=False),
-            Column("[95% joint]", "fixed", ("change", "change_low", "change_high"), "+", 1),
+            Column(JOINT, "fixed", with_ends("change"), "+", 1),
         ),
     )
 

@@ -22,7 +22,7 @@ from ablations.report.statistics import (
     attribution,
     verdict,
 )
-from ablations.report.tables.entries import Column, Sheet, Values, bounded, text_columns
+from ablations.report.tables.entries import Column, Sheet, Values, bounded, text_columns, with_ends
 from ablations.report.units import units_of_score
 
 GAP = "the whole gap"
@@ -30,7 +30,7 @@ INERT = Verdict.DOES_NOT_ACT
 _NUMBERS = ("share", "alone", "removed", "interaction")
 COLUMNS = (
     *("task", "detail", "change", "n", "n_planned"),
-    *(name + end for name in _NUMBERS for end in ("", "_low", "_high")),
+    *(column for name in _NUMBERS for column in with_ends(name)),
     *("p", "p_adjusted", "margin", "verdict"),
 )
 

@@ -17,6 +17,7 @@ from ablations.report.tables.entries import (
     bounded,
     number,
     text_columns,
+    with_ends,
 )
 from ablations.report.units import Units, units_of_score
 
@@ -78,18 +79,16 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
         "seed, as `--score auc` has it with its answer.",
         (
             *("task", "variant", "n", "failed", "threshold", "p", "p_adjusted"),
-            *("iqr", "iqr_low", "iqr_high"),
-            *("worst_quarter", "worst_quarter_low", "worst_quarter_high"),
-            *("area", "area_low", "area_high"),
-            *("area_share", "area_share_low", "area_share_high", "area_pairs", "area_answer"),
+            *(*with_ends("iqr"), *with_ends("worst_quarter"), *with_ends("area")),
+            *(*with_ends("area_share"), "area_pairs", "area_answer"),
         ),
         tuple(rows),
         (
             *text_columns("task", "variant"),
             Column("failed", "share", ("failed", "n")),
             Column("p (adj.)", "p", ("p_adjusted",)),
-            *bounded("IQR", "iqr", joint=False),
-            *bounded("worst quarter", "worst_quarter", joint=False),
+            *bounded("IQR", "iqr", inside="[95%]"),
+            *bounded("worst quarter", "worst_quarter", inside="[95%]"),
             *bounded("area", "area", sign="+"),
             *([_ANSWER] if areas.answers else []),
         ),
@@ -99,7 +98,7 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
 _ANSWER = Column(
     "by area",
     "answer",
-    ("area_answer", "area_share", "area_share_low", "area_share_high", "area_pairs"),
+    ("area_answer", *with_ends("area_share"), "area_pairs"),
 )
 
 
