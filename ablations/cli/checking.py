@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablations.cli import nights
-from ablations.cli.arguments import Parser, add_command, add_studies, plans, positive
+from ablations.cli.arguments import Commands, add_command, add_studies, plans, positive
 from ablations.cli.output import add_json, print_json
 from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ablations.regression.training import Training
 
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands `baseline` and `check`."""
     family = commands.add_parser(
         "baseline", help="what to do with a baseline", description="What to do with a baseline."
@@ -126,13 +126,12 @@ def _check(options: argparse.Namespace) -> int:
         return nights.check_against_paper(options)
     if not options.baselines:
         raise UserError("nothing to check: name a BASELINE, --history FILE or --paper RESULT")
-    nights.require_none(options)
+    of_history = (*nights.OF_HISTORY, "metric")
+    nights.refuse(options, of_history, "is of --history FILE: a baseline has its own")
     alpha = ALPHA if options.alpha is None else options.alpha
-    effect = EFFECT if options.effect is None else options.effect
     if not 0 < alpha < 0.5:
         raise UserError(f"--alpha must be between 0 and 0.5, not {alpha:g}")
-    if not 0 < effect < float("inf"):
-        raise UserError(f"--effect must be above 0, not {effect:g}")
+    effect = nights.effect_of(options)
     baselines = {name: files.read(options.results, name) for name in options.baselines}
     alpha /= sum(len(baseline.groups) for baseline in baselines.values())
     terms = Terms(alpha, effect, most=options.seeds or MOST_SEEDS, paired=options.paired)

@@ -71,10 +71,11 @@ def _exam(options: argparse.Namespace) -> int:
 
 
 def _draw(tasks: Sequence[Task], folder: Path) -> None:
-    from ablations.report.figures.files import write_exam
+    from ablations.report.figures import paper
+    from ablations.report.figures.exam import exam
 
     try:
-        paths = write_exam(tasks, folder)
+        paths = paper.write(exam(tasks), folder, "exam", ("svg", "png"))
     except OSError as error:
         raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
     print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read

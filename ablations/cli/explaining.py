@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import (
@@ -55,7 +55,7 @@ def _explain(options: argparse.Namespace) -> int:
     alone(options)
     if options.until:
         raise UserError("--until is for studies: an explanation gets its seeds by --seeds")
-    together = _names(options.together)
+    together = tuple(tuple(filter(None, names.split(","))) for names in options.together)
     plan = explanation.plan(
         explanation.request(options.start, options.end, together, selection(options))
     )
@@ -68,10 +68,6 @@ def _explain(options: argparse.Namespace) -> int:
     return run_and_show(
         options, [plan], lambda: tables.sheet("shares", Results(plan, options.results))
     )
-
-
-def _names(together: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(name for name in names.split(",") if name) for names in together)
 
 
 def _plan_lines(plan: Plan, options: argparse.Namespace) -> Iterable[str]:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Parser, add_command, positive, whole
+from ablations.cli.arguments import Commands, add_command, positive, whole
+from ablations.cli.output import print_table
 from ablations.cli.shares import chance, share, some_minutes
 from ablations.errors import UserError, printable, unless_missing
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ablations.trainers.command import Line
 
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command `gate`."""
     command = add_command(
         commands,
@@ -133,8 +134,8 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 def _gate(options: argparse.Namespace) -> int:
     from ablations.gate import Gate, compared_sides
     from ablations.gate.sheets import looks_sheet
-    from ablations.report import formats
 
+    options.quiet = options.quiet or options.json or options.markdown
     if options.ledger:
         return _book(options)
     if not options.words:
@@ -145,8 +146,7 @@ def _gate(options: argparse.Namespace) -> int:
         return _noise(options)
     question = _question(options)
     gate = Gate(question, options.results, compared_sides(question, Path.cwd(), options.results))
-    quiet = options.quiet or options.json or options.markdown
-    if not quiet:
+    if not options.quiet:
         print("\n".join(gate.stated()), flush=True)
     verdict = gate.run(_say(options), _executor(options), _seconds(options))
     described = gate.described(verdict)
@@ -158,8 +158,9 @@ def _gate(options: argparse.Namespace) -> int:
     print(f"gate: {verdict.text}")
     _print_log(verdict.log)
     if options.markdown:
-        print(f"\n{formats.render(looks_sheet(verdict), 'markdown')}")
-    elif not quiet:
+        print()
+        print_table(looks_sheet(verdict), "markdown")
+    elif not options.quiet:
         print(f"{path}\n{figure}")
     return verdict.code
 
@@ -173,15 +174,13 @@ def _book(options: argparse.Namespace) -> int:
     """Judge a candidate against the best of a ledger, or print the ledger."""
     from ablations.gate import ledger, night
     from ablations.gate.sheets import ledger_sheet
-    from ablations.report import formats
 
     path = options.ledger
     known = ledger.read_ledger(path)
     if not options.words:
         if known is None:
             raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
-        form = "json" if options.json else "markdown"
-        print(formats.render(ledger_sheet(known), form))
+        print_table(ledger_sheet(known), "json" if options.json else "markdown")
         return 0
     if options.noise:
         raise UserError("--noise compares nothing: leave --ledger out")
@@ -240,15 +239,13 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
 
 def _say(options: argparse.Namespace) -> Callable[[str], None]:
     """Return what prints the verdict of a look, or nothing."""
-    quiet = options.quiet or options.json or options.markdown
-    return (lambda line: None) if quiet else (lambda line: print(line, flush=True))
+    return (lambda line: None) if options.quiet else (lambda line: print(line, flush=True))
 
 
 def _executor(options: argparse.Namespace) -> Processes:
     from ablations.sweep.local import Processes
 
-    quiet = options.quiet or options.json or options.markdown
-    return Processes(workers=options.workers, threads=options.threads, quiet=quiet)
+    return Processes(workers=options.workers, threads=options.threads, quiet=options.quiet)
 
 
 def _seconds(options: argparse.Namespace) -> float | None:
@@ -258,7 +255,6 @@ def _seconds(options: argparse.Namespace) -> float | None:
 def _noise(options: argparse.Namespace) -> int:
     from ablations import noise
     from ablations.gate import FIRST_SEEDS, RATE
-    from ablations.report import formats
     from ablations.sweep.backends.command.study_file import timeout_of
 
     others = ("margin", "baseline", "against", "require", "minutes", "most_seeds", "futility")
@@ -267,12 +263,11 @@ def _noise(options: argparse.Namespace) -> int:
         raise UserError(f"--noise only runs the command a few times: leave --{flag} out")
     name = "noise" if options.name == "gate" else options.name
     runs = options.first_seeds or FIRST_SEEDS
-    timeout = timeout_of(options.timeout)
-    runs_as = (runs, name, options.steps, timeout, options.depends)
+    runs_as = (runs, name, options.steps, timeout_of(options.timeout), options.depends)
     plan = noise.noise_plan(_line(options), Path.cwd(), *runs_as)
     measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
     sheet = noise.noise_sheet(measured)
-    print(formats.render(sheet, "json" if options.json else "markdown"))
+    print_table(sheet, "json" if options.json else "markdown")
     if not options.json:
         margin, runs = sheet.rows[1][1], sheet.rows[1][0]
         paste = f"a line to paste: --margin {margin:.3g} --first-seeds {runs}"

@@ -6,12 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from ablations.cli.arguments import Parser, add_command
-from ablations.cli.output import add_format
+from ablations.cli.arguments import Commands, add_command
+from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError
 
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command `items`."""
     command = add_command(
         commands,
@@ -47,16 +47,13 @@ def _items(options: argparse.Namespace) -> int:
     from ablations.exchange.items import Columns, on_both, read_items
     from ablations.gate.items import ItemTest, items_sheet, rates_sheet
     from ablations.gate.question import CODES, Margin
-    from ablations.report import formats
 
     columns = Columns(options.item, options.metric, options.cluster)
     ours = read_items(options.files, columns)
     if options.against is None:
         if options.margin or options.require:
             raise UserError("nothing to compare: --against FILE")
-        print(
-            formats.render(rates_sheet(options.metric, ours.scores, ours.clusters), options.format)
-        )
+        print_table(rates_sheet(options.metric, ours.scores, ours.clusters), options.format)
         return 0
     theirs = read_items(options.against, columns)
     both = on_both(ours, theirs)
@@ -73,5 +70,5 @@ def _items(options: argparse.Namespace) -> int:
         better=options.require == "better",
         lower=options.better == "lower",
     )
-    print(formats.render(items_sheet(test), options.format))
+    print_table(items_sheet(test), options.format)
     return CODES[test.word]

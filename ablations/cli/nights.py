@@ -12,7 +12,7 @@ from ablations.cli.shares import share
 from ablations.errors import UserError
 from ablations.regression import EFFECT
 
-_OF_HISTORY = ("nights", "rate", "night", "since", "better")
+OF_HISTORY = ("nights", "rate", "night", "since", "better")
 _OF_BASELINES = ("alpha", "seeds", "paired", "exact", "records", "figures", "workers")
 
 
@@ -44,16 +44,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def require_none(options: argparse.Namespace) -> None:
-    """Raise UserError for flags of a history where there is none."""
-    _refuse(options, (*_OF_HISTORY, "metric"), "is of --history FILE: a baseline has its own")
-
-
-def _refuse(options: argparse.Namespace, names: Sequence[str], why: str) -> None:
+def refuse(options: argparse.Namespace, names: Sequence[str], why: str) -> None:
     """Raise UserError for the first of the flags that was given."""
     for name in names:
         if getattr(options, name) not in (None, False):
             raise UserError(f"--{name} {why}")
+
+
+def effect_of(options: argparse.Namespace) -> float:
+    """Return --effect, or its default. Raises UserError for one that is not above 0."""
+    effect: float = EFFECT if options.effect is None else options.effect
+    if not 0 < effect < float("inf"):
+        raise UserError(f"--effect must be above 0, not {effect:g}")
+    return effect
 
 
 def check_history(options: argparse.Namespace) -> int:
@@ -63,9 +66,9 @@ def check_history(options: argparse.Namespace) -> int:
 
     if options.baselines:
         raise UserError("--history is in place of a baseline: leave one of them out")
-    _refuse(options, ("paper",), "is in place of --history: leave one of them out")
+    refuse(options, ("paper",), "is in place of --history: leave one of them out")
     why = "is of a baseline: --history takes --nights, --rate and --better"
-    _refuse(options, (*_OF_BASELINES, "effect"), why)
+    refuse(options, (*_OF_BASELINES, "effect"), why)
     if options.metric is None:
         raise UserError("--history needs --metric, the column of a night's result")
     read = read_nights(options.history, options.metric, options.night)
@@ -79,8 +82,7 @@ def check_history(options: argparse.Namespace) -> int:
     for note in read.notes:
         print(note, file=sys.stderr)
     check = history.check_nights(read.values, terms, read.names)
-    line = f"{options.metric}: {check.text}"
-    print(_markdown(line) if options.format == "markdown" else line)
+    _print(options, options.metric, check.text)
     return 1 if check.failed else 0
 
 
@@ -93,22 +95,19 @@ def check_against_paper(options: argparse.Namespace) -> int:
     if not options.baselines:
         raise UserError("--paper needs the files or folders of your runs")
     why = "is not of --paper, which takes --effect and --metric"
-    _refuse(options, (*_OF_HISTORY, *_OF_BASELINES), why)
-    effect = EFFECT if options.effect is None else options.effect
-    if not 0 < effect < float("inf"):
-        raise UserError(f"--effect must be above 0, not {effect:g}")
+    refuse(options, (*OF_HISTORY, *_OF_BASELINES), why)
+    effect = effect_of(options)
     scores, notes = final_scores(options.baselines, options.metric)
     for note in notes:
         print(note, file=sys.stderr)
     codes = []
     for (task, run), values in scores.items():
         check = check_paper(values, paper, effect)
-        line = f"{run} on {task}: {check.text}; {len(values)} seeds against {paper.n}"
-        print(_markdown(line) if options.format == "markdown" else line)
+        text = f"{check.text}; {len(values)} seeds against {paper.n}"
+        _print(options, f"{run} on {task}", text)
         codes.append(check.code)
     return max(codes, key=lambda code: (code == 1, code), default=0)
 
 
-def _markdown(line: str) -> str:
-    name, _, text = line.partition(": ")
-    return f"- **{name}**: {text}"
+def _print(options: argparse.Namespace, name: str, text: str) -> None:
+    print(f"- **{name}**: {text}" if options.format == "markdown" else f"{name}: {text}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ablations.cli.arguments import Commands, add_command, positive, warn
-from ablations.cli.output import add_format
+from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError
 
 
@@ -42,7 +42,6 @@ def add_commands(commands: Commands) -> None:
 
 def _seeds(options: argparse.Namespace) -> None:
     from ablations.exchange.sources import final_scores
-    from ablations.report import formats
     from ablations.report.tables.seeds import Spread, seeds_sheet, spread_of
 
     if bool(options.files) == (options.sd is not None):
@@ -58,4 +57,4 @@ def _seeds(options: argparse.Namespace) -> None:
     sheet = seeds_sheet(
         spreads, options.margin, correlation=options.correlation, power=options.power
     )
-    print(formats.render(sheet, options.format))
+    print_table(sheet, options.format)

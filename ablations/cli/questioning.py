@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Parser, add_command
-from ablations.cli.output import add_format
+from ablations.cli.arguments import Commands, add_command
+from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ablations.studies import Study
 
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command `questions`."""
     command = add_command(
         commands,
@@ -54,7 +54,6 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _questions(options: argparse.Namespace) -> None:
-    from ablations.report import formats
     from ablations.report.questions.entries import read
     from ablations.report.questions.evidence import gathered
     from ablations.report.questions.rows import controls_sheet, questions_sheet
@@ -80,11 +79,11 @@ def _questions(options: argparse.Namespace) -> None:
         _outcome(control, asked, results_of(control.command)) for control in asked.controls if whole
     ]
     if options.controls:
-        print(formats.render(controls_sheet(controls), options.format))
+        print_table(controls_sheet(controls), options.format)
         return
     found = [_judged(question, asked, results_of(question.command)) for question in chosen]
     if not whole:
-        print(formats.render(questions_sheet(found), options.format))
+        print_table(questions_sheet(found), options.format)
     elif options.site:
         _write_site(found, controls, options.site)
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Commands, add_command, add_studies, positive, resolved
 from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
+from ablations.cli.output import print_table
 from ablations.errors import UserError, count, duration, printable
 from ablations.request import budget_of
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ablations.records import Plan
     from ablations.report.tables import Sheet, Table
     from ablations.sweep.estimate import Estimate, Job
-    from ablations.sweep.local import Outcome, Processes
+    from ablations.sweep.local import Processes
     from ablations.sweep.slurm.cluster import Cluster
     from ablations.sweep.slurm.submit import Submitted
 
@@ -85,12 +86,12 @@ def run_and_show(
     options: argparse.Namespace, plans: list[Plan], table: Callable[[], Table | Sheet]
 ) -> int:
     """Run plans as `carry_out` does; print a table of them where none of their cells is missing."""
-    from ablations.report import formats
     from ablations.sweep.prepare import missing
 
     code = carry_out(options, plans)
     if not (options.dry_run or options.script or missing(plans, options.results)):
-        print(f"\n{formats.render(table(), options.format)}\n")
+        print()
+        print_table(table(), options.format, end="\n\n")
     return code
 
 
@@ -126,8 +127,9 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
         outcome = executor.run(plans, options.results, fresh=options.fresh)
         for plan in plans if outcome.computed else ():
             keep_units(plan, options.results)
-    for line in _failures(outcome):
-        print(line, file=sys.stderr)
+    for cell, record in outcome.failed:
+        where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
+        print(printable(f"failed: {where}: {record.reason}"), file=sys.stderr)
     if not options.quiet:
         print(
             f"{outcome.done} of {outcome.cells} cells done, {len(outcome.failed)} failed, "
@@ -137,12 +139,6 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
             names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
             print(f"next: ablations table {names}")
     return 1 if outcome.failed else 0
-
-
-def _failures(outcome: Outcome) -> Iterable[str]:
-    for cell, record in outcome.failed:
-        where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
-        yield printable(f"failed: {where}: {record.reason}")
 
 
 def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) -> int:

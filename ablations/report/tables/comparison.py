@@ -126,9 +126,9 @@ def _over_tasks(
         if average is not Verdict.UNDECIDED:
             row = replace(row, seeds_low=None, seeds_to_decide=None, seeds_high=None)
     if values:
-        mean = (aggregate(values, "mean"), *aggregate_interval(values, "mean"))
+        of_mean = (aggregate(values, "mean"), *aggregate_interval(values, "mean"))
         middle = (aggregate(values, "task_iqm"), *aggregate_interval(values, "task_iqm"))
-        row = _with_scores(row, len(values[0]), mean, middle)
+        row = _with_scores(row, len(values[0]), of_mean, middle)
     return replace(_counted(row, cells), n_planned=len({cell.seed for cell in cells}))
 
 
