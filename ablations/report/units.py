@@ -1,4 +1,4 @@
-"""What was learned: the unit in which tables, aggregates and learning-curve checks count.
+"""The amount learned: the unit in which tables, aggregates and learning-curve checks count.
 
 Where policies that learn nothing were evaluated on the tasks of a study, it is what its baseline
 learned beyond them: its score minus that of the better of them, one number per task. Where the
@@ -80,11 +80,6 @@ def smoothed_together(curves: Sequence[Curve]) -> tuple[Steps, NDArray[np.float6
     return on_common_steps([replace(c, values=smoothed(c.steps, c.values)) for c in curves])
 
 
-def learned(steps: ArrayLike, values: ArrayLike) -> Learned | None:
-    """`learned_of` curves that share their steps: `[points]` and `[seeds, points]`."""
-    return learned_of([Curve(np.asarray(steps), row) for row in np.asarray(values, np.float64)])
-
-
 def learned_of(seeds: Sequence[Curve]) -> Learned | None:
     """Return what the curves of one variant's seeds say was learned.
 
@@ -150,7 +145,7 @@ class Units:
         return self.by_source[task, self.sources[variant]]
 
     def source(self, variant: str) -> str:
-        """Whose learning is the unit of a variant's row."""
+        """Return the variant whose learning is the unit of a variant's row."""
         return self.sources[variant]
 
 

@@ -21,7 +21,6 @@ from ablations.report.claims.found import (
     Part,
     ended_of,
     learned_by,
-    paired,
     part_of,
     sides,
     word_of,
@@ -118,7 +117,8 @@ def _spreads(claim: Claim, results: Results, level: float) -> Found:
     share, margin = level / (len(claim.tasks) * len(pairs)), math.log(claim.margin)
 
     def judged(task: str, variant: str, versus: str, ended: int) -> Part:
-        ours, theirs, more_failures = paired(runs, task, variant, versus)
+        ours, theirs = runs.on_common_seeds([task], (variant, versus))[0]
+        more_failures = runs.failures([task], variant) - runs.failures([task], versus)
         compared = compare_spreads(ours, theirs, share)
         word = word_of(compared, margin)
         if more_failures and word is not Verdict.UNDECIDED:

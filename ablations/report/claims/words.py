@@ -182,18 +182,15 @@ def _other_margins(judged: Judged) -> Iterator[str]:
     larger = sorted(x for x in bounds if x > 1)
     for side, within, past in (("below", smaller, 1 - _PAST), ("above", larger, 1 + _PAST)):
         for bound in within:
-            there = verdict(_with_margin(judged, bound * past))
+            parts = tuple(_word_at(part, bound * past) for part in judged.parts)
+            there = verdict(replace(judged, parts=parts))
             if there != verdict(judged):
                 yield f'a margin just {side} {_margin_text(judged, bound)}: it would be "{there}"'
                 break
 
 
-def _with_margin(judged: Judged, times: float) -> Judged:
-    """Return the claim, had its margin been so many times as large."""
-    return replace(judged, parts=tuple(_word_at(part, times) for part in judged.parts))
-
-
 def _word_at(part: Part, times: float) -> Part:
+    """Return a comparison as it would be, had its margin been so many times as large."""
     low, high = part.effect_low, part.effect_high
     if low is None or high is None:
         return part

@@ -1,4 +1,4 @@
-"""Which details make the gap between two presets or variants: the shares, as a sheet."""
+"""The sheet of an explanation: the share of each detail in the gap between two variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands around a table: its caption and its notes. No wall-clock, path or date."""
+"""The caption and the notes of a table. No wall-clock, path or date."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def _no_trivial(plan: Plan, scored: Scores, learned: Units | None) -> Iterator[s
 
 
 def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:
-    """Where there is no margin, and what the averages over tasks leave out for it."""
+    """Write where there is no margin, and what the averages over tasks leave out for it."""
     if learned is None or len(plan.seeds) < 2:
         return
     level = [place for place, unit in learned.by_source.items() if unit is None]

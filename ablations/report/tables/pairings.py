@@ -1,4 +1,4 @@
-"""What a variant is compared with, on which seeds, at which level, and what that says."""
+"""Pairings of variants with baselines: on which seeds, at which level, with which verdict."""
 
 from __future__ import annotations
 
