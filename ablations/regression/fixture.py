@@ -202,7 +202,8 @@ class LearningCurve:
             reason=self._config.getoption("--learning-curve-reason"),
             provenance=of_process(self._config.rootpath),
         )
-        path = plugin.relative(stem.with_name(stem.name + ".json"), self._config.rootpath)
+        path, root = stem.with_name(f"{stem.name}.json"), self._config.rootpath
+        path = path.relative_to(root) if path.is_relative_to(root) else path
         reason = baseline.history[-1]["reason"]
         self._note(f"{name}: stored {len(curves)} seeds in {path}: {reason}{before}")
         return checked

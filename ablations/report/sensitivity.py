@@ -169,12 +169,10 @@ def panels(plan: Plan, table: Table) -> list[Panel]:
     return drawn
 
 
-def runs(plan: Plan, scored: Scores, learned: Units | None, task: str, variant: str) -> list[float]:
+def runs(plan: Plan, scored: Scores, learned: Units, task: str, variant: str) -> list[float]:
     """Return the scores of a variant's runs, in the units of its row of the table."""
     if task != ALL_TASKS:
         return list(scored.by_seed(task, variant).values())
-    if learned is None:
-        return []
     rows = normalised(plan, scored, learned, variant)
     return list(np.mean(rows, axis=0)) if rows else []
 

@@ -118,7 +118,7 @@ def shown(plan: Plan) -> dict[Aggregate, str]:
 
 
 def paired(
-    plan: Plan, scored: Scores, learned: Units | None, task: str, variant: str
+    plan: Plan, scored: Scores, learned: Units, task: str, variant: str
 ) -> NDArray[np.float64]:
     """Return the differences `[n]` of a variant to what it is compared with, by seed.
 
@@ -128,7 +128,7 @@ def paired(
     baseline = baseline_of(plan, variant)
     scales = {task: 1.0}
     if task == ALL_TASKS:
-        sizes = {} if learned is None else {t: learned.of(t, variant) for t in plan.tasks}
+        sizes = {t: learned.of(t, variant) for t in plan.tasks}
         scales = {t: unit.size for t, unit in sizes.items() if unit is not None}
     if baseline is None or not scales:
         return np.zeros(0)

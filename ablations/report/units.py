@@ -133,16 +133,23 @@ class Units:
     """The units of a plan's comparisons: by task and by the variant that a row is compared with.
 
     trivial: task -> the policies that learn nothing from whose score units are counted; {} where
-    they are the ranges of curves.
+    they are the ranges of curves. judged: the metric is a score, where higher is better; else there
+    is no unit.
     """
 
     by_source: Mapping[tuple[str, str], Learned | None]
     sources: Mapping[str, str]
     trivial: Mapping[str, Trivial] = field(default_factory=dict)
+    judged: bool = True
 
     def of(self, task: str, variant: str) -> Learned | None:
         """Return the unit of a variant's row on a task; None where nothing was learned."""
-        return self.by_source[task, self.sources[variant]]
+        return self.by_source[task, self.sources[variant]] if self.judged else None
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """Return the score of the better policy that learns nothing, by task."""
+        return {task: policies.floor for task, policies in self.trivial.items()}
 
     def source(self, variant: str) -> str:
         """Return the variant whose learning is the unit of a variant's row."""
@@ -208,12 +215,11 @@ def _head(plan: Plan, task: str, source: str) -> str:
     return baseline if alike and baseline in plan.variants else source
 
 
-def units_of_score(
-    results: Results, metric: str | None = None, score: str | None = None
-) -> Units | None:
-    """Return the `units`, or None for a metric that is no score and has no margin."""
-    own = metric is None or is_score(results.plan, metric)
-    return units(results, metric, score) if own else None
+def units_of_score(results: Results, metric: str | None = None, score: str | None = None) -> Units:
+    """Return the `units`, without any for a metric that is no score and has no margin."""
+    if metric is None or is_score(results.plan, metric):
+        return units(results, metric, score)
+    return Units({}, {}, judged=False)
 
 
 def keep_units(plan: Plan, folder: Path) -> None:

@@ -29,7 +29,7 @@ from ablations.report.units import Units
 _HALVES = tuple(zip((0, 0.25, 0.5, 0.75, 1), ("0", "¼", "½", "¾", "1"), strict=True))
 
 
-def differences(plan: Plan, table: Table, scored: Scores, learned: Units | None) -> Figure | None:
+def differences(plan: Plan, table: Table, scored: Scores, learned: Units) -> Figure | None:
     """Return every comparison's difference and interval, a dot per seed, and the margin, per task.
 
     None where a plan compares nothing.

@@ -32,7 +32,7 @@ _LINES_WITH_DOTS = 4
 _ASIDE = 0.014  # of an axis, between intervals that stand at the same value
 
 
-def sensitivity(plan: Plan, table: Table, scored: Scores, learned: Units | None) -> Figure | None:
+def sensitivity(plan: Plan, table: Table, scored: Scores, learned: Units) -> Figure | None:
     """Return mean scores with 95% intervals along each number, per task and environment.
 
     With a dot per seed, and the margin around what is compared with.
@@ -82,7 +82,7 @@ def _panel(
     plan: Plan,
     table: Table,
     scored: Scores,
-    learned: Units | None,
+    learned: Units,
     group: str,
 ) -> Panel:
     places = panel.places
@@ -111,7 +111,7 @@ def _line(
     plan: Plan,
     table: Table,
     scored: Scores,
-    learned: Units | None,
+    learned: Units,
 ) -> Iterator[Mark]:
     """Yield means with their intervals, joined, and dots.
 

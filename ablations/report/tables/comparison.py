@@ -59,7 +59,7 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
     learned = units_of_score(results, metric, score)
     baselines = {name: baseline_of(plan, name) for name in plan.variants}
     order = tuple(name for name, _ in grouped(baselines))
-    pooled = {} if learned is None else pooled_tasks(plan, learned)
+    pooled = pooled_tasks(plan, learned)
 
     pairings = Family(plan, scored, learned, over=False).pairings(
         [([task], variant, baselines[variant]) for task in plan.tasks for variant in order],
@@ -67,14 +67,14 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
     )
     rows = [_entry(scored, learned, pairing) for pairing in pairings]
     rows = _marked(plan, scored, learned, rows, list(plan.tasks))
-    if pooled and learned is not None:
+    if pooled:
         averages = Family(plan, scored, learned, over=True).pairings(
             [(pooled[name], name, baselines[name]) for name in order if pooled[name]], LEVEL / 2
         )
         averaged = [_over_tasks(plan, scored, learned, pairing, rows) for pairing in averages]
         rows += _marked(plan, scored, learned, averaged, [ALL_TASKS])
     policies = trivial(results, scored.metric)
-    if learned is not None and learned.trivial:
+    if learned.trivial:
         rows = _answered(rows)
     rows = [*_learns_nothing(policies), *rows]
     return Table(
@@ -93,14 +93,14 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
 # Entries
 
 
-def _entry(scored: Scores, learned: Units | None, pairing: Pairing) -> Entry:
+def _entry(scored: Scores, learned: Units, pairing: Pairing) -> Entry:
     (task,) = pairing.tasks
     cells = scored.of(task, pairing.variant)
     values = np.array([cell.value for cell in cells if cell.status == "done"])
-    unit = None if learned is None else learned.of(task, pairing.variant)
+    unit = learned.of(task, pairing.variant)
     rate = len(values) > 1 and successes(scored, learned, task)
     ends = rate_interval(int(values.sum()), len(values)) if rate else interval(values, "mean")
-    row = _counted(_judged(pairing, task, judged=learned is not None), cells)
+    row = _counted(_judged(pairing, task, judged=learned.judged), cells)
     row = replace(row, n_planned=len(cells), unit=None if unit is None else unit.size)
     mean = values.mean() if len(values) else None
     return _with_scores(row, len(values), (mean, *ends), (iqm(values), *interval(values)))
@@ -226,13 +226,13 @@ def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
 
 
 def _marked(
-    plan: Plan, scored: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
+    plan: Plan, scored: Scores, learned: Units, rows: list[Entry], tasks: Sequence[str]
 ) -> list[Entry]:
     """Mark the best of each task, and what is not significantly below it.
 
     Only rows of the same task settings are ranked, and on "all tasks" only those in the same units.
     """
-    if learned is None:
+    if not learned.judged:
         return rows
     marks: dict[tuple[str, str], str] = {}
     for task in tasks:

@@ -123,7 +123,7 @@ def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     scored, learned = scores(results, metric=metric), units_of_score(results, metric)
     for task in plan.tasks:
         paths_ = paths(plan, scored, task)
-        unit = None if learned is None else learned.of(task, about.start)
+        unit = learned.of(task, about.start)
         margin = None if unit is None else plan.study.margin * unit.size
         comparisons = len(about.details) * len(plan.tasks)
         attributed = attribution(

@@ -62,7 +62,7 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
             word = over_tasks(Finding.of(word, c), sign_alone, each)
         else:
             each.append(Finding.of(word, c))
-        if learned is None or len(effect.factors) > 1:
+        if not learned.judged or len(effect.factors) > 1:
             # An interaction has no good direction: it says where a main effect does not hold.
             word = word.undirected
         names = " \u00d7 ".join(effect.factors)
@@ -95,7 +95,7 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
 
 
 def _contrasts(
-    plan: Plan, factorial: Design, scored: Scores, learned: Units | None
+    plan: Plan, factorial: Design, scored: Scores, learned: Units
 ) -> Iterator[tuple[str, Scores, Effect]]:
     """Yield each effect with its place and the scores that it rests on."""
     grounds = list(grounds_of(plan, factorial, learned))
@@ -137,12 +137,12 @@ class Ground(NamedTuple):
     unit: float | None
 
 
-def grounds_of(plan: Plan, factorial: Design, learned: Units | None) -> Iterator[Ground]:
+def grounds_of(plan: Plan, factorial: Design, learned: Units) -> Iterator[Ground]:
     """Yield the ground of each task that can be judged, then that of all tasks with a unit.
 
     Variants of several settings, and tasks, are only comparable in a unit of their own each.
     """
-    sizes = {} if learned is None else _sizes(plan, factorial, learned)
+    sizes = _sizes(plan, factorial, learned)
     variants = list(factorial.variants)
     pooled = [task for task in plan.tasks if all((task, v) in sizes for v in variants)]
     for task in plan.tasks:

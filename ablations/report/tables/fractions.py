@@ -71,7 +71,7 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
     scored, learned = scores(results, metric=metric), units_of_score(results, metric)
     places = list(_places(results, design, scored, learned))
     names = letters(len(design.factors))
-    shares = learned is not None and bool(learned.trivial)
+    shares = bool(learned.trivial)
     by_effect: dict[tuple[int, int], list[tuple[Comparison, Verdict]]] = {}
     rows: list[Values] = []
     for place in places:
@@ -108,12 +108,9 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
     )
 
 
-def _places(
-    results: Results, design: Design, scored: Scores, learned: Units | None
-) -> Iterator[Place]:
+def _places(results: Results, design: Design, scored: Scores, learned: Units) -> Iterator[Place]:
     plan, variants = results.plan, list(design.variants)
-    floors = {} if learned is None else {t: of.floor for t, of in learned.trivial.items()}
-    counted = scored.with_diverged(floors)
+    counted = scored.with_diverged(learned.floors)
     for place, tasks, sizes, unit in grounds_of(plan, design, learned):
         seen, level = last_look(plan, counted, tasks, variants, LEVEL)
         y = factorial_scores(seen, design, tasks, sizes)
@@ -125,8 +122,8 @@ def _places(
             diverged=sum(cell.diverged for cell in of_tasks),
             unit=unit,
             margin=None if unit is None else plan.study.margin * unit,
-            judged=learned is not None,
-            unlearned=learned is not None and bool(learned.trivial) and unit is None,
+            judged=learned.judged,
+            unlearned=bool(learned.trivial) and unit is None,
         )
 
 

@@ -30,8 +30,7 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
     A run that diverged counts as the worst score of its task, and so as a failure.
     """
     plan, learned = results.plan, units_of_score(results, metric)
-    floors = {} if learned is None else {t: of.floor for t, of in learned.trivial.items()}
-    scored = scores(results, metric=metric).with_diverged(floors)
+    scored = scores(results, metric=metric).with_diverged(learned.floors)
     areas = table(results, metric=metric, score="auc")
     values = {
         (task, v): np.array(list(scored.by_seed(task, v).values()))
@@ -66,7 +65,7 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
         (*row[:6], None if row[5] is None else min(1.0, row[5] * compared), *row[6:])
         for row in rows
     ]
-    way = "doing nothing" if floors else "the lowest point of its smoothed mean curve"
+    way = "doing nothing" if learned.trivial else "the lowest point of its smoothed mean curve"
     return Sheet(
         plan.study.name,
         "stability",
@@ -102,9 +101,9 @@ _ANSWER = Column(
 )
 
 
-def _threshold(learned: Units | None, task: str, variant: str, against: Floats) -> float | None:
+def _threshold(learned: Units, task: str, variant: str, against: Floats) -> float | None:
     """Return the score below which a run of a variant counts as failed; None without a unit."""
-    unit = None if learned is None else learned.of(task, variant)
+    unit = learned.of(task, variant)
     if unit is None or not len(against):
         return None
     return unit.low + FAILS * (float(np.median(against)) - unit.low)
