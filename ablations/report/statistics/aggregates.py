@@ -50,7 +50,8 @@ def aggregate(tasks: Tasks, statistic: Aggregate = "task_iqm") -> float:
     rows = _rows(tasks)
     if any(len(row) == 0 for row in rows):
         return float("nan")
-    return float(_AGGREGATES[statistic]([row[None] for row in rows])[0])
+    (number,) = np.asarray(_AGGREGATES[statistic]([row[None] for row in rows]))
+    return float(number)
 
 
 def aggregate_interval(
@@ -154,32 +155,14 @@ def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
 # The statistics, on blocks of bootstrap samples: a list with one `[replicates, n]` per task
 
 
-def _task_iqm(block: Sequence[Floats]) -> Floats:
-    return np.asarray(np.mean([summary(rows, "iqm") for rows in block], axis=0))
-
-
-def _pooled_iqm(block: Sequence[Floats]) -> Floats:
-    return summary(np.concatenate(block, axis=1), "iqm")
-
-
-def _mean(block: Sequence[Floats]) -> Floats:
-    return np.asarray(np.mean([rows.mean(axis=1) for rows in block], axis=0))
-
-
-def _median(block: Sequence[Floats]) -> Floats:
-    return np.asarray(np.median([rows.mean(axis=1) for rows in block], axis=0))
-
-
-def _optimality_gap(block: Sequence[Floats]) -> Floats:
-    return np.asarray(1 - np.mean([np.minimum(rows, 1).mean(axis=1) for rows in block], axis=0))
-
-
-_AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], Floats]] = {
-    "task_iqm": _task_iqm,
-    "iqm": _pooled_iqm,
-    "mean": _mean,
-    "median": _median,
-    "optimality_gap": _optimality_gap,
+_AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], ArrayLike]] = {
+    "task_iqm": lambda block: np.mean([summary(rows, "iqm") for rows in block], axis=0),
+    "iqm": lambda block: summary(np.concatenate(block, axis=1), "iqm"),
+    "mean": lambda block: np.mean([rows.mean(axis=1) for rows in block], axis=0),
+    "median": lambda block: np.median([rows.mean(axis=1) for rows in block], axis=0),
+    "optimality_gap": lambda block: (
+        1 - np.mean([np.minimum(rows, 1).mean(axis=1) for rows in block], axis=0)
+    ),
 }
 
 
