@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -221,8 +222,8 @@ class Gate:
         above = self.above[self.looks.index(look)]
         compared = self._compared(values, look.level)
         compared = replace(compared, high=self._compared(values, above.level).high)
-        both = sorted(set(values[BASELINE]) & set(values[CHANGE]))
-        paired = replace(runs, cells=tuple(cell for cell in runs.cells if cell.seed in both))
+        both = values[BASELINE].keys() & values[CHANGE].keys()
+        paired = runs.where(lambda cell: cell.seed in both)
         better, last = self.question.better, look == self.looks[-1]
         word = judged(
             compared,
@@ -246,12 +247,12 @@ class Gate:
             reason = "every seed gives the same number, so the command seems to ignore its {seed}"
         levels = (look.level, above.level)
         reading = Reading(look.seeds, compared.n, *compared.bounds, *levels, word, chance)
-        differences = [values[CHANGE][seed] - values[BASELINE][seed] for seed in both]
+        differences = map(operator.sub, *self._in_pairs(values)) if self.paired else ()
         return Verdict(
             *(word, runs.metric, margin, of),
             (*(before[-1].looks if before else ()), reading),
             *(self.looks.seeds, failed, reason, lost.log),
-            tuple(differences) if self.paired else (),
+            tuple(differences),
             self.paired,
         )
 

@@ -130,7 +130,7 @@ def _judged(
     found = answering(results, named, seeds)
     areas = answering(results, named, seeds, "auc")
     if pair := {question.variant, question.versus} - {""}:
-        found = replace(found, cells=tuple(cell for cell in found.cells if cell.variant in pair))
+        found = found.where(lambda cell: cell.variant in pair)
     ran = set(results.plan.tasks)
     on = tuple(
         _on_task(task, found, areas, measure, planned)

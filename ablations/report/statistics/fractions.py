@@ -128,7 +128,6 @@ def fraction_effects(
         Main effects, aliased interactions, and the variance that they rest on.
     """
     y, rounding = over_tasks(scores, factorial)
-    places = np.array(list(factorial.variants.values()))
     groups = aliases(factorial) or []
     means = y.mean(axis=0) if len(y) else np.full(y.shape[1], np.nan)
     residual = _residual(y, means, _explained(_places(factorial)))
@@ -139,12 +138,12 @@ def fraction_effects(
     changes = _changes(factorial)
     mains = [
         contrast(change, weights, max(1, len(changes)))
-        for change, weights in zip(changes, _weights(places, changes), strict=True)
+        for change, weights in zip(changes, _weights(factorial), strict=True)
     ]
     signs = _signs(_places(factorial))
     products = (signs[:, group.pairs[0]].prod(axis=1) for group in groups)
     together = [
-        contrast(group, 4 * product / len(places), len(groups))
+        contrast(group, 4 * product / len(signs), len(groups))
         for group, product in zip(groups, products, strict=True)
     ]
     return mains, together, residual
@@ -167,9 +166,8 @@ def dummy_details(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
         first; NaN where nothing tells the error.
     """
     y, _ = over_tasks(scores, factorial)
-    places = np.array(list(factorial.variants.values()))
     both = np.full((1, y.shape[1]), 2 / y.shape[1])
-    weights = np.concatenate([both, _weights(places, _changes(factorial))])
+    weights = np.concatenate([both, _weights(factorial)])
     kept, half = _explained(_places(factorial)), len(y) // 2
     random = np.random.default_rng(0)
     orders = itertools.chain([y[: 2 * half]], (random.permuted(y, axis=0) for _ in range(splits)))
@@ -244,8 +242,9 @@ def _changes(factorial: Design) -> list[tuple[int, int]]:
     return [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
 
 
-def _weights(places: NDArray[np.int64], changes: Sequence[tuple[int, int]]) -> Floats:
+def _weights(factorial: Design) -> Floats:
     """Return the weights `[changes, N]` of the settings in main effects."""
+    places, changes = np.array(_places(factorial)), _changes(factorial)
     columns = [_share(places[:, i] == k) - _share(places[:, i] == 0) for i, k in changes]
     return np.array(columns).reshape(len(changes), len(places))
 
