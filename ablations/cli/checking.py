@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, add_studies, plans, positive
+from ablations.cli.arguments import Commands, add_command, add_flags, add_studies, plans, positive
 from ablations.cli.output import add_json, print_json
 from ablations.cli.shares import share
 from ablations.errors import UserError
@@ -31,8 +31,8 @@ def add_commands(commands: Commands) -> None:
     ).add_subparsers(title="commands", metavar="COMMAND", required=True)
     command = add_command(family, "save", _save, "store curves, for `check` to compare with")
     add_studies(command, "+")
-    command.add_argument("--name", required=True)
-    command.add_argument("--reason", help="why; an update needs one, and keeps it")
+    add_flags(command, {"--name": None}, required=True)
+    add_flags(command, {"--reason": "why; an update needs one, and keeps it"})
     add_json(add_command(family, "list", _list, "every baseline", reads_records="none"))
     summary = "a baseline's scores, history and provenance"
     command = add_command(family, "show", _show, summary, reads_records="none")
@@ -44,57 +44,52 @@ def add_commands(commands: Commands) -> None:
     command.add_argument(
         "baselines", nargs="*", metavar="BASELINE", help="a name, or a folder; with --paper: runs"
     )
-    command.add_argument(
-        "--alpha",
+    add_flags(
+        command,
+        {
+            "--alpha": f"chance of a false alarm, over all curves together; default: {ALPHA}",
+            "--effect": "smallest loss worth catching, of what the baseline learns; default: "
+            f"{EFFECT}",
+        },
         type=float,
-        help=f"chance of a false alarm, over all curves together; default: {ALPHA}",
     )
-    command.add_argument(
-        "--effect",
-        type=float,
-        help=f"smallest loss worth catching, of what the baseline learns; default: {EFFECT}",
+    add_flags(command, {"--seeds N": f"at most so many; default: {MOST_SEEDS}"}, type=positive)
+    add_flags(
+        command,
+        {
+            "--paired": "compare seed by seed",
+            "--exact": "one seed; exit code 1 where any bit differs",
+        },
+        action="store_true",
     )
-    command.add_argument(
-        "--seeds",
-        type=positive,
-        metavar="N",
-        help=f"at most so many; default: {MOST_SEEDS}",
-    )
-    command.add_argument("--paired", action="store_true", help="compare seed by seed")
-    command.add_argument(
-        "--exact", action="store_true", help="one seed; exit code 1 where any bit differs"
-    )
-    command.add_argument(
-        "--records", type=Path, metavar="DIR", help="compare these records; train nothing"
-    )
-    command.add_argument("--format", choices=("text", "markdown"), default="text")
-    command.add_argument(
-        "--figures", type=Path, metavar="DIR", help="default: checks/ in the results"
-    )
-    command.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
+    add_flags(command, {"--records DIR": "compare these records; train nothing"}, type=Path)
+    add_flags(command, {"--format": None}, choices=("text", "markdown"), default="text")
+    add_flags(command, {"--figures DIR": "default: checks/ in the results"}, type=Path)
+    add_flags(command, {"--workers N": "default: one per core"}, type=positive)
     group = command.add_argument_group("one run a night, in place of a baseline")
-    group.add_argument(
-        "--history",
+    add_flags(
+        group,
+        {
+            "--history FILE": "a table or JSON lines with a row a night, or a folder with a run a "
+            "night: is tonight worse than the nights before, and do they drift"
+        },
         type=Path,
-        metavar="FILE",
-        help="a table or JSON lines with a row a night, or a folder with a run a night: is tonight "
-        "worse than the nights before, and do they drift",
     )
-    group.add_argument("--metric", metavar="NAME", help="column or tag of the history or the runs")
-    group.add_argument("--better", choices=("higher", "lower"), help="default: higher")
-    group.add_argument(
-        "--nights", type=positive, metavar="N", help="that tonight is compared with; default: 39"
+    add_flags(group, {"--metric NAME": "column or tag of the history or the runs"})
+    add_flags(group, {"--better": "default: higher"}, choices=("higher", "lower"))
+    add_flags(group, {"--nights N": "that tonight is compared with; default: 39"}, type=positive)
+    add_flags(group, {"--rate SHARE": "of false alarms, of each night; default: 5%%"}, type=share)
+    add_flags(
+        group,
+        {
+            "--night NAME": "column with the names of the nights",
+            "--since NIGHT": "leave out the nights before this one",
+        },
     )
-    group.add_argument(
-        "--rate", type=share, metavar="SHARE", help="of false alarms, of each night; default: 5%%"
-    )
-    group.add_argument("--night", metavar="NAME", help="column with the names of the nights")
-    group.add_argument("--since", metavar="NIGHT", help="leave out the nights before this one")
     group = command.add_argument_group("a paper's result, in place of a baseline")
-    group.add_argument(
-        "--paper",
-        metavar="RESULT",
-        help="'3200 ± 450 / 5', mean ± SD / seeds, against the runs that are named",
+    add_flags(
+        group,
+        {"--paper RESULT": "'3200 ± 450 / 5', mean ± SD / seeds, against the runs that are named"},
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command
+from ablations.cli.arguments import Commands, add_command, add_flags
 from ablations.cli.conditions import Under, under_conditions
 from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError
@@ -28,29 +28,26 @@ COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
 def add_commands(commands: Commands) -> None:
     """Add the command `claims`."""
     command = add_command(commands, "claims", _claims, "published claims, judged by the records")
-    command.add_argument(
-        "--file", type=Path, metavar="FILE", help="default: claims.toml in the results folder"
-    )
+    add_flags(command, {"--file FILE": "default: claims.toml in the results folder"}, type=Path)
     add_format(command)
     instead = command.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--write",
+    add_flags(
+        instead,
+        {"--write": "README.md and its figures in the results folder, anew"},
         action="store_true",
-        help="README.md and its figures in the results folder, anew",
     )
-    instead.add_argument(
-        "--seeds",
+    add_flags(
+        instead,
+        {"--seeds FIRST-LAST": "each estimate beside that of these seeds, where they have run"},
         type=seeds_of,
-        metavar="FIRST-LAST",
-        help="each estimate beside that of these seeds, where they have run",
     )
-    instead.add_argument(
-        "--conditions",
+    add_flags(
+        instead,
+        {
+            "--conditions": "differences judged again under the settings of the file's conditions",
+            "--cost": "what their runs cost, and nothing else",
+        },
         action="store_true",
-        help="differences judged again under the settings of the file's conditions",
-    )
-    instead.add_argument(
-        "--cost", action="store_true", help="what their runs cost, and nothing else"
     )
 
 

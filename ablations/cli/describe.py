@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ablations.cli.arguments import (
     Commands,
     add_command,
+    add_flags,
     add_selection,
     load_installed_plugins,
     selection,
@@ -30,9 +31,7 @@ def add_commands(commands: Commands) -> None:
     summary = "the resolved configuration: formulas, numbers, differences"
     command = add_command(commands, "show", _show, summary, reads_records="none")
     command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING|TASK")
-    command.add_argument(
-        "--against", metavar="PRESET", help="of a preset: what differs from another"
-    )
+    add_flags(command, {"--against PRESET": "of a preset: what differs from another"})
     add_selection(command)
 
 

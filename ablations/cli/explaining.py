@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ablations.cli.arguments import (
     Commands,
     add_command,
+    add_flags,
     add_selection,
     load_installed_plugins,
     selection,
@@ -32,15 +33,12 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("start", metavar="A", help="a preset, or a variant such as gae/brax")
     command.add_argument("end", metavar="B")
     add_selection(command)
-    command.add_argument(
-        "--task", nargs="+", action="extend", dest="tasks", metavar="T", help="same as --tasks"
-    )
-    command.add_argument(
-        "--together",
+    add_flags(command, {"--task T": "same as --tasks"}, nargs="+", action="extend", dest="tasks")
+    add_flags(
+        command,
+        {"--together NAME,NAME,...": "details to switch as one; repeatable"},
         action="append",
         default=[],
-        metavar="NAME,NAME,...",
-        help="details to switch as one; repeatable",
     )
     add_format(command)
     add_running(command)

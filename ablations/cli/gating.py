@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, positive, whole
+from ablations.cli.arguments import Commands, add_command, add_flags, positive, whole
 from ablations.cli.output import print_table
 from ablations.cli.shares import chance, share, some_minutes
 from ablations.errors import UserError, printable, unless_missing
@@ -36,99 +36,98 @@ def add_commands(commands: Commands) -> None:
         help="with {seed}, and {folder} where it writes its curve there",
     )
     group = command.add_argument_group("what is compared")
-    group.add_argument("--baseline", metavar="COMMIT", help="against the files as they are")
-    group.add_argument(
-        "--noise",
+    add_flags(group, {"--baseline COMMIT": "against the files as they are"})
+    add_flags(
+        group,
+        {
+            "--noise": "instead of a comparison: run the command a few times, and say how much its "
+            "runs differ and what margin so many of them can decide"
+        },
         action="store_true",
-        help="instead of a comparison: run the command a few times, and say how much its runs "
-        "differ and what margin so many of them can decide",
     )
-    group.add_argument(
-        "--against",
-        metavar="ARGS",
-        help="what the baseline's command has more: --against='--lr 3e-4'",
+    add_flags(
+        group, {"--against ARGS": "what the baseline's command has more: --against='--lr 3e-4'"}
     )
     group = command.add_argument_group("many candidates against the best so far")
-    group.add_argument(
-        "--ledger",
+    add_flags(
+        group,
+        {
+            "--ledger FILE": "book this candidate there: one error budget for all, the accepted "
+            "one is the best from then on; the first call, without --baseline, books the first "
+            "best; without a command: print it"
+        },
         type=Path,
-        metavar="FILE",
-        help="book this candidate there: one error budget for all, the accepted one is the best "
-        "from then on; the first call, without --baseline, books the first best; without a "
-        "command: print it",
     )
-    group.add_argument(
-        "--candidates", type=positive, metavar="N", help="that the budget is for; default: 50"
-    )
-    group.add_argument(
-        "--fresh",
+    add_flags(group, {"--candidates N": "that the budget is for; default: 50"}, type=positive)
+    add_flags(
+        group,
+        {"--fresh N": "seeds on which an accepted gain is estimated anew; default: 5"},
         type=whole,
-        metavar="N",
-        help="seeds on which an accepted gain is estimated anew; default: 5",
     )
     group = command.add_argument_group("the result of a run")
-    group.add_argument(
-        "--curve",
+    add_flags(
+        group,
+        {"--curve FILE": "such as {folder}/log.csv; default: what the command prints"},
         default="stdout",
-        metavar="FILE",
-        help="such as {folder}/log.csv; default: what the command prints",
     )
-    group.add_argument(
-        "--metric",
+    add_flags(
+        group,
+        {"--metric NAME": "column, or name before a colon; default: a number on a line of its own"},
         default="result",
-        metavar="NAME",
-        help="column, or name before a colon; default: a number on a line of its own",
     )
-    group.add_argument("--step", default="", metavar="NAME", help="the column that counts")
-    group.add_argument("--better", choices=("higher", "lower"), default="higher")
+    add_flags(group, {"--step NAME": "the column that counts"}, default="")
+    add_flags(group, {"--better": None}, choices=("higher", "lower"), default="higher")
     group = command.add_argument_group("what is decided, and how surely")
-    group.add_argument(
-        "--margin",
-        metavar="SIZE",
-        help="the difference that does not matter: 2%% of what the baseline learned (of its mean, "
-        "where a run is one number), or 0.5 in units of the metric",
+    add_flags(
+        group,
+        {
+            "--margin SIZE": "the difference that does not matter: 2%% of what the baseline "
+            "learned (of its mean, where a run is one number), or 0.5 in units of the metric"
+        },
     )
-    group.add_argument(
-        "--require", choices=("better",), help="pass only what gains; default: what is no worse"
+    add_flags(
+        group, {"--require": "pass only what gains; default: what is no worse"}, choices=("better",)
     )
-    group.add_argument(
-        "--rate",
-        type=share,
-        metavar="SHARE",
-        help="of false alarms and of false passes; default: 5%%",
+    add_flags(
+        group, {"--rate SHARE": "of false alarms and of false passes; default: 5%%"}, type=share
     )
-    group.add_argument(
-        "--futility",
+    add_flags(
+        group,
+        {
+            "--futility SHARE": "end early where the chance to pass still, were the change worth "
+            "it, is below this; default: 10%%; 0: never"
+        },
         type=chance,
-        metavar="SHARE",
-        help="end early where the chance to pass still, were the change worth it, is below this; "
-        "default: 10%%; 0: never",
     )
-    group.add_argument("--first-seeds", type=positive, metavar="N", help="default: 5")
-    group.add_argument("--most-seeds", type=positive, metavar="N", help="default: 32")
+    add_flags(
+        group, {"--first-seeds N": "default: 5", "--most-seeds N": "default: 32"}, type=positive
+    )
     group = command.add_argument_group("how it runs")
-    group.add_argument("--steps", type=whole, metavar="N", help="what {steps} is")
-    group.add_argument("--timeout", metavar="T", help="of a run, such as 2h")
-    group.add_argument(
-        "--minutes",
+    add_flags(group, {"--steps N": "what {steps} is"}, type=whole)
+    add_flags(group, {"--timeout T": "of a run, such as 2h"})
+    add_flags(
+        group,
+        {"--minutes M": "end after so long; the same call goes on where it was"},
         type=some_minutes,
-        metavar="M",
-        help="end after so long; the same call goes on where it was",
     )
-    group.add_argument(
-        "--depends",
-        nargs="+",
-        metavar="FILE",
-        help="what the command rests on; default: the repository",
+    add_flags(
+        group, {"--depends FILE": "what the command rests on; default: the repository"}, nargs="+"
     )
-    group.add_argument("--name", default="gate", help="of its results; default: gate")
-    group.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    group.add_argument("--threads", type=positive, metavar="N", help="of each command")
-    group.add_argument("--quiet", action="store_true", help="the verdict alone")
-    group.add_argument(
-        "--markdown", action="store_true", help="the verdict and a table of its looks"
+    add_flags(group, {"--name": "of its results; default: gate"}, default="gate")
+    add_flags(
+        group,
+        {"--workers N": "default: one per core", "--threads N": "of each command"},
+        type=positive,
     )
-    group.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
+    add_flags(
+        group,
+        {
+            "--quiet": "the verdict alone",
+            "--markdown": "the verdict and a table of its looks",
+            "--json": "the verdict as JSON on stdout",
+        },
+        action="store_true",
+    )
 
 
 def _gate(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ablations.cli.arguments import Commands, add_command, positive, warn
+from ablations.cli.arguments import Commands, add_command, add_flags, positive, warn
 from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError
 
@@ -21,22 +21,20 @@ def add_commands(commands: Commands) -> None:
     command.add_argument(
         "files", nargs="*", metavar="FILE|FOLDER", help="runs, as `ablations import` reads them"
     )
-    command.add_argument("--metric", help="their column or tag; default: the return")
-    command.add_argument("--sd", type=float, metavar="X", help="standard deviation between seeds")
-    command.add_argument(
-        "--of", type=positive, metavar="N", help="seeds that --sd was estimated from"
-    )
-    command.add_argument(
-        "--margin", type=float, required=True, metavar="X", help="a difference that matters"
-    )
-    command.add_argument(
-        "--correlation",
+    add_flags(command, {"--metric": "their column or tag; default: the return"})
+    add_flags(command, {"--sd X": "standard deviation between seeds"}, type=float)
+    add_flags(command, {"--of N": "seeds that --sd was estimated from"}, type=positive)
+    add_flags(command, {"--margin X": "a difference that matters"}, type=float, required=True)
+    add_flags(
+        command,
+        {
+            "--correlation R": "of the two sides on equal seeds; default: 0, nothing gained by "
+            "pairing"
+        },
         type=float,
         default=0.0,
-        metavar="R",
-        help="of the two sides on equal seeds; default: 0, nothing gained by pairing",
     )
-    command.add_argument("--power", type=float, default=0.8, help="default: 0.8")
+    add_flags(command, {"--power": "default: 0.8"}, type=float, default=0.8)
     add_format(command)
 
 

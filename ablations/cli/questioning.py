@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command
+from ablations.cli.arguments import Commands, add_command, add_flags
 from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError, unknown
 
@@ -35,22 +35,19 @@ def add_commands(commands: Commands) -> None:
         metavar="QUESTION",
         help="an id, or a word to search for; default: all",
     )
-    command.add_argument(
-        "--file", type=Path, metavar="FILE", help="default: questions.toml in the results folder"
-    )
+    add_flags(command, {"--file FILE": "default: questions.toml in the results folder"}, type=Path)
     add_format(command)
     instead = command.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--write",
+    add_flags(
+        instead,
+        {
+            "--write": "questions/README.md, a page and a figure for each, in the results folder, "
+            "anew",
+            "--controls": "what must come out for answers to be trusted",
+        },
         action="store_true",
-        help="questions/README.md, a page and a figure for each, in the results folder, anew",
     )
-    instead.add_argument(
-        "--controls", action="store_true", help="what must come out for answers to be trusted"
-    )
-    instead.add_argument(
-        "--site", type=Path, metavar="FILE", help="all of them as one HTML file with a search"
-    )
+    add_flags(instead, {"--site FILE": "all of them as one HTML file with a search"}, type=Path)
 
 
 def _questions(options: argparse.Namespace) -> None:

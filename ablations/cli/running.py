@@ -7,7 +7,14 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, add_studies, positive, resolved
+from ablations.cli.arguments import (
+    Commands,
+    add_command,
+    add_flags,
+    add_studies,
+    positive,
+    resolved,
+)
 from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
 from ablations.cli.output import print_table
 from ablations.errors import UserError, count, duration, printable
@@ -26,32 +33,29 @@ def add_commands(commands: Commands) -> None:
     """Add `run` to the parser."""
     run = add_command(commands, "run", _run, "run what a study needs and nobody has")
     add_studies(run, "*")
-    run.add_argument(
-        "--budget", metavar="T", help="of --until decided: how long it may go on, such as 2h"
-    )
-    run.add_argument(
-        "--preset",
+    add_flags(run, {"--budget T": "of --until decided: how long it may go on, such as 2h"})
+    add_flags(
+        run,
+        {"--preset P": "a library's own settings, as a study of one variant and of that name"},
         nargs="+",
         action="extend",
         default=[],
-        metavar="P",
-        help="a library's own settings, as a study of one variant and of that name",
     )
     add_running(run)
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
     """Add the flags of what runs cells."""
-    parser.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    parser.add_argument("--quiet", action="store_true", help="no progress display")
-    parser.add_argument(
-        "--fresh", action="store_true", help="compute again; what is there is set aside"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would run, in how many jobs, for how long"
-    )
-    parser.add_argument(
-        "--script", action="store_true", help="print what sbatch would be given, and do nothing"
+    add_flags(parser, {"--workers N": "default: one per core"}, type=positive)
+    add_flags(
+        parser,
+        {
+            "--quiet": "no progress display",
+            "--fresh": "compute again; what is there is set aside",
+            "--dry-run": "say what would run, in how many jobs, for how long",
+            "--script": "print what sbatch would be given, and do nothing",
+        },
+        action="store_true",
     )
     add_cluster(parser)
     add_keeping(parser)
