@@ -171,8 +171,8 @@ def add_flags(
     """
     for flag, summary in flags.items():
         name, _, metavar = flag.partition(" ")
-        named = {"metavar": metavar} if metavar else {}
-        parser.add_argument(name, help=summary, **named, **keywords)
+        named = keywords | ({"metavar": metavar} if metavar else {})
+        parser.add_argument(name, help=summary, **named)
 
 
 # Types

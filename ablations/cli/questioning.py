@@ -55,16 +55,16 @@ def _questions(options: argparse.Namespace) -> None:
     from ablations.report.questions.evidence import gathered
     from ablations.report.questions.rows import controls_sheet, questions_sheet
 
-    asked = read(options.file or options.results / "questions.toml")
-    chosen = [one for one in asked.questions if _matches(one, options.questions)]
+    file = read(options.file or options.results / "questions.toml")
+    chosen = [each for each in file.questions if _matches(each, options.questions)]
     if not chosen:
-        ids = [one.id for one in asked.questions]
+        ids = [each.id for each in file.questions]
         raise unknown("question", " ".join(options.questions), ids)
-    if options.write and len(chosen) < len(asked.questions):
+    if options.write and len(chosen) < len(file.questions):
         raise UserError("--write writes all pages: name no question")
-    for control in asked.controls:
+    for control in file.controls:
         _require_variants(control, _study(control))
-    entries = {entry.command: entry for entry in (*asked.questions, *asked.controls)}
+    entries = {entry.command: entry for entry in (*file.questions, *file.controls)}
 
     @cache
     def results_of(command: str) -> Results | None:
@@ -73,18 +73,18 @@ def _questions(options: argparse.Namespace) -> None:
 
     whole = options.controls or options.write or options.site
     controls = [
-        _outcome(control, asked, results_of(control.command)) for control in asked.controls if whole
+        _outcome(control, file, results_of(control.command)) for control in file.controls if whole
     ]
     if options.controls:
         print_table(controls_sheet(controls), options.format)
         return
-    found = [_judged(question, asked, results_of(question.command)) for question in chosen]
+    answered = [_judged(question, file, results_of(question.command)) for question in chosen]
     if not whole:
-        print_table(questions_sheet(found), options.format)
+        print_table(questions_sheet(answered), options.format)
     elif options.site:
-        _write_site(found, controls, options.site)
+        _write_site(answered, controls, options.site)
     else:
-        _write(found, controls, asked, options.results)
+        _write(answered, controls, file, options.results)
 
 
 def _matches(question: Question, words: Sequence[str]) -> bool:
@@ -96,7 +96,7 @@ def _matches(question: Question, words: Sequence[str]) -> bool:
     return all(word.lower() in text for word in words)
 
 
-def _judged(question: Question, asked: Questions, results: Results | None) -> Found:
+def _judged(question: Question, file: Questions, results: Results | None) -> Found:
     from ablations.report.questions.judge import judged
 
     study = _study(question)
@@ -106,14 +106,14 @@ def _judged(question: Question, asked: Questions, results: Results | None) -> Fo
             raise unknown(f"factor of question '{question.id}'", name, sorted(sets))
     _require_variants(question, study)
     count = len(_variants(study, question.request)) if question.statistic == "effect" else 2
-    return judged(question, results, asked.tasks, count * _seeds(study, question.request))
+    return judged(question, results, file.tasks, count * _seeds(study, question.request))
 
 
-def _outcome(control: Control, asked: Questions, results: Results | None) -> Outcome:
+def _outcome(control: Control, file: Questions, results: Results | None) -> Outcome:
     from ablations.report.questions.controls import outcome
 
     count = 2 if control.kind == "difference" else 1
-    return outcome(control, results, asked.tasks, count * _seeds(_study(control), control.request))
+    return outcome(control, results, file.tasks, count * _seeds(_study(control), control.request))
 
 
 def _study(entry: Question | Control) -> Study:
@@ -151,7 +151,7 @@ def _seeds(study: Study, request: Request) -> int:
 
 
 def _write(
-    found: Sequence[Found], controls: Sequence[Outcome], asked: Questions, folder: Path
+    answered: Sequence[Found], controls: Sequence[Outcome], file: Questions, folder: Path
 ) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
@@ -159,30 +159,30 @@ def _write(
     from ablations.report.questions.page import index, one_page
 
     pages: Mapping[str, str] = {
-        "README": index(found, list(asked.tasks.values()), controls),
-        **{one.question.id: one_page(one) for one in found},
+        "README": index(answered, list(file.tasks.values()), controls),
+        **{each.question.id: one_page(each) for each in answered},
     }
     for name, text in pages.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     print(folder / "questions" / "README.md")
-    if any(one.answer is not None for one in found):
-        paper.write(all_questions(found), folder, "questions/all_questions", ["svg"])
-    for one in found:
-        if one.share is not None:
-            paper.write(one_question(one), folder, f"questions/{one.question.id}", ["svg"])
+    if any(each.answer is not None for each in answered):
+        paper.write(all_questions(answered), folder, "questions/all_questions", ["svg"])
+    for each in answered:
+        if each.share is not None:
+            paper.write(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
 
 
-def _write_site(found: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
+def _write_site(answered: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
     from ablations.report.figures.questions import one_question
     from ablations.report.questions.site import card, site
 
     figures = {
-        one.question.id: paper.encoded(paper.draw(one_question(one)), "svg")
-        for one in found
-        if one.share is not None
+        each.question.id: paper.encoded(paper.draw(one_question(each)), "svg")
+        for each in answered
+        if each.share is not None
     }
-    cards = [card(one, figures.get(one.question.id)) for one in found]
+    cards = [card(each, figures.get(each.question.id)) for each in answered]
     write_atomically(path, site(cards, controls))
     print(path)

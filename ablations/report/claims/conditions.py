@@ -114,7 +114,7 @@ def _changed(
     seeds = sorted(set(shares[0]) & set(shares[1]))
     compared = judge([shares[1][s] - shares[0][s] for s in seeds], claim.margin, rounding, level)
     word = word_of(compared, claim.margin)
-    return part_of(task, "", word, compared, claim.margin, len(seeds))
+    return part_of(task, word, compared, claim.margin, planned=len(seeds))
 
 
 def conditions_sheet(comparisons: Sequence[Again]) -> Sheet:

@@ -146,7 +146,13 @@ def word_of(compared: Comparison, margin: float | None) -> Verdict:
 
 
 def part_of(
-    task: str, label: str, word: Verdict, compared: Comparison, margin: float | None, planned: int
+    task: str,
+    word: Verdict,
+    compared: Comparison,
+    margin: float | None,
+    *,
+    label: str = "",
+    planned: int = 0,
 ) -> Part:
     """Make a part of a claim from a comparison in the metric's units and the margin."""
 
