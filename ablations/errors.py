@@ -41,6 +41,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Write "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
 def value_text(value: object) -> str:
     """Write a value of a setting: a number to six digits, without zeros that say nothing."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -20,13 +20,13 @@ from ablations.curve import Curve, diverged_from, logged, on_common_steps, thinn
 from ablations.exchange import Options, import_runs
 from ablations.records import Plan, cell_folder, read_curve, read_record, write_record
 from ablations.regression import baselines
-from ablations.regression.check import Terms, check, gained
+from ablations.regression.check import Terms, check, learned
 from ablations.regression.curves import Curves, from_user
 from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.series import points
 from ablations.report.tables import Table, table
-from ablations.report.units import learned, learned_of, units
+from ablations.report.units import learned_of, units
 
 END = 20_000
 SEEDS = 6
@@ -95,7 +95,7 @@ ELSEWHERE: dict[str, Callable[[int], Steps]] = {
 def test_where_seeds_log_decides_no_verdict(tmp_path: Path, steps: Callable[[int], Steps]) -> None:
     plan = read(tmp_path, runs(steps))
     found = scores(Results(plan, tmp_path))
-    aligned = learned(EVERY, np.array([value("a", seed, EVERY) for seed in range(SEEDS)]))
+    aligned = learned_of([Curve(EVERY, value("a", seed, EVERY)) for seed in range(SEEDS)])
     unit = units(Results(plan, tmp_path)).of("task", "a")
     assert unit is not None
     assert aligned is not None
@@ -112,12 +112,12 @@ def test_where_seeds_log_decides_no_verdict(tmp_path: Path, steps: Callable[[int
         return from_user(rows, steps=marks)
 
     baseline = curves(10.0)
-    assert gained(baseline) == pytest.approx(aligned.size, rel=0.25)
+    assert learned(baseline).size == pytest.approx(aligned.size, rel=0.25)
     assert check(baseline, curves(10.0)).verdict == "identical"
     stem = tmp_path / "stored"
     baselines.updated(stem, "stored", {"": baselines.Group(baseline)}, reason=None)
     stored = baselines.read(stem, "stored").groups[""].curves
-    assert gained(stored) == gained(baseline)
+    assert learned(stored) == learned(baseline)
     for old in (baseline, stored):
         for gain, verdict in ((9.9, "no worse"), (7.0, "worse")):
             assert check(old, curves(gain), Terms(paired=True)).verdict == verdict

@@ -105,21 +105,16 @@ class _Lines:
     def __call__(
         self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
     ) -> None:
-        if issubclass(category, Note):
-            if (note := one_line(str(message))) not in self._printed:
-                print(f"ablations: {note}", file=sys.stderr)
-            self._printed.add(note)
-            return
-        if not issubclass(category, SetAside):
+        if not issubclass(category, (Note, SetAside)):
             self._others(message, category, *where, **more)
             return
-        line = one_line(str(message))
-        if line in self._printed or len(self._printed) > MOST_LINES:
+        line, left_out = one_line(str(message)), issubclass(category, SetAside)
+        if line in self._printed or (left_out and len(self._printed) > MOST_LINES):
             return
-        if len(self._printed) == MOST_LINES:
+        if left_out and len(self._printed) == MOST_LINES:
             line = "more files, in the same way"
         self._printed.add(line)
-        print(f"ablations: left out: {line}", file=sys.stderr)
+        print(f"ablations: {'left out: ' if left_out else ''}{line}", file=sys.stderr)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

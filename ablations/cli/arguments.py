@@ -165,13 +165,14 @@ def add_command(
 def add_flags(
     parser: argparse._ActionsContainer, flags: Mapping[str, str | None], **keywords: Any
 ) -> None:
-    """Add flags that take a value, such as "--tasks T", each with its help.
+    """Add flags, such as "--quiet" or "--tasks T" with the name of its value, each with its help.
 
     keywords: of `add_argument`, the same for all of them.
     """
     for flag, summary in flags.items():
         name, _, metavar = flag.partition(" ")
-        parser.add_argument(name, metavar=metavar or None, help=summary, **keywords)
+        named = keywords | ({"metavar": metavar} if metavar else {})
+        parser.add_argument(name, help=summary, **named)
 
 
 # Types

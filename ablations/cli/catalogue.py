@@ -100,7 +100,8 @@ def _axis_lines(axis: Axis) -> Iterator[str]:
     for choice in axis.values():
         yield f"{choice.name:<20} {choice.summary}"
         if choice.numbers:
-            yield f"    reads {', '.join(_bounded(n, of) for n, of in choice.numbers.items())}"
+            read = (f"{name}={range_text(of)}" for name, of in choice.numbers.items())
+            yield f"    reads {', '.join(read)}"
         meanings |= {name: number.summary for name, number in choice.numbers.items()}
     yield from (f"{name + ':':<20} {meaning}" for name, meaning in meanings.items())
 
@@ -151,7 +152,7 @@ def _task(task: Task) -> Described:
 
 def _trainer(trainer: Definition) -> Described:
     numbers = trainer.known_numbers()
-    lines = [f"{_bounded(name, number)}: {number.summary}" for name, number in numbers.items()]
+    lines = [f"{name}={range_text(number)}: {number.summary}" for name, number in numbers.items()]
     lines += (f"{n}={each.default}: {each.summary}" for n, each in trainer.structure.items())
     data = {
         "summary": trainer.summary,
@@ -176,5 +177,6 @@ def _numbers(numbers: Mapping[str, Number]) -> dict[str, Data]:
     }
 
 
-def _bounded(name: str, number: Number) -> str:
-    return f"{name}={number.default:g} ({number.low:g} to {number.high:g})"
+def range_text(number: Number) -> str:
+    """Write a number's default and its range."""
+    return f"{number.default:g} ({number.low:g} to {number.high:g})"

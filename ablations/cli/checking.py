@@ -1,15 +1,16 @@
-"""The commands `baseline` and `check`: sweep trains, regression compares, this prints."""
+"""The commands `baseline` and `check`: against stored curves, the nights before, or a paper."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli import nights
-from ablations.cli.arguments import Parser, add_command, add_studies, plans, positive
+from ablations.cli.arguments import Commands, add_command, add_flags, add_studies, plans, positive
 from ablations.cli.output import add_json, print_json
+from ablations.cli.shares import share
 from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
 
@@ -19,16 +20,19 @@ if TYPE_CHECKING:
     from ablations.regression.curves import Curves
     from ablations.regression.training import Training
 
+_OF_HISTORY = ("nights", "rate", "night", "since", "better")
+_OF_BASELINES = ("alpha", "seeds", "paired", "exact", "records", "figures", "workers")
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+
+def add_commands(commands: Commands) -> None:
     """Add the commands `baseline` and `check`."""
     family = commands.add_parser(
         "baseline", help="what to do with a baseline", description="What to do with a baseline."
     ).add_subparsers(title="commands", metavar="COMMAND", required=True)
     command = add_command(family, "save", _save, "store curves, for `check` to compare with")
     add_studies(command, "+")
-    command.add_argument("--name", required=True)
-    command.add_argument("--reason", help="why; an update needs one, and keeps it")
+    add_flags(command, {"--name": None}, required=True)
+    add_flags(command, {"--reason": "why; an update needs one, and keeps it"})
     add_json(add_command(family, "list", _list, "every baseline", reads_records="none"))
     summary = "a baseline's scores, history and provenance"
     command = add_command(family, "show", _show, summary, reads_records="none")
@@ -40,35 +44,53 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
     command.add_argument(
         "baselines", nargs="*", metavar="BASELINE", help="a name, or a folder; with --paper: runs"
     )
-    command.add_argument(
-        "--alpha",
+    add_flags(
+        command,
+        {
+            "--alpha": f"chance of a false alarm, over all curves together; default: {ALPHA}",
+            "--effect": "smallest loss worth catching, of what the baseline learns; default: "
+            f"{EFFECT}",
+        },
         type=float,
-        help=f"chance of a false alarm, over all curves together; default: {ALPHA}",
     )
-    command.add_argument(
-        "--effect",
-        type=float,
-        help=f"smallest loss worth catching, of what the baseline learns; default: {EFFECT}",
+    add_flags(command, {"--seeds N": f"at most so many; default: {MOST_SEEDS}"}, type=positive)
+    add_flags(
+        command,
+        {
+            "--paired": "compare seed by seed",
+            "--exact": "one seed; exit code 1 where any bit differs",
+        },
+        action="store_true",
     )
-    command.add_argument(
-        "--seeds",
-        type=positive,
-        metavar="N",
-        help=f"at most so many; default: {MOST_SEEDS}",
+    add_flags(command, {"--records DIR": "compare these records; train nothing"}, type=Path)
+    add_flags(command, {"--format": None}, choices=("text", "markdown"), default="text")
+    add_flags(command, {"--figures DIR": "default: checks/ in the results"}, type=Path)
+    add_flags(command, {"--workers N": "default: one per core"}, type=positive)
+    group = command.add_argument_group("one run a night, in place of a baseline")
+    add_flags(
+        group,
+        {
+            "--history FILE": "a table or JSON lines with a row a night, or a folder with a run a "
+            "night: is tonight worse than the nights before, and do they drift"
+        },
+        type=Path,
     )
-    command.add_argument("--paired", action="store_true", help="compare seed by seed")
-    command.add_argument(
-        "--exact", action="store_true", help="one seed; exit code 1 where any bit differs"
+    add_flags(group, {"--metric NAME": "column or tag of the history or the runs"})
+    add_flags(group, {"--better": "default: higher"}, choices=("higher", "lower"))
+    add_flags(group, {"--nights N": "that tonight is compared with; default: 39"}, type=positive)
+    add_flags(group, {"--rate SHARE": "of false alarms, of each night; default: 5%%"}, type=share)
+    add_flags(
+        group,
+        {
+            "--night NAME": "column with the names of the nights",
+            "--since NIGHT": "leave out the nights before this one",
+        },
     )
-    command.add_argument(
-        "--records", type=Path, metavar="DIR", help="compare these records; train nothing"
+    group = command.add_argument_group("a paper's result, in place of a baseline")
+    add_flags(
+        group,
+        {"--paper RESULT": "'3200 ± 450 / 5', mean ± SD / seeds, against the runs that are named"},
     )
-    command.add_argument("--format", choices=("text", "markdown"), default="text")
-    command.add_argument(
-        "--figures", type=Path, metavar="DIR", help="default: checks/ in the results"
-    )
-    command.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    nights.add_arguments(command)
 
 
 def _save(options: argparse.Namespace) -> None:
@@ -121,18 +143,17 @@ def _check(options: argparse.Namespace) -> int:
     from ablations.regression.check import Terms
 
     if options.history is not None:
-        return nights.check_history(options)
+        return _check_history(options)
     if options.paper is not None:
-        return nights.check_against_paper(options)
+        return _check_against_paper(options)
     if not options.baselines:
         raise UserError("nothing to check: name a BASELINE, --history FILE or --paper RESULT")
-    nights.require_none(options)
+    of_history = (*_OF_HISTORY, "metric")
+    _refuse(options, of_history, "is of --history FILE: a baseline has its own")
     alpha = ALPHA if options.alpha is None else options.alpha
-    effect = EFFECT if options.effect is None else options.effect
     if not 0 < alpha < 0.5:
         raise UserError(f"--alpha must be between 0 and 0.5, not {alpha:g}")
-    if not 0 < effect < float("inf"):
-        raise UserError(f"--effect must be above 0, not {effect:g}")
+    effect = _effect_of(options)
     baselines = {name: files.read(options.results, name) for name in options.baselines}
     alpha /= sum(len(baseline.groups) for baseline in baselines.values())
     terms = Terms(alpha, effect, most=options.seeds or MOST_SEEDS, paired=options.paired)
@@ -197,3 +218,75 @@ def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> 
 
     executor = Processes(options.workers, quiet=options.format == "markdown")
     return Training(baseline, folder / "records", resolved_again, executor.run)
+
+
+# In place of a baseline
+
+
+def _refuse(options: argparse.Namespace, names: Sequence[str], why: str) -> None:
+    """Raise UserError for the first of the flags that was given."""
+    for name in names:
+        if getattr(options, name) not in (None, False):
+            raise UserError(f"--{name} {why}")
+
+
+def _effect_of(options: argparse.Namespace) -> float:
+    """Return --effect, or its default. Raises UserError for one that is not above 0."""
+    effect: float = EFFECT if options.effect is None else options.effect
+    if not 0 < effect < float("inf"):
+        raise UserError(f"--effect must be above 0, not {effect:g}")
+    return effect
+
+
+def _check_history(options: argparse.Namespace) -> int:
+    """Print whether tonight is as the nights before; return the exit code."""
+    from ablations.regression import history
+    from ablations.regression.nights import read_nights
+
+    if options.baselines:
+        raise UserError("--history is in place of a baseline: leave one of them out")
+    _refuse(options, ("paper",), "is in place of --history: leave one of them out")
+    why = "is of a baseline: --history takes --nights, --rate and --better"
+    _refuse(options, (*_OF_BASELINES, "effect"), why)
+    if options.metric is None:
+        raise UserError("--history needs --metric, the column of a night's result")
+    read = read_nights(options.history, options.metric, options.night)
+    if options.since is not None:
+        read = read.since(options.since)
+    terms = history.Terms(
+        options.nights or history.NIGHTS,
+        options.rate or history.RATE,
+        lower_is_better=options.better == "lower",
+    )
+    for note in read.notes:
+        print(note, file=sys.stderr)
+    check = history.check_nights(read.values, terms, read.names)
+    _print(options, options.metric, check.text)
+    return 1 if check.failed else 0
+
+
+def _check_against_paper(options: argparse.Namespace) -> int:
+    """Print whether runs are compatible with a paper's result; return the exit code."""
+    from ablations.exchange.sources import final_scores
+    from ablations.regression.paper import check_paper, read_paper
+
+    paper = read_paper(options.paper)
+    if not options.baselines:
+        raise UserError("--paper needs the files or folders of your runs")
+    why = "is not of --paper, which takes --effect and --metric"
+    _refuse(options, (*_OF_HISTORY, *_OF_BASELINES), why)
+    effect = _effect_of(options)
+    scores, notes = final_scores(options.baselines, options.metric)
+    for note in notes:
+        print(note, file=sys.stderr)
+    codes = []
+    for (task, run), values in scores.items():
+        check = check_paper(values, paper, effect)
+        text = f"{check.text}; {len(values)} seeds against {paper.n}"
+        _print(options, f"{run} on {task}", text)
+        codes.append(check.code)
+    return max(codes, key=lambda code: (code == 1, code), default=0)
+
+
+def _print(options: argparse.Namespace, name: str, text: str) -> None:
+    print(f"- **{name}**: {text}" if options.format == "markdown" else f"{name}: {text}")

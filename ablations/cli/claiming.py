@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command
+from ablations.cli.arguments import Commands, add_command, add_flags
 from ablations.cli.conditions import Under, under_conditions
-from ablations.cli.output import add_format
+from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError
 from ablations.request import Request, seeds_of
 
@@ -28,29 +28,26 @@ COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
 def add_commands(commands: Commands) -> None:
     """Add the command `claims`."""
     command = add_command(commands, "claims", _claims, "published claims, judged by the records")
-    command.add_argument(
-        "--file", type=Path, metavar="FILE", help="default: claims.toml in the results folder"
-    )
+    add_flags(command, {"--file FILE": "default: claims.toml in the results folder"}, type=Path)
     add_format(command)
     instead = command.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--write",
+    add_flags(
+        instead,
+        {"--write": "README.md and its figures in the results folder, anew"},
         action="store_true",
-        help="README.md and its figures in the results folder, anew",
     )
-    instead.add_argument(
-        "--seeds",
+    add_flags(
+        instead,
+        {"--seeds FIRST-LAST": "each estimate beside that of these seeds, where they have run"},
         type=seeds_of,
-        metavar="FIRST-LAST",
-        help="each estimate beside that of these seeds, where they have run",
     )
-    instead.add_argument(
-        "--conditions",
+    add_flags(
+        instead,
+        {
+            "--conditions": "differences judged again under the settings of the file's conditions",
+            "--cost": "what their runs cost, and nothing else",
+        },
         action="store_true",
-        help="differences judged again under the settings of the file's conditions",
-    )
-    instead.add_argument(
-        "--cost", action="store_true", help="what their runs cost, and nothing else"
     )
 
 
@@ -86,7 +83,6 @@ def _judge(
     under: Sequence[Under],
 ) -> None:
     from ablations.records import write_atomically
-    from ablations.report import formats
     from ablations.report.claims.found import evidence
     from ablations.report.claims.judge import by_another, judged
     from ablations.report.claims.rows import claims_sheet
@@ -96,7 +92,7 @@ def _judge(
     verdicts = [judged(claim, read[claim.command]) for claim in claims]
     at_once = [judged(claim, read[claim.command], LEVEL / len(claims)) for claim in claims]
     if not options.write:
-        print(formats.render(claims_sheet(verdicts, at_once), options.format))
+        print_table(claims_sheet(verdicts, at_once), options.format)
         return
     from ablations.report.claims.page import CONDITIONS, FIGURE, page
     from ablations.report.figures import paper
@@ -123,26 +119,21 @@ def _judge(
 def _replicate(
     options: argparse.Namespace, claims: Sequence[Claim], plans: Mapping[str, Plan]
 ) -> None:
-    from ablations.report import formats
     from ablations.report.claims.found import evidence
     from ablations.report.claims.judge import judged
     from ablations.report.claims.rows import replication_sheet
     from ablations.sweep.plan import on_seeds
 
     for plan in plans.values():
-        if both := set(plan.seeds) & set(options.seeds):
+        if shared := set(plan.seeds) & set(options.seeds):
             raise UserError(
-                f"seed {min(both)} is one that the verdicts rest on: name others, such as --seeds "
-                f"{max(plan.seeds) + 1}-{max(plan.seeds) + len(plan.seeds)}"
+                f"seed {min(shared)} is one that the verdicts rest on: name others, such as "
+                f"--seeds {max(plan.seeds) + 1}-{max(plan.seeds) + len(plan.seeds)}"
             )
     others = {command: on_seeds(plan, options.seeds) for command, plan in plans.items()}
     times = [evidence(each, options.results) for each in (plans, others)]
-    sheet = replication_sheet(
-        [
-            (judged(claim, times[0][claim.command]), judged(claim, times[1][claim.command]))
-            for claim in claims
-        ]
-    )
+    both = ([judged(claim, read[claim.command]) for claim in claims] for read in times)
+    sheet = replication_sheet(list(zip(*both, strict=True)))
     if not sheet.rows:
         other = others[claims[0].command]
         request = replace(Request.of(other.study.name, other.request), tasks=claims[0].tasks[:1])
@@ -150,7 +141,7 @@ def _replicate(
             f"no comparison has all of seeds {min(other.seeds)}-{max(other.seeds)}: run one, such "
             f"as `{request.command()}`"
         )
-    print(formats.render(sheet, options.format))
+    print_table(sheet, options.format)
 
 
 def _under_conditions(
@@ -159,13 +150,12 @@ def _under_conditions(
     plans: Mapping[str, Plan],
     under: Sequence[Under],
 ) -> None:
-    from ablations.report import formats
     from ablations.report.claims.conditions import conditions_sheet
     from ablations.report.claims.found import evidence
 
     again = _again(claims, evidence(plans, options.results), under)
     if again or options.format != "markdown":
-        print(formats.render(conditions_sheet(again), options.format), end="\n\n")
+        print_table(conditions_sheet(again), options.format, end="\n\n")
     if options.format == "markdown":
         print("These run all of them:" if again else "None has run. These run them:", end="\n\n")
         print(*(each.run for each in under), sep="\n")
@@ -205,7 +195,6 @@ def _again(
 
 
 def _cost(options: argparse.Namespace, plans: Mapping[str, Plan], under: Sequence[Under]) -> None:
-    from ablations.report import formats
     from ablations.report.claims.cost import commands, cost_sheet
     from ablations.sweep.cell import cells_of
     from ablations.sweep.estimate import speeds
@@ -218,6 +207,6 @@ def _cost(options: argparse.Namespace, plans: Mapping[str, Plan], under: Sequenc
     rates = {task: measured[cell.program()].rate for task, cell in cells.items()}
     named = [(str(plan.study.name), plan) for plan in ours]
     named += [(f"{each.plan.study.name}, {each.condition}", each.plan) for each in under]
-    print(formats.render(cost_sheet(named, rates, COMPILE_SECONDS), options.format))
+    print_table(cost_sheet(named, rates, COMPILE_SECONDS), options.format)
     if options.format == "markdown":
         print("", *commands(ours), sep="\n")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ablations.cli.arguments import (
     Commands,
     add_command,
+    add_flags,
     add_selection,
     load_installed_plugins,
     selection,
@@ -30,9 +31,7 @@ def add_commands(commands: Commands) -> None:
     summary = "the resolved configuration: formulas, numbers, differences"
     command = add_command(commands, "show", _show, summary, reads_records="none")
     command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING|TASK")
-    command.add_argument(
-        "--against", metavar="PRESET", help="of a preset: what differs from another"
-    )
+    add_flags(command, {"--against PRESET": "of a preset: what differs from another"})
     add_selection(command)
 
 
@@ -87,10 +86,11 @@ def show(
     hash, or the beginning of it. brought: studies of study files.
     """
     from ablations.sweep.defaults import known_studies
+    from ablations.sweep.plan import plan
 
     known = known_studies(Request(name, brought=brought))
     if name in known:
-        yield from _study(_resolve(name, selection, brought))
+        yield from _study(plan(Request.of(name, selection, brought)))
         return
     if (results / "plans" / name / "last").exists():  # imported, or explained
         from ablations.sweep.planned import planned
@@ -201,12 +201,6 @@ def _formula(setting: str, value: object) -> list[str]:
     return registry.axis(setting)[str(value)].formula.splitlines()
 
 
-def _resolve(study: str, selection: Selection, brought: tuple[Study, ...]) -> Plan:
-    from ablations.sweep.plan import plan
-
-    return plan(Request.of(study, selection, brought))
-
-
 def _study(resolved: Plan) -> Iterator[str]:
     about = resolved.study
     yield f"{about.name}: {about.title}"
@@ -231,10 +225,12 @@ def _study(resolved: Plan) -> Iterator[str]:
 def _variant(
     study: Study, variant: str, selection: Selection, brought: tuple[Study, ...]
 ) -> Iterator[str]:
+    from ablations.sweep.plan import plan
+
     if not selection.get("vary"):
         versus = study.variants[variant].versus or study.baseline
         selection = {**selection, "variants": (variant, versus)}
-    resolved = _resolve(study.name, selection, brought)
+    resolved = plan(Request.of(study.name, selection, brought))
     if variant not in resolved.variants:
         raise unknown(f"variant of '{study.name}' as it is varied", variant, resolved.variants)
     yield from _variant_lines(resolved, variant)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import variants as registry
+from ablations.cli.catalogue import range_text
 from ablations.core.record import settings_read
 from ablations.errors import value_text
 from ablations.presets import presets
@@ -70,12 +71,12 @@ def _reading_lines(choice: Choice) -> Iterator[str]:
     if choice.inputs:
         yield f"    reads     {', '.join(choice.inputs)}"
     for name, number in choice.numbers.items():
-        yield f"    number    {name}={_range(number)}: {number.summary}"
+        yield f"    number    {name}={range_text(number)}: {number.summary}"
 
 
 def _number_lines(name: str, number: Number, of: Definition) -> Iterator[str]:
     yield f"{name}: {number.summary}"
-    yield f"    a number of {of.name}: {_range(number)}"
+    yield f"    a number of {of.name}: {range_text(number)}"
     readers = [
         f"{axis}={choice.name}"
         for axis in of.axes
@@ -90,10 +91,6 @@ def _option_lines(name: str, option: Option, of: Definition) -> Iterator[str]:
     yield f"{name}: {option.summary}"
     allowed = f", one of {', '.join(map(str, option.allowed))}" if option.allowed else ""
     yield f"    a structural option of {of.name}: {option.default}{allowed}"
-
-
-def _range(number: Number) -> str:
-    return f"{number.default:g} ({number.low:g} to {number.high:g})"
 
 
 def _users(name: str, having: Sequence[Definition]) -> dict[str, list[str]]:

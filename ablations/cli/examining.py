@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, load_installed_plugins, whole
+from ablations.cli.arguments import Commands, add_command, add_flags, load_installed_plugins, whole
 from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
@@ -25,19 +25,15 @@ def add_commands(commands: Commands) -> None:
         commands, "exam", _exam, "whether a baseline learns enough on tasks to judge details there"
     )
     command.add_argument("tasks", nargs="+", metavar="TASK")
-    command.add_argument("--profile", default="paper", help="whose settings; default: paper")
-    command.add_argument(
-        "--rates", metavar="A,B,...", help="learning rates of the baseline; default: 3e-4,1e-3,3e-3"
+    add_flags(command, {"--profile": "whose settings; default: paper"}, default="paper")
+    add_flags(
+        command, {"--rates A,B,...": "learning rates of the baseline; default: 3e-4,1e-3,3e-3"}
     )
-    command.add_argument(
-        "--presets", nargs="*", metavar="P", help="libraries that the best score is sought among"
-    )
-    command.add_argument("--steps", type=whole, metavar="N", help="of the longest run")
-    command.add_argument(
-        "--seeds", type=seeds_of, metavar="N|FIRST-LAST", help="default: 1000-1004, tuning's"
-    )
-    command.add_argument(
-        "--set", nargs="+", action="extend", metavar="NAME=VALUE", help="a setting of the baseline"
+    add_flags(command, {"--presets P": "libraries that the best score is sought among"}, nargs="*")
+    add_flags(command, {"--steps N": "of the longest run"}, type=whole)
+    add_flags(command, {"--seeds N|FIRST-LAST": "default: 1000-1004, tuning's"}, type=seeds_of)
+    add_flags(
+        command, {"--set NAME=VALUE": "a setting of the baseline"}, nargs="+", action="extend"
     )
     add_format(command)
     add_running(command)
@@ -71,10 +67,11 @@ def _exam(options: argparse.Namespace) -> int:
 
 
 def _draw(tasks: Sequence[Task], folder: Path) -> None:
-    from ablations.report.figures.files import write_exam
+    from ablations.report.figures import paper
+    from ablations.report.figures.exam import exam
 
     try:
-        paths = write_exam(tasks, folder)
+        paths = paper.write(exam(tasks), folder, "exam", ("svg", "png"))
     except OSError as error:
         raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
     print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read

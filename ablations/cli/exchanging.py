@@ -16,11 +16,14 @@ def add_commands(commands: Commands) -> None:
         commands, "export", _export, "runs for other tools, or as an archive to be committed"
     )
     add_studies(command, "*")
-    command.add_argument(
-        "--format",
+    add_flags(
+        command,
+        {
+            "--format": "archive: one small file per study, which every command counts as runs "
+            "that are done"
+        },
         choices=("csv", "parquet", "marl-eval", "archive"),
         default="csv",
-        help="archive: one small file per study, which every command counts as runs that are done",
     )
     add_flags(
         command,
@@ -45,8 +48,11 @@ def add_commands(commands: Commands) -> None:
         "'logs/*/progress.csv' or a folder of TensorBoard's; W&B, Trackio, marl-eval, rliable",
     )
     add_flags(command, {"--study NAME": "what to call them here"}, required=True)
-    command.add_argument(
-        "--better", choices=("higher", "lower"), default="higher", help="lower: of a loss, a cost"
+    add_flags(
+        command,
+        {"--better": "lower: of a loss, a cost"},
+        choices=("higher", "lower"),
+        default="higher",
     )
     add_flags(
         command,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import (
     Commands,
     add_command,
+    add_flags,
     add_selection,
     load_installed_plugins,
     selection,
@@ -32,15 +33,12 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("start", metavar="A", help="a preset, or a variant such as gae/brax")
     command.add_argument("end", metavar="B")
     add_selection(command)
-    command.add_argument(
-        "--task", nargs="+", action="extend", dest="tasks", metavar="T", help="same as --tasks"
-    )
-    command.add_argument(
-        "--together",
+    add_flags(command, {"--task T": "same as --tasks"}, nargs="+", action="extend", dest="tasks")
+    add_flags(
+        command,
+        {"--together NAME,NAME,...": "details to switch as one; repeatable"},
         action="append",
         default=[],
-        metavar="NAME,NAME,...",
-        help="details to switch as one; repeatable",
     )
     add_format(command)
     add_running(command)
@@ -55,7 +53,7 @@ def _explain(options: argparse.Namespace) -> int:
     alone(options)
     if options.until:
         raise UserError("--until is for studies: an explanation gets its seeds by --seeds")
-    together = _names(options.together)
+    together = tuple(tuple(filter(None, names.split(","))) for names in options.together)
     plan = explanation.plan(
         explanation.request(options.start, options.end, together, selection(options))
     )
@@ -68,10 +66,6 @@ def _explain(options: argparse.Namespace) -> int:
     return run_and_show(
         options, [plan], lambda: tables.sheet("shares", Results(plan, options.results))
     )
-
-
-def _names(together: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(name for name in names.split(",") if name) for names in together)
 
 
 def _plan_lines(plan: Plan, options: argparse.Namespace) -> Iterable[str]:

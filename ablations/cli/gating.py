@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Parser, add_command, positive, whole
+from ablations.cli.arguments import Commands, add_command, add_flags, positive, whole
+from ablations.cli.output import print_table
 from ablations.cli.shares import chance, share, some_minutes
 from ablations.errors import UserError, printable, unless_missing
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ablations.trainers.command import Line
 
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command `gate`."""
     command = add_command(
         commands,
@@ -35,106 +36,105 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         help="with {seed}, and {folder} where it writes its curve there",
     )
     group = command.add_argument_group("what is compared")
-    group.add_argument("--baseline", metavar="COMMIT", help="against the files as they are")
-    group.add_argument(
-        "--noise",
+    add_flags(group, {"--baseline COMMIT": "against the files as they are"})
+    add_flags(
+        group,
+        {
+            "--noise": "instead of a comparison: run the command a few times, and say how much its "
+            "runs differ and what margin so many of them can decide"
+        },
         action="store_true",
-        help="instead of a comparison: run the command a few times, and say how much its runs "
-        "differ and what margin so many of them can decide",
     )
-    group.add_argument(
-        "--against",
-        metavar="ARGS",
-        help="what the baseline's command has more: --against='--lr 3e-4'",
+    add_flags(
+        group, {"--against ARGS": "what the baseline's command has more: --against='--lr 3e-4'"}
     )
     group = command.add_argument_group("many candidates against the best so far")
-    group.add_argument(
-        "--ledger",
+    add_flags(
+        group,
+        {
+            "--ledger FILE": "book this candidate there: one error budget for all, the accepted "
+            "one is the best from then on; the first call, without --baseline, books the first "
+            "best; without a command: print it"
+        },
         type=Path,
-        metavar="FILE",
-        help="book this candidate there: one error budget for all, the accepted one is the best "
-        "from then on; the first call, without --baseline, books the first best; without a "
-        "command: print it",
     )
-    group.add_argument(
-        "--candidates", type=positive, metavar="N", help="that the budget is for; default: 50"
-    )
-    group.add_argument(
-        "--fresh",
+    add_flags(group, {"--candidates N": "that the budget is for; default: 50"}, type=positive)
+    add_flags(
+        group,
+        {"--fresh N": "seeds on which an accepted gain is estimated anew; default: 5"},
         type=whole,
-        metavar="N",
-        help="seeds on which an accepted gain is estimated anew; default: 5",
     )
     group = command.add_argument_group("the result of a run")
-    group.add_argument(
-        "--curve",
+    add_flags(
+        group,
+        {"--curve FILE": "such as {folder}/log.csv; default: what the command prints"},
         default="stdout",
-        metavar="FILE",
-        help="such as {folder}/log.csv; default: what the command prints",
     )
-    group.add_argument(
-        "--metric",
+    add_flags(
+        group,
+        {"--metric NAME": "column, or name before a colon; default: a number on a line of its own"},
         default="result",
-        metavar="NAME",
-        help="column, or name before a colon; default: a number on a line of its own",
     )
-    group.add_argument("--step", default="", metavar="NAME", help="the column that counts")
-    group.add_argument("--better", choices=("higher", "lower"), default="higher")
+    add_flags(group, {"--step NAME": "the column that counts"}, default="")
+    add_flags(group, {"--better": None}, choices=("higher", "lower"), default="higher")
     group = command.add_argument_group("what is decided, and how surely")
-    group.add_argument(
-        "--margin",
-        metavar="SIZE",
-        help="the difference that does not matter: 2%% of what the baseline learned (of its mean, "
-        "where a run is one number), or 0.5 in units of the metric",
+    add_flags(
+        group,
+        {
+            "--margin SIZE": "the difference that does not matter: 2%% of what the baseline "
+            "learned (of its mean, where a run is one number), or 0.5 in units of the metric"
+        },
     )
-    group.add_argument(
-        "--require", choices=("better",), help="pass only what gains; default: what is no worse"
+    add_flags(
+        group, {"--require": "pass only what gains; default: what is no worse"}, choices=("better",)
     )
-    group.add_argument(
-        "--rate",
-        type=share,
-        metavar="SHARE",
-        help="of false alarms and of false passes; default: 5%%",
+    add_flags(
+        group, {"--rate SHARE": "of false alarms and of false passes; default: 5%%"}, type=share
     )
-    group.add_argument(
-        "--futility",
+    add_flags(
+        group,
+        {
+            "--futility SHARE": "end early where the chance to pass still, were the change worth "
+            "it, is below this; default: 10%%; 0: never"
+        },
         type=chance,
-        metavar="SHARE",
-        help="end early where the chance to pass still, were the change worth it, is below this; "
-        "default: 10%%; 0: never",
     )
-    group.add_argument("--first-seeds", type=positive, metavar="N", help="default: 5")
-    group.add_argument("--most-seeds", type=positive, metavar="N", help="default: 32")
+    add_flags(
+        group, {"--first-seeds N": "default: 5", "--most-seeds N": "default: 32"}, type=positive
+    )
     group = command.add_argument_group("how it runs")
-    group.add_argument("--steps", type=whole, metavar="N", help="what {steps} is")
-    group.add_argument("--timeout", metavar="T", help="of a run, such as 2h")
-    group.add_argument(
-        "--minutes",
+    add_flags(group, {"--steps N": "what {steps} is"}, type=whole)
+    add_flags(group, {"--timeout T": "of a run, such as 2h"})
+    add_flags(
+        group,
+        {"--minutes M": "end after so long; the same call goes on where it was"},
         type=some_minutes,
-        metavar="M",
-        help="end after so long; the same call goes on where it was",
     )
-    group.add_argument(
-        "--depends",
-        nargs="+",
-        metavar="FILE",
-        help="what the command rests on; default: the repository",
+    add_flags(
+        group, {"--depends FILE": "what the command rests on; default: the repository"}, nargs="+"
     )
-    group.add_argument("--name", default="gate", help="of its results; default: gate")
-    group.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    group.add_argument("--threads", type=positive, metavar="N", help="of each command")
-    group.add_argument("--quiet", action="store_true", help="the verdict alone")
-    group.add_argument(
-        "--markdown", action="store_true", help="the verdict and a table of its looks"
+    add_flags(group, {"--name": "of its results; default: gate"}, default="gate")
+    add_flags(
+        group,
+        {"--workers N": "default: one per core", "--threads N": "of each command"},
+        type=positive,
     )
-    group.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
+    add_flags(
+        group,
+        {
+            "--quiet": "the verdict alone",
+            "--markdown": "the verdict and a table of its looks",
+            "--json": "the verdict as JSON on stdout",
+        },
+        action="store_true",
+    )
 
 
 def _gate(options: argparse.Namespace) -> int:
     from ablations.gate import Gate, compared_sides
     from ablations.gate.sheets import looks_sheet
-    from ablations.report import formats
 
+    options.quiet = options.quiet or options.json or options.markdown
     if options.ledger:
         return _book(options)
     if not options.words:
@@ -145,8 +145,7 @@ def _gate(options: argparse.Namespace) -> int:
         return _noise(options)
     question = _question(options)
     gate = Gate(question, options.results, compared_sides(question, Path.cwd(), options.results))
-    quiet = options.quiet or options.json or options.markdown
-    if not quiet:
+    if not options.quiet:
         print("\n".join(gate.stated()), flush=True)
     verdict = gate.run(_say(options), _executor(options), _seconds(options))
     described = gate.described(verdict)
@@ -158,8 +157,9 @@ def _gate(options: argparse.Namespace) -> int:
     print(f"gate: {verdict.text}")
     _print_log(verdict.log)
     if options.markdown:
-        print(f"\n{formats.render(looks_sheet(verdict), 'markdown')}")
-    elif not quiet:
+        print()
+        print_table(looks_sheet(verdict), "markdown")
+    elif not options.quiet:
         print(f"{path}\n{figure}")
     return verdict.code
 
@@ -173,15 +173,13 @@ def _book(options: argparse.Namespace) -> int:
     """Judge a candidate against the best of a ledger, or print the ledger."""
     from ablations.gate import ledger, night
     from ablations.gate.sheets import ledger_sheet
-    from ablations.report import formats
 
     path = options.ledger
     known = ledger.read_ledger(path)
     if not options.words:
         if known is None:
             raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
-        form = "json" if options.json else "markdown"
-        print(formats.render(ledger_sheet(known), form))
+        print_table(ledger_sheet(known), "json" if options.json else "markdown")
         return 0
     if options.noise:
         raise UserError("--noise compares nothing: leave --ledger out")
@@ -240,15 +238,13 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
 
 def _say(options: argparse.Namespace) -> Callable[[str], None]:
     """Return what prints the verdict of a look, or nothing."""
-    quiet = options.quiet or options.json or options.markdown
-    return (lambda line: None) if quiet else (lambda line: print(line, flush=True))
+    return (lambda line: None) if options.quiet else (lambda line: print(line, flush=True))
 
 
 def _executor(options: argparse.Namespace) -> Processes:
     from ablations.sweep.local import Processes
 
-    quiet = options.quiet or options.json or options.markdown
-    return Processes(workers=options.workers, threads=options.threads, quiet=quiet)
+    return Processes(workers=options.workers, threads=options.threads, quiet=options.quiet)
 
 
 def _seconds(options: argparse.Namespace) -> float | None:
@@ -258,7 +254,6 @@ def _seconds(options: argparse.Namespace) -> float | None:
 def _noise(options: argparse.Namespace) -> int:
     from ablations import noise
     from ablations.gate import FIRST_SEEDS, RATE
-    from ablations.report import formats
     from ablations.sweep.backends.command.study_file import timeout_of
 
     others = ("margin", "baseline", "against", "require", "minutes", "most_seeds", "futility")
@@ -267,12 +262,11 @@ def _noise(options: argparse.Namespace) -> int:
         raise UserError(f"--noise only runs the command a few times: leave --{flag} out")
     name = "noise" if options.name == "gate" else options.name
     runs = options.first_seeds or FIRST_SEEDS
-    timeout = timeout_of(options.timeout)
-    runs_as = (runs, name, options.steps, timeout, options.depends)
+    runs_as = (runs, name, options.steps, timeout_of(options.timeout), options.depends)
     plan = noise.noise_plan(_line(options), Path.cwd(), *runs_as)
     measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
     sheet = noise.noise_sheet(measured)
-    print(formats.render(sheet, "json" if options.json else "markdown"))
+    print_table(sheet, "json" if options.json else "markdown")
     if not options.json:
         margin, runs = sheet.rows[1][1], sheet.rows[1][0]
         paste = f"a line to paste: --margin {margin:.3g} --first-seeds {runs}"

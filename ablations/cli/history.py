@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ablations.cli.arguments import Commands, add_command
+from ablations.cli.arguments import Commands, add_command, add_flags
 from ablations.cli.output import add_json, print_json
 from ablations.errors import count, printable
 from ablations.sweep.history import remove, stored_runs
@@ -25,15 +25,13 @@ def add_commands(commands: Commands) -> None:
         reads_records="none",
     )
     command.add_argument("study", metavar="STUDY")
-    command.add_argument(
-        "--yes", action="store_true", help="delete them; without it they are listed"
-    )
+    add_flags(command, {"--yes": "delete them; without it they are listed"}, action="store_true")
     add_json(command)
 
     command = add_command(
         commands, "clean", _clean, "what may be deleted, and its size", reads_records="none"
     )
-    command.add_argument("--yes", action="store_true", help="delete it")
+    add_flags(command, {"--yes": "delete it"}, action="store_true")
     add_json(command)
 
 

@@ -6,12 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from ablations.cli.arguments import Parser, add_command
-from ablations.cli.output import add_format
+from ablations.cli.arguments import Commands, add_command, add_flags
+from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError
 
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command `items`."""
     command = add_command(
         commands,
@@ -22,23 +22,24 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         reads_records="none",
     )
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="CSV or JSON lines")
-    command.add_argument(
-        "--against", nargs="+", type=Path, metavar="FILE", help="the baseline's, on the same items"
+    add_flags(
+        command, {"--against FILE": "the baseline's, on the same items"}, nargs="+", type=Path
     )
-    command.add_argument("--item", default="item", metavar="NAME", help="column; default: item")
-    command.add_argument("--metric", required=True, metavar="NAME", help="column: a number or true")
-    command.add_argument(
-        "--cluster", metavar="NAME", help="column of what items share: a passage, a repository"
+    add_flags(command, {"--item NAME": "column; default: item"}, default="item")
+    add_flags(command, {"--metric NAME": "column: a number or true"}, required=True)
+    add_flags(
+        command,
+        {
+            "--cluster NAME": "column of what items share: a passage, a repository",
+            "--margin SIZE": "the difference that does not matter: 0.02, or 2%% of the "
+            "baseline's mean; default: 0.02",
+        },
     )
-    command.add_argument(
-        "--margin",
-        metavar="SIZE",
-        help="the difference that does not matter: 0.02, or 2%% of the "
-        "baseline's mean; default: 0.02",
-    )
-    command.add_argument("--better", choices=("higher", "lower"), default="higher")
-    command.add_argument(
-        "--require", choices=("better",), help="pass only what gains; default: what is no worse"
+    add_flags(command, {"--better": None}, choices=("higher", "lower"), default="higher")
+    add_flags(
+        command,
+        {"--require": "pass only what gains; default: what is no worse"},
+        choices=("better",),
     )
     add_format(command)
 
@@ -47,16 +48,13 @@ def _items(options: argparse.Namespace) -> int:
     from ablations.exchange.items import Columns, on_both, read_items
     from ablations.gate.items import ItemTest, items_sheet, rates_sheet
     from ablations.gate.question import CODES, Margin
-    from ablations.report import formats
 
     columns = Columns(options.item, options.metric, options.cluster)
     ours = read_items(options.files, columns)
     if options.against is None:
         if options.margin or options.require:
             raise UserError("nothing to compare: --against FILE")
-        print(
-            formats.render(rates_sheet(options.metric, ours.scores, ours.clusters), options.format)
-        )
+        print_table(rates_sheet(options.metric, ours.scores, ours.clusters), options.format)
         return 0
     theirs = read_items(options.against, columns)
     both = on_both(ours, theirs)
@@ -73,5 +71,5 @@ def _items(options: argparse.Namespace) -> int:
         better=options.require == "better",
         lower=options.better == "lower",
     )
-    print(formats.render(items_sheet(test), options.format))
+    print_table(items_sheet(test), options.format)
     return CODES[test.word]

@@ -1,4 +1,4 @@
-"""What a command prints: a table in a format, a list as lines or as data.
+"""Output of commands: a table in a format, a list as lines or as data.
 
 Every command that prints a table or a list has `--json`, which puts the same on stdout as data.
 Where the answer is a description (`show`), a path (`figure`), or a report and an exit code
@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ablations.report.tables import Sheet, Table
 
 FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
 
@@ -31,6 +35,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(value: object) -> None:
     """Print a value as one JSON document."""
     print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def print_table(made: Table | Sheet, format: str, end: str = "\n") -> None:
+    """Print a table or a sheet in a format."""
+    from ablations.report import formats
+
+    print(formats.render(made, format), end=end)
 
 
 def alone(options: argparse.Namespace) -> None:

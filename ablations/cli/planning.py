@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ablations.cli.arguments import Commands, add_command, positive, warn
-from ablations.cli.output import add_format
+from ablations.cli.arguments import Commands, add_command, add_flags, positive, warn
+from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError
 
 
@@ -21,29 +21,26 @@ def add_commands(commands: Commands) -> None:
     command.add_argument(
         "files", nargs="*", metavar="FILE|FOLDER", help="runs, as `ablations import` reads them"
     )
-    command.add_argument("--metric", help="their column or tag; default: the return")
-    command.add_argument("--sd", type=float, metavar="X", help="standard deviation between seeds")
-    command.add_argument(
-        "--of", type=positive, metavar="N", help="seeds that --sd was estimated from"
-    )
-    command.add_argument(
-        "--margin", type=float, required=True, metavar="X", help="a difference that matters"
-    )
-    command.add_argument(
-        "--correlation",
+    add_flags(command, {"--metric": "their column or tag; default: the return"})
+    add_flags(command, {"--sd X": "standard deviation between seeds"}, type=float)
+    add_flags(command, {"--of N": "seeds that --sd was estimated from"}, type=positive)
+    add_flags(command, {"--margin X": "a difference that matters"}, type=float, required=True)
+    add_flags(
+        command,
+        {
+            "--correlation R": "of the two sides on equal seeds; default: 0, nothing gained by "
+            "pairing"
+        },
         type=float,
         default=0.0,
-        metavar="R",
-        help="of the two sides on equal seeds; default: 0, nothing gained by pairing",
     )
-    command.add_argument("--power", type=float, default=0.8, help="default: 0.8")
+    add_flags(command, {"--power": "default: 0.8"}, type=float, default=0.8)
     add_format(command)
 
 
 def _seeds(options: argparse.Namespace) -> None:
     from ablations.exchange.sources import final_scores
-    from ablations.report import formats
-    from ablations.report.tables.seeds_planned import Spread, seeds_sheet, spread_of
+    from ablations.report.tables.seeds import Spread, seeds_sheet, spread_of
 
     if bool(options.files) == (options.sd is not None):
         raise UserError("give a FILE of runs, or --sd")
@@ -58,4 +55,4 @@ def _seeds(options: argparse.Namespace) -> None:
     sheet = seeds_sheet(
         spreads, options.margin, correlation=options.correlation, power=options.power
     )
-    print(formats.render(sheet, options.format))
+    print_table(sheet, options.format)

@@ -51,7 +51,7 @@ def add_commands(commands: Commands) -> None:
         nargs="+",
         default=["best"],
     )
-    command.add_argument("--format", choices=("html", "gif"), help="default: html")
+    add_flags(command, {"--format": "default: html"}, choices=("html", "gif"))
     add_flags(command, {"--length N": "steps of an episode at most"}, type=positive)
     add_flags(command, {"--output FILE": "default: under render/ in the results folder"}, type=Path)
 

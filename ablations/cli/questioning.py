@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Parser, add_command
-from ablations.cli.output import add_format
+from ablations.cli.arguments import Commands, add_command, add_flags
+from ablations.cli.output import add_format, print_table
 from ablations.errors import UserError, unknown
-from ablations.request import Request
 
 if TYPE_CHECKING:
-    from ablations.core.plan import Flags
     from ablations.report.questions.controls import Outcome
     from ablations.report.questions.entries import Control, Question, Questions
     from ablations.report.questions.judge import Found
     from ablations.report.results import Results
+    from ablations.request import Request
     from ablations.studies import Study
 
 
-def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command `questions`."""
     command = add_command(
         commands,
@@ -35,52 +35,56 @@ def add_commands(commands: argparse._SubParsersAction[Parser]) -> None:
         metavar="QUESTION",
         help="an id, or a word to search for; default: all",
     )
-    command.add_argument(
-        "--file", type=Path, metavar="FILE", help="default: questions.toml in the results folder"
-    )
+    add_flags(command, {"--file FILE": "default: questions.toml in the results folder"}, type=Path)
     add_format(command)
     instead = command.add_mutually_exclusive_group()
-    instead.add_argument(
-        "--write",
+    add_flags(
+        instead,
+        {
+            "--write": "questions/README.md, a page and a figure for each, in the results folder, "
+            "anew",
+            "--controls": "what must come out for answers to be trusted",
+        },
         action="store_true",
-        help="questions/README.md, a page and a figure for each, in the results folder, anew",
     )
-    instead.add_argument(
-        "--controls", action="store_true", help="what must come out for answers to be trusted"
-    )
-    instead.add_argument(
-        "--site", type=Path, metavar="FILE", help="all of them as one HTML file with a search"
-    )
+    add_flags(instead, {"--site FILE": "all of them as one HTML file with a search"}, type=Path)
 
 
 def _questions(options: argparse.Namespace) -> None:
-    from ablations.report import formats
     from ablations.report.questions.entries import read
+    from ablations.report.questions.evidence import gathered
     from ablations.report.questions.rows import controls_sheet, questions_sheet
 
-    asked = read(options.file or options.results / "questions.toml")
-    chosen = [one for one in asked.questions if _matches(one, options.questions)]
+    file = read(options.file or options.results / "questions.toml")
+    chosen = [each for each in file.questions if _matches(each, options.questions)]
     if not chosen:
-        ids = [one.id for one in asked.questions]
+        ids = [each.id for each in file.questions]
         raise unknown("question", " ".join(options.questions), ids)
-    if options.write and len(chosen) < len(asked.questions):
+    if options.write and len(chosen) < len(file.questions):
         raise UserError("--write writes all pages: name no question")
-    for control in asked.controls:
+    for control in file.controls:
         _require_variants(control, _study(control))
-    read_before: dict[str, Results | None] = {}
+    entries = {entry.command: entry for entry in (*file.questions, *file.controls)}
+
+    @cache
+    def results_of(command: str) -> Results | None:
+        entry = entries[command]
+        return gathered(options.results, entry.study, entry.run)
+
+    whole = options.controls or options.write or options.site
+    controls = [
+        _outcome(control, file, results_of(control.command)) for control in file.controls if whole
+    ]
     if options.controls:
-        outcomes = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
-        print(formats.render(controls_sheet(outcomes), options.format))
+        print_table(controls_sheet(controls), options.format)
         return
-    found = [_judged(one, asked, options.results, read_before) for one in chosen]
-    if not (options.write or options.site):
-        print(formats.render(questions_sheet(found), options.format))
-        return
-    controls = [_outcome(one, asked, options.results, read_before) for one in asked.controls]
-    if options.site:
-        _write_site(found, controls, options.site)
+    answered = [_judged(question, file, results_of(question.command)) for question in chosen]
+    if not whole:
+        print_table(questions_sheet(answered), options.format)
+    elif options.site:
+        _write_site(answered, controls, options.site)
     else:
-        _write(found, controls, asked, options.results)
+        _write(answered, controls, file, options.results)
 
 
 def _matches(question: Question, words: Sequence[str]) -> bool:
@@ -92,9 +96,7 @@ def _matches(question: Question, words: Sequence[str]) -> bool:
     return all(word.lower() in text for word in words)
 
 
-def _judged(
-    question: Question, asked: Questions, folder: Path, read_before: dict[str, Results | None]
-) -> Found:
+def _judged(question: Question, file: Questions, results: Results | None) -> Found:
     from ablations.report.questions.judge import judged
 
     study = _study(question)
@@ -103,31 +105,15 @@ def _judged(
         if name not in sets:
             raise unknown(f"factor of question '{question.id}'", name, sorted(sets))
     _require_variants(question, study)
-    count = len(_variants(study, question.run)) if question.statistic == "effect" else 2
-    results = _gathered(question, folder, read_before)
-    return judged(question, results, asked.tasks, count * _seeds(study, question.run))
+    count = len(_variants(study, question.request)) if question.statistic == "effect" else 2
+    return judged(question, results, file.tasks, count * _seeds(study, question.request))
 
 
-def _outcome(
-    control: Control, asked: Questions, folder: Path, read_before: dict[str, Results | None]
-) -> Outcome:
+def _outcome(control: Control, file: Questions, results: Results | None) -> Outcome:
     from ablations.report.questions.controls import outcome
 
-    study = _study(control)
     count = 2 if control.kind == "difference" else 1
-    results = _gathered(control, folder, read_before)
-    return outcome(control, results, asked.tasks, count * _seeds(study, control.run))
-
-
-def _gathered(
-    entry: Question | Control, folder: Path, read_before: dict[str, Results | None]
-) -> Results | None:
-    """Return the results of an entry's design, read once for all entries that share it."""
-    from ablations.report.questions.evidence import gathered
-
-    if entry.command not in read_before:
-        read_before[entry.command] = gathered(folder, entry.study, entry.run)
-    return read_before[entry.command]
+    return outcome(control, results, file.tasks, count * _seeds(_study(control), control.request))
 
 
 def _study(entry: Question | Control) -> Study:
@@ -155,19 +141,17 @@ def _require_variants(entry: Question | Control, study: Study) -> None:
             raise unknown(f"variant of '{entry.id}'", name, [*study.variants, *sorted(known)])
 
 
-def _variants(study: Study, run: Flags) -> Sequence[str]:
-    request = Request.of(study.name, run)
+def _variants(study: Study, request: Request) -> Sequence[str]:
     return request.variants or study.profiles[request.profile].variants or tuple(study.variants)
 
 
-def _seeds(study: Study, run: Flags) -> int:
-    request = Request.of(study.name, run)
+def _seeds(study: Study, request: Request) -> int:
     own = request.seeds
     return study.profiles[request.profile].seeds if own is None else len(own)
 
 
 def _write(
-    found: Sequence[Found], controls: Sequence[Outcome], asked: Questions, folder: Path
+    answered: Sequence[Found], controls: Sequence[Outcome], file: Questions, folder: Path
 ) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
@@ -175,30 +159,30 @@ def _write(
     from ablations.report.questions.page import index, one_page
 
     pages: Mapping[str, str] = {
-        "README": index(found, list(asked.tasks.values()), controls),
-        **{one.question.id: one_page(one) for one in found},
+        "README": index(answered, list(file.tasks.values()), controls),
+        **{each.question.id: one_page(each) for each in answered},
     }
     for name, text in pages.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     print(folder / "questions" / "README.md")
-    if any(one.answer is not None for one in found):
-        paper.write(all_questions(found), folder, "questions/all_questions", ["svg"])
-    for one in found:
-        if one.share is not None:
-            paper.write(one_question(one), folder, f"questions/{one.question.id}", ["svg"])
+    if any(each.answer is not None for each in answered):
+        paper.write(all_questions(answered), folder, "questions/all_questions", ["svg"])
+    for each in answered:
+        if each.share is not None:
+            paper.write(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
 
 
-def _write_site(found: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
+def _write_site(answered: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
     from ablations.records import write_atomically
     from ablations.report.figures import paper
     from ablations.report.figures.questions import one_question
     from ablations.report.questions.site import card, site
 
     figures = {
-        one.question.id: paper.encoded(paper.draw(one_question(one)), "svg")
-        for one in found
-        if one.share is not None
+        each.question.id: paper.encoded(paper.draw(one_question(each)), "svg")
+        for each in answered
+        if each.share is not None
     }
-    cards = [card(one, figures.get(one.question.id)) for one in found]
+    cards = [card(each, figures.get(each.question.id)) for each in answered]
     write_atomically(path, site(cards, controls))
     print(path)

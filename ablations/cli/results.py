@@ -27,26 +27,32 @@ def add_commands(commands: Commands) -> None:
     metric = {"--metric": "another column of the curves, such as evaluation/return"}
     command = read("table", _table, "the results in numbers")
     add_studies(command, "+")
-    command.add_argument(
-        "--kind",
+    add_flags(
+        command,
+        {
+            "--kind": "what of a study: its comparisons (default), the effects of a factorial "
+            "(default of a fraction of one), sample efficiency, the seeds it needs, or how stable "
+            "it is; of an explanation the shares of a gap (default)"
+        },
         choices=("comparison", "effects", "efficiency", "power", "shares", "stability"),
-        help="what of a study: its comparisons (default), the effects of a factorial (default of "
-        "a fraction of one), sample efficiency, the seeds it needs, or how stable it is; of an "
-        "explanation the shares of a gap (default)",
     )
     add_format(command, "default: as wide as the terminal; in a pipe, markdown", default=None)
-    command.add_argument(
-        "--wide", action="store_true", help="all numbers of a comparison, however wide: markdown"
-    )
-    command.add_argument(
-        "--caption", action="store_true", help="below it, what its numbers mean, for a paper"
+    add_flags(
+        command,
+        {
+            "--wide": "all numbers of a comparison, however wide: markdown",
+            "--caption": "below it, what its numbers mean, for a paper",
+        },
+        action="store_true",
     )
     add_flags(command, metric)
-    command.add_argument(
-        "--score",
+    add_flags(
+        command,
+        {
+            "--score": "of a run: its last tenth, all of it (auc), its last three evaluations "
+            "(last); default: the profile's, else final"
+        },
         choices=("final", "auc", "last"),
-        help="of a run: its last tenth, all of it (auc), its last three evaluations (last); "
-        "default: the profile's, else final",
     )
     add_flags(
         command,
@@ -61,16 +67,16 @@ def add_commands(commands: Commands) -> None:
     add_format(command)
     add_flags(command, {"--output DIR": "write files there instead"}, type=Path)
     add_flags(command, {"--workers N": "default: one per core"}, type=positive)
-    command.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    add_flags(command, {"--quiet": "no progress on stderr"}, action="store_true")
 
     command = read("figure", _figure, "learning curves, differences and more, ready for a paper")
     add_studies(command, "+")
-    command.add_argument(
-        "--format",
+    add_flags(
+        command,
+        {"--format": "default: svg png"},
         nargs="+",
         choices=("svg", "png", "pdf"),
         default=["svg", "png"],
-        help="default: svg png",
     )
     add_flags(command, {"--kind F": "these alone, such as curves or differences"}, nargs="+")
     add_flags(
@@ -81,8 +87,10 @@ def add_commands(commands: Commands) -> None:
             "icml-column, neurips, ...",
         },
     )
-    command.add_argument(
-        "--each-seed", action="store_true", help="learning curves with a faint line for every seed"
+    add_flags(
+        command,
+        {"--each-seed": "learning curves with a faint line for every seed"},
+        action="store_true",
     )
     add_flags(command, {"--output DIR": "default: figures/ in the results folder"}, type=Path)
 

@@ -7,8 +7,16 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, add_studies, positive, resolved
+from ablations.cli.arguments import (
+    Commands,
+    add_command,
+    add_flags,
+    add_studies,
+    positive,
+    resolved,
+)
 from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
+from ablations.cli.output import print_table
 from ablations.errors import UserError, count, duration, printable
 from ablations.request import budget_of
 
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
     from ablations.records import Plan
     from ablations.report.tables import Sheet, Table
     from ablations.sweep.estimate import Estimate, Job
-    from ablations.sweep.local import Outcome, Processes
+    from ablations.sweep.local import Processes
     from ablations.sweep.slurm.cluster import Cluster
     from ablations.sweep.slurm.submit import Submitted
 
@@ -25,32 +33,29 @@ def add_commands(commands: Commands) -> None:
     """Add `run` to the parser."""
     run = add_command(commands, "run", _run, "run what a study needs and nobody has")
     add_studies(run, "*")
-    run.add_argument(
-        "--budget", metavar="T", help="of --until decided: how long it may go on, such as 2h"
-    )
-    run.add_argument(
-        "--preset",
+    add_flags(run, {"--budget T": "of --until decided: how long it may go on, such as 2h"})
+    add_flags(
+        run,
+        {"--preset P": "a library's own settings, as a study of one variant and of that name"},
         nargs="+",
         action="extend",
         default=[],
-        metavar="P",
-        help="a library's own settings, as a study of one variant and of that name",
     )
     add_running(run)
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
     """Add the flags of what runs cells."""
-    parser.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    parser.add_argument("--quiet", action="store_true", help="no progress display")
-    parser.add_argument(
-        "--fresh", action="store_true", help="compute again; what is there is set aside"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would run, in how many jobs, for how long"
-    )
-    parser.add_argument(
-        "--script", action="store_true", help="print what sbatch would be given, and do nothing"
+    add_flags(parser, {"--workers N": "default: one per core"}, type=positive)
+    add_flags(
+        parser,
+        {
+            "--quiet": "no progress display",
+            "--fresh": "compute again; what is there is set aside",
+            "--dry-run": "say what would run, in how many jobs, for how long",
+            "--script": "print what sbatch would be given, and do nothing",
+        },
+        action="store_true",
     )
     add_cluster(parser)
     add_keeping(parser)
@@ -85,12 +90,12 @@ def run_and_show(
     options: argparse.Namespace, plans: list[Plan], table: Callable[[], Table | Sheet]
 ) -> int:
     """Run plans as `carry_out` does; print a table of them where none of their cells is missing."""
-    from ablations.report import formats
     from ablations.sweep.prepare import missing
 
     code = carry_out(options, plans)
     if not (options.dry_run or options.script or missing(plans, options.results)):
-        print(f"\n{formats.render(table(), options.format)}\n")
+        print()
+        print_table(table(), options.format, end="\n\n")
     return code
 
 
@@ -126,8 +131,9 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
         outcome = executor.run(plans, options.results, fresh=options.fresh)
         for plan in plans if outcome.computed else ():
             keep_units(plan, options.results)
-    for line in _failures(outcome):
-        print(line, file=sys.stderr)
+    for cell, record in outcome.failed:
+        where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
+        print(printable(f"failed: {where}: {record.reason}"), file=sys.stderr)
     if not options.quiet:
         print(
             f"{outcome.done} of {outcome.cells} cells done, {len(outcome.failed)} failed, "
@@ -137,12 +143,6 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
             names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
             print(f"next: ablations table {names}")
     return 1 if outcome.failed else 0
-
-
-def _failures(outcome: Outcome) -> Iterable[str]:
-    for cell, record in outcome.failed:
-        where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
-        yield printable(f"failed: {where}: {record.reason}")
 
 
 def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) -> int:

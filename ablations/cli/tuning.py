@@ -6,7 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, load_installed_plugins, positive
+from ablations.cli.arguments import (
+    Commands,
+    add_command,
+    add_flags,
+    load_installed_plugins,
+    positive,
+)
 from ablations.cli.output import add_json, print_json
 from ablations.errors import UserError
 
@@ -23,16 +29,16 @@ def add_commands(commands: Commands) -> None:
         "choose each variant's learning rate, or what a study tunes, on seeds of its own",
     )
     command.add_argument("study", metavar="STUDY")
-    command.add_argument("--tasks", nargs="+", action="extend", metavar="T", help="these alone")
-    command.add_argument("--variants", nargs="+", action="extend", metavar="V", help="these alone")
-    command.add_argument(
-        "--output", type=Path, metavar="FILE", help="default: the file that the study reads"
+    add_flags(
+        command,
+        {"--tasks T": "these alone", "--variants V": "these alone"},
+        nargs="+",
+        action="extend",
     )
-    command.add_argument(
-        "--show", action="store_true", help="print what was chosen, and run nothing"
-    )
-    command.add_argument("--workers", type=positive, metavar="N", help="default: one per core")
-    command.add_argument("--quiet", action="store_true", help="no progress display")
+    add_flags(command, {"--output FILE": "default: the file that the study reads"}, type=Path)
+    add_flags(command, {"--show": "print what was chosen, and run nothing"}, action="store_true")
+    add_flags(command, {"--workers N": "default: one per core"}, type=positive)
+    add_flags(command, {"--quiet": "no progress display"}, action="store_true")
     add_json(command)
 
 

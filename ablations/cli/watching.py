@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ablations.cli.arguments import (
     Commands,
     add_command,
+    add_flags,
     add_studies,
     plans,
     selection,
@@ -36,9 +37,7 @@ def add_commands(commands: Commands) -> None:
     status = add_command(commands, "status", _status, summary, reads_records="of its studies")
     add_studies(status, "*")
     add_json(status)
-    status.add_argument(
-        "--watch", action="store_true", help="follow it until nothing moves any more"
-    )
+    add_flags(status, {"--watch": "follow it until nothing moves any more"}, action="store_true")
     summary = "take the jobs of studies out of the cluster's queue"
     add_studies(add_command(commands, "cancel", _cancel, summary), "+")
 

@@ -33,13 +33,8 @@ from ablations.gate.question import (
     MOST_SEEDS,
     NO_WORSE,
     RATE,
-    UNDECIDED,
-    WORSE,
     Margin,
     Question,
-    Reading,
-    Verdict,
-    Word,
     judged,
 )
 from ablations.gate.run import Gate
@@ -52,14 +47,9 @@ __all__ = [
     "MOST_SEEDS",
     "NO_WORSE",
     "RATE",
-    "UNDECIDED",
-    "WORSE",
     "Gate",
     "Margin",
     "Question",
-    "Reading",
-    "Verdict",
-    "Word",
     "compared_sides",
     "judged",
 ]

@@ -14,7 +14,7 @@ from ablations.gate.question import RATE, Margin, Word, judged
 from ablations.report.statistics import Comparison
 from ablations.report.statistics.items import compare_items, mean_of_items
 from ablations.report.statistics.rates import is_outcome, mcnemar_p
-from ablations.report.tables.entries import Column, Sheet, text_columns
+from ablations.report.tables.entries import Column, Sheet, bounded, text_columns, with_ends
 
 Floats = NDArray[np.float64]
 
@@ -92,18 +92,17 @@ def items_sheet(test: ItemTest) -> Sheet:
         f"is at {1 - 2 * test.rate:.0%}, either side wrong at most {test.rate:.0%} of the time; "
         f"it is over items: other seeds of the same training are not in it.",
         (
-            *("verdict", "items", "baseline", "baseline_low", "baseline_high"),
-            *("change", "change_low", "change_high", "gained", "lost"),
-            *("difference", "difference_low", "difference_high", "p"),
+            *("verdict", "items", *with_ends("baseline"), *with_ends("change")),
+            *("gained", "lost", *with_ends("difference"), "p"),
         ),
         ((test.word, len(test.ours), *means, gained, lost, *compared.bounds, p),),
         (
             *text_columns("verdict"),
-            *_estimates("baseline", "[95%]"),
-            *_estimates("change", "[95%]"),
+            *bounded("baseline", "baseline", inside="[95%]"),
+            *bounded("change", "change", inside="[95%]"),
             Column("gained", "count", ("gained",)),
             Column("lost", "count", ("lost",)),
-            *_estimates("difference", f"[{1 - 2 * test.rate:.0%}]"),
+            *bounded("difference", "difference", inside=f"[{1 - 2 * test.rate:.0%}]"),
             Column("p", "p", ("p",)),
         ),
     )
@@ -118,12 +117,7 @@ def rates_sheet(metric: str, scores: Floats, clusters: Sequence[str]) -> Sheet:
         "items",
         "items",
         f"{metric} on {len(scores)} items; the interval is {how}.",
-        ("items", "mean", "mean_low", "mean_high"),
+        ("items", *with_ends("mean")),
         ((len(scores), *mean.bounds),),
-        (Column("items", "count", ("items",)), *_estimates("mean", "[95%]")),
+        (Column("items", "count", ("items",)), *bounded("mean", "mean", inside="[95%]")),
     )
-
-
-def _estimates(name: str, interval: str) -> tuple[Column, Column]:
-    of = (name, f"{name}_low", f"{name}_high")
-    return Column(name, "estimate", of), Column(interval, "interval", of)

@@ -66,18 +66,22 @@ class Booked:
         return self.ledger.candidates[self.number - 1]
 
     @property
+    def ended(self) -> Ended | None:
+        """The verdict that was booked, None before that."""
+        return self.candidate.ended
+
+    @property
     def overtaken(self) -> bool:
         """True where it is better than a best that was replaced while it ran."""
-        ended = self.candidate.ended
+        ended = self.ended
         return ended is not None and ended.verdict == "better" and not ended.accepted
 
     @property
     def word(self) -> Word:
         """The verdict; that of one whose fresh runs failed is no pass."""
-        ended = self.candidate.ended
-        if ended is None:
+        if self.ended is None:
             return "undecided"
-        return "unstable" if self.candidate.withdrawn else ended.verdict
+        return "unstable" if self.candidate.withdrawn else self.ended.verdict
 
     @property
     def code(self) -> int:
@@ -87,25 +91,24 @@ class Booked:
     @property
     def log(self) -> tuple[str, ...]:
         """The end of what a failed run of the candidate printed."""
-        ended = self.candidate.ended
-        if ended is not None:
-            return ended.log
+        if self.ended is not None:
+            return self.ended.log
         return self.verdict.log if self.verdict else ()
 
     @property
     def text(self) -> str:
         """The outcome, in a line."""
-        each, terms = self.candidate, self.ledger.opening.terms
-        if each.ended is None:
+        if self.ended is None:
             return self.verdict.text if self.verdict else "undecided"
-        text = each.ended.line
+        text = self.ended.line
         if self.overtaken:
             return f"{text}; the best has changed meanwhile: ask again"
-        if not each.ended.accepted:
+        if not self.ended.accepted:
             return text
-        measured = each.measured
+        measured = self.candidate.measured
         if measured is None:
-            more = "; its fresh runs are not whole: the same call goes on" if terms.fresh else ""
+            left = self.ledger.opening.terms.fresh
+            more = "; its fresh runs are not whole: the same call goes on" if left else ""
             return f"{text}; it is the best now{more}"
         if measured.withdrawn:
             return f"{text}; not kept, as on fresh seeds {measured.failed}"
@@ -226,10 +229,13 @@ class Night:
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
-        ended, verdict = ledger.candidates[number - 1].ended, None
-        if ended is not None and not self._lacks_fresh(ledger, number):
+        each, verdict = ledger.candidates[number - 1], None
+        # It may have been killed between its verdict and its estimate.
+        lacks_fresh = each.accepted and each.measured is None and self.terms.fresh > 0
+        if (ended := each.ended) is not None and not lacks_fresh:
             return Booked(ledger, number)
-        gate = Gate(self._question(begun), self.results, self._sides(ledger, begun))
+        question = replace(self.question, pass_rate=begun.rate, name=self._name(number))
+        gate = Gate(question, self.results, self._sides(ledger, begun))
         if ended is None:
             say("\n".join(gate.stated()))
             verdict = gate.run(say, executor, seconds, since)
@@ -268,11 +274,6 @@ class Night:
             append(self.path, begun)
             return begun
 
-    def _lacks_fresh(self, ledger: Ledger, number: int) -> bool:
-        """Return whether it was killed between its verdict and its estimate."""
-        each = ledger.candidates[number - 1]
-        return each.accepted and each.measured is None and self.terms.fresh > 0
-
     def _require_runs(self, first: Version, executor: Processes, deadline: float | None) -> None:
         """Run the first look's seeds of the first best. Raises UserError where all of them fail."""
         side = self._side(first, f"the first, {first.called}")
@@ -282,9 +283,6 @@ class Night:
     def _name(self, number: int) -> str:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
         return f"{stem[:80]}-{number}"
-
-    def _question(self, begun: Begun) -> Question:
-        return replace(self.question, pass_rate=begun.rate, name=self._name(begun.begin))
 
     def _side(self, version: Version, called: str) -> Side:
         timeout = self.question.timeout
@@ -353,7 +351,7 @@ def opened(path: Path, called: str) -> dict[str, object]:
 def described(booked: Booked, path: Path) -> dict[str, object]:
     """Return a booked candidate as JSON."""
     each, ledger = booked.candidate, booked.ledger
-    ended = each.ended
+    ended = booked.ended
     return {
         "verdict": booked.word,
         "exit_code": booked.code,

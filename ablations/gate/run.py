@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -29,7 +30,7 @@ from ablations.report.units import of_cells
 from ablations.request import Request
 from ablations.studies import Profile, Study, Variant
 from ablations.sweep.backends.command.study_file import TASK
-from ablations.sweep.local import Outcome, Processes
+from ablations.sweep.local import Processes
 from ablations.sweep.plan import on_seeds, with_seeds
 from ablations.sweep.plan import plan as planned
 from ablations.trainers.command import CODE, CommandTrainer
@@ -46,10 +47,10 @@ def silent(line: str) -> None:
 class Lost(NamedTuple):
     """Runs that failed though their counterparts did not. fails: so many that the change fails."""
 
-    seeds: tuple[int, ...]
-    fails: bool
-    reason: str
-    log: tuple[str, ...]
+    seeds: tuple[int, ...] = ()
+    fails: bool = False
+    reason: str = ""
+    log: tuple[str, ...] = ()
 
 
 class Gate:
@@ -146,11 +147,8 @@ class Gate:
         deadline = deadline_of(seconds, since)
 
         def collect(stages: Mapping[str, Stage[Plan, Verdict]]) -> dict[str, Scores]:
-            if _over(deadline):
-                return {}
-            plan = stages[name].needs
-            outcome: Outcome = executor.run([plan], self.results, deadline=deadline)
-            return {} if outcome.stopped else {name: scores(Results(plan, self.results))}
+            runs = self._run(stages[name].needs, executor, deadline)
+            return {} if runs is None else {name: runs}
 
         def tell(name: str, stage: Stage[Plan, Verdict]) -> None:
             if not stage.ended:
@@ -159,6 +157,13 @@ class Gate:
 
         stage = looks.play({name: self}, collect, tell=tell)[name]
         return stage.decisions[-1] if stage.ended else self._out_of_time(stage, seconds or 0.0)
+
+    def _run(self, plan: Plan, executor: Processes, deadline: float | None) -> Scores | None:
+        """Run a plan; return its scores, None where time is over before it is whole."""
+        over = deadline is not None and time.monotonic() >= deadline
+        if over or executor.run([plan], self.results, deadline=deadline).stopped:
+            return None
+        return scores(Results(plan, self.results))
 
     def _out_of_time(self, stage: Stage[Plan, Verdict], seconds: float) -> Verdict:
         reason = (
@@ -190,10 +195,9 @@ class Gate:
             The comparison, and the runs of the change that failed; None where time is over.
         """
         most = self.question.most
-        plan = on_seeds(self._plan, range(most, most + seeds))
-        if _over(deadline) or executor.run([plan], self.results, deadline=deadline).stopped:
+        runs = self._run(on_seeds(self._plan, range(most, most + seeds)), executor, deadline)
+        if runs is None:
             return None
-        runs = scores(Results(plan, self.results))
         values = {name: runs.by_seed(TASK, name) for name in (BASELINE, CHANGE)}
         return self._compared(values, 0.05), self._lost(runs, seeds)
 
@@ -202,12 +206,9 @@ class Gate:
     ) -> None:
         """Run the first look's seeds of the baseline. Raises UserError where all of them fail."""
         counts = {(TASK, BASELINE): self.looks.seeds[0], (TASK, CHANGE): 0}
-        plan = with_seeds(self._plan, counts)
-        if (
-            not _over(deadline)
-            and not executor.run([plan], self.results, deadline=deadline).stopped
-        ):
-            self._require_values(scores(Results(plan, self.results)))
+        runs = self._run(with_seeds(self._plan, counts), executor, deadline)
+        if runs is not None:
+            self._require_values(runs)
 
     def needs(self, look: Look, before: Sequence[Verdict] = ()) -> Plan:
         """Return the plan of both sides with a look's seeds."""
@@ -221,8 +222,8 @@ class Gate:
         above = self.above[self.looks.index(look)]
         compared = self._compared(values, look.level)
         compared = replace(compared, high=self._compared(values, above.level).high)
-        both = sorted(set(values[BASELINE]) & set(values[CHANGE]))
-        paired = replace(runs, cells=tuple(cell for cell in runs.cells if cell.seed in both))
+        both = values[BASELINE].keys() & values[CHANGE].keys()
+        paired = runs.where(lambda cell: cell.seed in both)
         better, last = self.question.better, look == self.looks[-1]
         word = judged(
             compared,
@@ -231,28 +232,27 @@ class Gate:
             better=better,
             identical=paired.identical([TASK], CHANGE, BASELINE),
         )
-        log: tuple[str, ...] = ()
-        reason, chance = "", None
+        lost = self._lost(runs, look.seeds)
+        reason, chance = lost.reason, None
         if word == "undecided" and not last and compared.low is not None:
             chance = self._chance(values, margin, self.looks.index(look))
             if chance < self.question.futility:
                 word = "futile"
-                reason = f"with {self.looks[-1].seeds} seeds a chance of {chance:.0%} is left"
+                left = f"with {self.looks[-1].seeds} seeds a chance of {chance:.0%} is left"
+                reason = reason or left
         failed = {name: _failed(runs, name) for name in (BASELINE, CHANGE)}
-        if (lost := self._lost(runs, look.seeds)).seeds:
-            reason, log = lost.reason, lost.log
+        if lost.seeds:
             word = "fails" if lost.fails else "unstable" if CODES[word] == NO_WORSE else word
         if not reason and self.paired and _seedless(values):
             reason = "every seed gives the same number, so the command seems to ignore its {seed}"
-        interval = (compared.difference, compared.low, compared.high)
         levels = (look.level, above.level)
-        reading = Reading(look.seeds, compared.n, *interval, *levels, word, chance)
-        differences = [values[CHANGE][seed] - values[BASELINE][seed] for seed in both]
+        reading = Reading(look.seeds, compared.n, *compared.bounds, *levels, word, chance)
+        differences = map(operator.sub, *self._in_pairs(values)) if self.paired else ()
         return Verdict(
             *(word, runs.metric, margin, of),
             (*(before[-1].looks if before else ()), reading),
-            *(self.looks.seeds, failed, reason, log),
-            tuple(differences) if self.paired else (),
+            *(self.looks.seeds, failed, reason, lost.log),
+            tuple(differences),
             self.paired,
         )
 
@@ -269,7 +269,7 @@ class Gate:
         there = runs.by_seed(TASK, BASELINE)
         lost = tuple(seed for seed in _failed(runs, CHANGE) if seed in there)
         if not lost:
-            return Lost((), False, "", ())
+            return Lost()
         first = next(c for c in runs.of(TASK, CHANGE) if c.seed == lost[0])
         reason = f"{len(lost)} of {planned_runs} runs of the change failed ({first.reason})"
         fails = len(lost) >= 2 and 2 * len(lost) >= planned_runs - len(_failed(runs, BASELINE))
@@ -357,10 +357,6 @@ def deadline_of(seconds: float | None, since: float | None = None) -> float | No
     if seconds is None:
         return None
     return (time.monotonic() if since is None else since) + seconds
-
-
-def _over(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() >= deadline
 
 
 def _failed(runs: Scores, variant: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ablations.gate.ledger import Ledger
 from ablations.gate.question import Verdict
-from ablations.report.tables.entries import Column, Sheet, text_columns
+from ablations.report.tables.entries import Column, Sheet, bounded, text_columns, with_ends
 
 
 def looks_sheet(verdict: Verdict) -> Sheet:
@@ -26,8 +26,7 @@ def looks_sheet(verdict: Verdict) -> Sheet:
         tuple(rows),
         (
             Column("seeds", "count", ("seeds",)),
-            Column("difference", "estimate", ("difference", "low", "high")),
-            Column("interval", "interval", ("difference", "low", "high")),
+            *bounded("difference", "difference", ("low", "high"), inside="interval"),
             Column("chance, %", "fixed", ("chance",)),
             *text_columns("verdict"),
         ),
@@ -64,17 +63,15 @@ def ledger_sheet(ledger: Ledger) -> Sheet:
         (
             *("candidate", "change", "against", "rate", "verdict"),
             *("difference", "low", "high", "seeds"),
-            *("fresh", "fresh_low", "fresh_high", "fresh_seeds"),
+            *(*with_ends("fresh"), "fresh_seeds"),
         ),
         tuple(rows),
         (
             *text_columns("candidate", "change", "against"),
             Column("rate, %", "fixed", ("rate",), places=2),
             *text_columns("verdict"),
-            Column("difference", "estimate", ("difference", "low", "high")),
-            Column("[of the looks]", "interval", ("difference", "low", "high")),
+            *bounded("difference", "difference", ("low", "high"), inside="[of the looks]"),
             Column("seeds", "count", ("seeds",)),
-            Column("fresh", "estimate", ("fresh", "fresh_low", "fresh_high")),
-            Column("[95%]", "interval", ("fresh", "fresh_low", "fresh_high")),
+            *bounded("fresh", "fresh", inside="[95%]"),
         ),
     )

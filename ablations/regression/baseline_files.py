@@ -85,12 +85,11 @@ def given(baseline: Baseline, records: Path) -> dict[str, Curves]:
     """Return the curves in a results folder, of the last plan of each study there."""
     curves = {}
     for where in baseline.groups:
-        study = where.partition("/")[0]
-        plan = read_plan(records, study)
-        name = {str(name): name for name in from_records.names(plan)}.get(where)
-        if name is None:
+        name = from_records.GroupName.of(where)
+        plan = read_plan(records, name.study)
+        if name not in from_records.names(plan):
             raise UserError(
-                f"the last run of '{study}' in '{records}' has no {where}: the baseline "
+                f"the last run of '{name.study}' in '{records}' has no {where}: the baseline "
                 f"'{baseline.name}' does"
             )
         now = from_records.configuration(plan, name.task, name.variant)

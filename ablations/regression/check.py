@@ -43,7 +43,7 @@ class Terms:
     one whose seeds did well by chance alarms more often, see `Design.lucky`. More seeds in the
     baseline mend that; so does `paired`, as far as equal seeds go alike.
     effect: the smallest loss worth catching, as a share of `unit` (default: what the baseline
-    learns, see `gained`). most: bound on the seeds. paired: compare seed by seed, which pays where
+    learns, see `learned`). most: bound on the seeds. paired: compare seed by seed, which pays where
     equal seeds still go through training alike. scores: what curves are summed up by; a loss in any
     of them counts.
     """
@@ -136,16 +136,11 @@ def learned(curves: Curves) -> Learned:
     return Learned(middle - half, middle + half)
 
 
-def gained(curves: Curves) -> float:
-    """Return how much a trainer learns."""
-    return learned(curves).size
-
-
 def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
     """Return the design of a check against this baseline, and the unit of its effect."""
     if not terms.effect > 0:
         raise UserError(f"the smallest effect worth catching must be above 0, not {terms.effect:g}")
-    unit = gained(baseline) if terms.unit is None else float(terms.unit)
+    unit = learned(baseline).size if terms.unit is None else float(terms.unit)
     if not (unit > 0 and math.isfinite(unit)):
         raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
     require_scores(baseline, terms.scores)

@@ -155,16 +155,21 @@ def _of_array(
     if seeds is not None and len(seeds) != len(lengths):
         raise UserError(f"{len(lengths)} curves, but seeds= names {len(seeds)}")
     which = tuple(map(_seed, range(len(lengths)) if seeds is None else seeds))
-    try:
-        values = [np.asarray(row, np.float64) for row in data]
-    except (TypeError, ValueError):
-        raise UserError("curves must be numbers, one per seed and point") from None
+    values = [_numbers(row, "curves must be numbers, one per seed and point") for row in data]
     if any(row.ndim != 1 for row in values):
         raise UserError(
             f"curves must have the shape [seeds, points], not {[len(values), *values[0].shape]}"
         )
     marks = _steps_of(steps, which, lengths)
     return list(zip(which, marks, values, strict=True))
+
+
+def _numbers(given: ArrayLike, problem: str) -> Floats:
+    """Return numbers of a user. Raises UserError with the message where they are none."""
+    try:
+        return np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise UserError(problem) from None
 
 
 def _seed(given: float | str) -> int:
@@ -193,10 +198,8 @@ def _steps_of(
         raise UserError(f"{len(lengths)} curves, but steps= has {len(axis)} rows")
     if steps is None:
         return [np.arange(1.0, length + 1) for length in lengths]
-    try:
-        marks = [np.asarray(row, np.float64) for row in (axis if each else [axis] * len(lengths))]
-    except (TypeError, ValueError):
-        raise UserError("steps must be numbers") from None
+    rows = axis if each else [axis] * len(lengths)
+    marks = [_numbers(row, "steps must be numbers") for row in rows]
     for row, length in zip(marks, lengths, strict=True):
         if row.shape != (length,):
             raise UserError(
@@ -214,12 +217,8 @@ def _of_frame(data: Frame) -> list[Row]:
             f"a data frame of curves has the columns seed, step and value, not "
             f"{', '.join(map(str, names))}"
         )
-    try:
-        seed, step, number = (
-            np.asarray(data[name], np.float64) for name in ("seed", "step", value)
-        )
-    except (TypeError, ValueError):
-        raise UserError("the columns seed, step and value must be numbers") from None
+    problem = "the columns seed, step and value must be numbers"
+    seed, step, number = (_numbers(data[name], problem) for name in ("seed", "step", value))
     rows = []
     for own in dict.fromkeys(seed.tolist()):
         of_seed = np.flatnonzero(seed == own)

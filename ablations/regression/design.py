@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -200,11 +201,8 @@ def _lucky(seeds: int, old: int, level: float) -> float:
 def _needed(power: Callable[[int, float], float], effect: float, fewest: int) -> int | None:
     if power(MOST_NEEDED, effect) < POWER:
         return None
-    low, high = fewest - 1, MOST_NEEDED
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(middle, effect) >= POWER else (middle, high)
-    return high
+    seeds = range(MOST_NEEDED)
+    return bisect_left(seeds, POWER, fewest, key=lambda number: power(number, effect))
 
 
 def _caught(power: Callable[[float], float], spread: float) -> float:

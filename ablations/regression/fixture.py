@@ -6,7 +6,8 @@ NumPy and SciPy alone; matplotlib only to draw.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +28,15 @@ AGAIN = "pytest --learning-curve-update --learning-curve-reason"
 
 Reader = Callable[[tuple[int, ...]], Curves]
 Grouped = Callable[[Curves], baselines.Group]  # with the conditions of a check
+
+
+@contextmanager
+def _failing_for_users() -> Iterator[None]:
+    """Fail the test with the message of a UserError."""
+    try:
+        yield
+    except UserError as error:  # from None, or pytest would show both errors
+        raise pytest.fail.Exception(f"learning_curve: {error}", pytrace=False) from None
 
 
 class LearningCurve:
@@ -91,10 +101,11 @@ class LearningCurve:
             alpha, fail_on and the seeds: `learning_curve_*` in pytest's ini.
         """
         __tracebackhide__ = True
-        checked, problem, failing = None, "", False
-        try:
+        with _failing_for_users():
             wanted = dict(scores or SCORES)
-            failing = _fails_on_undecided(fail_on or self._ini("fail_on"))
+            fail_on = fail_on or self._ini("fail_on")
+            if fail_on not in ("worse", "undecided"):
+                raise UserError(f"fail_on is 'worse' or 'undecided', not '{fail_on}'")
             name = self._default_name() if name is None else name
             stem = self._stem(name)
             self._claim(stem, name)
@@ -122,12 +133,7 @@ class LearningCurve:
                 checked = sequential(_baseline(stem, name, group), read, terms)
             else:
                 checked = check(_baseline(stem, name, group), read, terms)
-        except UserError as error:
-            problem = f"learning_curve: {error}"
-        # Outside of the handler, or pytest would show both errors.
-        if checked is None or name is None:
-            pytest.fail(problem, pytrace=False)
-        return self._say(name, checked, metric, failing)
+        return self._say(name, checked, metric, fail_on)
 
     def history(
         self,
@@ -156,16 +162,11 @@ class LearningCurve:
             The result. Too few nights fail nothing, and are said.
         """
         __tracebackhide__ = True
-        problem, check = "", None
-        try:
+        with _failing_for_users():
             read = read_nights(self._request.path.parent / file, metric, night)
             read = read if since is None else read.since(since)
             terms = Nightly(nights, rate, lower_is_better=not higher_is_better)
             check = check_nights(read.values, terms, read.names)
-        except UserError as error:
-            problem = f"learning_curve: {error}"
-        if check is None:
-            pytest.fail(problem, pytrace=False)
         line = f"{metric}: {check.text}"
         self._note(line)
         if check.failed:
@@ -201,17 +202,18 @@ class LearningCurve:
             reason=self._config.getoption("--learning-curve-reason"),
             provenance=of_process(self._config.rootpath),
         )
-        path = plugin.relative(stem.with_name(stem.name + ".json"), self._config.rootpath)
+        path, root = stem.with_name(f"{stem.name}.json"), self._config.rootpath
+        path = path.relative_to(root) if path.is_relative_to(root) else path
         reason = baseline.history[-1]["reason"]
         self._note(f"{name}: stored {len(curves)} seeds in {path}: {reason}{before}")
         return checked
 
-    def _say(self, name: str, result: Check, metric: str, fails_on_undecided: bool) -> Check:
+    def _say(self, name: str, result: Check, metric: str, fail_on: str | None) -> Check:
         __tracebackhide__ = True
         line = messages.line(name, result)
         parts = [line]
         folder = self._config.getoption("--learning-curve-figures")
-        failed = result.verdict == "worse" or (result.verdict == "undecided" and fails_on_undecided)
+        failed = result.verdict in ("worse", fail_on)
         if failed or folder:
             parts += ["", messages.text({name: result})]
             parts += ["", f"figure: {self._figure(name, result, metric, folder)}"]
@@ -329,9 +331,3 @@ def _reader(
         return read(got, None if isinstance(got, Frame) else wanted)
 
     return more
-
-
-def _fails_on_undecided(fail_on: str) -> bool:
-    if fail_on not in ("worse", "undecided"):
-        raise UserError(f"fail_on is 'worse' or 'undecided', not '{fail_on}'")
-    return fail_on == "undecided"

@@ -77,22 +77,21 @@ def read(plan: Plan, results: Path, name: GroupName, seeds: Sequence[int] | None
     Raises UserError for a cell that an error stopped: that says nothing about learning.
     """
     _, task, variant = name
+    cells = [
+        cell
+        for cell in plan.cells
+        if (cell.task, cell.variant) == (task, variant) and (seeds is None or cell.seed in seeds)
+    ]
     runs: dict[int, Curve] = {}
     failed: dict[int, str] = {}
-    for cell in plan.cells:
-        seed = cell.seed
-        if (cell.task, cell.variant) != (task, variant) or (
-            seeds is not None and seed not in seeds
-        ):
+    for cell in cells:
+        if (record := read_record(results, cell.hash)) is None:
             continue
-        record = read_record(results, cell.hash)
-        if record is None:
-            continue
-        run = _run(plan, record, results, f"{variant} on {task}, seed {seed}, failed")
+        run = _run(plan, record, results, f"{variant} on {task}, seed {cell.seed}, failed")
         if isinstance(run, str):
-            failed[seed] = run
+            failed[cell.seed] = run
         else:
-            runs[seed] = run
+            runs[cell.seed] = run
     if not runs and not failed:
         raise UserError(
             f"no record of {variant} on {task} in '{results}': run it there, or leave out --records"

@@ -12,6 +12,8 @@ from ablations.regression.baselines import Baseline
 from ablations.regression.check import Check, Row, Terms
 from ablations.regression.curves import scores
 from ablations.regression.design import Design
+from ablations.report.formats.markdown import markdown_text, pipes
+from ablations.report.formats.numbers import decimals, p_text
 
 SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
 
@@ -60,10 +62,7 @@ def shortfall(design: Design, unit: float, terms: Terms) -> str:
 def line(name: str, check: Check) -> str:
     """Return a check in a line: the verdict, the score, by how much."""
     seeds = f"{len(check.now)} seeds against {len(check.baseline)}"
-    terms, effect = (
-        check.terms,
-        _share(check.design.effect, check.unit, check.terms),
-    )
+    terms, effect = check.terms, _share(check.design.effect, check.unit, check.terms)
     diverged = f"; {len(check.now.failed)} diverged" if check.now.failed else ""
     shown = check.worst.p_worse <= terms.alpha
     if check.verdict == "identical":
@@ -87,9 +86,6 @@ def line(name: str, check: Check) -> str:
 
 
 def _change(row: Row, check: Check, noun: Literal["loss", "gain", "change"]) -> str:
-    # With all formats, and SciPy: not before there is something to say.
-    from ablations.report.formats.numbers import decimals, p_text
-
     places = decimals(row.difference, row.low, row.high)
     p = row.p_better if noun == "gain" else row.p_worse
     ends = f"[{row.low:+.{places}f}, {row.high:+.{places}f}]"
@@ -128,8 +124,6 @@ HEAD = [
 
 def table(checks: Mapping[str, Check]) -> list[list[str]]:
     """Return rows of text under `HEAD`, one per score of each check."""
-    from ablations.report.formats.numbers import decimals, p_text
-
     lines = []
     for name, checked in checks.items():
         for place, row in enumerate(checked.rows):
@@ -152,11 +146,8 @@ def table(checks: Mapping[str, Check]) -> list[list[str]]:
 
 def text(checks: Mapping[str, Check]) -> str:
     """Return a pipe table that also lines up in a terminal."""
-    from ablations.report.formats.markdown import markdown_text, pipes
-
     lines = [[markdown_text(cell) for cell in line] for line in table(checks)]
-    right = {"baseline", "now", "difference", "[95%]", "p (worse)"}
-    return "\n".join(pipes(HEAD, lines, right))
+    return "\n".join(pipes(HEAD, lines, set(HEAD[2:7])))
 
 
 def caption(checks: Sequence[Check]) -> str:

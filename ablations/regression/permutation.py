@@ -62,20 +62,17 @@ def unpaired(now: ArrayLike, baseline: ArrayLike, loss: ArrayLike, deals: int = 
     allowed = np.asarray(loss, np.float64)
     n, m = len(ours), len(theirs)
     blocks = lambda: _deals(n, m, deals)  # noqa: E731 - an iterator is used up
-    worse, better, worse_each, better_each = _tails(
-        _deal_t(np.concatenate([ours, theirs]), n, blocks)
-    )
+    as_seen = _deal_t(np.concatenate([ours, theirs]), n, blocks)
     # With the loss given back, new curves that lost just so much are like the old ones.
     given_back = _deal_t(np.concatenate([ours + allowed, theirs]), n, blocks)
-    return Evidence(worse, better, worse_each, better_each, _each_above(given_back))
+    return Evidence(*_tails(as_seen), _each_above(given_back))
 
 
 def paired(differences: ArrayLike, loss: ArrayLike, deals: int = DEALS) -> Evidence:
     """Test pairs. differences `[n, scores]`, new - baseline of one seed each: signs are dealt."""
     pairs, allowed = _columns(differences), np.asarray(loss, np.float64)
-    worse, better, worse_each, better_each = _tails(_deal_signs(pairs, deals))
     given_back = _deal_signs(pairs + allowed, deals)
-    return Evidence(worse, better, worse_each, better_each, _each_above(given_back))
+    return Evidence(*_tails(_deal_signs(pairs, deals)), _each_above(given_back))
 
 
 def smallest_p(n: int, m: int | None) -> float:

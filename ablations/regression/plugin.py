@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Generator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,8 +108,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("learning curves")
     for line in lines:
         terminalreporter.line(line)
-
-
-def relative(path: Path, root: Path) -> Path:
-    """Return a path from the root, where it is below."""
-    return path.relative_to(root) if path.is_relative_to(root) else path

@@ -166,9 +166,13 @@ class Scores:
                 seen += cell.status == "done" or cell.hash == twin.hash != ""
         return seen > 0
 
+    def where(self, kept: Callable[[Cell], bool]) -> Scores:
+        """Return the scores of some cells alone."""
+        return replace(self, cells=tuple(filter(kept, self.cells)))
+
     def below(self, seeds: int) -> Scores:
         """Return the scores of the seeds below a number."""
-        return replace(self, cells=tuple(cell for cell in self.cells if cell.seed < seeds))
+        return self.where(lambda cell: cell.seed < seeds)
 
     def with_diverged(self, floors: Mapping[str, float]) -> Scores:
         """Count a run that diverged as the worst score of its task, or its floor if that is lower.

@@ -18,7 +18,7 @@ from ablations.core.plan import Settings
 from ablations.errors import value_text
 from ablations.records import Plan
 from ablations.report.scores import Scores, baseline_of
-from ablations.report.tables.entries import ALL_TASKS, Entry, Table
+from ablations.report.tables.entries import ALL_TASKS, Table
 from ablations.report.tables.factorial import settings
 from ablations.report.units import Units, normalised
 
@@ -62,7 +62,7 @@ class Panel:
 
     @property
     def places(self) -> dict[float, float]:
-        """Where each value stands on the axis.
+        """Return the place of each value on the axis.
 
         By itself or by its logarithm, whichever spreads the values more evenly, or one after the
         other where neither tells them apart.
@@ -169,18 +169,10 @@ def panels(plan: Plan, table: Table) -> list[Panel]:
     return drawn
 
 
-def rows_of(table: Table, panel: Panel, line: Line) -> list[Entry | None]:
-    """Return the rows of a table that a line is drawn from; None where there is no score."""
-    rows = [table.entry(panel.task, variant) for variant in line.variants]
-    return [row if row is not None and row.mean is not None else None for row in rows]
-
-
-def runs(plan: Plan, scored: Scores, learned: Units | None, task: str, variant: str) -> list[float]:
+def runs(plan: Plan, scored: Scores, learned: Units, task: str, variant: str) -> list[float]:
     """Return the scores of a variant's runs, in the units of its row of the table."""
     if task != ALL_TASKS:
         return list(scored.by_seed(task, variant).values())
-    if learned is None:
-        return []
     rows = normalised(plan, scored, learned, variant)
     return list(np.mean(rows, axis=0)) if rows else []
 

@@ -1,4 +1,4 @@
-"""What figures and the page's charts both draw: families, labels, curves, normalised scores.
+"""The content of figures for print and page: families, labels, curves, normalised scores.
 
 Needs no plotting library.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ablations.curve import Curve, on_common_steps, share_steps, thinned
+from ablations.curve import on_common_steps, share_steps, thinned
 from ablations.records import Plan
 from ablations.report import units
 from ablations.report.scores import Scores, baseline_of, grouped
@@ -118,7 +118,7 @@ def shown(plan: Plan) -> dict[Aggregate, str]:
 
 
 def paired(
-    plan: Plan, scored: Scores, learned: Units | None, task: str, variant: str
+    plan: Plan, scored: Scores, learned: Units, task: str, variant: str
 ) -> NDArray[np.float64]:
     """Return the differences `[n]` of a variant to what it is compared with, by seed.
 
@@ -128,7 +128,7 @@ def paired(
     baseline = baseline_of(plan, variant)
     scales = {task: 1.0}
     if task == ALL_TASKS:
-        sizes = {} if learned is None else {t: learned.of(t, variant) for t in plan.tasks}
+        sizes = {t: learned.of(t, variant) for t in plan.tasks}
         scales = {t: unit.size for t, unit in sizes.items() if unit is not None}
     if baseline is None or not scales:
         return np.zeros(0)
@@ -163,7 +163,8 @@ def efficiency(
         count = min(len(cells[task][seed].curve.steps) for task in tasks for seed in seeds)
         share = np.arange(1, min(count, MOST_SHARES) + 1) / min(count, MOST_SHARES)
         for task in tasks:
-            values = np.array([_at_shares(cells[task][seed].curve, share) for seed in seeds])
+            of_seeds = [cells[task][seed].curve for seed in seeds]
+            values = np.array([curve.at(share * curve.steps[-1]) for curve in of_seeds])
             if (unit := learned.of(task, variant)) is not None:
                 rows.append((values - unit.low) / unit.size)
         kept = np.isfinite(np.array(rows)).all(axis=(0, 1))
@@ -173,11 +174,6 @@ def efficiency(
         low, high = np.array(bounds).reshape(-1, 2).T
         curves[variant] = (share[kept], middle, low, high)
     return curves
-
-
-def _at_shares(curve: Curve, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Read a curve off at shares of its last step; NaN outside of its range."""
-    return curve.at(share * curve.steps[-1])
 
 
 def normalised(plan: Plan, scored: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:

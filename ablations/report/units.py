@@ -1,4 +1,4 @@
-"""What was learned: the unit in which tables, aggregates and learning-curve checks count.
+"""The amount learned: the unit in which tables, aggregates and learning-curve checks count.
 
 Where policies that learn nothing were evaluated on the tasks of a study, it is what its baseline
 learned beyond them: its score minus that of the better of them, one number per task. Where the
@@ -80,11 +80,6 @@ def smoothed_together(curves: Sequence[Curve]) -> tuple[Steps, NDArray[np.float6
     return on_common_steps([replace(c, values=smoothed(c.steps, c.values)) for c in curves])
 
 
-def learned(steps: ArrayLike, values: ArrayLike) -> Learned | None:
-    """`learned_of` curves that share their steps: `[points]` and `[seeds, points]`."""
-    return learned_of([Curve(np.asarray(steps), row) for row in np.asarray(values, np.float64)])
-
-
 def learned_of(seeds: Sequence[Curve]) -> Learned | None:
     """Return what the curves of one variant's seeds say was learned.
 
@@ -138,19 +133,26 @@ class Units:
     """The units of a plan's comparisons: by task and by the variant that a row is compared with.
 
     trivial: task -> the policies that learn nothing from whose score units are counted; {} where
-    they are the ranges of curves.
+    they are the ranges of curves. judged: the metric is a score, where higher is better; else there
+    is no unit.
     """
 
     by_source: Mapping[tuple[str, str], Learned | None]
     sources: Mapping[str, str]
     trivial: Mapping[str, Trivial] = field(default_factory=dict)
+    judged: bool = True
 
     def of(self, task: str, variant: str) -> Learned | None:
         """Return the unit of a variant's row on a task; None where nothing was learned."""
-        return self.by_source[task, self.sources[variant]]
+        return self.by_source[task, self.sources[variant]] if self.judged else None
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """Return the score of the better policy that learns nothing, by task."""
+        return {task: policies.floor for task, policies in self.trivial.items()}
 
     def source(self, variant: str) -> str:
-        """Whose learning is the unit of a variant's row."""
+        """Return the variant whose learning is the unit of a variant's row."""
         return self.sources[variant]
 
 
@@ -213,12 +215,11 @@ def _head(plan: Plan, task: str, source: str) -> str:
     return baseline if alike and baseline in plan.variants else source
 
 
-def units_of_score(
-    results: Results, metric: str | None = None, score: str | None = None
-) -> Units | None:
-    """Return the `units`, or None for a metric that is no score and has no margin."""
-    own = metric is None or is_score(results.plan, metric)
-    return units(results, metric, score) if own else None
+def units_of_score(results: Results, metric: str | None = None, score: str | None = None) -> Units:
+    """Return the `units`, without any for a metric that is no score and has no margin."""
+    if metric is None or is_score(results.plan, metric):
+        return units(results, metric, score)
+    return Units({}, {}, judged=False)
 
 
 def keep_units(plan: Plan, folder: Path) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from ablations.regression.check import Check, Terms, gained, layout, sequential
+from ablations.regression.check import Check, Terms, layout, learned, sequential
 from ablations.regression.curves import Curves, scores
 from ablations.report.formats.markdown import pipes
 
@@ -136,7 +136,9 @@ def measured_effect(curves: dict[str, np.ndarray], name: str) -> dict[str, float
     losses = {}
     for score, values in old.items():
         lost = [min(values)] * len(planted.failed)
-        losses[score] = float(values.mean() - np.append(new[score], lost).mean()) / gained(null)
+        losses[score] = (
+            float(values.mean() - np.append(new[score], lost).mean()) / learned(null).size
+        )
     return losses
 
 
@@ -162,7 +164,7 @@ def report() -> None:
                     caught.append([loss / found.unit for loss in found.design.caught.values()])
             now = as_curves(rows, 0)
             for method, judge in OTHERS.items():
-                others[method] += judge(old, now, FULL[0] * gained(old))
+                others[method] += judge(old, now, FULL[0] * learned(old).size)
         effect = measured_effect(curves, name)
         real = [f"{100 * effect[score]:.1f}%" for score in ("final", "auc")]
         shares = [_share(hits[budget], number) for budget in BUDGETS]

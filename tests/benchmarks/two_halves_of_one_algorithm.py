@@ -20,13 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from ablations.curve import Curve
 from ablations.looks import design, planned, read
 from ablations.report.figures import paper
 from ablations.report.figures.marks import Axis, Entry, Figure, Legend, Line, Mark, Panel, Rule
 from ablations.report.formats.markdown import pipes
 from ablations.report.scores import final
 from ablations.report.statistics import LEVEL, Comparison, compare, judge, verdict
-from ablations.report.units import learned
+from ablations.report.units import learned_of
 
 Floats = NDArray[np.float64]
 Runs = tuple[Floats, Floats]  # curves [runs, points], final scores [runs]
@@ -46,7 +47,7 @@ def runs_of(path: Path, name: str) -> Runs:
 
 
 def margin_of(curves: Floats) -> float | None:
-    unit = learned(np.arange(1, curves.shape[1] + 1), curves)
+    unit = learned_of([Curve(np.arange(1, curves.shape[1] + 1), row) for row in curves])
     return None if unit is None else MARGIN * unit.size
 
 

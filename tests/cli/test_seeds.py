@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from ablations import cli
-from ablations.report.tables.seeds_planned import Spread, seeds_sheet, spread_of
+from ablations.report.tables.seeds import Spread, seeds_sheet, spread_of
 
 
 def needed(spread: Spread, margin: float, **how: float) -> dict[str, int | None]:

@@ -10,7 +10,7 @@ from synthetic_curves import STEPS, array, independent, made
 
 from ablations.errors import UserError
 from ablations.regression import curves, messages
-from ablations.regression.check import Terms, check, gained, layout, sequential
+from ablations.regression.check import Terms, check, layout, learned, sequential
 from ablations.regression.curves import first_difference, from_user
 from ablations.report.scores import auc, final
 
@@ -216,9 +216,9 @@ def test_what_it_learns_is_the_unit() -> None:
     tenths = [
         mean[(steps > step - steps[-1] / 10) & (steps <= step)].mean() for step in steps.tolist()
     ]
-    assert gained(BASELINE) == pytest.approx(np.ptp(tenths))
+    assert learned(BASELINE).size == pytest.approx(np.ptp(tenths))
     level = replace(BASELINE, values=np.full((24, 20), 3.0))
-    assert gained(level) > 0
+    assert learned(level).size > 0
     assert check(level, replace(level, values=level.values - 1)).verdict == "worse"
 
 
@@ -256,7 +256,7 @@ def test_seeds_may_have_steps_of_their_own() -> None:
     assert uneven.values.shape[1] > 500
     for name, values in curves.scores(uneven).items():
         np.testing.assert_allclose(values, curves.scores(whole)[name], rtol=0.03)
-    assert gained(uneven) == pytest.approx(gained(whole), rel=0.1)
+    assert learned(uneven).size == pytest.approx(learned(whole).size, rel=0.1)
     # Against a baseline with yet other steps, both ways round.
     assert check(BASELINE, uneven).verdict == "no worse"
     assert check(uneven, BASELINE).verdict == "no worse"

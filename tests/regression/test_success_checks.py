@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ablations.regression import messages
-from ablations.regression.check import Check, Terms, check, gained, layout
+from ablations.regression.check import Check, Terms, check, layout, learned
 from ablations.regression.curves import Curves
 from ablations.report.statistics.rates import compare_outcomes, loss_p
 
@@ -93,7 +93,7 @@ def test_a_diverged_run_is_a_failure() -> None:
 def test_a_baseline_that_always_succeeds_plans_for_failures() -> None:
     """Its spread is not 0, so that four seeds do not pretend to see a loss of a fifth."""
     made, unit = layout(runs(24, 24), Terms(scores=SCORE, effect=0.1))
-    assert unit == gained(runs(24, 24)) == 1.0
+    assert unit == learned(runs(24, 24)).size == 1.0
     assert made.caught["solved"] > 0
     assert made.most_seeds > 4
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ablations.report.statistics import Design, design, effects, fractions
+from ablations.report.statistics import Design, design, effects, fractions, paired
 from ablations.report.statistics.fractions import (
     Alias,
     aliases,
@@ -252,8 +252,9 @@ MUTATIONS: dict[str, tuple[str, Callable]] = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_oracle_sees_usual_mistakes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     where, mistake = MUTATIONS[name]
-    real = getattr(fractions, where)
-    monkeypatch.setattr(fractions, where, lambda *given: mistake(*given, real))
+    module = paired if where == "student_quantile" else fractions
+    real = getattr(module, where)
+    monkeypatch.setattr(module, where, lambda *given: mistake(*given, real))
     with pytest.raises(AssertionError):
         agree_everywhere()
 

@@ -12,8 +12,8 @@ import scipy.stats
 from ablations.report.statistics import (
     compare,
     interval,
+    paired,
     regress,
-    regression,
     summary,
     worst_quarter,
 )
@@ -78,8 +78,8 @@ MUTATIONS: dict[str, tuple[str, Callable]] = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_oracle_sees_usual_mistakes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     where, mistake = MUTATIONS[name]
-    real = getattr(regression, where)
-    monkeypatch.setattr(regression, where, lambda *given: mistake(*given, real))
+    real = getattr(paired, where)
+    monkeypatch.setattr(paired, where, lambda *given: mistake(*given, real))
     with pytest.raises(AssertionError):
         agree_with_least_squares(10, 5, 0.0)
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ablations.curve import Curve
 from ablations.report.scores import final
-from ablations.report.units import Learned, learned, smoothed
+from ablations.report.units import Learned, learned_of, smoothed
 
 STEPS = np.arange(1, 21) * 50
+
+
+def learned(steps: np.ndarray, values: np.ndarray) -> Learned | None:
+    """Of curves that share their steps."""
+    return learned_of([Curve(steps, row) for row in values])
 
 
 def rising(seeds: int = 5, noise: float = 0.0, points: int = 20, gain: float = 10.0) -> np.ndarray:

@@ -131,7 +131,7 @@ def test_spreads_and_losses_go_with_their_words(both, level) -> None:
         warnings.simplefilter("error")
         spread = compare_spreads(*both, level)
         margin = math.log(1.2)
-        part = part_of("a", "", word_of(spread, margin), spread, margin, spread.n)
+        part = part_of("a", word_of(spread, margin), spread, margin, planned=spread.n)
     where = (spread.difference, spread.low, spread.high, margin, spread.n)
     assert contradicts(part.word, *where) == ""
     assert part.sign == spread.sign

@@ -21,7 +21,6 @@ from ablations.report.claims.found import (
     Part,
     ended_of,
     learned_by,
-    paired,
     part_of,
     sides,
     word_of,
@@ -83,7 +82,7 @@ def _compared(
             pairing = replace(pairing, level=level / (len(claim.tasks) * len(pairs)))
         difference = pairing.compare()
         word = verdict_of(difference, pairing, True)
-        return replace(part_of(task, "", word, difference, pairing.margin, 0), sides=both)
+        return replace(part_of(task, word, difference, pairing.margin), sides=both)
 
     return _each(claim, plan, [runs], pairs, judged, labelled=len(pairs) > 1)
 
@@ -118,12 +117,13 @@ def _spreads(claim: Claim, results: Results, level: float) -> Found:
     share, margin = level / (len(claim.tasks) * len(pairs)), math.log(claim.margin)
 
     def judged(task: str, variant: str, versus: str, ended: int) -> Part:
-        ours, theirs, more_failures = paired(runs, task, variant, versus)
+        ours, theirs = runs.on_common_seeds([task], (variant, versus))[0]
+        more_failures = runs.failures([task], variant) - runs.failures([task], versus)
         compared = compare_spreads(ours, theirs, share)
         word = word_of(compared, margin)
         if more_failures and word is not Verdict.UNDECIDED:
             word = Verdict.EQUIVALENT.guarded(more_failures)
-        part = part_of(task, "", word, compared, margin, 0)
+        part = part_of(task, word, compared, margin)
         value, low, high = map(_ratio, (part.value, part.low, part.high))
         return replace(part, value=value, low=low, high=high, sides=sides(ours, theirs))
 
@@ -172,7 +172,7 @@ def _robustness(claim: Claim, results: Results, level: float) -> Found:
     ]
     compared = compare_lost(values[0], values[1], level)
     word = word_of(compared, claim.margin)
-    part = part_of(ALL_TASKS, "", word, compared, claim.margin, planned)
+    part = part_of(ALL_TASKS, word, compared, claim.margin, planned=planned)
     best = [
         _best(claim.tasks, line, each.mean(axis=2))
         for line, each in zip(lines, values, strict=True)
@@ -246,7 +246,8 @@ def _contrasts(claim: Claim, results: Results, level: float, factors: int) -> li
                 word = Verdict.IDENTICAL
             elif factors > 1:
                 word = word.undirected
-            parts.append(part_of(task, label, word, effect.comparison, margin, planned))
+            part = part_of(task, word, effect.comparison, margin, label=label, planned=planned)
+            parts.append(part)
     return parts
 
 
@@ -278,7 +279,7 @@ def _agreement(claim: Claim, results: Results, level: float) -> Found:
         rounding = rounding_of(*values) / unit.size
         compared = judge(first - second, claim.margin, rounding, share)
         word = word_of(compared, claim.margin)
-        return part_of(task, "", word, compared, claim.margin, 0)
+        return part_of(task, word, compared, claim.margin)
 
     parts = _each(claim, plan, both, pairs, judged, labelled=True)
     if not all(part.ran for part in parts):

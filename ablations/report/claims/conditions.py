@@ -12,16 +12,16 @@ from ablations.report.claims.words import Stand, stand
 from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.statistics import LEVEL, judge, rounding_of
-from ablations.report.tables.entries import Column, Sheet, text_columns
+from ablations.report.tables.entries import JOINT, Column, Sheet, bounded, text_columns, with_ends
 
 _DECIDED: tuple[Stand, ...] = ("holds", "no difference", "opposite", "differs")
 
 
 @dataclass(frozen=True)
 class Again:
-    """One comparison of a claim on one task.
+    """A comparison of a claim on a task.
 
-    parts: OWN and the names of conditions -> what was found there. changes: condition -> the effect
+    parts: OWN and the names of conditions -> the comparison there. changes: condition -> the effect
     there minus the one at the own settings.
     """
 
@@ -41,7 +41,7 @@ class Again:
         return stand(self.parts[condition].word, self.claim.direction)
 
     def fate(self, condition: str) -> str:
-        """Return what became of the verdict at the task's own settings.
+        """Return the verdict in view of that at the task's own settings.
 
         "the same", "another" or "undecided"; "decided here" or "undecided on both" where there was
         none; "runs fail"; "" where seeds lack.
@@ -82,25 +82,22 @@ def again(
     rows = []
     for k, variant in enumerate(claim.variant):
         parts = {name: of[k] for name, of in parts_under.items()}
-        changes: dict[str, Part] = {}
-        for name, there in results.items():
-            if name != OWN and parts[OWN].ran and parts[name].ran:
-                both = (results[OWN], there)
-                changes |= _changed(here, both, variant, level, name)
+        changes = {
+            name: change
+            for name, there in results.items()
+            if name != OWN and parts[OWN].ran and parts[name].ran
+            if (change := _changed(here, (results[OWN], there), variant, level)) is not None
+        }
         rows.append(Again(claim, task, parts[OWN].label, parts, changes))
     return rows
 
 
 def _changed(
-    claim: Claim,
-    pair: tuple[Results, Results],
-    variant: str,
-    level: float,
-    name: str,
-) -> dict[str, Part]:
-    """Return, by its condition, the effect in the second plan minus that in the first.
+    claim: Claim, pair: tuple[Results, Results], variant: str, level: float
+) -> Part | None:
+    """Return the effect in the second plan minus that in the first.
 
-    Each is in what was learned there, on the seeds that both have; {} where one learned nothing.
+    Each is in what was learned there, on the seeds that both have; None where one learned nothing.
     """
     (task,), (versus,) = claim.tasks, claim.versus
     shares: list[dict[int, float]] = []
@@ -109,15 +106,15 @@ def _changed(
         scored = scores(results, metric=claim.metric)
         unit = learned_by(claim, results, task, versus)
         if unit is None:
-            return {}
+            return None
         ours, theirs = scored.by_seed(task, variant), scored.by_seed(task, versus)
         shares.append({s: (ours[s] - theirs[s]) / unit.size for s in set(ours) & set(theirs)})
-        of_plan = rounding_of(list(ours.values()), list(theirs.values())) / unit.size
-        rounding = max(rounding, of_plan)
+        same = rounding_of(list(ours.values()), list(theirs.values()))
+        rounding = max(rounding, same / unit.size)
     seeds = sorted(set(shares[0]) & set(shares[1]))
     compared = judge([shares[1][s] - shares[0][s] for s in seeds], claim.margin, rounding, level)
     word = word_of(compared, claim.margin)
-    return {name: part_of(task, "", word, compared, claim.margin, len(seeds))}
+    return part_of(task, word, compared, claim.margin, planned=len(seeds))
 
 
 def conditions_sheet(comparisons: Sequence[Again]) -> Sheet:
@@ -142,19 +139,18 @@ def conditions_sheet(comparisons: Sequence[Again]) -> Sheet:
         "that both have; intervals of one condition on one task hold at once.",
         (
             *("task", "claim", "variant", "condition", "seeds", "effect", "low", "high", "word"),
-            *("fate", "change", "change_low", "change_high"),
+            *("fate", *with_ends("change")),
         ),
         tuple(rows),
         (
             *text_columns("task", "claim", "variant"),
             Column("condition", "text", ("condition",), right=True),
             Column("seeds", "count", ("seeds",)),
-            Column("effect", "fixed", ("effect",), "+", 1),
-            Column("[95% joint]", "fixed", ("effect", "low", "high"), "+", 1),
+            *bounded("effect", "effect", ("low", "high"), sign="+", places=1),
             Column("word", "text", ("word",), right=True),
             Column("verdict", "text", ("fate",)),
             Column("change", "fixed", ("change",), "+", 1, right=False),
-            Column("[95% joint]", "fixed", ("change", "change_low", "change_high"), "+", 1),
+            Column(JOINT, "fixed", with_ends("change"), "+", 1),
         ),
     )
 

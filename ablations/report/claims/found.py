@@ -133,15 +133,6 @@ def ended_of(plan: Plan, scored: Scores, task: str, variants: Sequence[str]) -> 
     return ended, planned
 
 
-def paired(
-    scored: Scores, task: str, variant: str, versus: str
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return scores `[n]` of both on common seeds, and how many more of the variant failed."""
-    ours, theirs = scored.on_common_seeds([task], (variant, versus))[0]
-    more = scored.failures([task], variant) - scored.failures([task], versus)
-    return ours, theirs, more
-
-
 def sides(*scores: np.ndarray) -> tuple[tuple[float, float], ...]:
     """Return mean and standard deviation of each; () of fewer than two seeds."""
     if len(scores[0]) < 2:
@@ -155,7 +146,13 @@ def word_of(compared: Comparison, margin: float | None) -> Verdict:
 
 
 def part_of(
-    task: str, label: str, word: Verdict, compared: Comparison, margin: float | None, planned: int
+    task: str,
+    word: Verdict,
+    compared: Comparison,
+    margin: float | None,
+    *,
+    label: str = "",
+    planned: int = 0,
 ) -> Part:
     """Make a part of a claim from a comparison in the metric's units and the margin."""
 

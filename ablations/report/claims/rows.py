@@ -9,7 +9,15 @@ from ablations.report.claims.found import Judged, Part
 from ablations.report.claims.words import verdict
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals, fixed, seeds_range_text, without_repeats
-from ablations.report.tables.entries import Column, Sheet, Values, bounded, text_columns
+from ablations.report.tables.entries import (
+    JOINT,
+    Column,
+    Sheet,
+    Values,
+    bounded,
+    text_columns,
+    with_ends,
+)
 
 _MOST_PLACES = 6
 
@@ -45,12 +53,12 @@ def claims_sheet(claims: Sequence[Judged], at_once: Sequence[Judged]) -> Sheet:
         ),
         tuple(rows),
         (
-            Column("claim", "text", ("claim",)),
+            *text_columns("claim"),
             Column("effects", "fixed", ("least", "least", "most"), "+", 1, right=True),
-            Column("[95% joint]", "fixed", ("least", "low", "high"), "+", 1),
+            Column(JOINT, "fixed", ("least", "low", "high"), "+", 1),
             Column("of", "count", ("comparisons",)),
             Column("seeds", "count", ("seeds",)),
-            Column("verdict", "text", ("verdict",)),
+            *text_columns("verdict"),
             Column("all at once", "text", ("at_once",)),
         ),
     )
@@ -191,7 +199,7 @@ def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
         (
             *("claim", "task", "variant", "seeds", "other_seeds"),
             *("value", "low", "high", "other_value", "other_low", "other_high"),
-            *("between", "between_low", "between_high", "agree"),
+            *(*with_ends("between"), "agree"),
         ),
         tuple(rows),
         (

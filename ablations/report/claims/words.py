@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ablations.core.verdict import Verdict
+from ablations.errors import listed
 from ablations.report.claims.found import Judged, Part
 from ablations.report.formats.numbers import seeds_range_text
 
@@ -150,13 +151,7 @@ def _places(parts: Sequence[Part], judged: Judged) -> str:
     if len(parts) > _FEW:
         return f" in {len(parts)} of {len(judged.parts)} comparisons"
     named = [f"{part.label} on {part.task}" if part.label else part.task for part in parts]
-    return f" on {_listed(named)}" if not parts[0].label else f" for {_listed(named)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return f" {'for' if parts[0].label else 'on'} {listed(named)}"
 
 
 def turning(judged: Judged) -> str:
@@ -187,18 +182,15 @@ def _other_margins(judged: Judged) -> Iterator[str]:
     larger = sorted(x for x in bounds if x > 1)
     for side, within, past in (("below", smaller, 1 - _PAST), ("above", larger, 1 + _PAST)):
         for bound in within:
-            there = verdict(_with_margin(judged, bound * past))
+            parts = tuple(_word_at(part, bound * past) for part in judged.parts)
+            there = verdict(replace(judged, parts=parts))
             if there != verdict(judged):
                 yield f'a margin just {side} {_margin_text(judged, bound)}: it would be "{there}"'
                 break
 
 
-def _with_margin(judged: Judged, times: float) -> Judged:
-    """Return the claim, had its margin been so many times as large."""
-    return replace(judged, parts=tuple(_word_at(part, times) for part in judged.parts))
-
-
 def _word_at(part: Part, times: float) -> Part:
+    """Return a comparison as it would be, had its margin been so many times as large."""
     low, high = part.effect_low, part.effect_high
     if low is None or high is None:
         return part

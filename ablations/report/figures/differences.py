@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ablations.core.verdict import Verdict
@@ -29,7 +29,7 @@ from ablations.report.units import Units
 _HALVES = tuple(zip((0, 0.25, 0.5, 0.75, 1), ("0", "¼", "½", "¾", "1"), strict=True))
 
 
-def differences(plan: Plan, table: Table, scored: Scores, learned: Units | None) -> Figure | None:
+def differences(plan: Plan, table: Table, scored: Scores, learned: Units) -> Figure | None:
     """Return every comparison's difference and interval, a dot per seed, and the margin, per task.
 
     None where a plan compares nothing.
@@ -56,16 +56,18 @@ def differences(plan: Plan, table: Table, scored: Scores, learned: Units | None)
                 color = verdict_style(row.verdict).color
                 marks.append(Points(dots, [place + 0.24] * len(dots), color))
         what = "in what was learned" if task == ALL_TASKS else f"final {label(table.metric)}"
-        panels.append(_panel(plan, task, compared, Axis(what), marks, 2.75, 0.42))
+        panels.append(_panel(plan, task, compared, Axis(what), marks, 2.75))
     baselines = {baseline_of(plan, variant) for variant in compared}
     to = f"Difference to {baselines.pop()}" if len(baselines) == 1 else "Differences"
-    shaded = (
-        " Shaded: the margin within which a difference does not matter, of the first row where "
+    caption = (
+        "Mean of the differences paired by seed; the intervals hold for all comparisons at once "
+        "with 95%. Dots: one seed each."
     )
-    caption = "Mean of the differences paired by seed; the intervals hold for all comparisons at "
-    caption += "once with 95%. Dots: one seed each."
     if any(row.margin for row in table.rows):
-        caption += f"{shaded}rows differ."
+        caption += (
+            " Shaded: the margin within which a difference does not matter, of the first row where "
+            "rows differ."
+        )
     return _figure(plan, to, caption, panels, compared)
 
 
@@ -84,11 +86,13 @@ def improvement(plan: Plan, table: Table) -> Figure | None:
                 bounds = (row.probability_of_improvement, row.improvement_low, row.improvement_high)
                 marks.append(_interval(row, place, bounds, estimate(*bounds)))
         axis = Axis("P(variant > baseline)", limits=(-0.04, 1.04), ticks=_HALVES)
-        panels.append(_panel(plan, task, compared, axis, marks, 2.5, 0.42))
+        panels.append(_panel(plan, task, compared, axis, marks, 2.5))
     if not any(row.improvement_low is not None for row in table.rows):
         return None
-    caption = "Share of all pairs of runs in which the variant scores higher than its baseline, "
-    caption += "95% score interval (Newcombe 2006). Colour: the verdict."
+    caption = (
+        "Share of all pairs of runs in which the variant scores higher than its baseline, 95% "
+        "score interval (Newcombe 2006). Colour: the verdict."
+    )
     return _figure(plan, "Probability of improvement", caption, panels, compared)
 
 
@@ -119,17 +123,12 @@ def _panel(
     x: Axis,
     marks: Sequence[Mark],
     width: float,
-    row: float,
 ) -> Panel:
-    y = rows(list(_names(plan, compared)))
-    return Panel(task, x, y, tuple(marks), width, row * len(compared))
-
-
-def _names(plan: Plan, compared: Sequence[str]) -> Iterator[str]:
-    """Name the rows, with their baselines where there are several."""
-    several = len({baseline_of(plan, variant) for variant in compared}) > 1
-    for variant in compared:
-        yield f"{variant}\nvs {baseline_of(plan, variant)}" if several else variant
+    """Return a panel with a row for each variant, with its baseline where there are several."""
+    baselines = {variant: baseline_of(plan, variant) for variant in compared}
+    several = len(set(baselines.values())) > 1
+    y = rows([f"{v}\nvs {versus}" if several else v for v, versus in baselines.items()])
+    return Panel(task, x, y, tuple(marks), width, 0.42 * len(compared))
 
 
 def _figure(

@@ -8,18 +8,9 @@ from pathlib import Path
 
 from ablations.errors import unknown
 from ablations.records import Plan
-from ablations.report.exam import Task
 from ablations.report.figures import paper, require_drawable, study_figures
-from ablations.report.figures.exam import exam
 from ablations.report.results import Results
 from ablations.report.scores import DIAGNOSTICS, scores
-
-
-def write_exam(
-    tasks: Sequence[Task], folder: Path, formats: Sequence[str] = ("svg", "png")
-) -> list[Path]:
-    """Draw the figure of an exam into `exam.<format>`; return the paths."""
-    return paper.write(exam(tasks), folder, "exam", formats)
 
 
 def write_figures(

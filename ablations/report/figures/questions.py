@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ablations.core.verdict import MARGIN, Answer
+from ablations.core.verdict import MARGIN
 from ablations.report.figures.marks import Axis, Figure, Interval, Mark, Panel, Rule, Span, rows
 from ablations.report.questions.judge import Found
 from ablations.report.questions.measures import FEWEST, Bound, bound_ends
 from ablations.report.questions.words import share_text
 
 _LEAST = 12.0  # % of the unit on each side
-_OPEN = (Answer.CANNOT_TELL, Answer.NOT_SEEN)
 
 
 def one_question(found: Found) -> Figure:

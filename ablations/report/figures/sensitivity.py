@@ -22,7 +22,7 @@ from ablations.report.figures.marks import (
 from ablations.report.figures.palette import shade
 from ablations.report.formats.numbers import Digits
 from ablations.report.scores import Scores
-from ablations.report.sensitivity import nearest, rows_of, runs
+from ablations.report.sensitivity import nearest, runs
 from ablations.report.series import label
 from ablations.report.tables import ALL_TASKS, Table
 from ablations.report.units import Units
@@ -32,7 +32,7 @@ _LINES_WITH_DOTS = 4
 _ASIDE = 0.014  # of an axis, between intervals that stand at the same value
 
 
-def sensitivity(plan: Plan, table: Table, scored: Scores, learned: Units | None) -> Figure | None:
+def sensitivity(plan: Plan, table: Table, scored: Scores, learned: Units) -> Figure | None:
     """Return mean scores with 95% intervals along each number, per task and environment.
 
     With a dot per seed, and the margin around what is compared with.
@@ -45,8 +45,9 @@ def sensitivity(plan: Plan, table: Table, scored: Scores, learned: Units | None)
     names = list(dict.fromkeys(line.name for panel in shown for line in panel.lines))
     columns = max(sum(panel.number == number for panel in shown) for number in numbers)
     aligned = len(shown) == columns * len(numbers)
-    caption = "Mean score at each value, with its 95% interval; dots, where there is room: one "
-    caption += "seed each."
+    caption = (
+        "Mean score at each value, with its 95% interval; dots, where there is room: one seed each."
+    )
     if any(panel.band for panel in shown):
         caption += " Shaded: the margin around the score of what the variants are compared with."
     entries = {
@@ -81,7 +82,7 @@ def _panel(
     plan: Plan,
     table: Table,
     scored: Scores,
-    learned: Units | None,
+    learned: Units,
     group: str,
 ) -> Panel:
     places = panel.places
@@ -110,7 +111,7 @@ def _line(
     plan: Plan,
     table: Table,
     scored: Scores,
-    learned: Units | None,
+    learned: Units,
 ) -> Iterator[Mark]:
     """Yield means with their intervals, joined, and dots.
 
@@ -123,8 +124,8 @@ def _line(
     color, digits = shade(place, count), Digits(table.of(panel.task))
     seen = [
         (panel.places[value] + aside, row)
-        for value, row in zip(line.values, rows_of(table, panel, line), strict=True)
-        if row is not None and row.mean is not None
+        for value, variant in zip(line.values, line.variants, strict=True)
+        if (row := table.entry(panel.task, variant)) is not None and row.mean is not None
     ]
     name = line.name or (PLAIN if count > 1 else panel.number)
     if count <= _LINES_WITH_DOTS:

@@ -1,4 +1,4 @@
-"""What a table says, in words: at the head of a terminal's table and on the page's cards."""
+"""Summaries of a table in words: at the head of a terminal's table and on the page's cards."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ FOUND = 0.95  # least share of planted losses that are found over all splits
 
 
 class Part(NamedTuple):
-    """What came out of a control on a task, in words, and whether that is what was wanted.
+    """The outcome of a control on a task, in words, and whether it is as it must be.
 
     kept: None while a planted loss is missed and seeds of the design have not run.
     """

@@ -74,7 +74,7 @@ class Task:
 
     @property
     def unit(self) -> float | None:
-        """What the baseline learned in the exam, in returns; None where it did not pass."""
+        """The return that the baseline learned in the exam; None where it did not pass."""
         exam = self.exam
         return exam.score - exam.floor if exam is not None and exam.passes else None
 

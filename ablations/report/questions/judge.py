@@ -29,7 +29,7 @@ _MANY, _SOME = 100, 40  # seeds of the grades A and B
 
 @dataclass(frozen=True)
 class OnTask:
-    """What was found on a task, in its metric.
+    """The evidence of a question on a task, in its metric.
 
     seeds: that are complete. missing: cells of the design that have not run. diverged: runs that
     did. estimate: of the effect. area: of that on the area under the evaluations, in shares of the
@@ -130,7 +130,7 @@ def _judged(
     found = answering(results, named, seeds)
     areas = answering(results, named, seeds, "auc")
     if pair := {question.variant, question.versus} - {""}:
-        found = replace(found, cells=tuple(cell for cell in found.cells if cell.variant in pair))
+        found = found.where(lambda cell: cell.variant in pair)
     ran = set(results.plan.tasks)
     on = tuple(
         _on_task(task, found, areas, measure, planned)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -81,12 +80,12 @@ def answering(
         score: as of `scores`.
     """
     floors = {task.name: task.exam.floor for task in tasks if task.exam is not None}
-    found = scores(results, score=score).with_diverged(floors)
-    return replace(found, cells=tuple(cell for cell in found.cells if cell.seed in seeds))
+    counted = scores(results, score=score).with_diverged(floors)
+    return counted.where(lambda cell: cell.seed in seeds)
 
 
 class Measure:
-    """How a question compares: an effect of a fraction, or a difference of two variants.
+    """The measurement of a question: an effect of a fraction, or a difference of two variants.
 
     design: None of a difference. details: of the design. sides: variants without and with the
     change.

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
 from ablations.report.figures.palette import COLORS
+from ablations.report.formats.templates import templates
 from ablations.report.questions import words
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.judge import Found
@@ -98,13 +97,6 @@ def _color(found: Found) -> str:
 
 def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:
     """Write the site, by site.html.j2."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     tasks = dict.fromkeys(task for one in cards for task in one.found.question.tasks)
     filters: Mapping[str, Sequence[str]] = {
         "library": [name for name in LIBRARIES if any(name in one.libraries for one in cards)],
@@ -112,6 +104,5 @@ def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:
         "answer": list(dict.fromkeys(one.kind for one in cards)),
     }
     colors = {name: COLORS[name] for name in (*_NAMES, *_MEANINGS)}
-    return environment.get_template("site.html.j2").render(
-        cards=cards, controls=controls, filters=filters, colors=colors
-    )
+    template = templates(Path(__file__).parent, html=True).get_template("site.html.j2")
+    return template.render(cards=cards, controls=controls, filters=filters, colors=colors)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from ablations.core.verdict import MARGIN, Answer
 from ablations.distributions import student_quantile
-from ablations.errors import count
+from ablations.errors import count, listed
 from ablations.report.formats.numbers import answer_text, decimals, fixed
 from ablations.report.questions.entries import Task, core_hours
 from ablations.report.questions.judge import Found, OnTask
@@ -129,11 +128,6 @@ def hours(found: Found) -> float:
 def hours_text(value: float) -> str:
     """Write core-hours to two digits."""
     return f"{value:.0f}" if value >= 9.5 else f"{value:.1f}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Write "a, b and c"."""
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def meanings(found: Found) -> list[tuple[str, str]]:

@@ -42,7 +42,6 @@ from ablations.report.statistics.aggregates import (
 )
 from ablations.report.statistics.effects import Design, Effect, design, effects
 from ablations.report.statistics.efficiency import (
-    StepsToThreshold,
     median_steps,
     steps_to_threshold,
 )
@@ -57,7 +56,6 @@ from ablations.report.statistics.paired import (
     wilcoxon,
 )
 from ablations.report.statistics.power import (
-    Chances,
     Seeds,
     chances,
     deviations,
@@ -72,14 +70,10 @@ from ablations.report.statistics.spread import compare_spreads, worst_quarter
 from ablations.report.statistics.summaries import (
     FEWEST,
     LEVEL,
-    REPLICATES,
-    SEED,
     Floats,
-    Statistic,
     deviation,
     interval,
     iqm,
-    order_weights,
     summary,
 )
 from ablations.report.statistics.unpaired import compare_unpaired
@@ -87,18 +81,13 @@ from ablations.report.statistics.unpaired import compare_unpaired
 __all__ = [
     "FEWEST",
     "LEVEL",
-    "REPLICATES",
-    "SEED",
     "Aggregate",
     "Attribution",
-    "Chances",
     "Comparison",
     "Design",
     "Effect",
     "Floats",
     "Seeds",
-    "Statistic",
-    "StepsToThreshold",
     "aggregate",
     "aggregate_interval",
     "attribution",
@@ -118,7 +107,6 @@ __all__ = [
     "median_steps",
     "most_differing",
     "not_the_best",
-    "order_weights",
     "performance_profile",
     "probability_of_improvement",
     "regress",

@@ -36,6 +36,7 @@ Aggregate = Literal["task_iqm", "iqm", "mean", "median", "optimality_gap"]
 Tasks = Sequence[ArrayLike]
 
 _NUMBERS_AT_ONCE = 2_000_000
+_OF_PROFILES = 2_000  # replicates
 
 
 def aggregate(tasks: Tasks, statistic: Aggregate = "task_iqm") -> float:
@@ -49,19 +50,18 @@ def aggregate(tasks: Tasks, statistic: Aggregate = "task_iqm") -> float:
     rows = _rows(tasks)
     if any(len(row) == 0 for row in rows):
         return float("nan")
-    return float(_AGGREGATES[statistic]([row[None] for row in rows])[0])
+    (number,) = np.asarray(_AGGREGATES[statistic]([row[None] for row in rows]))
+    return float(number)
 
 
 def aggregate_interval(
     tasks: Tasks,
     statistic: Aggregate = "task_iqm",
     *,
-    level: float = LEVEL,
     replicates: int = REPLICATES,
-    seed: int = SEED,
     widened: bool = True,
 ) -> tuple[float, float]:
-    """Return the (1 - level) interval of `aggregate`; NaN where a task has fewer than 2 runs.
+    """Return the 95% interval of `aggregate`; NaN where a task has fewer than 2 runs.
 
     widened=False: rliable's plain percentile bootstrap. Otherwise, with fewer than 5 runs, it is
     aggregate +- q sqrt(sum over tasks of s^2 / n) / tasks, q the Student quantile.
@@ -72,22 +72,20 @@ def aggregate_interval(
         return float("nan"), float("nan")
     if widened and fewest < 5:
         error = math.hypot(*(float(deviation(row)) / math.sqrt(len(row)) for row in rows))
-        reach = -student_quantile(fewest - 1, level / 2) * error / len(rows)
+        reach = -student_quantile(fewest - 1, LEVEL / 2) * error / len(rows)
         center = aggregate(tasks, statistic)
         least = 0.0 if statistic == "optimality_gap" else -math.inf
         return max(least, center - reach), center + reach
     resampled = np.concatenate(
-        [_AGGREGATES[statistic](block) for block in _resampled(rows, replicates, seed)]
+        [_AGGREGATES[statistic](block) for block in _resampled(rows, replicates)]
     )
     # A bootstrap sample's spread is that of n runs, not n - 1; the IQM's makes up for it.
     scale = 1.0 if "iqm" in statistic else math.sqrt(fewest / (fewest - 1))
-    low, high = _quantiles(resampled, fewest if widened else None, level, scale)
+    low, high = _quantiles(resampled, fewest if widened else None, scale)
     return float(low), float(high)
 
 
-def performance_profile(
-    tasks: Tasks, thresholds: ArrayLike, *, replicates: int = 2_000, seed: int = SEED
-) -> tuple[Floats, Floats, Floats]:
+def performance_profile(tasks: Tasks, thresholds: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Compute the share of runs above each threshold `[k]`: share, low, high, `[k]` each.
 
     Mean over tasks of the task's share. The 95% intervals are pointwise; NaN below 2 runs.
@@ -101,12 +99,12 @@ def performance_profile(
         return share, np.full(cuts.shape, np.nan), np.full(cuts.shape, np.nan)
     again = np.mean(
         [
-            _counts(len(row), replicates, seed, place) @ runs_above / len(row)
+            _counts(len(row), place) @ runs_above / len(row)
             for place, (row, runs_above) in enumerate(zip(rows, above, strict=True))
         ],
         axis=0,
     )
-    low, high = _quantiles(again, fewest, LEVEL)
+    low, high = _quantiles(again, fewest)
     return share, low, high
 
 
@@ -157,32 +155,14 @@ def _score_interval(chance: float, sizes: Sequence[int]) -> tuple[float, float]:
 # The statistics, on blocks of bootstrap samples: a list with one `[replicates, n]` per task
 
 
-def _task_iqm(block: Sequence[Floats]) -> Floats:
-    return np.asarray(np.mean([summary(rows, "iqm") for rows in block], axis=0))
-
-
-def _pooled_iqm(block: Sequence[Floats]) -> Floats:
-    return summary(np.concatenate(block, axis=1), "iqm")
-
-
-def _mean(block: Sequence[Floats]) -> Floats:
-    return np.asarray(np.mean([rows.mean(axis=1) for rows in block], axis=0))
-
-
-def _median(block: Sequence[Floats]) -> Floats:
-    return np.asarray(np.median([rows.mean(axis=1) for rows in block], axis=0))
-
-
-def _optimality_gap(block: Sequence[Floats]) -> Floats:
-    return np.asarray(1 - np.mean([np.minimum(rows, 1).mean(axis=1) for rows in block], axis=0))
-
-
-_AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], Floats]] = {
-    "task_iqm": _task_iqm,
-    "iqm": _pooled_iqm,
-    "mean": _mean,
-    "median": _median,
-    "optimality_gap": _optimality_gap,
+_AGGREGATES: Mapping[str, Callable[[Sequence[Floats]], ArrayLike]] = {
+    "task_iqm": lambda block: np.mean([summary(rows, "iqm") for rows in block], axis=0),
+    "iqm": lambda block: summary(np.concatenate(block, axis=1), "iqm"),
+    "mean": lambda block: np.mean([rows.mean(axis=1) for rows in block], axis=0),
+    "median": lambda block: np.median([rows.mean(axis=1) for rows in block], axis=0),
+    "optimality_gap": lambda block: (
+        1 - np.mean([np.minimum(rows, 1).mean(axis=1) for rows in block], axis=0)
+    ),
 }
 
 
@@ -195,37 +175,35 @@ def _rows(tasks: Tasks) -> list[Floats]:
 
 
 @lru_cache(maxsize=32)
-def _indices(n: int, replicates: int, seed: int, place: int) -> NDArray[np.intp]:
+def _indices(n: int, replicates: int, place: int) -> NDArray[np.intp]:
     """Draw the runs of the task at `place` for each replicate, `[replicates, n]`, sorted."""
-    random = np.random.default_rng([seed, n, place] if place else [seed, n])
+    random = np.random.default_rng([SEED, n, place] if place else [SEED, n])
     return np.sort(random.integers(0, n, (replicates, n)), axis=-1)
 
 
 @lru_cache(maxsize=32)
-def _counts(n: int, replicates: int, seed: int, place: int) -> Floats:
-    """Count how often each replicate draws each run, `[replicates, n]`."""
-    index = _indices(n, replicates, seed, place)
-    flat = (index + n * np.arange(replicates)[:, None]).ravel()
-    return np.bincount(flat, minlength=replicates * n).reshape(replicates, n).astype(np.float64)
+def _counts(n: int, place: int) -> Floats:
+    """Count how often each replicate of a profile draws each run, `[replicates, n]`."""
+    index = _indices(n, _OF_PROFILES, place)
+    flat = (index + n * np.arange(_OF_PROFILES)[:, None]).ravel()
+    return np.bincount(flat, minlength=index.size).reshape(index.shape).astype(np.float64)
 
 
-def _resampled(rows: Sequence[Floats], replicates: int, seed: int) -> Iterator[list[Floats]]:
+def _resampled(rows: Sequence[Floats], replicates: int) -> Iterator[list[Floats]]:
     """Yield blocks of stratified bootstrap samples; sorted, so that none depends on the order."""
     ordered = [np.sort(row) for row in rows]
     size = max(1, _NUMBERS_AT_ONCE // sum(map(len, rows)))
     for start in range(0, replicates, size):
         yield [
-            row[_indices(len(row), replicates, seed, place)[start : start + size]]
+            row[_indices(len(row), replicates, place)[start : start + size]]
             for place, row in enumerate(ordered)
         ]
 
 
-def _quantiles(
-    resampled: Floats, n: int | None, level: float, scale: float = 1.0
-) -> tuple[Floats, Floats]:
+def _quantiles(resampled: Floats, n: int | None, scale: float = 1.0) -> tuple[Floats, Floats]:
     """Return quantiles of replicates, along the first axis, at Student levels of n runs."""
-    tail = level / 2
+    tail = LEVEL / 2
     if n is not None:
-        tail = float(normal_cdf(scale * student_quantile(n - 1, level / 2)))
+        tail = float(normal_cdf(scale * student_quantile(n - 1, LEVEL / 2)))
     low, high = np.quantile(resampled, (tail, 1 - tail), axis=0)
     return low, high

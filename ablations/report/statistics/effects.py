@@ -78,7 +78,8 @@ def design(sets: Mapping[str, Settings], baseline: str) -> Design | None:
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
     full = next((joined for joined in _joined(columns) if _is_full(joined, len(order))), None)
-    if full is None and _is_orthogonal(columns):
+    # Else an interaction of two could pass for a main effect.
+    if full is None and len(columns) > 3 and meet_equally(list(columns), 3):
         full = columns
     if full is None or len(full) < 2:
         return None
@@ -115,14 +116,6 @@ def _joined(columns: _Columns) -> Iterator[_Columns]:
 def _is_full(columns: _Columns, variants: int) -> bool:
     shape = [1 + max(column) for column in columns]
     return int(np.prod(shape)) == variants == len(set(zip(*columns, strict=True)))
-
-
-def _is_orthogonal(columns: _Columns) -> bool:
-    """Return whether the levels of every three factors meet, and equally often.
-
-    Else an interaction of two could pass for a main effect.
-    """
-    return len(columns) > 3 and meet_equally(list(columns), 3)
 
 
 def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ablations.distributions import student_cdf, student_quantile
+from ablations.distributions import student_quantile
 from ablations.report.statistics.effects import Design, meet_equally, over_tasks
 from ablations.report.statistics.paired import Comparison
 from ablations.report.statistics.summaries import LEVEL, Floats
@@ -128,7 +128,6 @@ def fraction_effects(
         Main effects, aliased interactions, and the variance that they rest on.
     """
     y, rounding = over_tasks(scores, factorial)
-    places = np.array(list(factorial.variants.values()))
     groups = aliases(factorial) or []
     means = y.mean(axis=0) if len(y) else np.full(y.shape[1], np.nan)
     residual = _residual(y, means, _explained(_places(factorial)))
@@ -139,20 +138,18 @@ def fraction_effects(
     changes = _changes(factorial)
     mains = [
         contrast(change, weights, max(1, len(changes)))
-        for change, weights in zip(changes, _weights(places, changes), strict=True)
+        for change, weights in zip(changes, _weights(factorial), strict=True)
     ]
     signs = _signs(_places(factorial))
     products = (signs[:, group.pairs[0]].prod(axis=1) for group in groups)
     together = [
-        contrast(group, 4 * product / len(places), len(groups))
+        contrast(group, 4 * product / len(signs), len(groups))
         for group, product in zip(groups, products, strict=True)
     ]
     return mains, together, residual
 
 
-def dummy_details(
-    scores: ArrayLike, factorial: Design, splits: int, level: float = LEVEL
-) -> Floats:
+def dummy_details(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
     """Judge details that change nothing, at the counts of a fraction and as its details are.
 
     In each setting one half of the seeds is called changed. That and its product with each detail
@@ -162,17 +159,15 @@ def dummy_details(
     Args:
         scores: as of `fraction_effects`, of two seeds or more.
         factorial: the design.
-        splits: how many by lot.
-        level: shared by the dummy details of a split.
+        splits: how many by lot, whose dummy details share the 5%.
 
     Returns:
         Estimates and the ends of their intervals `[1 + splits, 1 + details, 3]`, the split itself
         first; NaN where nothing tells the error.
     """
     y, _ = over_tasks(scores, factorial)
-    places = np.array(list(factorial.variants.values()))
     both = np.full((1, y.shape[1]), 2 / y.shape[1])
-    weights = np.concatenate([both, _weights(places, _changes(factorial))])
+    weights = np.concatenate([both, _weights(factorial)])
     kept, half = _explained(_places(factorial)), len(y) // 2
     random = np.random.default_rng(0)
     orders = itertools.chain([y[: 2 * half]], (random.permuted(y, axis=0) for _ in range(splits)))
@@ -182,7 +177,7 @@ def dummy_details(
         means = changed.mean(axis=0)
         residual = _residual(changed, means, kept)
         if not math.isnan(residual.variance):
-            reach = -student_quantile(residual.freedom, level / len(weights) / 2)
+            reach = -student_quantile(residual.freedom, LEVEL / len(weights) / 2)
             errors = reach * _errors(changed, weights, residual)
             estimates = weights @ means
             judged[split] = np.stack([estimates, estimates - errors, estimates + errors], axis=1)
@@ -209,14 +204,13 @@ def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
 
 
 def unused_effects(
-    scores: ArrayLike, factorial: Design, level: float = LEVEL
+    scores: ArrayLike, factorial: Design
 ) -> list[tuple[tuple[int, ...], Comparison]]:
     """Judge each unused column as a detail is, but by the error that the other columns leave.
 
     Args:
         scores: as of `fraction_effects`.
-        factorial: the design.
-        level: shared by the main effects of the design.
+        factorial: the design, whose main effects share the 5%.
     """
     y, rounding = over_tasks(scores, factorial)
     means, settings = y.mean(axis=0), y.shape[1]
@@ -225,7 +219,7 @@ def unused_effects(
     for of in unused_columns(factorial):
         column = _signs(places)[:, of].prod(axis=1)
         kept = np.column_stack([_explained(places), column / math.sqrt(settings)])
-        share = level / max(1, len(_changes(factorial)))
+        share = LEVEL / max(1, len(_changes(factorial)))
         residual = _residual(y, means, kept)
         judged.append((of, _judged(y, 2 * column / settings, residual, rounding, share)))
     return judged
@@ -248,8 +242,9 @@ def _changes(factorial: Design) -> list[tuple[int, int]]:
     return [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
 
 
-def _weights(places: NDArray[np.int64], changes: Sequence[tuple[int, int]]) -> Floats:
+def _weights(factorial: Design) -> Floats:
     """Return the weights `[changes, N]` of the settings in main effects."""
+    places, changes = np.array(_places(factorial)), _changes(factorial)
     columns = [_share(places[:, i] == k) - _share(places[:, i] == 0) for i, k in changes]
     return np.array(columns).reshape(len(changes), len(places))
 
@@ -322,11 +317,7 @@ def _judged(
         return Comparison(n, level=level)
     if not error > rounding:  # NaN, or all seeds say the same
         return Comparison(n, estimate, level=level)
-    error = float(error)
-    reach = -student_quantile(residual.freedom, level / 2) * error
-    p = 2 * student_cdf(residual.freedom, -abs(estimate) / error)
-    bounds = (estimate - reach, estimate + reach)
-    return Comparison(n, estimate, *bounds, level, error * math.sqrt(n), p)
+    return Comparison.by_student(n, estimate, float(error), residual.freedom, level)
 
 
 def letters(count: int) -> Sequence[str]:

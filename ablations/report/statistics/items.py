@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ablations.distributions import student_cdf, student_quantile
 from ablations.report.statistics.paired import Comparison, rounding_of
 from ablations.report.statistics.rates import compare_outcomes, is_outcome, rate_interval
 from ablations.report.statistics.summaries import LEVEL
@@ -56,22 +56,11 @@ def compare_items(
     if error <= rounding_of(a, b):
         p = 0.5 ** (number - 1) if abs(difference) > rounding_of(a, b) else 1.0
         return Comparison(number, difference, level=level, deviation=0.0, p=p)
-    reach = -student_quantile(number - 1, level / 2) * error
-    return Comparison(
-        n=number,
-        difference=difference,
-        low=difference - reach,
-        high=difference + reach,
-        level=level,
-        deviation=error * math.sqrt(number),
-        p=2 * student_cdf(number - 1, -abs(difference) / error),
-        probability_of_improvement=wins,
-    )
+    compared = Comparison.by_student(number, difference, error, number - 1, level)
+    return replace(compared, probability_of_improvement=wins)
 
 
-def mean_of_items(
-    scores: ArrayLike, clusters: ArrayLike | None = None, level: float = LEVEL
-) -> Comparison:
+def mean_of_items(scores: ArrayLike, clusters: ArrayLike | None = None) -> Comparison:
     """Return the mean score of an evaluation, exactly for single outcomes, else clustered.
 
     The interval of a success rate is Clopper's and Pearson's; see `compare_items`.
@@ -79,6 +68,6 @@ def mean_of_items(
     values = np.asarray(scores, np.float64)
     alone = clusters is None or len(np.unique(clusters)) == len(values)
     if not (alone and is_outcome(values)):
-        return compare_items(values, np.zeros_like(values), clusters, level)
-    ends = rate_interval(int(values.sum()), len(values), level)
-    return Comparison(len(values), float(values.mean()), *ends, level=level)
+        return compare_items(values, np.zeros_like(values), clusters)
+    ends = rate_interval(int(values.sum()), len(values))
+    return Comparison(len(values), float(values.mean()), *ends)

@@ -44,6 +44,30 @@ class Comparison:
     p_equivalent: float | None = None
     probability_of_improvement: float | None = None
 
+    @classmethod
+    def by_student(
+        cls, n: int, difference: float, error: float, freedom: float, level: float
+    ) -> Comparison:
+        """Return the comparison of an estimate, from its standard error: Student's interval and p.
+
+        Args:
+            n: number of pairs.
+            difference: the estimate.
+            error: its standard error, above 0.
+            freedom: the degrees of freedom of that.
+            level: of the interval.
+        """
+        reach = -student_quantile(freedom, level / 2) * error
+        return cls(
+            n=n,
+            difference=difference,
+            low=difference - reach,
+            high=difference + reach,
+            level=level,
+            deviation=error * math.sqrt(n),
+            p=2 * student_cdf(freedom, -abs(difference) / error),
+        )
+
     @property
     def sign(self) -> int:
         """1 or -1 where the mean lies above or below 0 for sure, else 0."""
@@ -159,9 +183,9 @@ def _times(value: float, power: int) -> float:
         return math.copysign(math.inf, value)
 
 
-def most_differing(n: int, level: float = LEVEL) -> float:
-    """Bound the share of seeds that may differ where n did not: 1 - (level / 2)^(1 / n)."""
-    return float(1 - (level / 2) ** (1 / n))
+def most_differing(n: int) -> float:
+    """Bound the share of seeds that may differ where n did not: 1 - .025^(1 / n)."""
+    return float(1 - (LEVEL / 2) ** (1 / n))
 
 
 def verdict(comparison: Comparison, margin: float | None) -> Verdict:

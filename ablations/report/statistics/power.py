@@ -75,8 +75,8 @@ def _spreads(n: int, level: float) -> tuple[Floats, float]:
 
 
 @lru_cache(maxsize=4096)
-def seeds_to_decide(comparison: Comparison, margin: float | None, power: float = POWER) -> Seeds:
-    """Return the seeds at which an undecided comparison would be decided with chance `power`.
+def seeds_to_decide(comparison: Comparison, margin: float | None) -> Seeds:
+    """Return the seeds at which an undecided comparison would be decided with chance `POWER`.
 
     0 is excluded then, or the interval within the margin. More than there are. seen: if mean and
     deviation of the differences are what they look like. low, high: over the means and deviations
@@ -96,13 +96,13 @@ def seeds_to_decide(comparison: Comparison, margin: float | None, power: float =
 
     def decide(effects: ArrayLike, spread: float) -> Callable[[int], NDArray[np.bool_]]:
         return lambda seeds: (
-            chances(seeds, effects, spread, margin, comparison.level).decides >= power
+            chances(seeds, effects, spread, margin, comparison.level).decides >= POWER
         )
 
     soonest, latest = decide(likely, least), decide(likely, most)
     return Seeds(
         _fewest(lambda seeds: bool(np.any(soonest(seeds))), n + 1),
-        seeds_for(difference, deviation, margin, comparison.level, power, n + 1),
+        seeds_for(difference, deviation, margin, comparison.level, fewest=n + 1),
         _fewest(lambda seeds: bool(np.all(latest(seeds))), n + 1),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -145,7 +144,7 @@ def compare_outcomes(
         low, high = paired_rates(gained, lost, n, level)
         p = mcnemar_p(gained, lost)
     else:
-        ours, theirs = (_rate_of(side, level / 2) for side in (a, b))
+        ours, theirs = (rate_interval(int(side.sum()), len(side), level / 2) for side in (a, b))
         low, high = ours.low - theirs.high, ours.high - theirs.low
     return Comparison(
         n=n,
@@ -157,8 +156,3 @@ def compare_outcomes(
         p=p,
         probability_of_improvement=share_above(a, b),
     )
-
-
-def _rate_of(outcomes: Sequence[float] | ArrayLike, level: float) -> Interval:
-    values = np.asarray(outcomes, np.float64)
-    return rate_interval(int(values.sum()), len(values), level)

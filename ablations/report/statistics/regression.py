@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ablations.distributions import student_cdf, student_quantile
+from ablations.distributions import student_cdf
 from ablations.report.statistics.paired import Comparison, compare, rounding_of
 from ablations.report.statistics.summaries import LEVEL, powers
 
@@ -65,17 +65,12 @@ def regress(
     if not error > math.ldexp(rounding, -power):
         return paired
     freedom = (own + shared) ** 2 / (own**2 / degrees + shared**2 / (len(baselines) - 1))
-    center = float(y.mean() + slope * gap - baselines.mean())
-    reach = -student_quantile(freedom, level / 2) * error
-    low, center, high = (math.ldexp(v, power) for v in (center - reach, center, center + reach))
+    center = math.ldexp(float(y.mean() + slope * gap - baselines.mean()), power)
     error = math.ldexp(error, power)
     return replace(
-        paired,
-        difference=center,
-        low=low,
-        high=high,
-        deviation=error * math.sqrt(n),
-        p=2 * student_cdf(freedom, -abs(center) / error),
+        Comparison.by_student(n, center, error, freedom, level),
+        wilcoxon_p=paired.wilcoxon_p,
+        probability_of_improvement=paired.probability_of_improvement,
         p_equivalent=None
         if margin is None
         else student_cdf(freedom, (abs(center) - margin) / error),

@@ -46,7 +46,7 @@ def compare_spreads(scores: ArrayLike, baseline: ArrayLike, level: float = LEVEL
     return Comparison(n, center, center - reach, center + reach, level, spread)
 
 
-def worst_quarter(scores: ArrayLike, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
+def worst_quarter(scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Compute the mean of the lowest ceil(n / 4) scores: `[..., n]` -> it, low, high `[...]`.
 
     The variance is that of a conditional tail expectation (Manistre and Hancock 2005, "Variance of
@@ -63,7 +63,7 @@ def worst_quarter(scores: ArrayLike, level: float = LEVEL) -> tuple[Floats, Floa
     mean = ordered[..., :k].mean(axis=-1)
     end = ordered[..., k - 1 : k + 1].mean(axis=-1, keepdims=True)
     error = deviation(np.minimum(ordered - end, 0.0)) * math.sqrt(n) / k
-    reach = -student_quantile(k - 1, level / 2) * error
+    reach = -student_quantile(k - 1, LEVEL / 2) * error
     return mean, mean - reach, mean + reach
 
 

@@ -84,14 +84,14 @@ def iqm(scores: ArrayLike) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _resampled_weights(n: int, statistic: Statistic, replicates: int, seed: int) -> Floats:
+def _resampled_weights(n: int, statistic: Statistic, replicates: int) -> Floats:
     """`[replicates, n]`: sorted scores times a row is the statistic of one bootstrap sample.
 
     A bootstrap sample of sorted scores, sorted, is the scores at sorted indices. So the resampling
     and the sorting are done once for all data of one length, and a replicate is one row of a matrix
     product.
     """
-    draws = np.random.default_rng([seed, n])
+    draws = np.random.default_rng([SEED, n])
     weights = order_weights(n, statistic)
     used = np.flatnonzero(weights)
     sums = np.concatenate([[0.0], np.cumsum(np.full(n, weights[0]))])
@@ -118,7 +118,6 @@ def interval(
     *,
     level: float = LEVEL,
     replicates: int = REPLICATES,
-    seed: int = SEED,
 ) -> tuple[Floats, Floats]:
     """Return the (1 - level) interval over the last axis: `[..., n]` -> low, high `[...]`.
 
@@ -140,7 +139,7 @@ def interval(
     if statistic == "mean":
         quantile *= float(np.sqrt(n / (n - 1)))
     tail = float(normal_cdf(-quantile))
-    weights = _resampled_weights(n, statistic, replicates, seed).T
+    weights = _resampled_weights(n, statistic, replicates).T
     rows = ordered.reshape(-1, n)
     bounds = np.empty((2, len(rows)))
     for start in range(0, len(rows), _ROWS_AT_ONCE):

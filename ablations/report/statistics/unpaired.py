@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ablations.distributions import student_cdf, student_quantile
 from ablations.report.statistics.paired import Comparison, rounding_of
 from ablations.report.statistics.summaries import LEVEL, deviation, share_above
 
@@ -77,13 +76,4 @@ def welch(a: Moments, b: Moments, level: float = LEVEL, rounding: float = 0.0) -
     freedom = 1 / sum(
         (part / error) ** 4 / (side.n - 1) for part, side in zip(errors, (a, b), strict=True)
     )
-    reach = -student_quantile(freedom, level / 2) * error
-    return Comparison(
-        n=n,
-        difference=difference,
-        low=difference - reach,
-        high=difference + reach,
-        level=level,
-        deviation=error * math.sqrt(n),
-        p=2 * student_cdf(freedom, -abs(difference) / error),
-    )
+    return Comparison.by_student(n, difference, error, freedom, level)

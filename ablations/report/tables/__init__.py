@@ -13,7 +13,7 @@ from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 from ablations.report.tables.explained import explained_in_words, shares_sheet
 from ablations.report.tables.factorial import factorial
-from ablations.report.tables.seeds_needed import power_sheet
+from ablations.report.tables.seeds import power_sheet
 from ablations.report.tables.stability import stability_sheet
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import SupportsFloat
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
     learned = units_of_score(results, metric, score)
     baselines = {name: baseline_of(plan, name) for name in plan.variants}
     order = tuple(name for name, _ in grouped(baselines))
-    pooled = {} if learned is None else pooled_tasks(plan, learned)
+    pooled = pooled_tasks(plan, learned)
 
     pairings = Family(plan, scored, learned, over=False).pairings(
         [([task], variant, baselines[variant]) for task in plan.tasks for variant in order],
@@ -66,14 +67,14 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
     )
     rows = [_entry(scored, learned, pairing) for pairing in pairings]
     rows = _marked(plan, scored, learned, rows, list(plan.tasks))
-    if pooled and learned is not None:
+    if pooled:
         averages = Family(plan, scored, learned, over=True).pairings(
             [(pooled[name], name, baselines[name]) for name in order if pooled[name]], LEVEL / 2
         )
         averaged = [_over_tasks(plan, scored, learned, pairing, rows) for pairing in averages]
         rows += _marked(plan, scored, learned, averaged, [ALL_TASKS])
     policies = trivial(results, scored.metric)
-    if learned is not None and learned.trivial:
+    if learned.trivial:
         rows = _answered(rows)
     rows = [*_learns_nothing(policies), *rows]
     return Table(
@@ -92,26 +93,17 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
 # Entries
 
 
-def _entry(scored: Scores, learned: Units | None, pairing: Pairing) -> Entry:
+def _entry(scored: Scores, learned: Units, pairing: Pairing) -> Entry:
     (task,) = pairing.tasks
     cells = scored.of(task, pairing.variant)
     values = np.array([cell.value for cell in cells if cell.status == "done"])
-    unit = None if learned is None else learned.of(task, pairing.variant)
+    unit = learned.of(task, pairing.variant)
     rate = len(values) > 1 and successes(scored, learned, task)
-    low, high = rate_interval(int(values.sum()), len(values)) if rate else interval(values, "mean")
-    iqm_low, iqm_high = interval(values)
-    return replace(
-        _counted(_judged(pairing, task, judged=learned is not None), cells),
-        n=len(values),
-        n_planned=len(cells),
-        unit=None if unit is None else unit.size,
-        mean=number(values.mean()) if len(values) else None,
-        low=number(low),
-        high=number(high),
-        iqm=number(iqm(values)),
-        iqm_low=number(iqm_low),
-        iqm_high=number(iqm_high),
-    )
+    ends = rate_interval(int(values.sum()), len(values)) if rate else interval(values, "mean")
+    row = _counted(_judged(pairing, task, judged=learned.judged), cells)
+    row = replace(row, n_planned=len(cells), unit=None if unit is None else unit.size)
+    mean = values.mean() if len(values) else None
+    return _with_scores(row, len(values), (mean, *ends), (iqm(values), *interval(values)))
 
 
 def _over_tasks(
@@ -134,19 +126,24 @@ def _over_tasks(
         if average is not Verdict.UNDECIDED:
             row = replace(row, seeds_low=None, seeds_to_decide=None, seeds_high=None)
     if values:
-        low, high = aggregate_interval(values, "mean")
-        iqm_low, iqm_high = aggregate_interval(values, "task_iqm")
-        row = replace(
-            row,
-            n=len(values[0]),
-            mean=number(aggregate(values, "mean")),
-            low=number(low),
-            high=number(high),
-            iqm=number(aggregate(values, "task_iqm")),
-            iqm_low=number(iqm_low),
-            iqm_high=number(iqm_high),
-        )
+        of_mean = (aggregate(values, "mean"), *aggregate_interval(values, "mean"))
+        middle = (aggregate(values, "task_iqm"), *aggregate_interval(values, "task_iqm"))
+        row = _with_scores(row, len(values[0]), of_mean, middle)
     return replace(_counted(row, cells), n_planned=len({cell.seed for cell in cells}))
+
+
+def _with_scores(
+    row: Entry,
+    n: int,
+    mean: Sequence[SupportsFloat | None],
+    middle: Sequence[SupportsFloat | None],
+) -> Entry:
+    """Add the mean of n scores and their interquartile mean, each with the ends of its interval."""
+    center, low, high = map(number, mean)
+    iqm, iqm_low, iqm_high = map(number, middle)
+    return replace(
+        row, n=n, mean=center, low=low, high=high, iqm=iqm, iqm_low=iqm_low, iqm_high=iqm_high
+    )
 
 
 def _counted(row: Entry, cells: Sequence[Cell]) -> Entry:
@@ -160,21 +157,9 @@ def _learns_nothing(policies: Mapping[str, Trivial]) -> Iterator[Entry]:
     """Yield a row for each policy that learns nothing, with its scores alone."""
     for task, of in policies.items():
         for policy, values in of.scores.items():
-            low, high = map(number, interval(values, "mean"))
-            iqm_low, iqm_high = map(number, interval(values))
-            yield Entry(
-                task,
-                policy_text(policy),
-                n=len(values),
-                n_planned=len(values),
-                mean=number(np.mean(values)),
-                low=low,
-                high=high,
-                iqm=number(iqm(values)),
-                iqm_low=iqm_low,
-                iqm_high=iqm_high,
-                policy=True,
-            )
+            row = Entry(task, policy_text(policy), n_planned=len(values), policy=True)
+            mean = (np.mean(values), *interval(values, "mean"))
+            yield _with_scores(row, len(values), mean, (iqm(values), *interval(values)))
 
 
 def _answered(rows: Sequence[Entry]) -> list[Entry]:
@@ -241,13 +226,13 @@ def _judged(pairing: Pairing, task: str, *, judged: bool) -> Entry:
 
 
 def _marked(
-    plan: Plan, scored: Scores, learned: Units | None, rows: list[Entry], tasks: Sequence[str]
+    plan: Plan, scored: Scores, learned: Units, rows: list[Entry], tasks: Sequence[str]
 ) -> list[Entry]:
     """Mark the best of each task, and what is not significantly below it.
 
     Only rows of the same task settings are ranked, and on "all tasks" only those in the same units.
     """
-    if learned is None:
+    if not learned.judged:
         return rows
     marks: dict[tuple[str, str], str] = {}
     for task in tasks:

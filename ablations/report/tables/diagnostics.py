@@ -12,7 +12,7 @@ from ablations.records import Plan, usable_curve, usable_record
 from ablations.report.results import Results
 from ablations.report.scores import diagnostic_scores
 from ablations.report.statistics import Comparison, judge
-from ablations.report.tables.entries import Column, Sheet, Values, text_columns
+from ablations.report.tables.entries import Column, Sheet, Values, bounded, text_columns, with_ends
 
 TRAINING = (
     "policy/clip_fraction",
@@ -97,47 +97,23 @@ def estimates_sheet(plan: Plan, measured: Measured, reference: str) -> Sheet:
         "the truth, over states and segments. 95% t intervals over seeds, ratios paired by seed "
         "and averaged as logarithms.",
         (
-            "task",
-            "step",
-            "choice",
-            "n",
-            "bias",
-            "bias_low",
-            "bias_high",
-            "sd",
-            "variance_ratio",
-            "variance_ratio_low",
-            "variance_ratio_high",
-            "rmse",
-            "rmse_ratio",
-            "rmse_ratio_low",
-            "rmse_ratio_high",
-            "correlation",
-            "correlation_low",
-            "correlation_high",
+            *("task", "step", "choice", "n", *with_ends("bias"), "sd"),
+            *(*with_ends("variance_ratio"), "rmse", *with_ends("rmse_ratio")),
+            *with_ends("correlation"),
         ),
         tuple(rows),
         (
-            Column("task", "text", ("task",)),
+            *text_columns("task"),
             Column("step", "count", ("step",)),
-            Column("choice", "text", ("choice",)),
-            *_fixed("bias", "bias", 4, "+"),
+            *text_columns("choice"),
+            *bounded("bias", "bias", sign="+", inside="[95%]", places=4),
             Column("sd", "fixed", ("sd",), places=4),
-            *_fixed("variance ratio", "variance_ratio", 3),
+            *bounded("variance ratio", "variance_ratio", inside="[95%]", places=3),
             Column("RMSE", "fixed", ("rmse",), places=4),
-            *_fixed("RMSE ratio", "rmse_ratio", 3),
-            *_fixed("correlation", "correlation", 3),
+            *bounded("RMSE ratio", "rmse_ratio", inside="[95%]", places=3),
+            *bounded("correlation", "correlation", inside="[95%]", places=3),
             Column("seeds", "count", ("n",)),
         ),
-    )
-
-
-def _fixed(head: str, column: str, places: int, sign: str = "") -> tuple[Column, Column]:
-    """Return the columns of an estimate and of its interval."""
-    ends = (column, f"{column}_low", f"{column}_high")
-    return (
-        Column(head, "fixed", (column,), sign, places),
-        Column("[95%]", "fixed", ends, sign, places),
     )
 
 
@@ -165,7 +141,7 @@ def training_sheet(results: Results) -> Sheet | None:
         "clip_fraction: share of samples whose ratio, or value, was clipped. "
         "effective_sample_size: share of the batch. approximate_kl: mean of (r - 1) - log r over "
         "ratios r.",
-        ("task", "variant", "n", *(f"{n}{end}" for n in names for end in ("", "_low", "_high"))),
+        ("task", "variant", "n", *(column for name in names for column in with_ends(name))),
         tuple(rows),
         (
             *text_columns("task", "variant"),

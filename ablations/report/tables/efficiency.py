@@ -10,7 +10,15 @@ from ablations.core.verdict import Verdict
 from ablations.report.results import Results
 from ablations.report.scores import auc, scores, step_unit
 from ablations.report.statistics import LEVEL, interval, median_steps, steps_to_threshold
-from ablations.report.tables.entries import Column, Sheet, Values, bounded, number, text_columns
+from ablations.report.tables.entries import (
+    Column,
+    Sheet,
+    Values,
+    bounded,
+    number,
+    text_columns,
+    with_ends,
+)
 from ablations.report.tables.pairings import last_look
 from ablations.report.units import units
 
@@ -69,25 +77,13 @@ def efficiency_sheet(results: Results, metric: str | None = None) -> Sheet | Non
         f"threshold is {100 * SHARE_OF_THE_WAY:g}% of the way {way}. unstable: more runs "
         "failed than of its baseline, so its AUC is of those that survived.",
         (
-            "task",
-            "variant",
-            "n",
-            "n_failed",
-            "stability",
-            "auc",
-            "auc_low",
-            "auc_high",
-            "threshold",
-            "steps",
-            "steps_low",
-            "steps_high",
-            "reached",
-            "runs",
+            *("task", "variant", "n", "n_failed", "stability", *with_ends("auc"), "threshold"),
+            *(*with_ends("steps"), "reached", "runs"),
         ),
         tuple(rows),
         (
             *text_columns("task", "variant"),
-            *bounded("AUC", "auc", joint=False),
+            *bounded("AUC", "auc", inside="[95%]"),
             Column("steps", "steps", ("steps",)),
             Column("[95%]", "step interval", ("steps_low", "steps_high")),
             Column("reached", "share", ("reached", "runs")),

@@ -233,21 +233,37 @@ def text_columns(*names: str) -> tuple[Column, ...]:
     return tuple(Column(name, "text", (name,)) for name in names)
 
 
+JOINT = "[95% joint]"  # of intervals that hold at once with those of other rows
+
+
+def with_ends(name: str) -> tuple[str, str, str]:
+    """Return the names of an estimate's column and of those of its interval's ends."""
+    return name, f"{name}_low", f"{name}_high"
+
+
 def bounded(
-    head: str, name: str, ends: tuple[str, str] | None = None, *, sign: str = "", joint: bool = True
+    head: str,
+    name: str,
+    ends: tuple[str, str] | None = None,
+    *,
+    sign: str = "",
+    inside: str = JOINT,
+    places: int | None = None,
 ) -> tuple[Column, Column]:
     """Return the columns of an estimate and of its interval.
 
     Args:
         head: of the estimate.
         name: of its value.
-        ends: the names of the ends of its interval, by default <name>_low and <name>_high.
+        ends: the names of the ends of its interval, by default those of `with_ends`.
         sign: "+" where numbers carry theirs.
-        joint: whether the interval holds at once with those of other rows.
+        inside: head of the interval.
+        places: digits after the point, by default those that the interval supports.
     """
-    of = (name, *(ends or (f"{name}_low", f"{name}_high")))
-    interval = "[95% joint]" if joint else "[95%]"
-    return Column(head, "estimate", of, sign), Column(interval, "interval", of, sign)
+    of = (name, *ends) if ends else with_ends(name)
+    if places is None:
+        return Column(head, "estimate", of, sign), Column(inside, "interval", of, sign)
+    return Column(head, "fixed", (name,), sign, places), Column(inside, "fixed", of, sign, places)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which details make the gap between two presets or variants: the shares, as a sheet."""
+"""The sheet of an explanation: the share of each detail in the gap between two variants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ablations.report.statistics import (
     attribution,
     verdict,
 )
-from ablations.report.tables.entries import Column, Sheet, Values, bounded, text_columns
+from ablations.report.tables.entries import Column, Sheet, Values, bounded, text_columns, with_ends
 from ablations.report.units import units_of_score
 
 GAP = "the whole gap"
@@ -30,7 +30,7 @@ INERT = Verdict.DOES_NOT_ACT
 _NUMBERS = ("share", "alone", "removed", "interaction")
 COLUMNS = (
     *("task", "detail", "change", "n", "n_planned"),
-    *(name + end for name in _NUMBERS for end in ("", "_low", "_high")),
+    *(column for name in _NUMBERS for column in with_ends(name)),
     *("p", "p_adjusted", "margin", "verdict"),
 )
 
@@ -123,7 +123,7 @@ def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     scored, learned = scores(results, metric=metric), units_of_score(results, metric)
     for task in plan.tasks:
         paths_ = paths(plan, scored, task)
-        unit = None if learned is None else learned.of(task, about.start)
+        unit = learned.of(task, about.start)
         margin = None if unit is None else plan.study.margin * unit.size
         comparisons = len(about.details) * len(plan.tasks)
         attributed = attribution(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,29 +50,9 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
     """List main effects and two-way interactions per task, and over tasks in what was learned."""
     plan = results.plan
     scored, learned = scores(results, metric=metric), units_of_score(results, metric)
-    # Rows of several settings, and tasks, are only comparable in a unit of their own each.
-    sizes = {} if learned is None else sizes_of(plan, found_design, learned)
-    pooled = [task for task in plan.tasks if all((task, v) in sizes for v in found_design.variants)]
-    contrasts: list[tuple[str, Scores, Effect]] = []
-    places = [*plan.tasks, *([ALL_TASKS] if len(pooled) > 1 else [])]
-    per_place = len(effects(np.zeros((0, len(found_design.variants))), found_design))
-    for place in places:
-        tasks = pooled if place == ALL_TASKS else [place]
-        scaled = place == ALL_TASKS or settings_count(plan, place, found_design) > 1
-        if scaled and place not in (*pooled, ALL_TASKS):
-            continue
-        margin = None
-        if learned is not None and (scaled or place in pooled):
-            unit = 1.0 if scaled else sizes[place, next(iter(found_design.variants))]
-            margin = plan.study.margin * unit
-        share = 1 if place == ALL_TASKS else len(plan.tasks)
-        level = LEVEL / (2 if ALL_TASKS in places else 1) / (share * per_place)
-        seen, level = last_look(plan, scored, tasks, list(found_design.variants), level)
-        y = factorial_scores(seen, found_design, tasks, sizes if scaled else {})
-        contrasts += [(place, seen, effect) for effect in effects(y, found_design, margin, level)]
     rows: list[Values] = []
     by_effect: dict[tuple[tuple[str, ...], ...], list[Finding]] = {}
-    for place, seen, effect in contrasts:
+    for place, seen, effect in _contrasts(plan, found_design, scored, learned):
         c = effect.comparison
         tasks = list(plan.tasks) if place == ALL_TASKS else [place]
         word = _word(effect, effect.margin, seen, found_design, tasks)
@@ -81,7 +62,7 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
             word = over_tasks(Finding.of(word, c), sign_alone, each)
         else:
             each.append(Finding.of(word, c))
-        if learned is None or len(effect.factors) > 1:
+        if not learned.judged or len(effect.factors) > 1:
             # An interaction has no good direction: it says where a main effect does not hold.
             word = word.undirected
         names = " \u00d7 ".join(effect.factors)
@@ -113,6 +94,21 @@ def full_sheet(results: Results, found_design: Design, metric: str | None = None
     )
 
 
+def _contrasts(
+    plan: Plan, factorial: Design, scored: Scores, learned: Units
+) -> Iterator[tuple[str, Scores, Effect]]:
+    """Yield each effect with its place and the scores that it rests on."""
+    grounds = list(grounds_of(plan, factorial, learned))
+    per_place = len(effects(np.zeros((0, len(factorial.variants))), factorial))
+    share = LEVEL / (2 if grounds and grounds[-1].place == ALL_TASKS else 1) / per_place
+    for place, tasks, sizes, unit in grounds:
+        level = share if place == ALL_TASKS else share / len(plan.tasks)
+        seen, level = last_look(plan, scored, tasks, list(factorial.variants), level)
+        y = factorial_scores(seen, factorial, tasks, sizes)
+        margin = None if unit is None else plan.study.margin * unit
+        yield from ((place, seen, effect) for effect in effects(y, factorial, margin, level))
+
+
 def _word(
     effect: Effect,
     margin: float | None,
@@ -128,12 +124,37 @@ def _word(
     return guarded_effect(word, scored, factorial, effect, tasks)
 
 
-def settings_count(plan: Plan, task: str, factorial: Design) -> int:
-    """Count the different settings of a task that the variants have."""
-    return len({settings_of(plan, task, variant) for variant in factorial.variants})
+class Ground(NamedTuple):
+    """The tasks and units that effects rest on.
+
+    place: the task, or "all tasks". sizes: (task, variant) -> the unit that scores are divided by;
+    {} where they stay in the metric's. unit: of the effects, in theirs; None without one.
+    """
+
+    place: str
+    tasks: list[str]
+    sizes: Mapping[tuple[str, str], float]
+    unit: float | None
 
 
-def sizes_of(plan: Plan, factorial: Design, learned: Units) -> dict[tuple[str, str], float]:
+def grounds_of(plan: Plan, factorial: Design, learned: Units) -> Iterator[Ground]:
+    """Yield the ground of each task that can be judged, then that of all tasks with a unit.
+
+    Variants of several settings, and tasks, are only comparable in a unit of their own each.
+    """
+    sizes = _sizes(plan, factorial, learned)
+    variants = list(factorial.variants)
+    pooled = [task for task in plan.tasks if all((task, v) in sizes for v in variants)]
+    for task in plan.tasks:
+        if len({settings_of(plan, task, variant) for variant in variants}) == 1:
+            yield Ground(task, [task], {}, sizes.get((task, variants[0])))
+        elif task in pooled:
+            yield Ground(task, [task], sizes, 1.0)
+    if len(pooled) > 1:
+        yield Ground(ALL_TASKS, pooled, sizes, 1.0)
+
+
+def _sizes(plan: Plan, factorial: Design, learned: Units) -> dict[tuple[str, str], float]:
     """Map (task, variant) to what the first variant with the same task settings is measured by."""
     sizes: dict[tuple[str, str], float] = {}
     for task in plan.tasks:

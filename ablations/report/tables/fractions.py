@@ -19,15 +19,23 @@ from ablations.report.statistics.fractions import (
     letters,
     resolution,
 )
-from ablations.report.tables.entries import ALL_TASKS, Column, Sheet, Values, bounded, text_columns
-from ablations.report.tables.factorial import factorial_scores, settings_count, sizes_of
+from ablations.report.tables.entries import (
+    ALL_TASKS,
+    Column,
+    Sheet,
+    Values,
+    bounded,
+    text_columns,
+    with_ends,
+)
+from ablations.report.tables.factorial import factorial_scores, grounds_of
 from ablations.report.tables.pairings import Finding, last_look, over_tasks
 from ablations.report.units import Units, units_of_score
 
 COLUMNS = (
     *("task", "kind", "key", "factor", "level"),
     *("n", "effect", "low", "high", "p", "p_adjusted", "verdict"),
-    *("share", "share_low", "share_high", "n_useful", "answer"),
+    *(*with_ends("share"), "n_useful", "answer"),
 )
 LARGEST = 3  # interactions that are listed though their intervals hold 0
 _ROMAN = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII"}
@@ -63,7 +71,7 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
     scored, learned = scores(results, metric=metric), units_of_score(results, metric)
     places = list(_places(results, design, scored, learned))
     names = letters(len(design.factors))
-    shares = learned is not None and bool(learned.trivial)
+    shares = bool(learned.trivial)
     by_effect: dict[tuple[int, int], list[tuple[Comparison, Verdict]]] = {}
     rows: list[Values] = []
     for place in places:
@@ -92,7 +100,7 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
             *text_columns("task", "key", "factor", "level"),
             *bounded("effect", "effect", ("low", "high"), sign="+"),
             Column("p (adj.)", "p", ("p_adjusted",)),
-            Column("answer", "answer", ("answer", "share", "share_low", "share_high", "n_useful"))
+            Column("answer", "answer", ("answer", *with_ends("share"), "n_useful"))
             if shares
             else Column("verdict", "text", ("verdict",)),
             Column("seeds", "count", ("n",)),
@@ -100,23 +108,12 @@ def fraction_sheet(results: Results, design: Design, metric: str | None = None) 
     )
 
 
-def _places(
-    results: Results, design: Design, scored: Scores, learned: Units | None
-) -> Iterator[Place]:
+def _places(results: Results, design: Design, scored: Scores, learned: Units) -> Iterator[Place]:
     plan, variants = results.plan, list(design.variants)
-    # Rows of several settings, and tasks, are only comparable in a unit of their own each.
-    sizes = {} if learned is None else sizes_of(plan, design, learned)
-    pooled = [task for task in plan.tasks if all((task, v) in sizes for v in variants)]
-    floors = {} if learned is None else {t: of.floor for t, of in learned.trivial.items()}
-    counted = scored.with_diverged(floors)
-    for place in [*plan.tasks, *([ALL_TASKS] if len(pooled) > 1 else [])]:
-        tasks = pooled if place == ALL_TASKS else [place]
-        scaled = place == ALL_TASKS or settings_count(plan, place, design) > 1
-        if scaled and place not in (*pooled, ALL_TASKS):
-            continue
+    counted = scored.with_diverged(learned.floors)
+    for place, tasks, sizes, unit in grounds_of(plan, design, learned):
         seen, level = last_look(plan, counted, tasks, variants, LEVEL)
-        y = factorial_scores(seen, design, tasks, sizes if scaled else {})
-        unit = 1.0 if scaled else sizes.get((place, variants[0]))
+        y = factorial_scores(seen, design, tasks, sizes)
         of_tasks = [cell for task in tasks for v in variants for cell in scored.of(task, v)]
         yield Place(
             place,
@@ -124,9 +121,9 @@ def _places(
             planned=len({cell.seed for cell in of_tasks}),
             diverged=sum(cell.diverged for cell in of_tasks),
             unit=unit,
-            margin=None if unit is None or learned is None else plan.study.margin * unit,
-            judged=learned is not None,
-            unlearned=learned is not None and bool(learned.trivial) and unit is None,
+            margin=None if unit is None else plan.study.margin * unit,
+            judged=learned.judged,
+            unlearned=bool(learned.trivial) and unit is None,
         )
 
 

@@ -1,4 +1,4 @@
-"""What stands around a table: its caption and its notes. No wall-clock, path or date."""
+"""The caption and the notes of a table. No wall-clock, path or date."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ablations.report.units import LEAD, Units, settings_of
 _MOST_LINES = 12
 
 
-def caption(plan: Plan, scored: Scores, learned: Units | None, rows: Sequence[Entry]) -> str:
+def caption(plan: Plan, scored: Scores, learned: Units, rows: Sequence[Entry]) -> str:
     """Study, claim, seeds, steps, score, statistic, interval, test and margin, in sentences."""
     study = plan.study
     window = {
@@ -28,7 +28,7 @@ def caption(plan: Plan, scored: Scores, learned: Units | None, rows: Sequence[En
         "auc": "over all of training (AUC)",
         "last": f"of the last {LAST} evaluations",
     }
-    beyond = learned is not None and bool(learned.trivial)
+    beyond = bool(learned.trivial)
     exact = all_successes(scored, learned, {row.task for row in rows})
     intervals = "exact" if exact else _interval(scored)
     tests = "McNemar's tests" if exact else "paired t-tests"
@@ -42,7 +42,7 @@ def caption(plan: Plan, scored: Scores, learned: Units | None, rows: Sequence[En
         *([] if exact else _regressed(plan, scored)),
         *success_sentence(scored, learned, plan.tasks),
     ]
-    if learned is None:
+    if not learned.judged:
         parts.append(f"{scored.metric} is no score: no margin, no better or worse.")
         return " ".join(part for part in parts if part)
     if any(row.margin is not None and row.task != ALL_TASKS for row in rows):
@@ -182,9 +182,7 @@ def _margin(plan: Plan, rows: Sequence[Entry], *, beyond: bool) -> str:
     )
 
 
-def notes(
-    plan: Plan, scored: Scores, learned: Units | None, rows: Sequence[Entry]
-) -> Iterator[str]:
+def notes(plan: Plan, scored: Scores, learned: Units, rows: Sequence[Entry]) -> Iterator[str]:
     """Write what a reader must know of the cells behind the numbers, one line each."""
     lacking = sorted({row.baseline for row in rows if row.baseline} - set(plan.variants))
     for name in lacking:
@@ -231,13 +229,13 @@ def notes(
     yield from scored.edited
 
 
-def _no_trivial(plan: Plan, scored: Scores, learned: Units | None) -> Iterator[str]:
+def _no_trivial(plan: Plan, scored: Scores, learned: Units) -> Iterator[str]:
     """Write how policies that learn nothing are evaluated, where units could be counted from them.
 
     That is where the study judges returns of evaluations.
     """
     judged = scored.metric == plan.study.metric == f"{EVALUATION}return"
-    if not judged or learned is None or learned.trivial or plan.study.margin_in_metric:
+    if not judged or not learned.judged or learned.trivial or plan.study.margin_in_metric:
         return
     if plan.study.name != TRIVIAL and (line := command(plan)) is not None:
         yield (
@@ -246,9 +244,9 @@ def _no_trivial(plan: Plan, scored: Scores, learned: Units | None) -> Iterator[s
         )
 
 
-def _units(plan: Plan, learned: Units | None, rows: Sequence[Entry]) -> Iterator[str]:
-    """Where there is no margin, and what the averages over tasks leave out for it."""
-    if learned is None or len(plan.seeds) < 2:
+def _units(plan: Plan, learned: Units, rows: Sequence[Entry]) -> Iterator[str]:
+    """Write where there is no margin, and what the averages over tasks leave out for it."""
+    if not learned.judged or len(plan.seeds) < 2:
         return
     level = [place for place, unit in learned.by_source.items() if unit is None]
     over = any(row.task == ALL_TASKS for row in rows)

@@ -1,4 +1,4 @@
-"""What a variant is compared with, on which seeds, at which level, and what that says."""
+"""Pairings of variants with baselines: on which seeds, at which level, with which verdict."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Family:
 
     plan: Plan
     scored: Scores
-    learned: Units | None
+    learned: Units
     over: bool
 
     def pairings(
@@ -131,7 +131,7 @@ class Family:
             return Pairing(tuple(tasks), variant, baseline, margin, same_as=same_as)
         units: dict[tuple[str, str], float] = {}
         for task in tasks if self.over else ():
-            unit = self.learned.of(task, variant) if self.learned is not None else None
+            unit = self.learned.of(task, variant)
             if unit is not None:
                 units |= {(task, variant): unit.size, (task, baseline): unit.size}
         pairs = scored.on_common_seeds(tasks, (variant, baseline), units)
@@ -148,7 +148,7 @@ class Family:
             scored.failures(every, variant) - scored.failures(every, baseline),
             alike or scored.identical(every, variant, baseline),
             same_as,
-            self.learned is not None and bool(self.learned.trivial) and margin is None,
+            bool(self.learned.trivial) and margin is None,
             tuple(scored.on_common_seeds(tasks, (baseline,), units)[:, 0]) if more else (),
             not self.over and successes(scored, self.learned, tasks[0]),
         )
@@ -157,7 +157,7 @@ class Family:
         share = self.plan.study.margin
         if self.over:
             return share
-        unit = None if self.learned is None else self.learned.of(tasks[0], variant)
+        unit = self.learned.of(tasks[0], variant)
         return None if unit is None else share * unit.size
 
 

@@ -17,6 +17,7 @@ from ablations.report.tables.entries import (
     bounded,
     number,
     text_columns,
+    with_ends,
 )
 from ablations.report.units import Units, units_of_score
 
@@ -29,8 +30,7 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
     A run that diverged counts as the worst score of its task, and so as a failure.
     """
     plan, learned = results.plan, units_of_score(results, metric)
-    floors = {} if learned is None else {t: of.floor for t, of in learned.trivial.items()}
-    scored = scores(results, metric=metric).with_diverged(floors)
+    scored = scores(results, metric=metric).with_diverged(learned.floors)
     areas = table(results, metric=metric, score="auc")
     values = {
         (task, v): np.array(list(scored.by_seed(task, v).values()))
@@ -65,7 +65,7 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
         (*row[:6], None if row[5] is None else min(1.0, row[5] * compared), *row[6:])
         for row in rows
     ]
-    way = "doing nothing" if floors else "the lowest point of its smoothed mean curve"
+    way = "doing nothing" if learned.trivial else "the lowest point of its smoothed mean curve"
     return Sheet(
         plan.study.name,
         "stability",
@@ -78,18 +78,16 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
         "seed, as `--score auc` has it with its answer.",
         (
             *("task", "variant", "n", "failed", "threshold", "p", "p_adjusted"),
-            *("iqr", "iqr_low", "iqr_high"),
-            *("worst_quarter", "worst_quarter_low", "worst_quarter_high"),
-            *("area", "area_low", "area_high"),
-            *("area_share", "area_share_low", "area_share_high", "area_pairs", "area_answer"),
+            *(*with_ends("iqr"), *with_ends("worst_quarter"), *with_ends("area")),
+            *(*with_ends("area_share"), "area_pairs", "area_answer"),
         ),
         tuple(rows),
         (
             *text_columns("task", "variant"),
             Column("failed", "share", ("failed", "n")),
             Column("p (adj.)", "p", ("p_adjusted",)),
-            *bounded("IQR", "iqr", joint=False),
-            *bounded("worst quarter", "worst_quarter", joint=False),
+            *bounded("IQR", "iqr", inside="[95%]"),
+            *bounded("worst quarter", "worst_quarter", inside="[95%]"),
             *bounded("area", "area", sign="+"),
             *([_ANSWER] if areas.answers else []),
         ),
@@ -99,13 +97,13 @@ def stability_sheet(results: Results, metric: str | None = None) -> Sheet | None
 _ANSWER = Column(
     "by area",
     "answer",
-    ("area_answer", "area_share", "area_share_low", "area_share_high", "area_pairs"),
+    ("area_answer", *with_ends("area_share"), "area_pairs"),
 )
 
 
-def _threshold(learned: Units | None, task: str, variant: str, against: Floats) -> float | None:
+def _threshold(learned: Units, task: str, variant: str, against: Floats) -> float | None:
     """Return the score below which a run of a variant counts as failed; None without a unit."""
-    unit = None if learned is None else learned.of(task, variant)
+    unit = learned.of(task, variant)
     if unit is None or not len(against):
         return None
     return unit.low + FAILS * (float(np.median(against)) - unit.low)

@@ -9,20 +9,20 @@ from ablations.report.statistics.rates import are_successes
 from ablations.report.units import Units
 
 
-def successes(scored: Scores, learned: Units | None, task: str) -> bool:
+def successes(scored: Scores, learned: Units, task: str) -> bool:
     """Return whether every score of a task is a run's success or failure; see `are_successes`.
 
-    learned: None of a metric that is no score, whose 1 is no success.
+    Of a metric that is no score, 1 is no success.
     """
-    return learned is not None and are_successes(scored.values.get(task, ()))
+    return learned.judged and are_successes(scored.values.get(task, ()))
 
 
-def all_successes(scored: Scores, learned: Units | None, places: Iterable[str]) -> bool:
+def all_successes(scored: Scores, learned: Units, places: Iterable[str]) -> bool:
     """Return whether all rows have success rates; those of "all tasks" have means of them."""
     return all(successes(scored, learned, place) for place in places)
 
 
-def success_sentence(scored: Scores, learned: Units | None, tasks: Iterable[str]) -> Iterator[str]:
+def success_sentence(scored: Scores, learned: Units, tasks: Iterable[str]) -> Iterator[str]:
     """Write how successes are judged, and on which tasks where others have other scores."""
     rates = {task: successes(scored, learned, task) for task in tasks}
     if any(rates.values()):
