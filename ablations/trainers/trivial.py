@@ -116,7 +116,8 @@ def _writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
 
     def init(key: jax.Array, variant: Variant) -> State:
         state = composed.init(key, known(variant))
-        return state._replace(parameters=jax.tree.map(jnp.zeros_like, state.parameters))
+        nothing = jax.tree.map(jnp.zeros_like, state.parameters)
+        return state._replace(learner=state.learner._replace(parameters=nothing))
 
     return Trainer(
         init=init,

@@ -122,7 +122,7 @@ def test_nan_terminal_steps_leave_parameters_finite() -> None:
     _, state, metrics = trained()
     assert metrics["training/episodes"] > 0, "the clock has not run out yet for most"
     assert 0 < metrics["training/length"] < 40
-    kept = (state.parameters, state.optimizer, state.normalizer, state.episodes.reward_sum)
+    kept = (state.learner, state.normalizer, state.episodes.reward_sum)
     leaves = jax.tree.leaves((kept, state.episodes.state.carried.info["wind"]))
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in leaves)
     assert {n for n, x in metrics.items() if not np.isfinite(x)} == {"value/clip_fraction"}
