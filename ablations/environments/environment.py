@@ -5,9 +5,11 @@ An environment of another library joins by an adapter, a file of this package; `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import jax
+import jax.numpy as jnp
 
 Tree: TypeAlias = Any  # a pytree of arrays
 
@@ -60,6 +62,15 @@ class Step(NamedTuple):
 
     reward: jax.Array
     termination: jax.Array
+
+
+def map_alike(function: Callable[..., Tree], before: Tree, after: Tree) -> Tree:
+    """Map two pytrees of one form; of another one return `after`, which trainers refuse."""
+    return jax.tree.map(function, before, after) if _form(before) == _form(after) else after
+
+
+def _form(tree: Tree) -> tuple[object, list[tuple[int, ...]]]:
+    return jax.tree.structure(tree), [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)]
 
 
 class Environment(Protocol):

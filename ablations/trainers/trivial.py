@@ -52,7 +52,7 @@ def _actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     from ablations.trainers.control.outcomes import whole_episodes
 
     task, settings = program["task"], program["settings"]
-    env = adapted(task.make(settings), task)
+    env = adapted(task.made(settings), task)
     environments = Environments(
         env,
         program["evaluation_envs"],

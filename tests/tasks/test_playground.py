@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -229,9 +228,3 @@ def test_go1_shows_its_critic_more() -> None:
     state = jax.eval_shape(env.reset, jax.random.key(0))
     after, _ = jax.eval_shape(env.step, state, action)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
-
-
-def test_without_the_package_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mujoco_playground", None)
-    with pytest.raises(UserError, match=r"pip install 'rl-ablations\[playground\]'"):
-        task("cartpole_balance").make(task("cartpole_balance").settings)

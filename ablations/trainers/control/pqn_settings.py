@@ -87,7 +87,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
     from ablations.trainers.control.pqn import PQN
 
     task, structure = program["task"], program["structure"]
-    env = adapted(task.make(program["settings"]), task)
+    env = adapted(task.made(program["settings"]), task)
     assert isinstance(env.actions, Discrete), "`refuses` lets no other task through"
     parts = composed(env, AXES, **program)
     return PQN(

@@ -209,7 +209,7 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     from ablations.trainers.control.ppo import PPO
 
     task, structure = program["task"], program["structure"]
-    env = adapted(task.make(program["settings"]), task)
+    env = adapted(task.made(program["settings"]), task)
     parts = composed(env, AXES, **program)
     fixed = parts["fixed"]
     critic = fixed["critic_head"]
