@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 from variants.symlog import symlog
 
 Array = jax.Array
@@ -148,8 +148,6 @@ def symlog_observations(*, observation: Array) -> Array:
     return symlog(observation)
 
 
-@inert
-def symlog_reads_no_statistics(*, observation_scaling: str) -> dict[str, str]:
-    if observation_scaling != "symlog":
-        return {}
-    return {"observation_statistics": "observation_scaling=symlog reads no statistics"}
+@inert_where("observation_scaling=symlog reads no statistics", "observation_statistics")
+def symlog_reads_no_statistics(*, observation_scaling: str) -> bool:
+    return observation_scaling == "symlog"

@@ -81,7 +81,7 @@ def advantage_errors(
     def seen_by_networks(observation: jax.Array) -> jax.Array:
         return ppo.normalized(state.normalizer, observation, state.acting)
 
-    values = ppo.critic(state)
+    values = ppo.critic(state.own.value_targets)
 
     def critic(observation: jax.Array) -> jax.Array:
         return values.value(state.parameters, seen_by_networks(observation))

@@ -127,7 +127,8 @@ class PPO(RolloutTrainer[Carried, Sample]):
         )
         used, initial = state.own.coefficients, variant
         variant = coefficients.as_numbers(used, variant)
-        critic, parameters = self.critic(state).after(batch.target, state.parameters)
+        critic = self.critic(state.own.value_targets)
+        critic, parameters = critic.after(batch.target, state.parameters)
         batch = batch._replace(
             advantage=advantage,
             old_value=critic.output(batch.old_value),
@@ -161,10 +162,9 @@ class PPO(RolloutTrainer[Carried, Sample]):
         )
         return state, metrics | {f"loss/{name}": x for name, x in used.items()}
 
-    def critic(self, state: PPOState) -> Critic:
-        """Return the critic with the state's statistics of value targets."""
-        choice = self.fixed["value_normalization"]
-        return Critic(self.networks.value, choice, state.own.value_targets)
+    def critic(self, seen: Normalizer | None) -> Critic:
+        """Return the critic with these statistics of value targets."""
+        return Critic(self.networks.value, self.fixed["value_normalization"], seen)
 
     def estimator(
         self, critic: Critic, parameters: Tree, variant: Variant, batch: Minibatch | None = None
@@ -212,7 +212,8 @@ class PPO(RolloutTrainer[Carried, Sample]):
         def next_at_rollout() -> jax.Array:
             return normalized(state.normalizer, outcome.next_observation, rollout.next_seen)
 
-        estimator = self.estimator(self.critic(state), state.parameters, variant)
+        critic = self.critic(state.own.value_targets)
+        estimator = self.estimator(critic, state.parameters, variant)
         old_value, estimate = estimator.at_rollout(experience, at_rollout, next_at_rollout)
         return experience, Minibatch(
             observation=experience.observation,
