@@ -1,4 +1,4 @@
-"""Which samples the statistics of advantage_statistics are taken over: a loop axis."""
+"""Samples that the statistics of advantage_statistics are taken over: a loop axis."""
 
 from variants.registry import Axis, register
 from variants.rules import conflict_where

@@ -1,4 +1,4 @@
-"""What stays together when a batch of completions is cut into minibatches: a loop axis.
+"""Unit that stays together when completions are cut into minibatches: a loop axis.
 
 P prompts with K completions each are cut into m minibatches.
 """

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What the critic's last layer answers, and how it learns a target: a structural axis.
+"""Last layer of the critic, and its loss: a structural axis.
 
 Shapes: outputs [..., K] of the last layer, targets [...], in units of value_normalization; the
 output is the value that is meant and the loss of each sample, both [...]. value_range R: where bins

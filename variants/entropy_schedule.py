@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What becomes of c, the factor on the entropy bonus, after each batch: a structural axis.
+"""Schedule of c, the factor on the entropy bonus, from batch to batch: a structural axis.
 
 All are scalars: bonus, c of the update that is over; entropy_coefficient, where it started;
 progress, the share of the training that is behind after that update; entropy, the mean of the

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""How often a policy of Q values acts at random: with probability ε, uniformly over all actions.
+"""Rate of random actions of a policy of Q values: with probability ε, uniform over all actions.
 
 progress: scalar, the share of the training that is behind, 0 at the first iteration. place: [N],
 where each environment stands among them, 0 at the first and 1 at the last. The output is ε [N].

@@ -1,5 +1,5 @@
 # the formulas are in Greek
-"""Whether an update ends early, once the policy has moved far enough. A structural axis.
+"""End an update early, once the policy has moved far enough. A structural axis.
 
 All inputs are scalars: approximate_kl is the mean of ρ - 1 - log ρ on a minibatch, before its step;
 last_of_epoch says whether it is an epoch's last one. The output is `Stop`.

@@ -1,4 +1,4 @@
-"""Which permutation cuts a batch into minibatches at each epoch: a loop axis.
+"""Permutation that cuts a batch into minibatches at each epoch: a loop axis.
 
 p_e is a fresh permutation of the shuffled units for epoch e, o_e the order in which they are taken.
 """

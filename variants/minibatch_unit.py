@@ -1,4 +1,4 @@
-"""What is shuffled to cut a batch of T steps of N environments into minibatches: a loop axis."""
+"""Unit that is shuffled to cut T steps of N environments into minibatches: a loop axis."""
 
 from variants.registry import Axis, register
 from variants.rules import conflict, conflict_where

@@ -68,7 +68,7 @@ def n_step(
 
 
 class Weighted(NamedTuple):
-    """What V-trace makes of a segment, arrays [T, N].
+    """V-trace's values and advantages of a segment, arrays [T, N].
 
     weight: min(ρ, ρ̄). delta: δ. correction: M. later: γ(1-d)(1-z)·M⁺.
     """

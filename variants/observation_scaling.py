@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What running statistics make of an observation. A structural axis.
+"""Normalize observations by running statistics. A structural axis.
 
 Shapes: observation [..., O]; mean and variance (that of the population) broadcast against it; the
 output has the shape of the observation. Before anything was seen they are 0 and 1.

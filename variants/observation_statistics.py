@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Which observations the running statistics hold, and when they take them in: a structural axis.
+"""Observations that the running statistics hold, and when they enter: a structural axis.
 
 n observations of mean μ and variance σ² are joined with new ones as by Chan, Golub and LeVeque
 (1979), see `variants.moments`. "Per step" means that each step of the N environments goes in before

@@ -1,5 +1,5 @@
 # the formulas are in Greek
-"""Where a batch is learned from by the very policy and critic that collected it.
+"""Batches that are learned from by the very policy and critic that collected them.
 
 One epoch of one minibatch is one gradient step per batch: π = π_old and V = V_old when it is taken.
 What looks at how far they have moved cannot act there. Observations that are normalised anew before

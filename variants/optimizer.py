@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""How a gradient becomes a step: a loop axis, and structural, as its choices carry other states.
+"""Rule of a gradient step: a loop axis, and structural, as its choices carry other states.
 
 g is the gradient after gradient_clip, d the direction of the step -learning_rate·d.
 """

@@ -1,5 +1,5 @@
 # the formulas are in Greek
-"""What becomes of β, the price of policy_loss=kl_penalty, after each batch: a structural axis.
+"""Schedule of β, the price of policy_loss=kl_penalty, from batch to batch: a structural axis.
 
 All are scalars: penalty, β of the update that is over, which starts from penalty_coefficient;
 divergence, the mean KL(π_old, π) over its batch, in closed form, of the policy after it. The output

@@ -1,4 +1,4 @@
-"""Which choices of prompt_advantage compare a sample with others of its prompt."""
+"""Choices of prompt_advantage that compare a sample with others of its prompt."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What the critic's output v stands for: V, the value in units of scaled reward. A structural axis.
+"""Map from the critic's output v to V, the value in units of scaled reward. A structural axis.
 
 One function maps values to outputs (targets and old values, for the loss), and with inverse=True
 outputs to values (for advantages); x and the output are of one shape. μ and σ² are the mean and

@@ -1,4 +1,4 @@
-"""Whether the critic's targets have a λ of their own: a loop axis, and structural.
+"""λ of the critic's targets, shared with advantages or its own: a loop axis, and structural.
 
 A choice of advantage returns A and target by one λ, gae_lambda. The critic may learn from targets
 by another, for which the estimate is made twice.

@@ -74,7 +74,7 @@ class BraxEnvironment:
 
     @property
     def trailing(self) -> bool:
-        """Whether its physics is one of `TRAILING`."""
+        """True where its physics is one of `TRAILING`."""
         return getattr(self.env, "backend", None) in TRAILING
 
     @cached_property

@@ -55,7 +55,7 @@ class State(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step gave beside the next state: a scalar each.
+    """Reward and termination of a step, a scalar each.
 
     termination: the episode ended in itself; a limit of time is the trainer's.
     """
@@ -91,11 +91,11 @@ class Environment(Protocol):
 
     @property
     def fresh(self) -> bool:
-        """Whether every episode starts from a reset of its own."""
+        """True where every episode starts from a reset of its own."""
 
     @property
     def trailing(self) -> bool:
-        """Whether a batch of it is faster as the last axis."""
+        """True where a batch of it is faster as the last axis."""
 
     def reset(self, key: jax.Array) -> State:
         """Return the first state of an episode."""

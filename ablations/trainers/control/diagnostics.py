@@ -1,4 +1,4 @@
-"""How far advantage estimates are from the truth, measured at a moment of training.
+"""Measure the errors of advantage estimates at a moment of training.
 
 The states are those in which the training environments are. In each, the policy draws one action;
 M continuations play on from that state and action, and M more from the state alone, by the same

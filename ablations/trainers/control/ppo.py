@@ -50,7 +50,7 @@ class Sample(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What PPO alone carries from one iteration to the next.
+    """State of PPO alone, carried from one iteration to the next.
 
     advantage_scaling: what the axis of that name carries.
     value_targets: statistics of them for value_normalization; None where it reads none.

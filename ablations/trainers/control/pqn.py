@@ -53,7 +53,7 @@ def taken(values: Array, action: Array) -> Array:
 
 
 class Carried(NamedTuple):
-    """What PQN alone carries. target: the parameters that targets are computed with."""
+    """State of PQN alone. target: the parameters that targets are computed with."""
 
     target: Tree
 
