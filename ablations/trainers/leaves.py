@@ -49,7 +49,10 @@ def from_arrays(arrays: Mapping[str, np.ndarray], like: Tree) -> Tree:
 
 def by_path(tree: Tree) -> dict[str, Tree]:
     """Return every leaf of a pytree by its path."""
-    return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
 
 
 def differences(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> str:
@@ -63,10 +66,6 @@ def differences(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> s
                 found.append(f"'{name}' is {its}, not {mine}")
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more
-
-
-def _name(path: tuple[jax.tree_util.KeyEntry, ...]) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 def _is_key(leaf: Array) -> bool:
