@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -14,6 +15,8 @@ SHOWN = 24  # names that an error lists
 EXTRAS = {
     "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly"),
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
+    "gymnax": ("gymnax",),
+    "playground": ("mujoco_playground",),
     "slurm": ("submitit",),
     "completion": ("shtab",),
 }
@@ -77,10 +80,18 @@ def one_line(text: str) -> str:
 def missing_extra(error: ModuleNotFoundError) -> UserError | None:
     """Return the error for a module that an extra brings, or None for any other."""
     module = (error.name or "").partition(".")[0]
-    for extra, modules in EXTRAS.items():
-        if module in modules:
-            return UserError(f"this needs {module}: pip install 'rl-ablations[{extra}]'")
-    return None
+    return UserError(f"this needs {install}") if (install := _installing(module)) else None
+
+
+def _installing(module: str) -> str | None:
+    """Return a module with the command that installs it, or None for one that no extra brings."""
+    extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
+    return extra and f"{module}: pip install 'rl-ablations[{extra}]'"
+
+
+def lacking(module: str) -> str | None:
+    """Return the need for a module of an extra that is not installed, None where it is there."""
+    return None if find_spec(module) else _installing(module)
 
 
 def unless_missing(call: Callable[[], T]) -> T | UserError:

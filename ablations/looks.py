@@ -71,7 +71,7 @@ class Decision(Protocol):
 
     @property
     def decided(self) -> bool:
-        """Whether no further look is needed."""
+        """True where no further look is needed."""
 
 
 Need = TypeVar("Need")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import sys
 from collections import Counter
@@ -12,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
+from ablations.core.files import digest_of_files
 from ablations.errors import UserError, count
 
 GROUP = "ablations.plugins"
@@ -89,9 +89,7 @@ def edited(used: Iterable[Mapping[str, str]]) -> Iterator[str]:
 def _digest(module: ModuleType) -> str:
     """Digest the Python files of a module's top-level package, as they are now."""
     top = sys.modules[module.__name__.partition(".")[0]].__file__ or module.__file__ or ""
-    path, whole = Path(top), hashlib.sha256()
+    path = Path(top)
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
-    for file in filter(Path.is_file, files):
-        whole.update(f"{file.relative_to(path.parent)}\0".encode())
-        whole.update(hashlib.sha256(file.read_bytes()).digest())
-    return whole.hexdigest()[:16]
+    there = [(file.relative_to(path.parent), file) for file in files if file.is_file()]
+    return digest_of_files(there)[:16]

@@ -69,7 +69,7 @@ class Policy:
         if "episode_length" not in settings:
             raise UserError(f"policies on '{task.name}' are not evaluated by episodes")
         environments = Environments(
-            adapted(task.make(settings), task),
+            adapted(task.made(settings), task),
             episodes,
             count("episode_length", settings["episode_length"], 1),
             unpaid=task.unpaid(settings),

@@ -40,7 +40,7 @@ def _are_levels(value: object) -> bool:
 
 
 class Wanted(NamedTuple):
-    """What an argument may be: fits tells it, words say it."""
+    """A kind of argument: `fits` tells it, `words` say it."""
 
     fits: Callable[[object], bool]
     words: str

@@ -17,7 +17,7 @@ PACKAGES = ("ablations", "variants")
 COMMON = {"core", "errors", "git", "names", "plugins", "private", "records", "request"}
 ALLOWED = {
     "errors": set(),
-    "plugins": {"errors"},
+    "plugins": {"core", "errors"},
     "names": {"errors"},
     "private": set(),
     "git": set(),

@@ -13,7 +13,14 @@ with stand_in("jax"):
     from variants.checks import RegistrationError
     from variants.choice import Choice, Number, UnknownName
     from variants.registry import Axis, axes, axis, register
-    from variants.rules import conflict, conflicts, inert, inert_settings
+    from variants.rules import (
+        conflict,
+        conflict_where,
+        conflicts,
+        inert,
+        inert_settings,
+        inert_where,
+    )
 
     for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
         importlib.import_module(f"{__name__}.{_module}")
@@ -27,8 +34,10 @@ __all__ = [
     "axes",
     "axis",
     "conflict",
+    "conflict_where",
     "conflicts",
     "inert",
     "inert_settings",
+    "inert_where",
     "register",
 ]

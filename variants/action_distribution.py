@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What the policy draws and how it becomes an action. A structural axis.
+"""Distribution that the policy draws from, and the action made of it. A structural axis.
 
 Shapes: mean, std and x are [..., A]; x is what is drawn, stored and scored.
 

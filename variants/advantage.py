@@ -64,7 +64,7 @@ AXIS = register(
 
 
 class Steps(NamedTuple):
-    """What every choice reads: arrays [T, N], and scalars."""
+    """Inputs of every choice: arrays [T, N], and scalars."""
 
     rewards: Array
     values: Array

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import conflict, inert
+from variants.rules import conflict_where, inert_where
 from variants.shapes import require_equal_shapes
 from variants.symlog import symlog
 
@@ -99,26 +99,20 @@ def symlog_advantages(state: Spread, *, advantages: Array) -> tuple[Spread, Arra
     return state, symlog(advantages)
 
 
-@conflict
-def a_batch_is_scaled_as_it_was_collected(
-    *, advantage_scaling: str, advantage_timing: str
-) -> str | None:
-    if advantage_scaling == "none" or advantage_timing == "iteration":
-        return None
-    return (
-        f"advantage_scaling={advantage_scaling} is done once per batch, and advantage_timing="
-        f"{advantage_timing} estimates advantages anew after that: set advantage_timing=iteration"
-    )
+@conflict_where(
+    "advantage_scaling={advantage_scaling} is done once per batch, and "
+    "advantage_timing={advantage_timing} estimates advantages anew after that: set "
+    "advantage_timing=iteration"
+)
+def a_batch_is_scaled_as_it_was_collected(*, advantage_scaling: str, advantage_timing: str) -> bool:
+    return advantage_scaling != "none" and advantage_timing != "iteration"
 
 
-@inert
-def standardising_undoes_a_factor(
-    *, advantage_scaling: str, advantage_statistics: str
-) -> dict[str, str]:
-    if advantage_scaling != "percentile" or advantage_statistics == "none":
-        return {}
-    reason = (
-        f"advantage_statistics={advantage_statistics} divides by the std of advantages, which "
-        f"undoes any factor on all of them: set advantage_statistics=none"
-    )
-    return dict.fromkeys(["advantage_scaling", "percentile_decay"], reason)
+@inert_where(
+    "advantage_statistics={advantage_statistics} divides by the std of advantages, which "
+    "undoes any factor on all of them: set advantage_statistics=none",
+    "advantage_scaling",
+    "percentile_decay",
+)
+def standardising_undoes_a_factor(*, advantage_scaling: str, advantage_statistics: str) -> bool:
+    return advantage_scaling == "percentile" and advantage_statistics != "none"

@@ -1,7 +1,7 @@
-"""Which samples the statistics of advantage_statistics are taken over: a loop axis."""
+"""Samples that the statistics of advantage_statistics are taken over: a loop axis."""
 
 from variants.registry import Axis, register
-from variants.rules import conflict
+from variants.rules import conflict_where
 
 AXIS = register(
     Axis("advantage_scope", summary="the samples that advantage statistics are taken over")
@@ -21,12 +21,10 @@ AXIS.declare(
 )
 
 
-@conflict
-def batch_statistics_need_a_batch(*, advantage_scope: str, advantage_timing: str) -> str | None:
-    if advantage_scope == "batch" and advantage_timing == "minibatch":
-        return (
-            "advantage_scope=batch cannot be had with advantage_timing=minibatch, which computes "
-            "advantages one minibatch at a time: set advantage_scope=minibatch, or "
-            "advantage_timing=iteration or epoch"
-        )
-    return None
+@conflict_where(
+    "advantage_scope=batch cannot be had with advantage_timing=minibatch, which computes "
+    "advantages one minibatch at a time: set advantage_scope=minibatch, or "
+    "advantage_timing=iteration or epoch"
+)
+def batch_statistics_need_a_batch(*, advantage_scope: str, advantage_timing: str) -> bool:
+    return advantage_scope == "batch" and advantage_timing == "minibatch"

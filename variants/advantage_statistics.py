@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import conflict, inert
+from variants.rules import conflict_where, inert_where
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -142,26 +142,19 @@ def per_group(
     )
 
 
-@inert
-def groups_of_one_compare_nothing(
-    *, advantage_statistics: str, reset_group_size: int
-) -> dict[str, str]:
-    if advantage_statistics != "per_group" or reset_group_size > 1:
-        return {}
-    return {
-        "advantage_statistics": (
-            f"reset_group_size={reset_group_size} makes each environment a group of its own, so "
-            f"per_group compares it with no other"
-        )
-    }
+@inert_where(
+    "reset_group_size={reset_group_size} makes each environment a group of its own, so "
+    "per_group compares it with no other",
+    "advantage_statistics",
+)
+def groups_of_one_compare_nothing(*, advantage_statistics: str, reset_group_size: int) -> bool:
+    return advantage_statistics == "per_group" and reset_group_size == 1
 
 
-@conflict
-def groups_share_their_reset_for_ever(*, advantage_statistics: str, reset_pool: int) -> str | None:
-    if advantage_statistics != "per_group" or reset_pool == 1:
-        return None
-    return (
-        f"advantage_statistics=per_group compares environments that share a reset, and with "
-        f"reset_pool={reset_pool} each goes on to its next one when its episode ends: set "
-        f"reset_pool=1"
-    )
+@conflict_where(
+    "advantage_statistics=per_group compares environments that share a reset, and with "
+    "reset_pool={reset_pool} each goes on to its next one when its episode ends: set "
+    "reset_pool=1"
+)
+def groups_share_their_reset_for_ever(*, advantage_statistics: str, reset_pool: int) -> bool:
+    return advantage_statistics == "per_group" and reset_pool != 1

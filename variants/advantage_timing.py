@@ -1,4 +1,4 @@
-"""When advantages and value targets are computed anew: a loop axis."""
+"""Moments at which advantages and value targets are computed anew: a loop axis."""
 
 from variants.registry import Axis, register
 

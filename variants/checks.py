@@ -1,12 +1,15 @@
-"""What a choice must be to join an axis, checked on abstract inputs: nothing is computed."""
+"""Check a choice before it joins an axis, on abstract inputs: nothing is computed."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import numbers as numerical
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from variants.agreement import first_difference, split_inputs
 from variants.shapes import Tree
@@ -152,3 +155,23 @@ def _returns(
                 f"and returns {changed[0]}"
             )
     return returns
+
+
+def require_index(axis: str, choices: Sequence[str], choice: int | np.integer | jax.Array) -> None:
+    """Raise TypeError or IndexError for what does not count the choices of an axis."""
+    dtype = getattr(choice, "dtype", None)
+    whole = isinstance(choice, numerical.Integral) and not isinstance(choice, bool)
+    if not whole and not (dtype is not None and jnp.issubdtype(dtype, jnp.integer)):
+        kind = type(choice).__name__ if dtype is None else dtype
+        raise TypeError(f"a choice of axis '{axis}' is a name or an int scalar, not {kind}")
+    if jnp.ndim(choice) != 0:
+        raise TypeError(
+            f"a choice of axis '{axis}' is one int, not an array of shape "
+            f"{jnp.shape(choice)}: use jax.vmap for several"
+        )
+    # lax.switch clamps an index silently, so what can be seen is refused here.
+    if not isinstance(choice, jax.core.Tracer) and not 0 <= int(choice) < len(choices):
+        raise IndexError(
+            f"axis '{axis}' has no choice {int(choice)}: "
+            f"0 to {len(choices) - 1} are {', '.join(choices)}"
+        )

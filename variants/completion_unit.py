@@ -1,10 +1,10 @@
-"""What stays together when a batch of completions is cut into minibatches: a loop axis.
+"""Unit that stays together when completions are cut into minibatches: a loop axis.
 
 P prompts with K completions each are cut into m minibatches.
 """
 
 from variants.registry import Axis, register
-from variants.rules import conflict
+from variants.rules import conflict_where
 
 # A minibatch of single completions has other shapes than one of whole prompts.
 AXIS = register(
@@ -29,25 +29,21 @@ AXIS.declare(
 )
 
 
-@conflict
+@conflict_where(
+    "prompts={prompts} is not divisible by num_minibatches={num_minibatches}: change one of "
+    "them, or set completion_unit=samples"
+)
 def prompts_are_cut_into_equal_parts(
     *, completion_unit: str, prompts: int, num_minibatches: int
-) -> str | None:
-    if completion_unit == "prompts" and prompts % num_minibatches:
-        return (
-            f"prompts={prompts} is not divisible by num_minibatches={num_minibatches}: change one "
-            f"of them, or set completion_unit=samples"
-        )
-    return None
+) -> bool:
+    return completion_unit == "prompts" and prompts % num_minibatches > 0
 
 
-@conflict
+@conflict_where(
+    "prompts={prompts} times samples_per_prompt={samples_per_prompt} is not divisible by "
+    "num_minibatches={num_minibatches}: change one of them"
+)
 def samples_are_cut_into_equal_parts(
     *, completion_unit: str, prompts: int, samples_per_prompt: int, num_minibatches: int
-) -> str | None:
-    if completion_unit == "samples" and prompts * samples_per_prompt % num_minibatches:
-        return (
-            f"prompts={prompts} times samples_per_prompt={samples_per_prompt} is not divisible by "
-            f"num_minibatches={num_minibatches}: change one of them"
-        )
-    return None
+) -> bool:
+    return completion_unit == "samples" and prompts * samples_per_prompt % num_minibatches > 0

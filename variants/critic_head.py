@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What the critic's last layer answers, and how it learns a target: a structural axis.
+"""Last layer of the critic, and its loss: a structural axis.
 
 Shapes: outputs [..., K] of the last layer, targets [...], in units of value_normalization; the
 output is the value that is meant and the loss of each sample, both [...]. value_range R: where bins
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, axis, register
-from variants.rules import conflict, inert
+from variants.rules import conflict_where, inert
 
 Array = jax.Array
 
@@ -132,24 +132,20 @@ def two_hot(*, outputs: Array, targets: Array, value_range: float) -> Answer:
     return _cross_entropy(outputs, shares, centres)
 
 
-@conflict
-def a_distribution_is_not_clipped(*, critic_head: str, value_clip: str) -> str | None:
-    if critic_head == "scalar" or value_clip == "none":
-        return None
-    return (
-        f"value_clip={value_clip} moves one number, and critic_head={critic_head} answers a "
-        "distribution: set value_clip=none"
-    )
+@conflict_where(
+    "value_clip={value_clip} moves one number, and critic_head={critic_head} answers a "
+    "distribution: set value_clip=none"
+)
+def a_distribution_is_not_clipped(*, critic_head: str, value_clip: str) -> bool:
+    return critic_head != "scalar" and value_clip != "none"
 
 
-@conflict
-def bins_are_not_rescaled(*, critic_head: str, value_normalization: str) -> str | None:
-    if critic_head not in _OF_BINS or value_normalization != "popart":
-        return None
-    return (
-        f"value_normalization=popart rescales values in the last layer, and critic_head="
-        f"{critic_head} has bins there: set value_normalization=running"
-    )
+@conflict_where(
+    "value_normalization=popart rescales values in the last layer, and "
+    "critic_head={critic_head} has bins there: set value_normalization=running"
+)
+def bins_are_not_rescaled(*, critic_head: str, value_normalization: str) -> bool:
+    return critic_head in _OF_BINS and value_normalization == "popart"
 
 
 @inert

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What becomes of c, the factor on the entropy bonus, after each batch: a structural axis.
+"""Schedule of c, the factor on the entropy bonus, from batch to batch: a structural axis.
 
 All are scalars: bonus, c of the update that is over; entropy_coefficient, where it started;
 progress, the share of the training that is behind after that update; entropy, the mean of the
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import conflict
+from variants.rules import conflict_where
 
 Array = jax.Array
 
@@ -84,25 +84,19 @@ def target(
     return jnp.clip(bonus * jnp.exp(entropy_rate * (entropy_target - entropy)), LOW, HIGH)
 
 
-@conflict
-def a_factor_of_zero_cannot_rise(
-    *, entropy_schedule: str, entropy_coefficient: float
-) -> str | None:
-    if entropy_schedule != "target" or entropy_coefficient > 0:
-        return None
-    return (
-        "entropy_schedule=target multiplies entropy_coefficient, which is 0: set it above 0, "
-        "such as 0.001"
-    )
+@conflict_where(
+    "entropy_schedule=target multiplies entropy_coefficient, which is 0: set it above 0, such "
+    "as 0.001"
+)
+def a_factor_of_zero_cannot_rise(*, entropy_schedule: str, entropy_coefficient: float) -> bool:
+    return entropy_schedule == "target" and entropy_coefficient <= 0
 
 
-@conflict
+@conflict_where(
+    "entropy_target={entropy_target:g} is below the entropy of any policy over whole actions, "
+    "0 to the logarithm of their number: set it to 0 or more, such as 0.5"
+)
 def whole_actions_have_no_negative_entropy(
     *, entropy_schedule: str, entropy_target: float, discrete: float = 0.0
-) -> str | None:
-    if entropy_schedule != "target" or not discrete or entropy_target >= 0:
-        return None
-    return (
-        f"entropy_target={entropy_target:g} is below the entropy of any policy over whole actions, "
-        "0 to the logarithm of their number: set it to 0 or more, such as 0.5"
-    )
+) -> bool:
+    return entropy_schedule == "target" and bool(discrete) and entropy_target < 0

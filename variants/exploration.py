@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""How often a policy of Q values acts at random: with probability ε, uniformly over all actions.
+"""Rate of random actions of a policy of Q values: with probability ε, uniform over all actions.
 
 progress: scalar, the share of the training that is behind, 0 at the first iteration. place: [N],
 where each environment stands among them, 0 at the first and 1 at the last. The output is ε [N].
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import conflict
+from variants.rules import conflict_where
 
 Array = jax.Array
 
@@ -84,21 +84,17 @@ def ladder(*, place: Array, epsilon_end: Array | float, ladder_exponent: Array |
     return jnp.asarray(epsilon_end) ** (1.0 + ladder_exponent * place)
 
 
-@conflict
-def no_policy_has_no_divergence(*, learning_rate_schedule: str, exploration: str) -> str | None:
-    if "kl" not in learning_rate_schedule:
-        return None
-    return (
-        f"learning_rate_schedule={learning_rate_schedule} needs a policy of probabilities, and one "
-        "of Q values has none: set learning_rate_schedule=linear_per_step"
-    )
+@conflict_where(
+    "learning_rate_schedule={learning_rate_schedule} needs a policy of probabilities, and one "
+    "of Q values has none: set learning_rate_schedule=linear_per_step"
+)
+def no_policy_has_no_divergence(*, learning_rate_schedule: str, exploration: str) -> bool:
+    return "kl" in learning_rate_schedule
 
 
-@conflict
-def one_network_is_both(*, network_normalization: str, exploration: str) -> str | None:
-    if network_normalization in ("none", "both"):
-        return None
-    return (
-        f"network_normalization={network_normalization} is for one of two networks, and a network "
-        "of Q values is policy and critic at once: set network_normalization=both, or none"
-    )
+@conflict_where(
+    "network_normalization={network_normalization} is for one of two networks, and a network "
+    "of Q values is policy and critic at once: set network_normalization=both, or none"
+)
+def one_network_is_both(*, network_normalization: str, exploration: str) -> bool:
+    return network_normalization not in ("none", "both")

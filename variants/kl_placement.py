@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What keeps a language model near its reference: where the divergence enters, and estimated how.
+"""Divergence of a language model from its reference: where it enters, and its estimate.
 
 Shapes: log_probs and reference_log_probs are of one shape, such as [B, L]: log π and log π_ref of
 the sampled tokens, at valid and at padded ones; the output is a pair of that shape. k1, k2, k3 are

@@ -1,5 +1,5 @@
 # the formulas are in Greek
-"""Whether an update ends early, once the policy has moved far enough. A structural axis.
+"""End an update early, once the policy has moved far enough. A structural axis.
 
 All inputs are scalars: approximate_kl is the mean of ρ - 1 - log ρ on a minibatch, before its step;
 last_of_epoch says whether it is an epoch's last one. The output is `Stop`.
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 
 Array = jax.Array
 
@@ -81,7 +81,7 @@ def epoch(*, approximate_kl: Array, last_of_epoch: Array, target_kl: Array | flo
     return Stop(jnp.zeros_like(far), far)
 
 
-@inert
+@inert_where(f"the divergence is always 0 {WHERE}", "kl_stop", "target_kl")
 def the_policy_has_not_moved(
     *,
     kl_stop: str,
@@ -89,15 +89,10 @@ def the_policy_has_not_moved(
     num_minibatches: int,
     observation_normalization: str = "none",
     mean_perturbation: str = "none",
-) -> dict[str, str]:
-    if (
-        kl_stop == "none"
-        or mean_perturbation != "none"
-        or not on_policy(
-            epochs=epochs,
-            num_minibatches=num_minibatches,
-            observation_normalization=observation_normalization,
-        )
-    ):
-        return {}
-    return dict.fromkeys(["kl_stop", "target_kl"], f"the divergence is always 0 {WHERE}")
+) -> bool:
+    return kl_stop != "none" and on_policy(
+        epochs=epochs,
+        num_minibatches=num_minibatches,
+        observation_normalization=observation_normalization,
+        mean_perturbation=mean_perturbation,
+    )

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
-from variants.rules import conflict, inert
+from variants.rules import conflict_where, inert
 
 Array = jax.Array
 
@@ -213,28 +213,22 @@ def adaptive_offset_kl(
     return Rate(rate), rate
 
 
-@conflict
-def tokens_keep_no_distribution(
-    *, learning_rate_schedule: str, policy_loss_reduction: str
-) -> str | None:
-    if learning_rate_schedule not in ("adaptive_exact_kl", "adaptive_offset_kl"):
-        return None
-    return (
-        f"learning_rate_schedule={learning_rate_schedule} needs the distributions of the policy "
-        "that acted, of which the language trainer keeps the log densities of tokens alone: set "
-        "learning_rate_schedule=adaptive_kl"
-    )
+@conflict_where(
+    "learning_rate_schedule={learning_rate_schedule} needs the distributions of the policy "
+    "that acted, of which the language trainer keeps the log densities of tokens alone: set "
+    "learning_rate_schedule=adaptive_kl"
+)
+def tokens_keep_no_distribution(*, learning_rate_schedule: str, policy_loss_reduction: str) -> bool:
+    return learning_rate_schedule in ("adaptive_exact_kl", "adaptive_offset_kl")
 
 
-@conflict
-def whole_actions_have_no_std(*, learning_rate_schedule: str, discrete: float = 0.0) -> str | None:
-    if learning_rate_schedule != "adaptive_offset_kl" or not discrete:
-        return None
-    return (
-        "learning_rate_schedule=adaptive_offset_kl adds Brax's offset to a ratio of standard "
-        "deviations, and a policy over whole actions has none: set "
-        "learning_rate_schedule=adaptive_exact_kl"
-    )
+@conflict_where(
+    "learning_rate_schedule=adaptive_offset_kl adds Brax's offset to a ratio of standard "
+    "deviations, and a policy over whole actions has none: set "
+    "learning_rate_schedule=adaptive_exact_kl"
+)
+def whole_actions_have_no_std(*, learning_rate_schedule: str, discrete: float = 0.0) -> bool:
+    return learning_rate_schedule == "adaptive_offset_kl" and bool(discrete)
 
 
 @inert

@@ -1,5 +1,5 @@
 # the formulas are in Greek
-"""Whether the step size rises from 0 at the start of training: a structural axis.
+"""Rise of the step size from 0 at the start of training: a structural axis.
 
 All are scalars: taken, gradient steps done so far, k; total, those of the whole training, K, which
 is infinite where nobody says how long it takes; progress and step_progress, shares of the training

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Whether an update sees the policy's means displaced at random: a structural axis.
+"""Random displacement of the policy's means in an update: a structural axis.
 
 Shapes: mean and noise are [B, A]; noise is uniform in [0, 1), and new at every gradient step. The
 output is the mean that densities and entropies of that step are of. The policy that acts, and the

@@ -1,10 +1,10 @@
-"""Which permutation cuts a batch into minibatches at each epoch: a loop axis.
+"""Permutation that cuts a batch into minibatches at each epoch: a loop axis.
 
 p_e is a fresh permutation of the shuffled units for epoch e, o_e the order in which they are taken.
 """
 
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 
 AXIS = register(
     Axis(
@@ -39,9 +39,8 @@ AXIS.declare(
 )
 
 
-@inert
-def one_epoch_has_one_order(*, minibatch_order: str, epochs: int) -> dict[str, str]:
-    if epochs > 1 or minibatch_order == "kept":
-        return {}
-    reason = "redrawn, reused and shuffled_on have the same first epoch, and epochs=1"
-    return {"minibatch_order": reason}
+@inert_where(
+    "redrawn, reused and shuffled_on have the same first epoch, and epochs=1", "minibatch_order"
+)
+def one_epoch_has_one_order(*, minibatch_order: str, epochs: int) -> bool:
+    return epochs == 1 and minibatch_order != "kept"

@@ -1,7 +1,7 @@
-"""What is shuffled to cut a batch of T steps of N environments into minibatches: a loop axis."""
+"""Unit that is shuffled to cut T steps of N environments into minibatches: a loop axis."""
 
 from variants.registry import Axis, register
-from variants.rules import conflict
+from variants.rules import conflict, conflict_where
 
 AXIS = register(
     Axis(
@@ -24,15 +24,13 @@ AXIS.declare(
 )
 
 
-@conflict
-def advantages_need_segments(*, minibatch_unit: str, advantage_timing: str) -> str | None:
-    if minibatch_unit == "transitions" and advantage_timing == "minibatch":
-        return (
-            "minibatch_unit=transitions cannot be had with advantage_timing=minibatch, which "
-            "needs whole segments to compute advantages of: set minibatch_unit=segments, or "
-            "advantage_timing=iteration or epoch"
-        )
-    return None
+@conflict_where(
+    "minibatch_unit=transitions cannot be had with advantage_timing=minibatch, which needs "
+    "whole segments to compute advantages of: set minibatch_unit=segments, or "
+    "advantage_timing=iteration or epoch"
+)
+def advantages_need_segments(*, minibatch_unit: str, advantage_timing: str) -> bool:
+    return minibatch_unit == "transitions" and advantage_timing == "minibatch"
 
 
 @conflict
@@ -47,16 +45,14 @@ def segments_are_cut_into_equal_parts(
     return None
 
 
-@conflict
+@conflict_where(
+    "num_envs={num_envs} times unroll_length={unroll_length} is not divisible by "
+    "num_minibatches={num_minibatches}: change one of them"
+)
 def transitions_are_cut_into_equal_parts(
     *, minibatch_unit: str, num_envs: int, unroll_length: int, num_minibatches: int
-) -> str | None:
-    if minibatch_unit == "transitions" and num_envs * unroll_length % num_minibatches:
-        return (
-            f"num_envs={num_envs} times unroll_length={unroll_length} is not divisible by "
-            f"num_minibatches={num_minibatches}: change one of them"
-        )
-    return None
+) -> bool:
+    return minibatch_unit == "transitions" and num_envs * unroll_length % num_minibatches > 0
 
 
 def _neighbours(number: int, divisor: int) -> str:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from variants.advantage import AXIS, Steps, require_alike, sum_backwards, temporal_difference
 from variants.choice import Number
 from variants.on_policy import WHERE, on_policy
-from variants.rules import conflict, inert
+from variants.rules import conflict, conflict_where, inert
 
 Array = jax.Array
 
@@ -68,7 +68,7 @@ def n_step(
 
 
 class Weighted(NamedTuple):
-    """What V-trace makes of a segment, arrays [T, N].
+    """V-trace's values and advantages of a segment, arrays [T, N].
 
     weight: min(ρ, ρ̄). delta: δ. correction: M. later: γ(1-d)(1-z)·M⁺.
     """
@@ -173,14 +173,12 @@ def steps_are_whole(*, advantage: str, bootstrap_steps: float) -> str | None:
     return f"bootstrap_steps={bootstrap_steps:g} is no whole number: use {whole} or {whole + 1}"
 
 
-@conflict
-def ratios_need_a_policy_that_moved(*, advantage: str, advantage_timing: str) -> str | None:
-    if advantage not in ("vtrace", "vtrace_weighted") or advantage_timing != "iteration":
-        return None
-    return (
-        f"advantage={advantage} weighs steps by policy ratios, which are all 1 with "
-        "advantage_timing=iteration: set advantage_timing=epoch or minibatch"
-    )
+@conflict_where(
+    "advantage={advantage} weighs steps by policy ratios, which are all 1 with "
+    "advantage_timing=iteration: set advantage_timing=epoch or minibatch"
+)
+def ratios_need_a_policy_that_moved(*, advantage: str, advantage_timing: str) -> bool:
+    return advantage in ("vtrace", "vtrace_weighted") and advantage_timing == "iteration"
 
 
 @inert

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.nn import initializers
 
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 
 Array = jax.Array
 
@@ -119,9 +119,10 @@ def he_normal(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) 
     return gain * initializers.lecun_normal()(key, shape)
 
 
-@inert
-def few_choices_have_gains(*, network_init: str) -> dict[str, str]:
-    if "gain" in AXIS[network_init].inputs:
-        return {}
-    reason = f"network_init={network_init} has no gain: orthogonal and he_normal do"
-    return dict.fromkeys(["policy_hidden_gain", "value_hidden_gain"], reason)
+@inert_where(
+    "network_init={network_init} has no gain: orthogonal and he_normal do",
+    "policy_hidden_gain",
+    "value_hidden_gain",
+)
+def few_choices_have_gains(*, network_init: str) -> bool:
+    return "gain" not in AXIS[network_init].inputs

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Which network normalises its hidden layers: a loop axis, and structural.
+"""Networks that normalise their hidden layers: a loop axis, and structural.
 
 x [H] are the outputs of one hidden layer, before its activation; mean and variance are over H.
 γ [H] and β [H] are learned, from 1 and 0 on. Output layers have none. A torso that both networks

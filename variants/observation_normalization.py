@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Whether observations are standardised by running statistics, and when these learn: a loop axis.
+"""Standardise observations by running statistics, and when these learn: a loop axis.
 
 With n, μ, σ of all observations so far, the networks see (o - μ) / σ.
 """

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What running statistics make of an observation. A structural axis.
+"""Normalize observations by running statistics. A structural axis.
 
 Shapes: observation [..., O]; mean and variance (that of the population) broadcast against it; the
 output has the shape of the observation. Before anything was seen they are 0 and 1.
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 from variants.symlog import symlog
 
 Array = jax.Array
@@ -148,8 +148,6 @@ def symlog_observations(*, observation: Array) -> Array:
     return symlog(observation)
 
 
-@inert
-def symlog_reads_no_statistics(*, observation_scaling: str) -> dict[str, str]:
-    if observation_scaling != "symlog":
-        return {}
-    return {"observation_statistics": "observation_scaling=symlog reads no statistics"}
+@inert_where("observation_scaling=symlog reads no statistics", "observation_statistics")
+def symlog_reads_no_statistics(*, observation_scaling: str) -> bool:
+    return observation_scaling == "symlog"

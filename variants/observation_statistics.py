@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Which observations the running statistics hold, and when they take them in: a structural axis.
+"""Observations that the running statistics hold, and when they enter: a structural axis.
 
 n observations of mean μ and variance σ² are joined with new ones as by Chan, Golub and LeVeque
 (1979), see `variants.moments`. "Per step" means that each step of the N environments goes in before
@@ -9,7 +9,7 @@ ones of 10⁻⁴ observations of mean 0 and variance 1.
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import conflict, inert
+from variants.rules import conflict_where, inert_where
 
 PER_BATCH = "per_batch"
 
@@ -64,22 +64,21 @@ AXIS.declare(
 )
 
 
-@conflict
+@conflict_where(
+    "observation_statistics={observation_statistics} stores observations as they were "
+    "normalised when the policy saw them, and observation_normalization=before normalises the "
+    "batch anew: set observation_normalization=after"
+)
 def what_was_normalised_is_kept(
     *, observation_statistics: str, observation_normalization: str
-) -> str | None:
-    if observation_statistics != PER_BATCH and observation_normalization == "before":
-        return (
-            f"observation_statistics={observation_statistics} stores observations as they were "
-            f"normalised when the policy saw them, and observation_normalization=before "
-            f"normalises the batch anew: set observation_normalization=after"
-        )
-    return None
+) -> bool:
+    return observation_statistics != PER_BATCH and observation_normalization == "before"
 
 
-@inert
-def nothing_is_normalised(*, observation_normalization: str) -> dict[str, str]:
-    if observation_normalization != "none":
-        return {}
-    reason = "observation_normalization=none normalises nothing"
-    return dict.fromkeys(["observation_statistics", "observation_scaling"], reason)
+@inert_where(
+    "observation_normalization=none normalises nothing",
+    "observation_statistics",
+    "observation_scaling",
+)
+def nothing_is_normalised(*, observation_normalization: str) -> bool:
+    return observation_normalization == "none"

@@ -1,7 +1,7 @@
 """The value that a value clip measures from: a loop axis."""
 
 from variants.registry import Axis, register
-from variants.rules import conflict, inert
+from variants.rules import conflict_where, inert_where
 
 AXIS = register(
     Axis("old_value", summary="whose value is the old one that value_clip measures from")
@@ -21,27 +21,19 @@ AXIS.declare(
 )
 
 
-@inert
-def nothing_measures_from_it(*, old_value: str, value_clip: str) -> dict[str, str]:
-    if value_clip != "none":
-        return {}
-    return {"old_value": "value_clip=none measures from no old value"}
+@inert_where("value_clip=none measures from no old value", "old_value")
+def nothing_measures_from_it(*, old_value: str, value_clip: str) -> bool:
+    return value_clip == "none"
 
 
-@inert
-def the_first_epoch_starts_at_the_rollout(*, old_value: str, epochs: int) -> dict[str, str]:
-    if epochs > 1:
-        return {}
-    return {"old_value": "the first epoch starts with the critic of the rollout, and epochs=1"}
+@inert_where("the first epoch starts with the critic of the rollout, and epochs=1", "old_value")
+def the_first_epoch_starts_at_the_rollout(*, old_value: str, epochs: int) -> bool:
+    return epochs == 1
 
 
-@conflict
-def a_refreshed_value_comes_with_its_advantages(
-    *, old_value: str, advantage_timing: str
-) -> str | None:
-    if old_value == "epoch" and advantage_timing != "epoch":
-        return (
-            "old_value=epoch keeps the values that advantages are computed from at each epoch: "
-            "set advantage_timing=epoch"
-        )
-    return None
+@conflict_where(
+    "old_value=epoch keeps the values that advantages are computed from at each epoch: set "
+    "advantage_timing=epoch"
+)
+def a_refreshed_value_comes_with_its_advantages(*, old_value: str, advantage_timing: str) -> bool:
+    return old_value == "epoch" and advantage_timing != "epoch"

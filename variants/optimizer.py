@@ -1,12 +1,12 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""How a gradient becomes a step: a loop axis, and structural, as its choices carry other states.
+"""Rule of a gradient step: a loop axis, and structural, as its choices carry other states.
 
 g is the gradient after gradient_clip, d the direction of the step -learning_rate·d.
 """
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 
 AXIS = register(Axis("optimizer", summary="how a gradient becomes a step", structural=True))
 
@@ -51,8 +51,6 @@ AXIS.declare(
 OF_ADAM = ("adam_epsilon", "adam_beta1", "adam_beta2", "optimizer_reset")
 
 
-@inert
-def plain_descent_has_no_moments(*, optimizer: str) -> dict[str, str]:
-    if optimizer != "sgd":
-        return {}
-    return dict.fromkeys(OF_ADAM, f"optimizer={optimizer} has no moments")
+@inert_where("optimizer={optimizer} has no moments", *OF_ADAM)
+def plain_descent_has_no_moments(*, optimizer: str) -> bool:
+    return optimizer == "sgd"

@@ -1,4 +1,4 @@
-"""Whether Adam starts anew at each batch: a loop axis, and structural.
+"""Reset of Adam at each batch: a loop axis, and structural.
 
 m, v and t are Adam's moments and its count of steps, as in `optimizer`. A batch is what one rollout
 brought: its loss is a new one, as advantages, targets and old log densities are new.

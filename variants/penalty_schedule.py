@@ -1,5 +1,5 @@
 # the formulas are in Greek
-"""What becomes of β, the price of policy_loss=kl_penalty, after each batch: a structural axis.
+"""Schedule of β, the price of policy_loss=kl_penalty, from batch to batch: a structural axis.
 
 All are scalars: penalty, β of the update that is over, which starts from penalty_coefficient;
 divergence, the mean KL(π_old, π) over its batch, in closed form, of the policy after it. The output
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 
 Array = jax.Array
 
@@ -64,15 +64,20 @@ def adaptive_kl(*, penalty: Array, divergence: Array, penalty_kl: Array | float)
     return jnp.clip(changed, LOW, HIGH)
 
 
-@inert
-def nothing_has_that_price(*, penalty_schedule: str, policy_loss: str) -> dict[str, str]:
-    if penalty_schedule == "constant" or policy_loss == "kl_penalty":
-        return {}
-    reason = f"policy_loss={policy_loss} has no price of leaving the old policy"
-    return dict.fromkeys(["penalty_schedule", "penalty_kl"], reason)
+@inert_where(
+    "policy_loss={policy_loss} has no price of leaving the old policy",
+    "penalty_schedule",
+    "penalty_kl",
+)
+def nothing_has_that_price(*, penalty_schedule: str, policy_loss: str) -> bool:
+    return penalty_schedule != "constant" and policy_loss != "kl_penalty"
 
 
-@inert
+@inert_where(
+    f"the policy ratio is always 1 {WHERE}, where a divergence has no gradient",
+    "penalty_schedule",
+    "penalty_kl",
+)
 def the_price_has_no_gradient(
     *,
     penalty_schedule: str,
@@ -80,13 +85,10 @@ def the_price_has_no_gradient(
     num_minibatches: int,
     observation_normalization: str = "none",
     mean_perturbation: str = "none",
-) -> dict[str, str]:
-    moved = mean_perturbation != "none" or not on_policy(
+) -> bool:
+    return penalty_schedule != "constant" and on_policy(
         epochs=epochs,
         num_minibatches=num_minibatches,
         observation_normalization=observation_normalization,
+        mean_perturbation=mean_perturbation,
     )
-    if penalty_schedule == "constant" or moved:
-        return {}
-    reason = f"the policy ratio is always 1 {WHERE}, where a divergence has no gradient"
-    return dict.fromkeys(["penalty_schedule", "penalty_kl"], reason)

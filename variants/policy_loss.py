@@ -253,10 +253,11 @@ def the_first_ratio_is_one(
     observation_normalization: str = "none",
     mean_perturbation: str = "none",
 ) -> dict[str, str]:
-    if mean_perturbation != "none" or not on_policy(
+    if not on_policy(
         epochs=epochs,
         num_minibatches=num_minibatches,
         observation_normalization=observation_normalization,
+        mean_perturbation=mean_perturbation,
     ):
         return {}
     reason = f"the policy ratio is always 1 {WHERE}, where every policy_loss has one gradient"

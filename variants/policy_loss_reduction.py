@@ -1,4 +1,4 @@
-"""How the losses of tokens become one number: which lengths weigh how much.
+"""Reduction of the losses of tokens to one number: the weights of lengths.
 
 Shapes: losses and mask [B, L], B samples of up to L tokens, mask 1 at valid tokens; the output is a
 scalar. What is masked is not read at all: a NaN there reaches neither the loss nor its gradient.

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Where the standard deviation of the policy comes from. A structural axis.
+"""Source of the policy's standard deviation. A structural axis.
 
 Shapes: the output is σ [..., A]. A choice that reads `head` [..., A] gives the policy's last layer
 A more outputs: σ depends on the state. A choice that reads `parameter` [A] gives the policy one

@@ -1,4 +1,4 @@
-"""What a sampled completion is worth, token by token, where several answer the same prompt.
+"""Advantages of sampled completions, token by token, where several answer the same prompt.
 
 Shapes: P prompts, K samples of each, L tokens. rewards R [P, K]; token_kl [P, K, L], log π(token) -
 log π_ref(token) by the policy that sampled; mask [P, K, L], 1 at the tokens of the completion,
@@ -72,7 +72,7 @@ AXIS = register(
 
 
 class Completions(NamedTuple):
-    """What every choice reads: the rewards [P, K], and what makes advantages of values."""
+    """Inputs of every choice: the rewards [P, K], and what makes advantages of values."""
 
     rewards: Array
     token_kl: Array

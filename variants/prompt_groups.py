@@ -1,8 +1,8 @@
-"""Which choices of prompt_advantage compare a sample with others of its prompt."""
+"""Choices of prompt_advantage that compare a sample with others of its prompt."""
 
 from __future__ import annotations
 
-from variants.rules import conflict
+from variants.rules import conflict_where
 
 GROUP_STATISTICS = frozenset(
     {
@@ -18,13 +18,11 @@ GROUP_STATISTICS = frozenset(
 )
 
 
-@conflict
-def group_statistics_need_a_group(*, prompt_advantage: str, samples_per_prompt: int) -> str | None:
-    if samples_per_prompt < 2 and prompt_advantage in GROUP_STATISTICS:
-        return (
-            f"prompt_advantage={prompt_advantage} compares the samples of a prompt, and "
-            f"samples_per_prompt={samples_per_prompt} leaves nothing to compare: set "
-            f"samples_per_prompt to 2 or more, or prompt_advantage=none, batch, batch_mean or "
-            f"batch_samples"
-        )
-    return None
+@conflict_where(
+    "prompt_advantage={prompt_advantage} compares the samples of a prompt, and "
+    "samples_per_prompt={samples_per_prompt} leaves nothing to compare: set "
+    "samples_per_prompt to 2 or more, or prompt_advantage=none, batch, batch_mean or "
+    "batch_samples"
+)
+def group_statistics_need_a_group(*, prompt_advantage: str, samples_per_prompt: int) -> bool:
+    return samples_per_prompt < 2 and prompt_advantage in GROUP_STATISTICS

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from variants.advantage import DISCOUNT
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -215,8 +215,6 @@ def rejax(
     return _as_libraries(rewards, ended, _twice_the_last(late, ended), discount, q_lambda)
 
 
-@inert
-def libraries_take_time_limits_for_ends(*, q_return: str, q_truncation: str) -> dict[str, str]:
-    if q_return not in ("purejaxql", "rejax"):
-        return {}
-    return {"q_truncation": f"q_return={q_return} takes every end for a termination"}
+@inert_where("q_return={q_return} takes every end for a termination", "q_truncation")
+def libraries_take_time_limits_for_ends(*, q_return: str, q_truncation: str) -> bool:
+    return q_return in ("purejaxql", "rejax")

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What follows where a time limit ended an episode, in the target of a Q value: a loop axis."""
+"""Targets of Q values where a time limit ended an episode: a loop axis."""
 
 from variants.registry import Axis, register
 

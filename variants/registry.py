@@ -22,7 +22,6 @@ every start; `Axis.check` does it, in the tests.
 
 from __future__ import annotations
 
-import numbers as numerical
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -40,6 +39,7 @@ from variants.checks import (
     arguments_read,
     require_free_names,
     require_identifier,
+    require_index,
     require_revision,
     require_same_returns,
     require_text,
@@ -175,8 +175,8 @@ class Axis(Mapping[str, Choice]):
                 f"function: use declare('{name}', ...)"
             )
         inputs = self.inputs
-        described = self._describe(name, formula, source, summary, revision)
-        own = self._own_numbers(name, numbers)
+        described = self._describe(name, formula, source, summary, revision, numbers or {})
+        own = described.numbers
 
         def register_function(function: Function) -> Function:
             self._require_new(name)
@@ -245,11 +245,10 @@ class Axis(Mapping[str, Choice]):
             raise RegistrationError(
                 f"axis '{self.name}' takes functions: use @axis.choice('{name}', ...) on one"
             )
-        described = self._describe(name, formula, source, summary, revision)
-        own = self._own_numbers(name, numbers)
-        self._known_numbers.update(own)
-        self._choices[name] = replace(described, numbers=MappingProxyType(own))
-        return self._choices[name]
+        described = self._describe(name, formula, source, summary, revision, numbers or {})
+        self._known_numbers.update(described.numbers)
+        self._choices[name] = described
+        return described
 
     def apply(
         self,
@@ -318,8 +317,8 @@ class Axis(Mapping[str, Choice]):
                 f"axis '{self.name}' has the choices {', '.join(self)}: "
                 + differences(sorted(missing), sorted(unknown))
             )
-        index = self._checked_index(choice)
-        result: Result = jax.lax.switch(index, [branches[name] for name in self], *operands)
+        self._require_index(choice)
+        result: Result = jax.lax.switch(choice, [branches[name] for name in self], *operands)
         return result
 
     def matches(self, choice: NameOrIndex, *names: str) -> bool | jax.Array:
@@ -327,49 +326,33 @@ class Axis(Mapping[str, Choice]):
         indices = [self.index(name) for name in names]
         if isinstance(choice, str):
             return self.index(choice) in indices
-        index = self._checked_index(choice)
-        return jnp.any(jnp.asarray([index == one for one in indices]))
+        self._require_index(choice)
+        return jnp.any(jnp.asarray([choice == one for one in indices]))
 
-    def _checked_index(self, choice: int | np.integer | jax.Array) -> int | np.integer | jax.Array:
+    def _require_index(self, choice: int | np.integer | jax.Array) -> None:
         if self.structural:
             raise TypeError(
                 f"a choice of axis '{self.name}' is compiled in: give its name, not an index"
             )
-        dtype = getattr(choice, "dtype", None)
-        whole = isinstance(choice, numerical.Integral) and not isinstance(choice, bool)
-        if not whole and not (dtype is not None and jnp.issubdtype(dtype, jnp.integer)):
-            kind = type(choice).__name__ if dtype is None else dtype
-            raise TypeError(
-                f"a choice of axis '{self.name}' is a name or an int scalar, not {kind}"
-            )
-        if jnp.ndim(choice) != 0:
-            raise TypeError(
-                f"a choice of axis '{self.name}' is one int, not an array of shape "
-                f"{jnp.shape(choice)}: use jax.vmap for several"
-            )
-        # lax.switch clamps an index silently, so what can be seen is refused here.
-        if not isinstance(choice, jax.core.Tracer) and not 0 <= int(choice) < len(self):
-            raise IndexError(
-                f"axis '{self.name}' has no choice {int(choice)}: "
-                f"0 to {len(self) - 1} are {', '.join(self)}"
-            )
-        return choice
+        require_index(self.name, self.names, choice)
 
     def _describe(
-        self, name: str, formula: str, source: str, summary: str, revision: int
+        self,
+        name: str,
+        formula: str,
+        source: str,
+        summary: str,
+        revision: int,
+        numbers: Mapping[str, Number],
     ) -> Choice:
+        """Return a choice with the numbers that it brings, none of which means two things."""
         require_identifier(f"choice of axis '{self.name}'", name)
         self._require_new(name)
         where = f"choice '{name}' of axis '{self.name}'"
         require_text(where, formula=formula, source=source, summary=summary)
         require_revision(where, revision)
-        return Choice(name, formula, source, summary, revision)
-
-    def _own_numbers(self, name: str, numbers: Mapping[str, Number] | None) -> dict[str, Number]:
-        """Return the numbers that a choice brings, none of which means two things on the axis."""
-        where = f"choice '{name}' of axis '{self.name}'"
-        require_free_names(where, "number", numbers or {}, self.inputs or {})
-        for number, one in (numbers or {}).items():
+        require_free_names(where, "number", numbers, self.inputs or {})
+        for number, one in numbers.items():
             if not isinstance(one, Number):
                 raise RegistrationError(f"{where}: {number} is a variants.Number, not {one!r}")
             known = self._known_numbers.get(number, one)
@@ -378,7 +361,8 @@ class Axis(Mapping[str, Choice]):
                     f"{where} brings {number} as {one}, which the axis knows as {known}: "
                     f"give it another name, or the same default, bounds and summary"
                 )
-        return dict(numbers or {})
+        own = MappingProxyType(dict(numbers))
+        return Choice(name, formula, source, summary, revision, numbers=own)
 
     def _require_new(self, name: str) -> None:
         if name in self._choices:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from typing import TypeAlias, TypeVar
 
 from variants.checks import RegistrationError
@@ -16,6 +17,7 @@ from variants.registry import axes, axis
 
 Setting: TypeAlias = str | float  # the name of a choice, or a number
 Answer = TypeVar("Answer")
+Condition: TypeAlias = Callable[..., bool]
 Conflict = TypeVar("Conflict", bound=Callable[..., str | None])
 Inert = TypeVar("Inert", bound=Callable[..., Mapping[str, str]])
 
@@ -28,6 +30,22 @@ def conflict(rule: Conflict) -> Conflict:
     _require_names(rule)
     _CONFLICTS.append(rule)
     return rule
+
+
+def conflict_where(sentence: str) -> Callable[[Condition], Callable[..., str | None]]:
+    """Register a combination that makes no sense: the rule returns whether a variant has it.
+
+    sentence: what is wrong, with {name} for what the rule looks at.
+    """
+
+    def register(rule: Condition) -> Callable[..., str | None]:
+        @wraps(rule)
+        def complaint(**seen: Setting) -> str | None:
+            return sentence.format(**seen) if rule(**seen) else None
+
+        return conflict(complaint)
+
+    return register
 
 
 def conflicts(variant: Mapping[str, Setting]) -> list[str]:
@@ -51,6 +69,24 @@ def inert(rule: Inert) -> Inert:
     _require_names(rule)
     _INERT.append(rule)
     return rule
+
+
+def inert_where(
+    reason: str, *names: str
+) -> Callable[[Condition], Callable[..., Mapping[str, str]]]:
+    """Register settings that cannot act: the rule returns whether a variant is such.
+
+    reason: why, with {name} for what the rule looks at. names: of the settings.
+    """
+
+    def register(rule: Condition) -> Callable[..., Mapping[str, str]]:
+        @wraps(rule)
+        def reasons(**seen: Setting) -> Mapping[str, str]:
+            return dict.fromkeys(names, reason.format(**seen)) if rule(**seen) else {}
+
+        return inert(reasons)
+
+    return register
 
 
 def inert_settings(variant: Mapping[str, Setting]) -> dict[str, str]:
@@ -81,6 +117,6 @@ def _answers(
 ) -> Iterator[Answer]:
     for rule in rules:
         parameters = inspect.signature(rule).parameters
-        seen = {name: variant[name] for name in parameters if name in variant}
-        if all(n in seen or p.default is not p.empty for n, p in parameters.items()):
+        seen = {name: variant.get(name, p.default) for name, p in parameters.items()}
+        if inspect.Parameter.empty not in seen.values():
             yield rule(**seen)

@@ -1,4 +1,4 @@
-"""How far a value is from its target: the loss per element, before clipping and before the mean.
+"""Distance of a value from its target: the loss per element, before clipping and the mean.
 
 Shapes: values, targets and the output are [B]; e = values - targets. What `value_coefficient`
 multiplies is the mean of these, so the ½ inside huber and smooth_l1 halves the effective

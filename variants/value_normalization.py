@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""What the critic's output v stands for: V, the value in units of scaled reward. A structural axis.
+"""Map from the critic's output v to V, the value in units of scaled reward. A structural axis.
 
 One function maps values to outputs (targets and old values, for the loss), and with inverse=True
 outputs to values (for advantages); x and the output are of one shape. μ and σ² are the mean and
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from variants.registry import Axis, register
-from variants.rules import conflict
+from variants.rules import conflict_where
 from variants.symlog import symexp, symlog
 
 Array = jax.Array
@@ -91,14 +91,12 @@ def symlog_targets(*, x: Array, inverse: bool) -> Array:
     return symexp(x) if inverse else symlog(x)
 
 
-@conflict
+@conflict_where(
+    "value_normalization={value_normalization} takes in the targets of a whole batch before "
+    "its gradient steps, and advantage_timing={advantage_timing} estimates them during these: "
+    "set advantage_timing=iteration"
+)
 def statistics_are_of_the_rollout_s_targets(
     *, value_normalization: str, advantage_timing: str
-) -> str | None:
-    if value_normalization not in ("running", "popart") or advantage_timing == "iteration":
-        return None
-    return (
-        f"value_normalization={value_normalization} takes in the targets of a whole batch before "
-        f"its gradient steps, and advantage_timing={advantage_timing} estimates them during "
-        f"these: set advantage_timing=iteration"
-    )
+) -> bool:
+    return value_normalization in ("running", "popart") and advantage_timing != "iteration"

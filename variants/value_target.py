@@ -1,4 +1,4 @@
-"""Whether the critic's targets have a λ of their own: a loop axis, and structural.
+"""λ of the critic's targets, shared with advantages or its own: a loop axis, and structural.
 
 A choice of advantage returns A and target by one λ, gae_lambda. The critic may learn from targets
 by another, for which the estimate is made twice.
@@ -6,7 +6,7 @@ by another, for which the estimate is made twice.
 
 from variants.choice import Number
 from variants.registry import Axis, axis, register
-from variants.rules import inert
+from variants.rules import inert_where
 
 AXIS = register(
     Axis(
@@ -38,8 +38,6 @@ AXIS.declare(
 )
 
 
-@inert
-def an_estimate_without_lambda(*, value_target: str, advantage: str) -> dict[str, str]:
-    if value_target == "shared" or "gae_lambda" in axis("advantage")[advantage].numbers:
-        return {}
-    return dict.fromkeys(["value_target", "target_lambda"], f"advantage={advantage} has no λ")
+@inert_where("advantage={advantage} has no λ", "value_target", "target_lambda")
+def an_estimate_without_lambda(*, value_target: str, advantage: str) -> bool:
+    return value_target != "shared" and "gae_lambda" not in axis("advantage")[advantage].numbers

@@ -1,4 +1,4 @@
-"""Where the weights are pulled: a loop axis, and structural, as a choice keeps the first weights.
+"""Pull of the weights: a loop axis, and structural, as a choice keeps the first weights.
 
 θ are all parameters of both networks, θ₀ those that training started from. The pull is part of the
 gradient, before gradient_clip and the optimiser see it.

@@ -19,20 +19,15 @@ from __future__ import annotations
 
 import dataclasses
 import marshal
-import math
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cache
 from typing import (
-    TYPE_CHECKING,
     Annotated,
-    Any,
     Literal,
     NotRequired,
-    TypeAlias,
     TypeVar,
     Union,
     get_args,
@@ -41,66 +36,49 @@ from typing import (
     is_typeddict,
 )
 
-if TYPE_CHECKING:
-    Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
-else:
-    Json = object
+from ablations.core.scalars import (
+    KINDS,
+    SIMPLE,
+    AnyFloat,
+    As,
+    Check,
+    Count,
+    Decoded,
+    Hint,
+    Json,
+    Matches,
+    Mismatch,
+    PathText,
+    Positive,
+    Within,
+    any_json,
+    shown,
+    texts,
+    unicode_text,
+)
+
+__all__ = [
+    "AnyFloat",
+    "As",
+    "Count",
+    "Json",
+    "Matches",
+    "Mismatch",
+    "PathText",
+    "Positive",
+    "Within",
+    "closed",
+    "decode",
+    "repeated",
+    "shown",
+    "texts",
+]
 
 T = TypeVar("T")
-Hint: TypeAlias = Any  # a type as annotations have it, for which Python has no type
-Decoded: TypeAlias = Any  # a value of the type that was asked for
-Check: TypeAlias = Callable[[Json], Decoded]
 
-MOST_DEPTH = 32
 _REMEMBERED = 1000
-_SHOWN = 40  # characters of a value in an error
 _CLOSED: set[object] = set()
 _REPEATED: set[object] = set()
-
-
-class Mismatch(ValueError):
-    """A value that is not of its type: its place, and the type that it must have."""
-
-    def __init__(self, what: str, place: str = ""):
-        """Word what a value must be, and its place."""
-        super().__init__(f"{place.lstrip('.') or 'it'} {what}")
-        self.what, self.place = what, place
-
-    def within(self, part: str | int) -> Mismatch:
-        """Return the same mismatch in a part of a list, by its number, or of an object."""
-        name = f"[{part}]" if isinstance(part, int) else f".{shown(part)[1:-1]}"
-        return Mismatch(self.what, name + self.place)
-
-
-@dataclass(frozen=True)
-class Within:
-    """The bounds of a number, both included."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Matches:
-    """The pattern of a whole text, and a name for it."""
-
-    pattern: str
-    called: str
-
-
-@dataclass(frozen=True)
-class As:
-    """The type that is checked, where code knows the value by another one."""
-
-    kind: Hint
-
-
-_ANY = "infinite and NaN too"
-AnyFloat = Annotated[float, _ANY]
-_BYTES = "with bytes that are no text, as Python has them"
-PathText = Annotated[str, _BYTES]  # the name of a file or folder
-Count = Annotated[int, Within(0, 2**62)]
-Positive = Annotated[int, Within(1, 2**62)]
 
 
 def closed(kind: type[T]) -> type[T]:
@@ -122,23 +100,12 @@ def decode(kind: type[T], value: Json) -> T:
     return decoded
 
 
-def shown(value: Json) -> str:
-    """Format the beginning of a value, for an error."""
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        return "one of more than 64 bits"  # of thousands of digits Python prints none
-    text = ascii(value) if isinstance(value, str | int | float) else _KINDS.get(type(value), "null")
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-_KINDS: Mapping[type, str] = {dict: "an object", list: "a list"}
-
-
 @cache
 def _check(kind: Hint) -> Check:
     origin: Hint = get_origin(kind)
     arguments = get_args(kind)
-    if kind in _SIMPLE:
-        return _SIMPLE[kind]
+    if kind in SIMPLE:
+        return SIMPLE[kind]
     if origin in _GENERIC:
         return _GENERIC[origin](*arguments)
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -150,110 +117,9 @@ def _check(kind: Hint) -> Check:
     raise TypeError(f"no JSON is decoded as {kind}")
 
 
-def texts(value: Json) -> tuple[str, ...] | None:
-    """Return a list of texts; None for any other value."""
-    if not isinstance(value, list | tuple):
-        return None
-    found = tuple(text for text in value if isinstance(text, str))
-    return found if len(found) == len(value) else None
-
-
-def _text(value: Json) -> str:
-    if type(value) is not str:
-        raise Mismatch(f"must be a text, not {shown(value)}")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Mismatch(f"is no Unicode text: {shown(value)}") from None
-    return value
-
-
-def _path_text(value: Json) -> str:
-    try:
-        return _text(value)
-    except Mismatch:
-        if type(value) is not str:
-            raise
-    try:
-        value.encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        raise Mismatch(f"is no path: {shown(value)}") from None
-    return value
-
-
-def _int(value: Json) -> int:
-    if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise Mismatch(f"must be a whole number, not {shown(value)}")
-    return value
-
-
-def _float(value: Json) -> float:
-    if type(value) is int:
-        return _int(value)
-    if type(value) is not float or not math.isfinite(value):
-        raise Mismatch(f"must be a finite number, not {shown(value)}")
-    return value
-
-
-def _any_float(value: Json) -> float:
-    return value if type(value) is float else _float(value)
-
-
-def _bool(value: Json) -> bool:
-    if type(value) is not bool:
-        raise Mismatch(f"must be true or false, not {shown(value)}")
-    return value
-
-
-def _none(value: Json) -> None:
-    if value is not None:
-        raise Mismatch(f"must be null, not {shown(value)}")
-
-
-def _json(value: Json, depth: int = MOST_DEPTH) -> Json:
-    """Check any JSON value: it can be hashed, printed and written again."""
-    kind = type(value)
-    if kind is str:
-        return _text(value)
-    if kind is int:
-        return _int(value)
-    if kind is float:
-        return _float(value)
-    if not depth:
-        raise Mismatch(f"is more than {MOST_DEPTH} deep")
-    parts: Iterable[tuple[str | int, Json]] = ()
-    if isinstance(value, dict):
-        parts = value.items()
-    elif isinstance(value, list):
-        parts = enumerate(value)
-    for name, inner in parts:
-        try:
-            if not str(name).isascii():
-                _text(name)
-            _json(inner, depth - 1)
-        except Mismatch as why:
-            raise why.within(name) from None
-    return value
-
-
-_SIMPLE: Mapping[Hint, Check] = {
-    str: _text,
-    int: _int,
-    float: _float,
-    bool: _bool,
-    None: _none,
-    type(None): _none,
-    Json: _json,
-    Any: _json,
-}
-
-
 def _annotated(kind: Hint, *conditions: Hint) -> Check:
     kind = next((one.kind for one in conditions if isinstance(one, As)), kind)
-    special: Mapping[object, Check] = {_ANY: _any_float, _BYTES: _path_text}
-    check = next((special[one] for one in conditions if one in special), None) or _check(kind)
-
+    check = _check(kind)
     for one in conditions:
         if isinstance(one, Within):
             check = _within(check, one)
@@ -316,7 +182,7 @@ def _union(*kinds: Hint) -> Check:
 
 def _require(kind: type[T], value: Json) -> T:
     if type(value) is not kind:
-        raise Mismatch(f"must be {_KINDS[kind]}, not {shown(value)}")
+        raise Mismatch(f"must be {KINDS[kind]}, not {shown(value)}")
     return value
 
 
@@ -373,7 +239,7 @@ def _mapping(key: Hint, kind: Hint) -> Check:
                 raise why.within(name) from None
         return decoded
 
-    return _remembering(run) if kind in _SIMPLE or is_typeddict(kind) else run
+    return _remembering(run) if kind in SIMPLE or is_typeddict(kind) else run
 
 
 def _remembering(check: Check) -> Check:
@@ -406,7 +272,7 @@ def _parts(checks: Mapping[Hint, Check]) -> Callable[[dict[Hint, Json]], dict[Hi
         for name, inner in value.items():
             try:
                 check = checks.get(name)
-                decoded[name] = check(inner) if check else _json(inner)
+                decoded[name] = check(inner) if check else any_json(inner)
             except Mismatch as why:
                 raise why.within(name) from None
         return decoded
@@ -427,7 +293,7 @@ def _object(checks: Mapping[str, Check], required: AbstractSet[str], *, open_: b
             if not open_:
                 raise Mismatch(f"has an unknown part {shown(unknown[0])}")
             for name in unknown:
-                _text(name)
+                unicode_text(name)
         return parts(given)
 
     return run

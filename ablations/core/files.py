@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import stat
 import tomllib
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -137,3 +139,12 @@ def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
         return decode(kind, parse(read_bytes(path, most)))
     except Mismatch as why:
         raise Foreign(f"'{path}' is damaged: {why}") from None
+
+
+def digest_of_files(files: Iterable[tuple[Path, Path]]) -> str:
+    """Return the SHA-256 of files, (name, path) each, by their names and content."""
+    whole = hashlib.sha256()
+    for name, path in files:
+        whole.update(f"{name}\0".encode())
+        whole.update(hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()

@@ -15,7 +15,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from ablations.environments.environment import Box, Observations, State, Step, Tree
+from ablations.environments.environment import Box, Observations, State, Step, Tree, map_alike
 from ablations.errors import UserError
 
 # Physics whose steps are faster with a trailing batch. Those of other backends, with their loops
@@ -74,7 +74,7 @@ class BraxEnvironment:
 
     @property
     def trailing(self) -> bool:
-        """Whether its physics is one of `TRAILING`."""
+        """True where its physics is one of `TRAILING`."""
         return getattr(self.env, "backend", None) in TRAILING
 
     @cached_property
@@ -150,7 +150,7 @@ def _unbroken(broken: jax.Array, before: Tree, after: Tree) -> Tree:
         is_real = jnp.issubdtype(jnp.result_type(after), jnp.floating)
         return jnp.where(broken, before, after) if is_real else after
 
-    return jax.tree.map(kept, before, after)
+    return map_alike(kept, before, after)
 
 
 def _physics_field(state: BraxState) -> str:

@@ -5,9 +5,11 @@ An environment of another library joins by an adapter, a file of this package; `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import jax
+import jax.numpy as jnp
 
 Tree: TypeAlias = Any  # a pytree of arrays
 
@@ -53,13 +55,22 @@ class State(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a step gave beside the next state: a scalar each.
+    """Reward and termination of a step, a scalar each.
 
     termination: the episode ended in itself; a limit of time is the trainer's.
     """
 
     reward: jax.Array
     termination: jax.Array
+
+
+def map_alike(function: Callable[..., Tree], before: Tree, after: Tree) -> Tree:
+    """Map two pytrees of one form; of another one return `after`, which trainers refuse."""
+    return jax.tree.map(function, before, after) if _form(before) == _form(after) else after
+
+
+def _form(tree: Tree) -> tuple[object, list[tuple[int, ...]]]:
+    return jax.tree.structure(tree), [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)]
 
 
 class Environment(Protocol):
@@ -80,11 +91,11 @@ class Environment(Protocol):
 
     @property
     def fresh(self) -> bool:
-        """Whether every episode starts from a reset of its own."""
+        """True where every episode starts from a reset of its own."""
 
     @property
     def trailing(self) -> bool:
-        """Whether a batch of it is faster as the last axis."""
+        """True where a batch of it is faster as the last axis."""
 
     def reset(self, key: jax.Array) -> State:
         """Return the first state of an episode."""

@@ -21,6 +21,7 @@ from ablations.environments.environment import (
     State,
     Step,
     Tree,
+    map_alike,
 )
 from ablations.errors import UserError
 
@@ -95,9 +96,7 @@ class GymnaxEnvironment:
             jax.random.fold_in(key, count), state.physics, self._as_theirs(action), self.params
         )
         after = State(
-            jax.tree.map(
-                lambda now, before: jnp.asarray(now, before.dtype), physics, state.physics
-            ),
+            map_alike(lambda before, now: jnp.asarray(now, before.dtype), state.physics, physics),
             _flat(observation),
             (key, count + 1),
         )

@@ -175,7 +175,7 @@ def _play(
         settings = tasks.task(about["name"]).completed(about["settings"])
         key = canonical(settings)
         if key not in environments:
-            environments[key] = tasks.task(about["name"]).make(settings)
+            environments[key] = tasks.task(about["name"]).made(settings)
         env = environments[key]
         seen = scene(env, about["name"])
         steps = count("episode_length", settings["episode_length"], 1)

@@ -116,7 +116,7 @@ class Processes:
     def order(self, todo: Sequence[Cell], results: Path) -> Order:
         """Return the work order of some cells. Raises UserError where nothing here can run them."""
         backend = backend_of_all(todo)
-        backend.require_installed()
+        backend.require_installed(todo)
         devices = backend.accelerators()
         workers, lanes = backend.shape(len(todo), cores(), devices, self.lanes)
         checkout = provenance.of_checkout()

@@ -100,10 +100,8 @@ def of_command(context: Context, *, accelerator: bool) -> Provenance:
     if "difference" in context:
         repository["difference"] = context["difference"]
     return {
+        **_of_machine(),
         "versions": {name: v for name, v in versions().items() if name == "rl-ablations"},
-        "host": socket.gethostname(),
-        "processor": processor(),
-        "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
         "device": "accelerator" if accelerator else "cpu",
         "repository": repository,
     }
@@ -112,11 +110,17 @@ def of_command(context: Context, *, accelerator: bool) -> Provenance:
 def of_process() -> Provenance:
     """Return the provenance of a process that trains."""
     return {
+        **_of_machine(),
         "versions": versions_with_arithmetic(),
-        "host": socket.gethostname(),
-        "processor": processor(),
         "c_library": " ".join(platform.libc_ver()).strip(),
         "plugins": plugins.digests(),
+    }
+
+
+def _of_machine() -> Provenance:
+    return {
+        "host": socket.gethostname(),
+        "processor": processor(),
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
     }
 

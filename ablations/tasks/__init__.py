@@ -1,4 +1,4 @@
-"""Where a question is asked: control tasks, language tasks, and what a user registers."""
+"""Control tasks, language tasks, and tasks that a user registers."""
 
 from ablations.tasks import control as _control  # registers  # noqa: F401
 from ablations.tasks import fast as _fast  # registers  # noqa: F401

@@ -11,6 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from ablations.errors import lacking
 from ablations.tasks.task import Environment, Task, check_episodes, register
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def _register(
             steps=steps,
             speed=speed,
             source=source,
+            lacks=partial(lacking, "brax"),
             check=partial(_check, backends),
         )
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ablations.errors import UserError
+from ablations.errors import lacking
 from ablations.presets.purejaxrl import MINATAR, OF_DISCRETE, of_discrete
 from ablations.tasks.task import Environment, Task, check_episodes, register
 
@@ -14,12 +15,8 @@ if TYPE_CHECKING:
 
 
 def _make(name: str) -> Environment:
-    try:
-        import gymnax
-    except ImportError:
-        raise UserError(
-            f"{name} is Gymnax's, which is not installed: pip install 'rl-ablations[gymnax]'"
-        ) from None
+    import gymnax
+
     env, _ = gymnax.make(name)
     return env
 
@@ -46,6 +43,7 @@ def _register(
             hyperparameters={"ppo": hyperparameters, "pqn": _PQN_MINATAR if image else _PQN},
             steps=steps,
             source=f"{PUREJAXRL}; of pqn {PUREJAXQL}",
+            lacks=partial(lacking, "gymnax"),
             check=check_episodes,
             discrete=True,
             image=image,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.errors import UserError
+from ablations.errors import lacking
 from ablations.tasks.control import quiet
 from ablations.tasks.task import Environment, Task, check_episodes, register
 
@@ -15,24 +17,25 @@ if TYPE_CHECKING:
 MENAGERIE = "https://github.com/google-deepmind/mujoco_menagerie"
 
 
-def _make(name: str, menagerie: str | None, settings: Settings) -> Environment:
-    """Make an environment of Playground; menagerie: the folder of models that it needs."""
+def _lacks(menagerie: str | None) -> str | None:
+    """Return what is not here; menagerie: the folder of models that an environment needs."""
+    if (need := lacking("mujoco_playground")) or menagerie is None:
+        return need
+    # Playground would start to clone it, and is imported only to name the commit
+    found = importlib.util.find_spec("mujoco_playground")
+    for package in (found and found.submodule_search_locations) or ():
+        if (Path(package) / "external_deps" / "mujoco_menagerie" / menagerie).is_dir():
+            return None
     with quiet():
-        try:
-            from mujoco_playground import registry
-            from mujoco_playground._src import mjx_env
-        except ImportError:
-            raise UserError(
-                f"{name} is MuJoCo Playground's, which is not installed: "
-                f"pip install 'rl-ablations[playground]'"
-            ) from None
-        # Playground would start to clone it
-        models = mjx_env.MENAGERIE_PATH
-        if menagerie is not None and not (models / menagerie).is_dir():
-            raise UserError(
-                f"{name} needs a clone of {MENAGERIE}, commit {mjx_env.MENAGERIE_COMMIT_SHA[:12]}, "
-                f"as {models}"
-            )
+        from mujoco_playground._src import mjx_env
+    commit, models = mjx_env.MENAGERIE_COMMIT_SHA[:12], mjx_env.MENAGERIE_PATH
+    return f"a clone of {MENAGERIE}, commit {commit}, as {models}"
+
+
+def _make(name: str, settings: Settings) -> Environment:
+    with quiet():
+        from mujoco_playground import registry
+
         config = registry.get_default_config(name)
         config.impl = "jax"  # Warp, their default, needs a GPU of NVIDIA
         return registry.load(name, config=config)
@@ -54,7 +57,8 @@ def _register(
         Task(
             name=name,
             summary=f"MuJoCo Playground's {theirs}: {summary}",
-            make=partial(_make, theirs, menagerie),
+            make=partial(_make, theirs),
+            lacks=partial(_lacks, menagerie),
             # All have an action_repeat of 1
             settings={
                 "episode_length": 1000,

@@ -43,6 +43,8 @@ class Task:
     data: name of a setting -> its value as an array, for settings that trainers are given as data
         (`Variant.task`) instead of having them compiled in. Tasks with the same `make` that differ
         in such settings alone share their programs; `make` does not read them.
+    lacks: what `make` needs and this machine does not have, in words; None: nothing. It is asked
+        before anything runs, and imports nothing that takes long.
     check: settings -> complaints in words, [] when the task can be made with them.
     neutral: setting -> value, of settings that joined later: the value under which the environment
         is what it was before. Configurations leave the setting out there, so that no result of
@@ -65,6 +67,7 @@ class Task:
     steps: int = 1_000_000
     source: str = ""
     data: Mapping[str, Callable[..., np.ndarray | np.float32]] = field(default_factory=dict)
+    lacks: Callable[[], str | None] = field(default=lambda: None)
     check: Callable[..., list[str]] = field(default=lambda settings: [])
     neutral: Settings = field(default_factory=dict)
     unpaid: Callable[..., float] = field(default=lambda settings: 0.0)
@@ -79,6 +82,16 @@ class Task:
         """Its actions and observations in words, where they are no vectors."""
         actions = ["actions are whole numbers"] if self.discrete else []
         return "; ".join([*actions, *(["observations are images"] if self.image else [])])
+
+    def require_installed(self) -> None:
+        """Raise UserError where this machine lacks what the task needs."""
+        if need := self.lacks():
+            raise UserError(f"task '{self.name}' needs {need}")
+
+    def made(self, settings: Mapping[str, object]) -> Environment:
+        """Return what `make` makes. Raises UserError where this machine lacks what it needs."""
+        self.require_installed()
+        return self.make(settings)
 
     def completed(self, settings: Settings) -> dict[str, Json]:
         """Return the settings of a configuration with those that it leaves out as neutral."""

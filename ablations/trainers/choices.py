@@ -1,4 +1,4 @@
-"""How a trainer asks the registry, whether a choice is data or fixed in the program."""
+"""Ask the registry for a choice, whether it is data or fixed in the program."""
 
 from __future__ import annotations
 

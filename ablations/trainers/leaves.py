@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ablations.trainers.trainer import Tree
+
+Array: TypeAlias = "jax.Array | np.ndarray | jax.ShapeDtypeStruct"
 
 
 class Mismatch(ValueError):
@@ -20,9 +23,8 @@ def to_arrays(tree: Tree) -> dict[str, np.ndarray]:
 
     A path is such as "parameters/policy/params/hidden_0/kernel".
     """
-    leaves = jax.tree_util.tree_leaves_with_path(jax.tree.map(_data, tree))
-    arrays = {_name(path): np.array(leaf) for path, leaf in leaves}
-    if len(arrays) != len(leaves):
+    arrays = {name: np.array(leaf) for name, leaf in by_path(jax.tree.map(_data, tree)).items()}
+    if len(arrays) != len(jax.tree.leaves(tree)):
         raise Mismatch("two leaves of this pytree have one path: rename a field or a key")
     return arrays
 
@@ -33,11 +35,9 @@ def from_arrays(arrays: Mapping[str, np.ndarray], like: Tree) -> Tree:
     like: a pytree of the same structure whose leaves have a shape and a dtype, such as
         `jax.eval_shape` returns. Raises Mismatch.
     """
-    paths, treedef = jax.tree_util.tree_flatten_with_path(like)
-    expected = {_name(path): leaf for path, leaf in paths}
-    if complaints := _differences(arrays, {n: _data_like(leaf) for n, leaf in expected.items()}):
-        more = f" and {len(complaints) - 3} more" if len(complaints) > 3 else ""
-        raise Mismatch("; ".join(complaints[:3]) + more)
+    expected, treedef = by_path(like), jax.tree.structure(like)
+    if differing := differences(arrays, {n: _data_like(leaf) for n, leaf in expected.items()}):
+        raise Mismatch(differing)
     leaves = [
         jax.random.wrap_key_data(jnp.asarray(arrays[name]), impl=leaf.dtype._impl.name)
         if _is_key(leaf)
@@ -47,9 +47,16 @@ def from_arrays(arrays: Mapping[str, np.ndarray], like: Tree) -> Tree:
     return jax.tree_util.tree_unflatten(treedef, leaves)
 
 
-def _differences(
-    arrays: Mapping[str, np.ndarray], expected: Mapping[str, jax.ShapeDtypeStruct]
-) -> list[str]:
+def by_path(tree: Tree) -> dict[str, Tree]:
+    """Return every leaf of a pytree by its path."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+def differences(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> str:
+    """Return in words where arrays are not those that are expected; "" where they are."""
     found = [f"'{name}' is missing" for name in expected if name not in arrays]
     found += [f"'{name}' is not expected" for name in arrays if name not in expected]
     for name, leaf in expected.items():
@@ -57,14 +64,11 @@ def _differences(
             mine, its = (f"{x.dtype}{list(x.shape)}" for x in (leaf, arrays[name]))
             if mine != its:
                 found.append(f"'{name}' is {its}, not {mine}")
-    return found
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return "; ".join(found[:3]) + more
 
 
-def _name(path: tuple[jax.tree_util.KeyEntry, ...]) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
-
-
-def _is_key(leaf: jax.Array | np.ndarray | jax.ShapeDtypeStruct) -> bool:
+def _is_key(leaf: Array) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 

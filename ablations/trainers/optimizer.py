@@ -11,7 +11,7 @@ import optax
 
 import variants
 from ablations.trainers.choices import apply
-from ablations.trainers.trainer import Scalar, Tree, Variant
+from ablations.trainers.trainer import Metrics, Scalar, Tree, Variant
 
 
 class Rule(NamedTuple):
@@ -73,6 +73,11 @@ def begin(learner: Learner, rule: Rule) -> Learner:
     return learner._replace(optimizer=adam, began=adam.count)
 
 
+def end(learner: Learner) -> Learner:
+    """Return the learner after its last step on a batch."""
+    return learner._replace(began=None)
+
+
 class Divergence(NamedTuple):
     """Scalars that say how far the policy is from the one that acted, for the schedule.
 
@@ -94,13 +99,14 @@ def descend(
     variant: Variant,
     factors: Mapping[str, Scalar] | None = None,
     rule: Rule = ADAM,
-) -> tuple[Learner, jax.Array]:
-    """Return the learner after one step, and the learning rate of that step.
+) -> tuple[Learner, Metrics]:
+    """Return the learner after one step, and the norm of its gradient and its learning rate.
 
     progress: share of the run that is done. steps: of an iteration. factors: of outermost entries
         of the parameters, what multiplies the rate there. rule: what is compiled in.
     """
     taken = learner.optimizer.count.astype(jnp.float32)
+    norm = optax.tree.norm(gradient)
     gradient = _pulled(gradient, learner, rule, variant)
     gradient = apply("gradient_clip", variant, gradients=gradient)
     direction, optimizer = _direction(gradient, learner, rule, variant)
@@ -128,7 +134,7 @@ def descend(
         }
     parameters = jax.tree.map(lambda p, d: p - rate * d, learner.parameters, direction)
     learner = learner._replace(parameters=parameters, optimizer=optimizer, schedule=schedule)
-    return learner, rate
+    return learner, {"gradient/norm": norm, "training/learning_rate": rate}
 
 
 def _pulled(gradient: Tree, learner: Learner, rule: Rule, variant: Variant) -> Tree:

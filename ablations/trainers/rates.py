@@ -1,4 +1,4 @@
-"""How fast Adam forgets, as a setting of every trainer that takes its steps.
+"""Adam's β₁ and β₂ as settings of every trainer that takes its steps.
 
 Options, not numbers: 1-β is computed in double precision and written into the program, where data
 would round otherwise than before β could be set.

@@ -65,7 +65,7 @@ class Variant(NamedTuple):
 
 
 class Composition(NamedTuple):
-    """What decides which settings a trainer reads.
+    """The choices and sizes that decide which settings a trainer reads.
 
     settings: the task's. structure, choices: the trainer's, all of them.
     """

@@ -52,7 +52,7 @@ def _actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     from ablations.trainers.control.outcomes import whole_episodes
 
     task, settings = program["task"], program["settings"]
-    env = adapted(task.make(settings), task)
+    env = adapted(task.made(settings), task)
     environments = Environments(
         env,
         program["evaluation_envs"],
@@ -116,7 +116,8 @@ def _writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
 
     def init(key: jax.Array, variant: Variant) -> State:
         state = composed.init(key, known(variant))
-        return state._replace(parameters=jax.tree.map(jnp.zeros_like, state.parameters))
+        nothing = jax.tree.map(jnp.zeros_like, state.parameters)
+        return state._replace(learner=state.learner._replace(parameters=nothing))
 
     return Trainer(
         init=init,

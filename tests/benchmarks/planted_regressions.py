@@ -20,9 +20,9 @@ import variants
 from ablations.tasks import task
 from ablations.trainers import Variant, trainer
 from ablations.trainers.choices import fix
-from ablations.trainers.control.ppo import PPO
+from ablations.trainers.control.ppo import PPO, PPOState, Sample
 from ablations.trainers.control.settings import AXES, compose
-from ablations.trainers.control.state import Rollout, State
+from ablations.trainers.control.state import Rollout
 
 TASK = "fast"
 POINTS = 20
@@ -108,10 +108,11 @@ class StaleLogProbabilities(PPO):
 
     previous: Any = None
 
-    def prepare(self, state: State, rollout: Rollout, *rest: Any) -> Any:
+    def prepare(self, state: PPOState, rollout: Rollout[Sample], *rest: Any) -> Any:
         seen = self.normalized(state.normalizer, rollout.observation, state.acting)
         raw = self.networks.policy(self.previous, seen)
-        stale = rollout._replace(log_prob=self.distribution.log_prob(raw, rollout.x, rest[-1]))
+        log_prob = self.distribution.log_prob(raw, rollout.kept.x, rest[-1])
+        stale = rollout._replace(kept=rollout.kept._replace(log_prob=log_prob))
         return super().prepare(state, stale, *rest)
 
     def chunk(self, state: Any, variant: Variant) -> Any:

@@ -81,7 +81,6 @@ def loop() -> None:
     import numpy as np
 
     from ablations.tasks.language.puzzles import decode
-    from ablations.trainers.optimizer import Learner
 
     found = language()
     _, variant = program()
@@ -93,11 +92,8 @@ def loop() -> None:
     def update(state: Any, variant: Any, problems: Any, completions: Any, reward: Any) -> Any:
         no = np.bool_(False)
         batch, _ = found.prepare(state, problems, completions, reward, no, variant)
-        learner = Learner(state.parameters, state.optimizer, state.schedule)
-        learner, _ = found.gradient_step(learner, batch, state.key, np.float32(0), variant)
-        return state._replace(
-            parameters=learner.parameters, optimizer=learner.optimizer, schedule=learner.schedule
-        )
+        learner, _ = found.gradient_step(state.learner, batch, state.key, np.float32(0), variant)
+        return state._replace(learner=learner)
 
     def train(count: int = ITERATIONS) -> Any:
         now = state

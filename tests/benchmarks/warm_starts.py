@@ -17,6 +17,7 @@ import numpy as np
 from ablations.tasks import task, tasks
 from ablations.trainers.language.settings import STRUCTURE, compose
 from ablations.trainers.language.trainer import Language, State
+from ablations.trainers.optimizer import Learner
 from ablations.trainers.trainer import Variant
 
 PROMPTS = 4096
@@ -40,7 +41,7 @@ def accuracies(name: str, factor: float, seeds: range) -> tuple[int, dict[str, f
 
     @jax.jit
     def evaluate(policy: Any, key: jax.Array) -> dict[str, jax.Array]:
-        state = State({"policy": policy}, None, None, None, key, jax.numpy.uint32(0))
+        state = State(Learner({"policy": policy}, None, None), None, key, jax.numpy.uint32(0))
         variant = Variant({}, {"temperature": np.float32(1.0)})
         return program.evaluate(state, variant, key)
 

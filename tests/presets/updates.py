@@ -15,13 +15,12 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 import variants
 from ablations.environments import Box, Discrete
 from ablations.presets import Preset, preset
 from ablations.tasks import Task, task
-from ablations.trainers import trainer
+from ablations.trainers import optimizer, trainer
 from ablations.trainers.choices import fix
 from ablations.trainers.control import coefficients
 from ablations.trainers.control import distribution as distributions
@@ -30,7 +29,7 @@ from ablations.trainers.control.environment import Environments, Outcome
 from ablations.trainers.control.minibatches import Draws
 from ablations.trainers.control.networks import SPREAD, make_networks
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.control.ppo import PPO
+from ablations.trainers.control.ppo import PPO, Carried, PPOState, Sample
 from ablations.trainers.control.state import Rollout, State
 
 # A task of either kind of actions; what it sets is none of an update.
@@ -144,7 +143,9 @@ def learner(
         fixed=choices,
     )
 
-    def learn(state: State, given: Rollout, draws: Draws, noise: Any, variant: Any) -> Any:
+    def learn(
+        state: PPOState, given: Rollout[Sample], draws: Draws, noise: Any, variant: Any
+    ) -> Any:
         with mock.patch.object(distributions, "entropy_noise", lambda key, shape: noise[key]):
             return ppo.learn(state, given, draws, fix(variant, choices))
 
@@ -207,20 +208,18 @@ def learned(
     start = first_spread(config["numbers"])
     parameters = to_parameters(file["initial_weights"], start)
     state = State(
-        parameters=parameters,
-        optimizer=optax.scale_by_adam().init(parameters),
-        schedule=variants.axis("learning_rate_schedule").init(
-            learning_rate=variant.numbers["learning_rate"]
-        ),
+        learner=optimizer.start(parameters, variant),
         reward_scaling=variants.axis("reward_scaling").init(num_envs=N),
-        advantage_scaling=variants.axis("advantage_scaling").init(),
-        value_targets=None,
         normalizer=first_statistics(file),
         acting=ppo.acting(variant),
         episodes=None,
         key=None,
         iteration=jnp.uint32(run.get("iteration", 1) - 1),
-        coefficients=coefficients.start(choices, variant),
+        own=Carried(
+            advantage_scaling=variants.axis("advantage_scaling").init(),
+            value_targets=None,
+            coefficients=coefficients.start(choices, variant),
+        ),
     )
     array = {n: jnp.asarray(np.asarray(x, np.float32)) for n, x in rollout.items()}
     x, slope = np.asarray(rollout["action"]), np.zeros((T, N))
@@ -229,9 +228,11 @@ def learned(
     seen = ppo.normalized(state.normalizer, array["observation"], state.acting)
     given = Rollout(
         observation=array["observation"],
-        raw=ppo.networks.policy(parameters, seen),
-        x=jnp.asarray(x, jnp.int32 if whole else jnp.float32),
-        log_prob=jnp.asarray(np.asarray(rollout["log_prob"]) + slope, jnp.float32),
+        kept=Sample(
+            raw=ppo.networks.policy(parameters, seen),
+            x=jnp.asarray(x, jnp.int32 if whole else jnp.float32),
+            log_prob=jnp.asarray(np.asarray(rollout["log_prob"]) + slope, jnp.float32),
+        ),
         outcome=Outcome(
             reward=array["reward"],
             termination=array["termination"] > 0,
@@ -241,6 +242,7 @@ def learned(
             length=jnp.zeros((T, N), jnp.int32),
             reward_sum=array["reward"],
         ),
+        last_observation=jnp.asarray(true_next(rollout)[-1], jnp.float32),
     )
     order = np.asarray(file["minibatches"], np.int32)
     rows = T if choices["minibatch_unit"] == "segments" else 1

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ablations import cli
 from ablations.environments import Box, Observations, adapted
 from ablations.errors import UserError
 from ablations.tasks import Task, register, task, tasks
@@ -245,3 +246,31 @@ import ablations.tasks
 print([name for name in ("jax", "brax", "flax", "mujoco_playground") if name in sys.modules])
 """
     assert run(code, tmp_path).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "name"),
+    [
+        ("brax", "train", "hopper"),
+        ("gymnax", "gymnax", "breakout"),
+        ("mujoco_playground", "playground", "cartpole_balance"),
+    ],
+)
+def test_a_task_whose_library_is_missing_is_refused_before_anything_runs(
+    module: str,
+    extra: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.chdir(tmp_path)
+    selection = ["gae", "--tasks", name, "--profile", "smoke", "--seeds", "1"]
+    for cluster in ("local", "debug"):
+        assert cli.main(["run", *selection, "--cluster", cluster]) == 2
+        line = f"task '{name}' needs {module}: pip install 'rl-ablations[{extra}]'"
+        assert line in capsys.readouterr().err
+    assert not list(tmp_path.glob("results/cells/*"))
+    with pytest.raises(UserError, match="pip install"):
+        task(name).made(task(name).settings)

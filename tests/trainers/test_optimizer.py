@@ -71,9 +71,9 @@ def taken(
     for place, gradient in enumerate(GRADIENTS):
         if place % STEPS == 0:
             learner = begin(learner, rule)
-        learner, rate = step(learner, single(gradient))
+        learner, metrics = step(learner, single(gradient))
         found.append(learner.parameters)
-        rates.append(float(rate))
+        rates.append(float(metrics["training/learning_rate"]))
     assert int(learner.optimizer.count) == len(GRADIENTS), "the schedule counts every step"
     return found if wanted == "parameters" else rates
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
+from unittest import mock
 
 import advantage_checks
 import gradient_checks
@@ -598,8 +599,8 @@ def mutant(mutation: Mutation | None, original: ModuleType) -> ModuleType:
         )
         source = source.replace("AXIS,", "", 1)
     source = source.replace("AXIS = register(", "AXIS = (")
-    source = source.replace("@conflict\n", "").replace("@inert\n", "")
-    exec(source, module.__dict__)
+    with mock.patch.multiple(variants.rules, _CONFLICTS=[], _INERT=[]):
+        exec(source, module.__dict__)
     return module
 
 

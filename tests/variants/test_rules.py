@@ -160,3 +160,23 @@ def test_inert_rules_are_merged(monkeypatch):
         variants.inert_settings({"policy_loss": "clp"})
     with pytest.raises(RegistrationError, match="must name what it looks at"):
         variants.inert(lambda **variant: {})
+
+
+def test_sentences_of_rules_name_what_they_look_at(monkeypatch):
+    for rules in ("_CONFLICTS", "_INERT"):
+        monkeypatch.setattr(variants.rules, rules, [])
+
+    @variants.conflict_where("{samples} of {wanted:g}")
+    def too_few(*, samples, wanted=2.0):
+        return samples < wanted
+
+    @variants.inert_where("only {samples}", "a", "b")
+    def one_alone(*, samples):
+        return samples == 1
+
+    for samples, complaints, reasons in (
+        (1, ["1 of 2"], dict.fromkeys("ab", "only 1")),
+        (2, [], {}),
+    ):
+        assert variants.conflicts({"samples": samples}) == complaints
+        assert variants.inert_settings({"samples": samples}) == reasons

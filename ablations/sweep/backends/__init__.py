@@ -119,8 +119,8 @@ class Backend(Protocol):
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return the environment of a worker."""
 
-    def require_installed(self) -> None:
-        """Raise UserError where the packages that run cells are missing."""
+    def require_installed(self, cells: Sequence[Cell]) -> None:
+        """Raise UserError where what runs the cells is not installed."""
         return
 
     def require_device(self, order: Order) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
+from ablations.core.files import digest_of_files
 from ablations.records import folder_at_once
 
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
@@ -23,12 +23,8 @@ def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
         modules: the file of each; of a package its __init__.py.
     """
     sources = sorted(set(filter(None, map(_source, modules))))
-    name = hashlib.sha256()
-    for source in sources:
-        for path in _files(source):
-            name.update(f"{path.relative_to(source.parent)}\0".encode())
-            name.update(hashlib.sha256(path.read_bytes()).digest())
-    final = folder / name.hexdigest()[:16]
+    files = [(path.relative_to(s.parent), path) for s in sources for path in _files(s)]
+    final = folder / digest_of_files(files)[:16]
     if final.is_dir():
         return final
     with folder_at_once(final) as copy:

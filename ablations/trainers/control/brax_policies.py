@@ -23,9 +23,9 @@ from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.tasks.control import quiet
 from ablations.tasks.task import Task
-from ablations.trainers.control.acting import Policy
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.settings import DEFINITION, Structure
+from ablations.trainers.control.state import Policy
 from ablations.trainers.leaves import to_arrays
 from ablations.trainers.values import count
 

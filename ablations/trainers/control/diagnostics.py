@@ -1,4 +1,4 @@
-"""How far advantage estimates are from the truth, measured at a moment of training.
+"""Measure the errors of advantage estimates at a moment of training.
 
 The states are those in which the training environments are. In each, the policy draws one action;
 M continuations play on from that state and action, and M more from the state alone, by the same
@@ -29,8 +29,7 @@ from ablations.environments import State as Environment
 from ablations.trainers.choices import apply, fix
 from ablations.trainers.control.advantages import Experience
 from ablations.trainers.control.environment import Episodes
-from ablations.trainers.control.ppo import PPO
-from ablations.trainers.control.state import State
+from ablations.trainers.control.ppo import PPO, PPOState
 from ablations.trainers.trainer import Metrics, Variant
 
 REMAINDER = 0.05
@@ -55,7 +54,7 @@ def horizon(discount: float, unroll_length: int) -> int:
 
 
 def advantage_errors(
-    ppo: PPO, state: State, variant: Variant, key: jax.Array, *, horizon: int, continuations: int
+    ppo: PPO, state: PPOState, variant: Variant, key: jax.Array, *, horizon: int, continuations: int
 ) -> Metrics:
     """Measure every choice of `advantage` at the N states of the environments.
 
@@ -82,7 +81,7 @@ def advantage_errors(
     def seen_by_networks(observation: jax.Array) -> jax.Array:
         return ppo.normalized(state.normalizer, observation, state.acting)
 
-    values = ppo.critic(state.value_targets)
+    values = ppo.critic(state.own.value_targets)
 
     def critic(observation: jax.Array) -> jax.Array:
         return values.value(state.parameters, seen_by_networks(observation))

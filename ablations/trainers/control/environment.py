@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from ablations.environments import Environment, State, Step
+from ablations.environments.environment import map_alike
 from ablations.errors import UserError
 from ablations.trainers.control.batching import vmap_trailing
+from ablations.trainers.leaves import by_path, differences
 from ablations.trainers.trainer import Tree
 
 
@@ -29,6 +31,11 @@ def batched_reset(env: Environment) -> Callable[[jax.Array], State]:
     """
     on_cpu = jax.default_backend() == "cpu"
     return partial(jax.lax.map, env.reset) if on_cpu else jax.vmap(env.reset)
+
+
+def _each(tree: Tree) -> Tree:
+    """Return the form of each copy in arrays with a leading [N]."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x)[1:], jnp.result_type(x)), tree)
 
 
 class Episodes(NamedTuple):
@@ -191,7 +198,7 @@ class Environments:
         def restart(first: jax.Array, now: jax.Array) -> jax.Array:
             return jnp.where(done.reshape(done.shape + (1,) * (now.ndim - 1)), first, now)
 
-        physics, observation = jax.tree.map(restart, first, (after.physics, after.observation))
+        physics, observation = map_alike(restart, first, (after.physics, after.observation))
         running = Episodes(
             state=State(physics, observation, after.carried),
             first=episodes.first,
@@ -201,13 +208,23 @@ class Environments:
             reward_sum=jnp.where(done, 0.0, reward_sum),
             place=place,
         )
+        self._require_kept(episodes.state, running.state)
         return running, outcome
 
     def _require(self, name: str, array: Tree, *shape: int) -> None:
         """Raise UserError for an array [N, ...] whose shape in each environment is another."""
-        each = jax.tree.map(lambda leaf: jnp.shape(leaf)[1:], array)
+        each = jax.tree.map(jnp.shape, _each(array))
         if each != shape:
-            raise UserError(f"{name} of {type(self.env).__name__} is {each}, and is to be {shape}")
+            raise UserError(f"{name} of {self._name} is {each}, and is to be {shape}")
+
+    def _require_kept(self, before: State, after: State) -> None:
+        """Raise UserError for a step after which the state has another form than before."""
+        if differing := differences(*(by_path(_each(state)) for state in (after, before))):
+            raise UserError(f"a step of {self._name} changes what its reset returned: {differing}")
+
+    @property
+    def _name(self) -> str:
+        return type(getattr(self.env, "env", self.env)).__name__
 
     def _next(
         self, episodes: Episodes, done: jax.Array

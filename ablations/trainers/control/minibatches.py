@@ -1,4 +1,4 @@
-"""Which samples each gradient step sees, drawn at random for a whole update."""
+"""Assign samples to gradient steps, at random, ahead of a whole update."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def patches(x: jax.Array, image: tuple[int, int, int]) -> jax.Array:
 
 
 class Outputs(NamedTuple):
-    """What a policy's network returns: outputs of its last layer, then weights of their own.
+    """The outputs of a policy's network: of its last layer, then weights of their own.
 
     Those start from 0 and are the same in every state.
     """

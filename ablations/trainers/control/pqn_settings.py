@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-import variants
 from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.control import settings as ppo
 from ablations.trainers.control.settings import Sizes, check, compiles, iteration_steps
@@ -83,43 +82,30 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
     describe.
     """
     from ablations.environments import Discrete, adapted
-    from ablations.trainers.control.composing import environments_of, rule_of
+    from ablations.trainers.control.composing import composed
     from ablations.trainers.control.networks import make_q_network
     from ablations.trainers.control.pqn import PQN
 
-    task, settings, structure = program["task"], program["settings"], program["structure"]
-    fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
-    fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(program.get("choices", {}))
-    env = adapted(task.make(settings), task)
+    task, structure = program["task"], program["structure"]
+    env = adapted(task.made(program["settings"]), task)
     assert isinstance(env.actions, Discrete), "`refuses` lets no other task through"
-    environments, evaluation_environments = environments_of(
-        env, task, settings, structure, program.get("evaluation_envs", 16)
-    )
+    parts = composed(env, AXES, **program)
     return PQN(
-        environments=environments,
-        evaluation_environments=evaluation_environments,
         network=make_q_network(
             env.observations,
             env.actions.choices,
             structure["value_layers"],
             activation=structure["activation"],
-            normalized=fixed["network_normalization"] != "none",
+            normalized=parts["fixed"]["network_normalization"] != "none",
             filters=structure.get("filters", 0),
         ),
-        unroll_length=structure["unroll_length"],
-        num_minibatches=structure["num_minibatches"],
-        epochs=structure["epochs"],
-        updates_per_chunk=program["updates_per_chunk"],
-        fixed=fixed,
-        rule=rule_of(fixed, structure),
+        **parts,
     )
 
 
 def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     """Return the composed program in the form that the engine runs."""
-    from ablations.trainers.control.composing import as_trainer
-
-    return as_trainer(compose(**program), program["structure"])
+    return compose(**program).trainer
 
 
 def refuses(task: Task) -> list[str]:

@@ -27,8 +27,7 @@ from variants import Number
 if TYPE_CHECKING:
     import jax
 
-    from ablations.trainers.control.ppo import PPO
-    from ablations.trainers.control.state import State
+    from ablations.trainers.control.ppo import PPO, PPOState
 
 ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 
@@ -203,29 +202,24 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     read where it has them. Raises UserError for an environment that the task does not describe.
     """
     from ablations.environments import adapted
-    from ablations.trainers.control.composing import environments_of, rule_of
+    from ablations.trainers.control.composing import composed
     from ablations.trainers.control.distribution import distribution_of
     from ablations.trainers.control.heads import SCALAR, Head
     from ablations.trainers.control.networks import make_networks
     from ablations.trainers.control.ppo import PPO
 
-    task, settings, structure = program["task"], program["settings"], program["structure"]
-    fixed = {axis: AXES[axis] for axis in AXES if variants.axis(axis).structural}
-    fixed |= dict.fromkeys(compiles(structure), "transitions") | dict(program.get("choices", {}))
+    task, structure = program["task"], program["structure"]
+    env = adapted(task.made(program["settings"]), task)
+    parts = composed(env, AXES, **program)
+    fixed = parts["fixed"]
     critic = fixed["critic_head"]
-    env = adapted(task.make(settings), task)
     distribution = distribution_of(env.actions, fixed)
     if structure["torso"] == "shared" and env.observations.policy is not None:
         raise UserError(
             f"torso=shared has one observation for policy and critic, and those of task "
             f"'{task.name}' differ: use torso=separate"
         )
-    environments, evaluation_environments = environments_of(
-        env, task, settings, structure, program.get("evaluation_envs", 16)
-    )
     return PPO(
-        environments=environments,
-        evaluation_environments=evaluation_environments,
         networks=make_networks(
             env.observations,
             distribution.outputs,
@@ -240,20 +234,13 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
             else Head(critic, structure["value_outputs"], structure["value_range"]),
         ),
         distribution=distribution,
-        unroll_length=structure["unroll_length"],
-        num_minibatches=structure["num_minibatches"],
-        epochs=structure["epochs"],
-        updates_per_chunk=program["updates_per_chunk"],
-        fixed=fixed,
-        rule=rule_of(fixed, structure),
+        **parts,
     )
 
 
 def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     """Return the composed program in the form that the engine runs."""
-    from ablations.trainers.control.composing import as_trainer
-
-    return as_trainer(compose(**program), program["structure"])
+    return compose(**program).trainer
 
 
 def diagnosis(
@@ -289,7 +276,7 @@ def diagnosis(
     discount = numbers.get("discount", DEFAULTS["discount"])
     steps = diagnostics.horizon(discount, ppo.unroll_length)
 
-    def measure(state: State, variant: Variant, key: jax.Array) -> Metrics:
+    def measure(state: PPOState, variant: Variant, key: jax.Array) -> Metrics:
         return diagnostics.advantage_errors(
             ppo,
             state,

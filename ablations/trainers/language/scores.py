@@ -1,4 +1,4 @@
-"""How often completions are right, over all and by kind of problem."""
+"""Accuracies of completions, over all and by kind of problem."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def compose(**program: Unpack[Program[Settings, Structure]]) -> Language:
     from ablations.trainers.optimizer import Rule
 
     structure = program["structure"]
-    problems = program["task"].make(program["settings"])
+    problems = program["task"].made(program["settings"])
     config = DecoderConfig(
         vocabulary=len(puzzles.VOCABULARY),
         width=structure["width"],

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from ablations.tasks.language.problems import Problems
 from ablations.tasks.language.problems import reward as paid
@@ -46,17 +45,21 @@ EVALUATION_SAMPLES = 4  # of each prompt of an evaluation
 class State(NamedTuple):
     """All that training needs to go on.
 
-    parameters: {"policy"} and, with a critic, {"critic": {"decoder", "head" [D]}}. reference: of
-    the policy that training started from. schedule: what learning_rate_schedule carries.
+    learner: its parameters are {"policy"} and, with a critic, {"critic": {"decoder", "head" [D]}}.
+    reference: parameters of the policy that training started from.
     key: the seed's. iteration: uint32, how many are done.
     """
 
-    parameters: dict[str, Tree]
+    learner: Learner
     reference: Tree
-    optimizer: optax.ScaleByAdamState | optax.ScaleByScheduleState
-    schedule: Tree
     key: jax.Array
     iteration: jax.Array
+
+    @property
+    def parameters(self) -> dict[str, Tree]:
+        """Parameters of policy and critic."""
+        parameters: dict[str, Tree] = self.learner.parameters
+        return parameters
 
 
 @dataclass(frozen=True)
@@ -96,14 +99,7 @@ class Language:
             head = jnp.zeros(self.decoder.config.width)
             parameters["critic"] = {"decoder": reference, "head": head}
         learner = optimizer.start(parameters, variant, self.rule)
-        return State(
-            parameters=learner.parameters,
-            reference=reference,
-            optimizer=learner.optimizer,
-            schedule=learner.schedule,
-            key=key,
-            iteration=jnp.uint32(0),
-        )
+        return State(learner, reference, key, iteration=jnp.uint32(0))
 
     def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
         """Run `updates_per_chunk` iterations.
@@ -146,12 +142,7 @@ class Language:
         batch, metrics = self.prepare(state, problems, completions, reward, last, variant)
 
         learner, learning = self.learn(state, batch, key_epochs, variant)
-        state = state._replace(
-            parameters=learner.parameters,
-            optimizer=learner.optimizer,
-            schedule=learner.schedule,
-            iteration=state.iteration + 1,
-        )
+        state = state._replace(learner=learner, iteration=state.iteration + 1)
         return state, {
             **_means(learning),
             **metrics,
@@ -289,7 +280,6 @@ class Language:
         A step of all prompts needs no order. Otherwise prompts are shuffled, with all their
         completions, or completions, whoever's they are.
         """
-        learner = Learner(state.parameters, state.optimizer, state.schedule)
         progress = state.iteration.astype(jnp.float32) / variant.iterations
         keys = jax.random.split(key, self.epochs)
         step_tokens = jnp.maximum(jnp.sum(batch.mask), 1.0) / self.num_minibatches
@@ -302,15 +292,14 @@ class Language:
             return learner, {name: value[None] for name, value in metrics.items()}
 
         if self.num_minibatches == 1:
-            learner, metrics = jax.lax.scan(whole, learner, keys)
-            return learner, metrics
+            return jax.lax.scan(whole, state.learner, keys)
 
         units = batch if self.fixed["completion_unit"] == "prompts" else single(batch)
         order = orders(keys, units.prompts.shape[0], variant)
 
         def epoch(learner: Learner, now: tuple[jax.Array, jax.Array]) -> tuple[Learner, Metrics]:
             order, key = now
-            learner, metrics = jax.lax.scan(
+            return jax.lax.scan(
                 lambda learner, now: step(
                     learner, jax.tree.map(lambda leaf: leaf[now[0]], units), now[1]
                 ),
@@ -320,10 +309,8 @@ class Language:
                     jax.random.split(key, self.num_minibatches),
                 ),
             )
-            return learner, metrics
 
-        learner, metrics = jax.lax.scan(epoch, learner, (order, keys))
-        return learner, metrics
+        return jax.lax.scan(epoch, state.learner, (order, keys))
 
     def gradient_step(
         self,
@@ -338,8 +325,7 @@ class Language:
         gradient, metrics = jax.grad(language_loss, has_aux=True)(
             learner.parameters, self.decoder, self.special, batch, key, variant, step_tokens
         )
-        metrics["gradient/norm"] = optax.tree.norm(gradient)
-        learner, rate = optimizer.descend(
+        learner, step = optimizer.descend(
             learner,
             gradient,
             divergence=Divergence(metrics["policy/approximate_kl"]),
@@ -349,7 +335,7 @@ class Language:
             factors={"critic": variant.numbers["critic_rate_factor"]},
             rule=self.rule,
         )
-        return learner, metrics | {"training/learning_rate": rate}
+        return learner, metrics | step
 
     def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
         """Write the greedy completion and some samples of each of some held-out prompts.

@@ -61,7 +61,7 @@ def rolled_out() -> tuple[PPO, Learner, Any, Experience, Any]:
     )
     assert bool(rollout.outcome.truncation.any())
     assert bool(rollout.outcome.termination.any())
-    return ppo, Learner(moved, state.optimizer, state.schedule), rollout, experience, batch
+    return ppo, state.learner._replace(parameters=moved), rollout, experience, batch
 
 
 @cache
@@ -75,25 +75,25 @@ def brax_loss(clip_range: float | None) -> tuple[Any, Any, Any]:
     _, learner, rollout, experience, batch = rolled_out()
     nets = networks.make_ppo_networks(
         experience.observation.shape[-1],
-        rollout.x.shape[-1],
+        rollout.kept.x.shape[-1],
         policy_hidden_layer_sizes=(16, 16),
         value_hidden_layer_sizes=(16, 16),
     )
     outcome = rollout.outcome
     # The policy of the rollout, as Brax keeps it; only its distance from the new one rests on this.
-    raw = jnp.concatenate([rollout.x, jnp.zeros_like(rollout.x)], -1)
-    slope = 2.0 * (jnp.log(2.0) - rollout.x - jax.nn.softplus(-2.0 * rollout.x))
+    raw = jnp.concatenate([rollout.kept.x, jnp.zeros_like(rollout.kept.x)], -1)
+    slope = 2.0 * (jnp.log(2.0) - rollout.kept.x - jax.nn.softplus(-2.0 * rollout.kept.x))
     data = types.Transition(
         observation=experience.observation,
-        action=jnp.tanh(rollout.x),
+        action=jnp.tanh(rollout.kept.x),
         reward=outcome.reward,
         discount=1.0 - (outcome.termination | outcome.truncation).astype(jnp.float32),
         next_observation=experience.next_observation,
         extras={
             "state_extras": {"truncation": experience.truncation},
             "policy_extras": {
-                "raw_action": rollout.x,
-                "log_prob": rollout.log_prob - slope.sum(-1),
+                "raw_action": rollout.kept.x,
+                "log_prob": rollout.kept.log_prob - slope.sum(-1),
                 "value": batch.old_value,
                 "distribution_params": raw,
             },
@@ -191,9 +191,9 @@ def check_metrics(module: Any) -> None:
     _, parts, _ = our_loss(module, one)
     raw, value = ppo.networks.both(learner.parameters, batch.observation)
     mean, std = map(np.asarray, mean_and_std(raw, alone()))
-    x = np.asarray(rollout.x)
+    x = np.asarray(rollout.kept.x)
     new = (-0.5 * ((x - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)).sum(-1)
-    log_ratio = new - np.asarray(rollout.log_prob)
+    log_ratio = new - np.asarray(rollout.kept.log_prob)
     ratio = np.exp(log_ratio)
     target = np.asarray(estimated()[1])
     moved = np.abs(np.asarray(value) - np.asarray(batch.old_value))

@@ -20,7 +20,7 @@ from composed import variant
 
 from ablations.tasks import Task
 from ablations.trainers.control.diagnostics import LONGEST, advantage_errors, horizon
-from ablations.trainers.control.ppo import State
+from ablations.trainers.control.ppo import PPOState
 from ablations.trainers.control.settings import STRUCTURE, compose
 from variants.policy_std import MIN_STD
 
@@ -66,7 +66,7 @@ class Environment:
 
 
 @cache
-def coin(last: int = 0) -> tuple[Any, State]:
+def coin(last: int = 0) -> tuple[Any, PPOState]:
     """The jitted measurement, and a state of the program in which the critic says c."""
     task = Task("coin", "a coin", make=lambda settings: Environment(last), settings={})
     ppo = compose(
@@ -80,7 +80,7 @@ def coin(last: int = 0) -> tuple[Any, State]:
     parameters = jax.tree.map(jnp.zeros_like, state.parameters)
     parameters["value"]["params"]["hidden_0"]["bias"] = jnp.full(1, CRITIC)
     measure = jax.jit(partial(advantage_errors, ppo, horizon=H, continuations=M))
-    return measure, state._replace(parameters=parameters)
+    return measure, state._replace(learner=state.learner._replace(parameters=parameters))
 
 
 @cache

@@ -31,7 +31,7 @@ def test_coefficients_are_carried_and_used(penalty_kl: float, factor: float) -> 
     init, chunk = compiled(**PROGRAM)
     state, expected = init(jax.random.key(0), one), dict(INITIAL)
     for _ in range(3):
-        assert {n: float(x) for n, x in state.coefficients.items()} == pytest.approx(expected)
+        assert {n: float(x) for n, x in state.own.coefficients.items()} == pytest.approx(expected)
         state, metrics = chunk(state, one)
         for name, number in expected.items():
             assert float(metrics[f"loss/{name}"]) == pytest.approx(number)

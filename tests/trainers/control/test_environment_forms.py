@@ -63,6 +63,41 @@ def test_another_form_is_refused(counter, words) -> None:
         steps(counter)
 
 
+class Drifting(Counter):
+    """Its steps leave another state than its resets."""
+
+    def __init__(self, first: State, then: State) -> None:
+        super().__init__()
+        self.first, self.then = first, then
+
+    def reset(self, key: jax.Array) -> State:
+        return self.first
+
+    def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
+        return self.then, self.given
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "words"),
+    [
+        ({}, {"speed": 0.0}, "'carried/speed' is not expected"),
+        ({"speed": 0.0}, {}, "'carried/speed' is missing"),
+        ({"count": 0}, {"count": 0.5}, r"'carried/count' is float32\[\], not int32\[\]"),
+        ({"at": jnp.zeros(2)}, {"at": jnp.zeros(3)}, r"'carried/at' is float32\[3\], not .*\[2\]"),
+    ],
+)
+def test_a_state_that_changes_its_form_is_refused(first, then, words) -> None:
+    x = jnp.zeros(2)
+    for drifting, place in (
+        (Drifting(State(0.0, x, first), State(0.0, x, then)), words),
+        (Drifting(State(first, x), State(then, x)), words.replace("carried", "physics")),
+    ):
+        if "not int32" in place and "physics" in place:
+            continue  # between physics and that of a reset numbers are promoted
+        with pytest.raises(UserError, match=f"a step of Drifting changes .*: {place}"):
+            steps(drifting)
+
+
 def test_a_convolution_needs_three_by_three() -> None:
     with pytest.raises(UserError, match="images of 2 by 4: set filters=0"):
         patches(jnp.zeros((1, 8)), (2, 4, 1))

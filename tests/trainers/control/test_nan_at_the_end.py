@@ -31,6 +31,6 @@ def test_iterations_stay_finite() -> None:
         jax.random.key(0), variant()
     )
     assert metrics["training/episodes"] > 0
-    for leaf in jax.tree.leaves((state.parameters, state.normalizer, state.value_targets)):
+    for leaf in jax.tree.leaves((state.parameters, state.normalizer, state.own.value_targets)):
         assert bool(jnp.isfinite(leaf).all())
     assert np.isfinite([metrics[f"loss/{name}"] for name in ("policy", "value", "total")]).all()

@@ -23,8 +23,9 @@ from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Outcome
 from ablations.trainers.control.minibatches import Draws
 from ablations.trainers.control.networks import LayerNorm
-from ablations.trainers.control.pqn import PQN, Rollout, State, epsilon_greedy, taken
+from ablations.trainers.control.pqn import PQN, Carried, epsilon_greedy, taken
 from ablations.trainers.control.pqn_settings import AXES, DEFINITION, STRUCTURE, compose
+from ablations.trainers.control.state import Rollout, State
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "q_updates"
 LIBRARIES = ("purejaxql", "rejax_pqn")
@@ -86,19 +87,16 @@ def learned(library: str, **changes: Any) -> tuple[list[Any], list[np.ndarray], 
         else:
             one = one._replace(numbers={**one.numbers, name: np.float32(value)})
     first = parameters_of(file["iterations"][0]["weights"])
-    begun = optimizer.start(first, one, pqn.rule)
     N = pqn.environments.num_envs
     state = State(
-        parameters=first,
-        target=jax.tree.map(jnp.copy, first),
-        optimizer=begun.optimizer,
-        schedule=begun.schedule,
+        learner=optimizer.start(first, one, pqn.rule),
         reward_scaling=variants.axis("reward_scaling").init(num_envs=N),
         normalizer=statistics.empty(4),
         acting=pqn.acting(fix(one, pqn.fixed)),
         episodes=None,
         key=None,
         iteration=jnp.uint32(0),
+        own=Carried(target=jax.tree.map(jnp.copy, first)),
     )
     weights, losses, states = [], [], []
     for iteration in file["iterations"]:
@@ -124,7 +122,7 @@ def rollout_of(given: dict[str, Any]) -> Rollout:
     following = jnp.concatenate([observation[1:], last[None]])
     return Rollout(
         observation=observation,
-        action=jnp.asarray(given["action"], jnp.int32),
+        kept=jnp.asarray(given["action"], jnp.int32),
         outcome=Outcome(
             reward=array["reward"],
             termination=ended,
@@ -197,19 +195,19 @@ def test_target_networks() -> None:
         {"q_target": "polyak", "target_tau": 1.0},
     ):
         assert same_bits(learned("rejax_pqn", **always)[0], plain)
-    assert all(same_bits(one.target, one.parameters) for one in states)
+    assert all(same_bits(one.own.target, one.parameters) for one in states)
 
     _, _, states = learned("rejax_pqn", q_target="hard", target_interval=2.0)
     start, once, twice = states
-    assert same_bits(once.target, start.parameters)
-    assert same_bits(twice.target, twice.parameters)
+    assert same_bits(once.own.target, start.parameters)
+    assert same_bits(twice.own.target, twice.parameters)
 
     _, _, states = learned("rejax_pqn", q_target="polyak", target_tau=0.3)
     target = states[0].parameters
     for state in states[1:]:
         target = jax.tree.map(lambda t, p: 0.7 * t + 0.3 * p, target, state.parameters)
         for ours, expected in zip(
-            jax.tree.leaves(state.target), jax.tree.leaves(target), strict=True
+            jax.tree.leaves(state.own.target), jax.tree.leaves(target), strict=True
         ):
             np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
 

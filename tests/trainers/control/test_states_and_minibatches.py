@@ -72,7 +72,7 @@ def test_states_go_on_from_chunk_to_chunk() -> None:
     three, _ = train(variant(**STATEFUL), updates=3, **LOOP)
     assert same_bits(one, three)
     assert int(one.reward_scaling.steps) == 3 * program().unroll_length
-    assert float(one.schedule.current) != pytest.approx(3e-4)
+    assert float(one.learner.schedule.current) != pytest.approx(3e-4)
 
 
 def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:

@@ -127,7 +127,7 @@ def program() -> Any:
             assert size == len(order)
             return jnp.where(jnp.all(jax.random.key_data(key) == first), order, order[::-1])
 
-        state = State(learner.parameters, None, learner.optimizer, learner.schedule, key, at)
+        state = State(learner, None, key, at)
         with mock.patch.object(jax.random, "permutation", permutation):
             return trainer.learn(state, batch, key, fix(data, trainer.fixed))
 

@@ -12,12 +12,11 @@ import resource
 import socket
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from ablations.core.decode import decode
 from ablations.core.record import Configuration, Provenance
-from ablations.errors import UserError, count
+from ablations.errors import UserError, count, lacking
 from ablations.records import digest
 from ablations.sweep import machine, provenance
 from ablations.sweep.backends import Backend, Prepared, Speed
@@ -78,10 +77,14 @@ class CompiledBackend(Backend):
         """Return an environment under which numbers are the same in every shell."""
         return machine.worker_environment(accelerator=order.accelerator, native=order.native)
 
-    def require_installed(self) -> None:
-        """Refuse a light install, which plans and reads."""
-        if find_spec("jax") is None:
-            raise UserError("training needs jax: pip install 'rl-ablations[train]'")
+    def require_installed(self, cells: Sequence[Cell]) -> None:
+        """Refuse a light install, which plans and reads, and tasks whose library is missing."""
+        from ablations import tasks
+
+        if need := lacking("jax"):
+            raise UserError(f"training needs {need}")
+        for name in dict.fromkeys(cell.config["task"]["name"] for cell in cells):
+            tasks.task(name).require_installed()
 
     def require_device(self, order: Order) -> None:
         """Raise UserError where JAX fell back to a CPU and the order needs an accelerator."""

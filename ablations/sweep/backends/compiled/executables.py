@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import os
 import pickle
@@ -29,6 +28,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from ablations import plugins
 from ablations.core.decode import Json
+from ablations.core.files import digest_of_files
 from ablations.records import digest, write_atomically
 from ablations.sweep.machine import processor
 from ablations.sweep.provenance import OUR_ROOT, versions
@@ -160,18 +160,12 @@ def _setting() -> dict[str, Json]:
 @functools.cache
 def _code() -> str:
     """Digest our own files by content, and libraries that may be edited in place by date."""
-    whole = hashlib.sha256()
-    for folder in OURS:
-        for path in _files(OUR_ROOT / folder):
-            whole.update(f"{path.relative_to(OUR_ROOT)}\0".encode())
-            whole.update(hashlib.sha256(path.read_bytes()).digest())
-    for name in THEIRS:
-        found = importlib.util.find_spec(name)
-        for folder in (found.submodule_search_locations or []) if found else []:
-            for path in _files(Path(folder)):
-                about = path.stat()
-                whole.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
-    return whole.hexdigest()
+    ours = [path for folder in OURS for path in _files(OUR_ROOT / folder)]
+    specs = filter(None, map(importlib.util.find_spec, THEIRS))
+    folders = [folder for spec in specs for folder in spec.submodule_search_locations or ()]
+    theirs = [path for folder in folders for path in _files(Path(folder))]
+    dates = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in theirs]
+    return digest([digest_of_files((path.relative_to(OUR_ROOT), path) for path in ours), dates])
 
 
 def _files(folder: Path) -> list[Path]:
