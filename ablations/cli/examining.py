@@ -25,6 +25,9 @@ def add_commands(commands: Commands) -> None:
         commands, "exam", _exam, "whether a baseline learns enough on tasks to judge details there"
     )
     command.add_argument("tasks", nargs="+", metavar="TASK")
+    command.add_argument(
+        "--study", default="exam", metavar="S", help="whose baseline; default: PPO's own"
+    )
     command.add_argument("--profile", default="paper", help="whose settings; default: paper")
     command.add_argument(
         "--rates", metavar="A,B,...", help="learning rates of the baseline; default: 3e-4,1e-3,3e-3"
@@ -59,6 +62,7 @@ def _exam(options: argparse.Namespace) -> int:
             steps=options.steps,
             profile=options.profile,
             settings=parse_settings(options.set or []),
+            study=options.study,
         )
     )
 

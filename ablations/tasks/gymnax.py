@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ablations.errors import UserError
@@ -34,6 +35,7 @@ def _register(
     speed: float,
     hyperparameters: Settings,
     image: bool = False,
+    most: Callable[..., float | None] = lambda settings: None,
 ) -> None:
     """Register an environment of Gymnax as a task; theirs: its name there."""
     settings: Settings = {"episode_length": episode_length, "random_elapsed_steps": False}
@@ -49,6 +51,7 @@ def _register(
             check=check_episodes,
             discrete=True,
             image=image,
+            most=most,
             fresh=True,
             speed=speed,
         )
@@ -103,6 +106,7 @@ _register(
     steps=500_000,
     speed=300_000,
     hyperparameters=_CLASSIC,
+    most=lambda settings: float(settings["episode_length"]),
 )
 _register(
     "acrobot",
