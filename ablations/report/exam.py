@@ -185,6 +185,7 @@ def sheet(tasks: Sequence[Task]) -> Sheet:
                     "; ".join(complaints) or "passes",
                 )
             )
+    places = max((_places(abs(task.best - task.floor)) for task in tasks), default=0)
     columns = (
         *("task", "variant", "steps", "mean", "deviation", "lead", "place", "ceiling"),
         *("slope", "seeds", "verdict"),
@@ -193,8 +194,8 @@ def sheet(tasks: Sequence[Task]) -> Sheet:
         Column("task", "text", ("task",)),
         Column("variant", "text", ("variant",)),
         Column("steps", "count", ("steps",)),
-        Column("mean", "fixed", ("mean",)),
-        Column("SD", "fixed", ("deviation",)),
+        Column("mean", "fixed", ("mean",), places=places),
+        Column("SD", "fixed", ("deviation",), places=places),
         Column("SDs above trivial", "fixed", ("lead",), places=1),
         Column("% of the way", "fixed", ("place",)),
         Column("% at ceiling", "fixed", ("ceiling",)),
@@ -205,11 +206,17 @@ def sheet(tasks: Sequence[Task]) -> Sheet:
     return Sheet("exam", "exam", _CAPTION, columns, tuple(rows), shown)
 
 
+def _places(unit: float) -> int:
+    """Return the digits after the point that show a unit to three."""
+    return max(0, 2 - math.floor(math.log10(unit))) if unit > 0 and math.isfinite(unit) else 0
+
+
 _CAPTION = (
     f"mean of the last {LAST} of {EVALUATIONS} evaluations. A task passes where the baseline is "
     f"{LEAD:g} standard deviations between seeds or more above the better of doing nothing (zero) "
     f"and random actions (uniform), at least {100 * PLACE:.0f}% of the way from there to the best "
-    f"score of this table, or to the most that its rules allow, and at a ceiling on at most {100 * AT_CEILING:.0f}% of its seeds. Last "
-    f"fifth: what the mean gained over it, in % of the unit (mean minus the better policy that "
-    f"learns nothing); above {100 * SLOPE:.0f}% answers say at how many steps they hold."
+    "score of this table, or to the most that the task's rules allow, and at a ceiling on at most "
+    f"{100 * AT_CEILING:.0f}% of its seeds. Last fifth: what the mean "
+    "gained over it, in % of the unit (mean minus the better policy that learns nothing); above "
+    f"{100 * SLOPE:.0f}% answers say at how many steps they hold."
 )

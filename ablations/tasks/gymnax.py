@@ -33,7 +33,6 @@ def _register(
     episode_length: int,
     steps: int,
     speed: float,
-    hyperparameters: Settings,
     image: bool = False,
     most: Callable[..., float | None] = lambda settings: None,
 ) -> None:
@@ -45,7 +44,10 @@ def _register(
             summary=summary,
             make=lambda settings: _make(theirs),
             settings=settings,
-            hyperparameters={"ppo": hyperparameters, "pqn": _PQN_MINATAR if image else _PQN},
+            hyperparameters={
+                "ppo": _MINATAR if image else _CLASSIC,
+                "pqn": _PQN_MINATAR if image else _PQN,
+            },
             steps=steps,
             source=f"{PUREJAXRL}; of pqn {PUREJAXQL}",
             check=check_episodes,
@@ -105,7 +107,6 @@ _register(
     episode_length=500,
     steps=500_000,
     speed=300_000,
-    hyperparameters=_CLASSIC,
     most=lambda settings: float(settings["episode_length"]),
 )
 _register(
@@ -115,7 +116,6 @@ _register(
     episode_length=500,
     steps=500_000,
     speed=100_000,
-    hyperparameters=_CLASSIC,
 )
 _register(
     "mountain_car",
@@ -124,7 +124,6 @@ _register(
     episode_length=200,
     steps=1_000_000,
     speed=300_000,
-    hyperparameters=_CLASSIC,
 )
 _register(
     "breakout",
@@ -134,7 +133,6 @@ _register(
     steps=10_000_000,
     speed=100_000,
     image=True,
-    hyperparameters=_MINATAR,
 )
 _register(
     "asterix",
@@ -144,7 +142,6 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    hyperparameters=_MINATAR,
 )
 _register(
     "freeway",
@@ -154,7 +151,6 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    hyperparameters=_MINATAR,
 )
 _register(
     "space_invaders",
@@ -164,5 +160,4 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    hyperparameters=_MINATAR,
 )
