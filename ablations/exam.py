@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from ablations import studies
 from ablations.core.plan import Settings
 from ablations.errors import UserError
 from ablations.records import Plan, read_runs
@@ -40,23 +41,30 @@ def requests(
     steps: int | None = None,
     profile: str = "paper",
     settings: Settings | None = None,
+    study: str = "exam",
 ) -> list[Request]:
     """Return the requests of an exam: trivial policies, the baseline at each rate, and presets.
 
     steps: of the longest run; None: each task's own. settings: of the baseline; those of a task are
-    the trivial policies' and the presets' too.
+    the trivial policies' and the presets' too. study: whose baseline is examined.
+
+    Raises:
+        UserError: presets, of a study of its own.
     """
+    if presets and study != "exam":
+        raise UserError(f"--presets are PPO's: of {study} its own baseline is examined alone")
+
     given = dict(settings or {})
     own = {name for one in tasks for name in task(one).settings}
     of_task = {name: value for name, value in given.items() if name in own}
     run = {"evaluations": SPACED, "points": SPACED}
     plain = Request(
-        "exam", profile, tuple(tasks), seeds=tuple(seeds), steps=steps, set={**of_task, **run}
+        study, profile, tuple(tasks), seeds=tuple(seeds), steps=steps, set={**of_task, **run}
     )
     rate = {"learning_rate": rates[0]} if len(rates) == 1 else {}
     trained = replace(
         plain,
-        variants=("baseline",),
+        variants=(studies.study(study).baseline,),
         set={**given, **run, **rate},
         vary={"learning_rate": tuple(rates)} if len(rates) > 1 else {},
     )
@@ -102,9 +110,10 @@ def results_of(planned: Sequence[Plan], results: Path) -> list[Task]:
             {
                 variant: tuple(one for one in of if one is not None)
                 for _, curves in trained
-                for (task, variant), of in curves.items()
-                if task == name
+                for (place, variant), of in curves.items()
+                if place == name
             },
+            task(name).most(trivial[0].tasks[name].settings),
         )
         for name in trivial[0].tasks
     ]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ablations import exam
+from ablations.errors import UserError
 from ablations.records import Record, write_record
 from ablations.report.exam import Candidate, Task, sheet
 from ablations.report.figures import marks
@@ -68,6 +69,36 @@ def test_a_ceiling_is_what_several_runs_share() -> None:
     task = Task("line", FLOOR, (one_of_five, reached_by_another))
     assert task.at_ceiling(one_of_five) == 0.2
     assert not task.complaints(one_of_five)
+
+
+def test_the_most_that_rules_allow_is_best_and_ceiling() -> None:
+    """Nobody reached 500 yet, but 292 is not half of the way there, and 499 is at the ceiling."""
+    low, near = candidate(290.0, 292.0, 294.0), candidate(480.0, 499.0, 470.0)
+    seen = Task("line", FLOOR, (low, near))
+    assert not any("way" in line for line in seen.complaints(low))
+    assert seen.at_ceiling(near) == 0.0
+    task = Task("line", FLOOR, (low, near), most=500.0)
+    assert task.place(low) == pytest.approx(192 / 400)
+    assert any("48% of the way" in line for line in task.complaints(low))
+    assert task.at_ceiling(near) == pytest.approx(1 / 3)
+    assert (task.ceiling, task.at_ceiling(low)) == (500.0, 0.0)
+
+
+def test_cartpole_is_at_its_most_where_every_episode_is_whole() -> None:
+    of = task_named("cartpole")
+    assert of.most({"episode_length": 500}) == 500.0
+    assert of.most({"episode_length": 200}) == 200.0
+    assert task_named("breakout").most({"episode_length": 1000}) is None
+
+
+def test_the_baseline_of_another_study_is_examined() -> None:
+    trivial, trained = exam.plans(
+        exam.requests(["cartpole"], rates=(1e-4,), seeds=(1000,), steps=61_440, study="q_learning")
+    )
+    assert trivial.study.name == "trivial_policies"
+    assert [cell.config["trainer"]["name"] for cell in trained.cells] == ["pqn"]
+    with pytest.raises(UserError, match="its own baseline is examined alone"):
+        exam.requests(["cartpole"], study="q_learning", presets=["rejax"])
 
 
 def test_the_verdict_knows_neither_zero_nor_unit_of_the_return() -> None:

@@ -25,6 +25,7 @@ def add_commands(commands: Commands) -> None:
         commands, "exam", _exam, "whether a baseline learns enough on tasks to judge details there"
     )
     command.add_argument("tasks", nargs="+", metavar="TASK")
+    add_flags(command, {"--study S": "whose baseline; default: PPO's own"}, default="exam")
     add_flags(command, {"--profile": "whose settings; default: paper"}, default="paper")
     add_flags(
         command, {"--rates A,B,...": "learning rates of the baseline; default: 3e-4,1e-3,3e-3"}
@@ -55,6 +56,7 @@ def _exam(options: argparse.Namespace) -> int:
             steps=options.steps,
             profile=options.profile,
             settings=parse_settings(options.set or []),
+            study=options.study,
         )
     )
 

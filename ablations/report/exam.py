@@ -69,12 +69,14 @@ class Task:
     """A task of an exam: scores of policies that learn nothing, and of candidates.
 
     curves: variant -> steps and returns `[n]` of the evaluations of each seed that ended well.
+    most: the highest return that the task's rules allow; None where none is known.
     """
 
     name: str
     trivial: Mapping[str, float]
     candidates: tuple[Candidate, ...]
     curves: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
+    most: float | None = None
 
     @cached_property
     def floor(self) -> float:
@@ -83,14 +85,18 @@ class Task:
 
     @cached_property
     def best(self) -> float:
-        """Return the highest mean score of a candidate."""
+        """Return the highest return that the rules allow, else the highest mean of a candidate."""
+        if self.most is not None:
+            return self.most
         return max(
             (candidate.mean for candidate in self.candidates if candidate.scores), default=math.nan
         )
 
     @property
     def ceiling(self) -> float | None:
-        """The highest score where several runs share it."""
+        """The highest return that the rules allow, else the highest score where runs share it."""
+        if self.most is not None:
+            return self.most
         near = NEAR_CEILING * abs(self._highest - self.floor)
         shared = [
             s
@@ -102,6 +108,8 @@ class Task:
 
     @cached_property
     def _highest(self) -> float:
+        if self.most is not None:
+            return self.most
         return max(
             (max(candidate.scores) for candidate in self.candidates if candidate.scores),
             default=math.nan,
@@ -120,9 +128,9 @@ class Task:
         return self.unit(candidate) / (self.best - self.floor)
 
     def at_ceiling(self, candidate: Candidate) -> float:
-        """Return the share of seeds within `NEAR_CEILING` of the highest score.
+        """Return the share of seeds within `NEAR_CEILING` of the ceiling.
 
-        0 where a single seed is the highest, which is no ceiling.
+        0 where there is none: a single seed is the highest.
         """
         near = NEAR_CEILING * abs(self._highest - self.floor)
         own = [s for s in candidate.scores if self._highest - s <= near]
@@ -177,6 +185,7 @@ def sheet(tasks: Sequence[Task]) -> Sheet:
                     "; ".join(complaints) or "passes",
                 )
             )
+    places = max((_places(abs(task.best - task.floor)) for task in tasks), default=0)
     columns = (
         *("task", "variant", "steps", "mean", "deviation", "lead", "place", "ceiling"),
         *("slope", "seeds", "verdict"),
@@ -185,8 +194,8 @@ def sheet(tasks: Sequence[Task]) -> Sheet:
         Column("task", "text", ("task",)),
         Column("variant", "text", ("variant",)),
         Column("steps", "count", ("steps",)),
-        Column("mean", "fixed", ("mean",)),
-        Column("SD", "fixed", ("deviation",)),
+        Column("mean", "fixed", ("mean",), places=places),
+        Column("SD", "fixed", ("deviation",), places=places),
         Column("SDs above trivial", "fixed", ("lead",), places=1),
         Column("% of the way", "fixed", ("place",)),
         Column("% at ceiling", "fixed", ("ceiling",)),
@@ -197,11 +206,17 @@ def sheet(tasks: Sequence[Task]) -> Sheet:
     return Sheet("exam", "exam", _CAPTION, columns, tuple(rows), shown)
 
 
+def _places(unit: float) -> int:
+    """Return the digits after the point that show a unit to three."""
+    return max(0, 2 - math.floor(math.log10(unit))) if unit > 0 and math.isfinite(unit) else 0
+
+
 _CAPTION = (
     f"mean of the last {LAST} of {EVALUATIONS} evaluations. A task passes where the baseline is "
     f"{LEAD:g} standard deviations between seeds or more above the better of doing nothing (zero) "
     f"and random actions (uniform), at least {100 * PLACE:.0f}% of the way from there to the best "
-    f"score of this table, and at a ceiling on at most {100 * AT_CEILING:.0f}% of its seeds. Last "
-    f"fifth: what the mean gained over it, in % of the unit (mean minus the better policy that "
-    f"learns nothing); above {100 * SLOPE:.0f}% answers say at how many steps they hold."
+    "score of this table, or to the most that the task's rules allow, and at a ceiling on at most "
+    f"{100 * AT_CEILING:.0f}% of its seeds. Last fifth: what the mean "
+    "gained over it, in % of the unit (mean minus the better policy that learns nothing); above "
+    f"{100 * SLOPE:.0f}% answers say at how many steps they hold."
 )

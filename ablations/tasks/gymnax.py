@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,8 @@ def _register(
     episode_length: int,
     steps: int,
     speed: float,
-    hyperparameters: Settings,
     image: bool = False,
+    most: Callable[..., float | None] = lambda settings: None,
 ) -> None:
     """Register an environment of Gymnax as a task; theirs: its name there."""
     settings: Settings = {"episode_length": episode_length, "random_elapsed_steps": False}
@@ -40,13 +41,17 @@ def _register(
             summary=summary,
             make=lambda settings: _make(theirs),
             settings=settings,
-            hyperparameters={"ppo": hyperparameters, "pqn": _PQN_MINATAR if image else _PQN},
+            hyperparameters={
+                "ppo": _MINATAR if image else _CLASSIC,
+                "pqn": _PQN_MINATAR if image else _PQN,
+            },
             steps=steps,
             source=f"{PUREJAXRL}; of pqn {PUREJAXQL}",
             lacks=partial(lacking, "gymnax"),
             check=check_episodes,
             discrete=True,
             image=image,
+            most=most,
             fresh=True,
             speed=speed,
         )
@@ -100,7 +105,7 @@ _register(
     episode_length=500,
     steps=500_000,
     speed=300_000,
-    hyperparameters=_CLASSIC,
+    most=lambda settings: float(settings["episode_length"]),
 )
 _register(
     "acrobot",
@@ -109,7 +114,6 @@ _register(
     episode_length=500,
     steps=500_000,
     speed=100_000,
-    hyperparameters=_CLASSIC,
 )
 _register(
     "mountain_car",
@@ -118,7 +122,6 @@ _register(
     episode_length=200,
     steps=1_000_000,
     speed=300_000,
-    hyperparameters=_CLASSIC,
 )
 _register(
     "breakout",
@@ -128,7 +131,6 @@ _register(
     steps=10_000_000,
     speed=100_000,
     image=True,
-    hyperparameters=_MINATAR,
 )
 _register(
     "asterix",
@@ -138,7 +140,6 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    hyperparameters=_MINATAR,
 )
 _register(
     "freeway",
@@ -148,7 +149,6 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    hyperparameters=_MINATAR,
 )
 _register(
     "space_invaders",
@@ -158,5 +158,4 @@ _register(
     steps=10_000_000,
     speed=80_000,
     image=True,
-    hyperparameters=_MINATAR,
 )

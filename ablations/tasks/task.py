@@ -51,6 +51,8 @@ class Task:
         before is renamed; `completed` puts it back.
     unpaid: settings -> reward per step that the usual settings pay on every step and these do not;
         trainers then record the return with it too, as usual_return.
+    most: settings -> the highest return that the task's rules allow, None where none is known; an
+        exam takes it for the best score and for the ceiling.
     discrete: actions are whole numbers, not vectors.
     image: observations are images, flattened.
     fresh: every episode starts from a reset of its own, not from one of a pool.
@@ -71,6 +73,7 @@ class Task:
     check: Callable[..., list[str]] = field(default=lambda settings: [])
     neutral: Settings = field(default_factory=dict)
     unpaid: Callable[..., float] = field(default=lambda settings: 0.0)
+    most: Callable[..., float | None] = field(default=lambda settings: None)
     discrete: bool = False
     image: bool = False
     fresh: bool = False

@@ -44,6 +44,7 @@ PAGES = ROOT / "results" / "questions"
 PASSES = Exam(floor=0.0, score=100.0, lead=9.0, way=100.0, ceiling=0.0)
 WALKER, ANT = Task("walker2d", "w", 40.0, PASSES), Task("ant", "a", 40.0, PASSES)
 TASKS = {"walker2d": WALKER, "ant": ANT}
+FEW = {"acrobot", "cartpole with PQN", "breakout with PQN"}  # actions, beside CartPole
 
 
 def question(**changes: object) -> Question:
@@ -176,6 +177,21 @@ def test_nothing_rests_on_a_task_that_did_not_pass(tmp_path: Path) -> None:
     found = found_of(tmp_path / "none", {"walker2d": 60.0, "ant": 60.0}, tasks=nothing)
     assert (found.answer, found.share) == (None, None)
     assert answer_line(found) == "Cannot tell: no task with results has passed the exam"
+
+
+def test_a_task_has_an_exam_with_each_algorithm(tmp_path: Path) -> None:
+    other = Task("walker2d with PQN", "w", 40.0, replace(PASSES, score=200.0), runs="walker2d")
+    tasks = {**TASKS, other.name: other}
+    results = Results(
+        study(tmp_path, {("walker2d", "standard"): around(100), ("walker2d", "brax"): around(120)}),
+        tmp_path,
+    )
+    alone, doubled = (
+        judged(question(tasks=(name,)), results, tasks, 20) for name in ("walker2d", other.name)
+    )
+    assert alone.over == doubled.over == ("walker2d",)
+    assert alone.share is not None
+    assert doubled.share == pytest.approx([end / 2 for end in alone.share])
 
 
 def test_one_seed_tells_nothing_and_waits_for_others(tmp_path: Path) -> None:
@@ -480,13 +496,14 @@ def test_the_exam_is_the_one_that_was_run() -> None:
     for task in read(FILE).tasks.values():
         if task.exam is None:
             continue
-        of_task = [row for row in rows if row[0] in (task.name, "")]
-        floors = {row[3] for row in rows if row[0] == task.name and row[1] == "(zero)"}
-        assert f"{task.exam.floor:g}" in floors
+        of_task = [row for row in rows if row[0] in (task.as_run.name, "")]
+        after = [rows[k : k + 2] for k, row in enumerate(rows) if row[0] == task.as_run.name]
+        floors = {max(float(row[3]) for row in two) for two in after}  # (zero), (uniform)
+        assert task.exam.floor in floors
         lead, score = f"{task.exam.lead:.1f}", f"{task.exam.score:g}"
         assert any(row[3] == score and row[5] == lead for row in of_task if len(row) > 5), task
     passing = {task.name for task in read(FILE).tasks.values() if task.unit}
-    assert passing == {"walker2d", "ant", "halfcheetah"}
+    assert passing == {"walker2d", "ant", "halfcheetah", "cartpole", *FEW}
 
 
 @pytest.mark.parametrize(

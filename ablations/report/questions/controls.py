@@ -72,7 +72,7 @@ def outcome(
         tasks: all tasks of the file.
         planned: cells of the design on each task; seeds of a fraction.
     """
-    named = [tasks[name] for name in control.tasks]
+    named = [tasks[name].as_run for name in control.tasks]
     parts: dict[str, Part] = {}
     if results is not None:
         passed = {t.name: t.unit for t in named if t.unit and t.name in results.plan.tasks}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -30,6 +30,8 @@ Group = Literal[
     "Distribution of actions",
     "Policy loss and schedule",
     "Optimiser, networks and initialisation",
+    "PPO on discrete actions",
+    "Q-learning",
     "Whole libraries and practice",
     "Language",
 ]
@@ -64,13 +66,20 @@ class Exam:
 class Task:
     """A task and the exam of its settings; None where it was not examined.
 
-    about: its settings in words. core_seconds: of a run, as measured.
+    about: its settings in words. core_seconds: of a run, as measured. runs: the task that studies
+    know, where the name says more, as a task has an exam with each algorithm.
     """
 
     name: Text
     about: Text
     core_seconds: Positive
     exam: Exam | None = None
+    runs: str = ""
+
+    @property
+    def as_run(self) -> Task:
+        """The same under the name that studies know."""
+        return replace(self, name=self.runs or self.name)
 
     @property
     def unit(self) -> float | None:

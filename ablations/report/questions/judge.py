@@ -109,7 +109,7 @@ def judged(
     Raises:
         UserError: the question names what its study does not have.
     """
-    named = [tasks[name] for name in question.tasks]
+    named = [tasks[name].as_run for name in question.tasks]
     if results is None:
         return Found(question, tuple(OnTask(task, 0, planned) for task in named))
     design = factorial(results.plan) if question.statistic == "effect" else None

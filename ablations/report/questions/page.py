@@ -140,7 +140,7 @@ def _exam(tasks: Sequence[Task]) -> str:
             else [f"{x:g}" for x in (exam.floor, exam.score, exam.lead, exam.way, exam.ceiling)]
         )
         note = f": {exam.note}" if exam is not None and exam.note else ""
-        about = f"{task.name} ({task.about})"
+        about = f"{task.runs or task.name} ({task.about})"
         lines.append([markdown_text(about), *numbers, words.exam_text(task) + markdown_text(note)])
     return "\n".join(pipes(heads, lines, set(heads[1:6])))
 
