@@ -53,6 +53,7 @@ def study_of(request: Request) -> Study:
         raise UserError(f"'{request.study}' compares no values: `ablations compare {settings}`")
     of = _trainer(request).name
     variants = ("baseline",)
+    more = {} if of in PROFILES else evidence(variants, seeds=40)
     return Study(
         name=request.study,
         title="",
@@ -60,8 +61,7 @@ def study_of(request: Request) -> Study:
         claim_source="",
         baseline="baseline",
         variants={"baseline": Variant({}, summary="the task's own settings")},
-        profiles=profiles_of(of, variants)
-        | ({} if of in PROFILES else evidence(variants, seeds=40)),
+        profiles=profiles_of(of, variants) | more,
         geometry="common",
         **score_of(of),
     )
