@@ -141,6 +141,23 @@ def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
         raise Foreign(f"'{path}' is damaged: {why}") from None
 
 
+def find_json(
+    path: Path, kind: type[T], most: int = MOST_BYTES, *, lenient: bool = False
+) -> T | None:
+    """Return a JSON file as a type, None where there is none or it is damaged.
+
+    lenient: None as well where it cannot be read. Otherwise that raises OSError.
+    """
+    try:
+        return read_json(path, kind, most)
+    except (FileNotFoundError, Foreign):
+        return None
+    except OSError:
+        if not lenient:
+            raise
+        return None
+
+
 def digest_of_files(files: Iterable[tuple[Path, Path]]) -> str:
     """Return the SHA-256 of files, (name, path) each, by their names and content."""
     whole = hashlib.sha256()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ablations.core.thrift import FOOTER, PAGE_HEADER, Struct, struct, varint
+from ablations.core.thrift import FOOTER, PAGE_HEADER, Struct, struct
+from ablations.core.varint import varint
 
 MOST_VALUES = 2**24  # numbers of a file: as Python's, half a gigabyte
 MOST_UNPACKED = 256_000_000

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
+from ablations.core.varint import varint
+
 Struct = dict[int, Any]
 Part: TypeAlias = "int | Shape | list[int | Shape]"
 
@@ -31,22 +33,6 @@ class Shape:
     fields: Mapping[int, Part]
     short: re.Pattern[bytes] | None = None
     taken: Callable[[re.Match[bytes]], Struct] = lambda _: {}
-
-
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of as many bytes as it needs, and its end."""
-    value, shift = data[at], 0
-    if value < 128:
-        return value, at + 1
-    value = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise ValueError("is no Parquet file")
 
 
 def struct(data: bytes, at: int, shape: Shape) -> tuple[Struct, int]:

@@ -23,7 +23,7 @@ from typing import TypeAlias, TypedDict
 
 from ablations import parquet
 from ablations.core.decode import Json, decode
-from ablations.core.files import Foreign, parse, parse_object, read_bytes, read_json, set_aside
+from ablations.core.files import Foreign, find_json, parse, parse_object, read_bytes, set_aside
 from ablations.core.plan import CellEntry
 from ablations.core.record import Columns
 from ablations.errors import UserError, unknown
@@ -104,10 +104,7 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
     stamps = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
     # Beside the cells: whoever deletes those has them restored.
     stamp = results / "cells" / ".restored.json"
-    try:
-        known = read_json(stamp, _Unpacked)
-    except (FileNotFoundError, Foreign):
-        known = {}
+    known: _Unpacked = find_json(stamp, _Unpacked) or {}
     plans, unpacked = dict(known.get("plans", {})), dict(known.get("files", {}))
     changed = []
     for path in files:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ablations.core.files import require_regular
+from ablations.core.varint import varint
 from ablations.errors import UserError
 from ablations.logs.order import Part, Points, in_order
 
@@ -236,14 +237,14 @@ def _fields(data: bytes, path: Path) -> Iterator[tuple[int, int | bytes]]:
     at = 0
     try:
         while at < len(data):
-            key, at = _varint(data, at)
+            key, at = varint(data, at)
             kind = key & 7
             if kind == 0:
-                value, at = _varint(data, at)
+                value, at = varint(data, at)
                 yield key >> 3, value
                 continue
             if kind == 2:
-                length, at = _varint(data, at)
+                length, at = varint(data, at)
             elif kind in (1, 5):
                 length = 8 if kind == 1 else 4
             else:
@@ -254,18 +255,6 @@ def _fields(data: bytes, path: Path) -> Iterator[tuple[int, int | bytes]]:
             at += length
     except IndexError:
         raise UserError(f"'{path}' holds an event that cannot be read") from None
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return value, at
-        if shift > 63:
-            raise IndexError
 
 
 def _table() -> list[int]:

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from ablations.core.decode import Json, Mismatch, decode, shown
 from ablations.core.encode import fields_of
-from ablations.core.files import Foreign, parse_object, read_bytes, read_json
+from ablations.core.files import Foreign, find_json, parse_object, read_bytes
 from ablations.core.plan import (
     NO_LOOKS,
     CellEntry,
@@ -219,10 +219,7 @@ def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
 
     None of cells that it no longer has, and none of a file that is damaged.
     """
-    try:
-        stored = read_json(_units_path(results, plan), dict[str, Unit])
-    except (OSError, Foreign):
-        return {}
+    stored = find_json(_units_path(results, plan), dict[str, Unit], lenient=True) or {}
     known = {cell.hash for cell in plan.cells}
     kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
     whole = all(unit["learned"] is None or len(unit["learned"]) == 2 for unit in kept.values())

@@ -28,7 +28,7 @@ from typing import Annotated
 from filelock import BaseFileLock, Timeout
 
 from ablations.core.decode import AnyFloat, Count, Within
-from ablations.core.files import Foreign, read_json
+from ablations.core.files import find_json
 from ablations.records import cell_folder, write_atomically
 from ablations.sweep.locks import file_lock, flock_works
 
@@ -77,10 +77,8 @@ class Heartbeat:
 
 def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
     """Return the last sign of life of a cell, None where there is none."""
-    try:
-        return read_json(work_folder(results, cell) / "heartbeat.json", Heartbeat, MOST_BEAT)
-    except (OSError, Foreign):
-        return None
+    path = work_folder(results, cell) / "heartbeat.json"
+    return find_json(path, Heartbeat, MOST_BEAT, lenient=True)
 
 
 @contextlib.contextmanager
@@ -171,11 +169,8 @@ class Claim:
 
         A cell that moves on between two deaths is not at fault.
         """
-        try:
-            last = read_json(self._folder / "tries.json", _Tries, MOST_BEAT)
-        except (FileNotFoundError, Foreign):
-            return 0
-        return last.tries if (last.run, last.point) == (run, point) else 0
+        last = find_json(self._folder / "tries.json", _Tries, MOST_BEAT)
+        return last.tries if last and (last.run, last.point) == (run, point) else 0
 
     def begin(self, run: str, point: int) -> None:
         """Count a try; see `tries`."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ablations import presets, tasks
 from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
 from ablations.request import Request, Selection
-from ablations.studies import Study, Variant
+from ablations.studies import Profile, Study, Variant
 from ablations.studies.few_actions import few_actions
-from ablations.studies.profiles import LANGUAGE_SCORE, control, evidence, language
+from ablations.studies.profiles import LANGUAGE_SCORE, Judgement, control, evidence, language
 from ablations.sweep.selection import PRESET
 from ablations.trainers import Definition, trainers
 from ablations.trainers.field_names import in_our_names
 
 PREFIX = "compare."
+# Of presets and comparisons of a trainer; others have those of control tasks.
+PROFILES: Mapping[str, Callable[..., dict[str, Profile]]] = {
+    "language": language,
+    "pqn": few_actions,
+}
 
 
 def name_of(settings: Iterable[str]) -> str:
@@ -48,23 +53,29 @@ def study_of(request: Request) -> Study:
         raise UserError(f"'{request.study}' compares no values: `ablations compare {settings}`")
     of = _trainer(request).name
     variants = ("baseline",)
-    study = Study(
+    more = {} if of in PROFILES else evidence(variants, seeds=40)
+    return Study(
         name=request.study,
         title="",
         claim="",
         claim_source="",
         baseline="baseline",
         variants={"baseline": Variant({}, summary="the task's own settings")},
-        margin=0.05,
-        profiles=control(variants, variants) | evidence(variants, seeds=40),
-        trainer=of,
+        profiles=profiles_of(of, variants) | more,
         geometry="common",
+        **score_of(of),
     )
-    if of == "pqn":
-        return replace(study, profiles=few_actions(variants, variants))
-    if of != "language":
-        return study
-    return replace(study, **LANGUAGE_SCORE, profiles=language(variants, variants))
+
+
+def profiles_of(trainer: str, variants: tuple[str, ...]) -> dict[str, Profile]:
+    """Return the profiles in which a trainer's variants run where no study says so."""
+    return PROFILES.get(trainer, control)(variants, variants)
+
+
+def score_of(trainer: str) -> Judgement:
+    """Return how a trainer's variants are judged where no study says so."""
+    usual = Judgement(metric=Study.metric, margin=0.05, margin_in_metric=False, trainer=trainer)
+    return LANGUAGE_SCORE if trainer == "language" else usual
 
 
 def _trainer(request: Request) -> Definition:

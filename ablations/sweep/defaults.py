@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 
 from ablations import presets, studies
 from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
 from ablations.request import Request
 from ablations.studies import Profile, Study, Variant
-from ablations.studies.few_actions import few_actions
-from ablations.studies.profiles import LANGUAGE_SCORE, control, language
 from ablations.sweep import comparison
 from ablations.tasks import Task, tasks
 from ablations.tasks.task import GYMNASIUM
 from ablations.trainers import Composer, trainer
 from ablations.trainers.field_names import FIELD_NAMES
-
-# Of presets of a trainer; others have those of control tasks.
-PROFILES: Mapping[str, Callable[..., dict[str, Profile]]] = {
-    "language": language,
-    "pqn": few_actions,
-}
 
 
 def known_studies(request: Request) -> dict[str, Study]:
@@ -66,8 +58,6 @@ def preset_study(name: str) -> Study:
         UserError: there is no such preset.
     """
     one = presets.preset(name)
-    usual = {"margin": 0.05, "trainer": one.trainer}
-    score = LANGUAGE_SCORE if one.trainer == "language" else usual
     return Study(
         name=name,
         title=f"{name}, as it comes",
@@ -75,8 +65,8 @@ def preset_study(name: str) -> Study:
         claim_source=f"ablations show {name}",
         baseline=name,
         variants={name: Variant(preset=name, summary=one.library)},
-        profiles=PROFILES.get(one.trainer, control)(quick=(name,), paper=(name,)),
-        **score,
+        profiles=comparison.profiles_of(one.trainer, (name,)),
+        **comparison.score_of(one.trainer),
     )
 
 

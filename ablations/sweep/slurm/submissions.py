@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ablations.core.decode import Count
-from ablations.core.files import Foreign, read_bytes, read_json
+from ablations.core.files import Foreign, find_json, read_bytes, read_json
 from ablations.errors import UserError
 from ablations.records import write_atomically
 from ablations.sweep.cell import Cell
@@ -84,10 +84,7 @@ class Submission:
 
         The number is 0 for a job that is no array.
         """
-        try:
-            return list(read_json(self.folder / "arrays.json", tuple[_Array, ...]))
-        except (FileNotFoundError, Foreign):
-            return []
+        return list(find_json(self.folder / "arrays.json", tuple[_Array, ...]) or ())
 
     def add_array(self, job: str, first: int, tasks: int) -> None:
         """Note the id that Slurm gave to an array of our jobs, or to one job."""
@@ -132,10 +129,7 @@ class Submission:
         return self._begun(index).get("cores")
 
     def _begun(self, index: int) -> _Begun:
-        try:
-            return read_json(self.folder / "begun" / f"{index}.json", _Begun)
-        except (OSError, Foreign):
-            return {}
+        return find_json(self.folder / "begun" / f"{index}.json", _Begun, lenient=True) or {}
 
     def give_up(self, index: int, reason: str) -> None:
         """Note why a job gives up."""
@@ -143,10 +137,8 @@ class Submission:
 
     def gave_up(self, index: int) -> str | None:
         """Return why a job gave up, None where it did not."""
-        try:
-            return read_json(self.folder / "ended" / f"{index}.json", dict[str, str]).get("reason")
-        except (FileNotFoundError, Foreign):
-            return None
+        path = self.folder / "ended" / f"{index}.json"
+        return (find_json(path, dict[str, str]) or {}).get("reason")
 
 
 @dataclass(frozen=True)
@@ -188,12 +180,9 @@ def load(folder: Path) -> Submission:
 
 def all_submissions(results: Path) -> list[Submission]:
     """All submissions, the oldest first."""
-    submissions = []
-    for path in (results / "work" / FOLDER).glob("*/submission.json"):
-        try:
-            submissions.append(load(path.parent))
-        except (Foreign, OSError):
-            continue
+    paths = (results / "work" / FOLDER).glob("*/submission.json")
+    read = (find_json(path, Submission, lenient=True) for path in paths)
+    submissions = [submission for submission in read if submission]
     _adopt(submissions)
     return sorted(submissions, key=lambda submission: submission.time)
 

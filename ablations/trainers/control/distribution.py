@@ -61,7 +61,8 @@ class Distribution(Protocol):
         """Return the log density [...] of an x."""
 
     def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
-        """Return raw as the loss scores it, where something displaces it at random."""
+        """Return raw as the loss scores it: as it is, where no mean is displaced at random."""
+        return raw
 
     def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
         """Return the entropy that the policy is rewarded for, [B]; key: of an estimate's noise."""
@@ -90,7 +91,7 @@ def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(Distribution):
     """x ~ N(μ, σ²) in each of `size` dimensions, raw: means, then what policy_std makes σ of.
 
     spread_parameter: that is weights, instead of outputs.
@@ -181,7 +182,7 @@ def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) 
 
 
 @dataclass(frozen=True)
-class Parametric:
+class Parametric(Distribution):
     """Vectors of `size` numbers, by a choice of action_distribution that reads the outputs.
 
     Two outputs for each number. Noise is a key for each action, which any distribution can draw by.
@@ -223,10 +224,6 @@ class Parametric:
         """Return the log density [...] of x [..., A]."""
         return _by_choice(raw, variant).log_prob(x)
 
-    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
-        """Return raw: there is no mean to displace."""
-        return raw
-
     def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
         """Return the distribution's own, [B]."""
         return _by_choice(raw, variant).entropy().reshape(-1)
@@ -247,7 +244,7 @@ def _by_choice(raw: jax.Array, variant: Variant) -> variants.action_distribution
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(Distribution):
     """One of `count` actions, by their logits [..., count]: x is its number, int32 [...].
 
     π(a) = softmax(logits)[a]; a = argmax(logits + g), g of Gumbel's distribution (Maddison et al.
@@ -280,10 +277,6 @@ class Categorical:
         # A sum over all instead of a gather: its gradient is one, too, and not a scatter
         chosen = jax.nn.one_hot(x, self.count, dtype=raw.dtype)
         return jnp.sum(jax.nn.log_softmax(raw) * chosen, axis=-1)
-
-    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
-        """Return raw: there is no mean to displace."""
-        return raw
 
     def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
         """Return -Σ π log π, [B]."""

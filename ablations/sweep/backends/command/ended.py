@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ablations.core.decode import Count, Matches
-from ablations.core.files import Foreign, read_json
+from ablations.core.files import find_json
 from ablations.core.record import CommandLine, Configuration, Seconds
 from ablations.errors import UserError
 from ablations.records import cell_folder, digest, read_record, write_atomically
@@ -69,9 +69,8 @@ def is_gone(results: Path, path: Path) -> bool:
 
 
 def _noted(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
-    try:
-        run = read_json(path, EndedRun, MOST_BYTES)
-    except (OSError, Foreign):
+    run = find_json(path, EndedRun, MOST_BYTES, lenient=True)
+    if run is None:
         return None
     folders = (home(results, run.cell) / FOLDER for home in (cell_folder, work_folder))
     return next(((run, folder) for folder in folders if folder.is_dir()), None)
