@@ -13,7 +13,7 @@ from ablations.report.tables import ALL_TASKS, Entry, Table
 
 @dataclass(frozen=True)
 class Score:
-    """One line of the scorecard: a comparison, over all tasks where there are several.
+    """A line of the scorecard: a comparison, over all tasks where there are several.
 
     open: the tasks by which it is undecided.
     """
