@@ -149,7 +149,7 @@ def _stopped(row: Row) -> Iterable[str]:
 
 
 def _waiting(rows: Sequence[Row]) -> Iterable[str]:
-    """One line per state of the queue, not one per cell."""
+    """Yield a line for each state of the queue, not for each cell."""
     queued = [row for row in rows if row["state"] == "queued"]
     for what in dict.fromkeys((row["queue"], row["reason"]) for row in queued):
         alike = [row for row in queued if (row["queue"], row["reason"]) == what]
@@ -161,7 +161,7 @@ def _waiting(rows: Sequence[Row]) -> Iterable[str]:
 
 
 def _lost(rows: Sequence[Row]) -> Iterable[str]:
-    """One line per job that left cells behind."""
+    """Yield a line for each job that left cells behind."""
     lost = [row for row in rows if row["state"] == "missing" and "reason" in row]
     reasons = list(dict.fromkeys(row["reason"] for row in lost))
     for reason in reasons[:_MOST_LINES]:

@@ -30,7 +30,7 @@ PATHS = 1000
 
 @dataclass(frozen=True)
 class Sample:
-    """Numbers of one kind: n of them, their mean and the sum of squares around it, `[...]`."""
+    """A sample: n numbers, their mean and the sum of squares around it, `[...]`."""
 
     n: int
     mean: Floats

@@ -26,7 +26,7 @@ ARGUMENTS = "arguments"  # the placeholder of what one side has more than the ot
 
 @dataclass(frozen=True)
 class Side:
-    """One side. arguments: after the words that both have. called: for people."""
+    """A side of a comparison. arguments: after the words that both have. called: for people."""
 
     site: Site
     arguments: tuple[str, ...]

@@ -59,7 +59,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Row:
-    """One score: its means over seeds and their difference.
+    """A score: its means over seeds and their difference.
 
     difference: now - baseline; low, high: its 95% t interval (Welch's, or paired), or the exact
     one where every run is a success or a failure. p_worse, p_better: of a loss and of a gain,

@@ -1,4 +1,4 @@
-"""From a study's plan and records to curves by task and variant."""
+"""Curves by task and variant, from a study's plan and records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run a night: is tonight's worse than the nights before, and do the nights drift?
+"""Nightly runs: is tonight's worse than the nights before, and do the nights drift?
 
 The window is tonight and the n nights before it. Two tests share the rate, half each.
 

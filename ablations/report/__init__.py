@@ -1,1 +1,1 @@
-"""From records to what a study found: statistics, tables, figures, the page. No JAX."""
+"""Reports on records: statistics, tables, figures, the page. No JAX."""

@@ -1,4 +1,4 @@
-"""From a plan and its records to one number per cell. Failed and missing cells stay visible."""
+"""Scores of a plan: one number per cell. Failed and missing cells stay visible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Status = Literal["done", "failed", "empty", "missing"]
 
 
 def final(steps: ArrayLike, values: ArrayLike) -> float:
-    """Mean over the last tenth of training.
+    """Compute the mean over the last tenth of training.
 
     Those are the points `[n]` that end after 90% of the last step, which may be 0. Points without a
     value (null or NaN: no episode finished in them) are left out; NaN if all are.
@@ -37,7 +37,7 @@ def final(steps: ArrayLike, values: ArrayLike) -> float:
 
 
 def auc(steps: ArrayLike, values: ArrayLike) -> float:
-    """Area under the curve `[n]` over the steps it spans: a mean over training.
+    """Compute the area under the curve `[n]` over the steps it spans: a mean over training.
 
     Trapezoids between the points that have a finite value. The first value is held back to step 0
     and the last one to the end, so that all variants are divided by the same steps. NaN if no point
@@ -59,7 +59,7 @@ LAST = 3  # evaluations that a score is the mean of
 
 
 def last(steps: ArrayLike, values: ArrayLike) -> float:
-    """Mean of the last `LAST` points `[n]` that have a value; NaN where there are fewer."""
+    """Compute the mean of the last `LAST` points `[n]` that have a value; NaN of fewer."""
     _, numbers = _points(steps, values)
     seen = numbers[~np.isnan(numbers)]
     return float(seen[-LAST:].mean()) if len(seen) >= LAST else math.nan
@@ -74,7 +74,7 @@ NO_CURVE = Curve(np.zeros(0, np.int64), np.zeros(0))
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell's part in a table.
+    """The part of a cell in a table.
 
     status: "done"; "failed", with the reason (and the environment step, where known); "empty", done
         but the metric has no value where the score looks; "missing", not run yet.
@@ -227,7 +227,7 @@ class Scores:
         )
 
     def by_seed(self, task: str, variant: str) -> dict[int, float]:
-        """Seed -> score of those cells that have one."""
+        """Return seed -> score, of the cells that have one."""
         return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
 
 
@@ -323,7 +323,7 @@ def baseline_of(plan: Plan, variant: str) -> str | None:
 
 
 def grouped(baselines: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
-    """Every variant, each directly under the one it is compared with, and how deep it stands."""
+    """Yield every variant, directly under the one it is compared with, and its depth."""
     seen: set[str] = set()
 
     def under(name: str, depth: int) -> Iterator[tuple[str, int]]:

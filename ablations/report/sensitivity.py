@@ -1,4 +1,4 @@
-"""Numbers that a study varies: scores along each.
+"""Sensitivity to numbers that a study varies: scores along each.
 
 Needs no plotting library.
 """
@@ -178,7 +178,7 @@ def runs(plan: Plan, scored: Scores, learned: Units, task: str, variant: str) ->
 
 
 def _line(name: str, variants: Sequence[str], values: Mapping[str, float]) -> Line:
-    """One variant per value, the first where several set the same."""
+    """Return a line of one variant per value, the first where several set the same."""
     first: dict[float, str] = {}
     for variant in variants:
         first.setdefault(values[variant], variant)

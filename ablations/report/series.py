@@ -58,7 +58,7 @@ def families(plan: Plan) -> list[Family]:
 
 
 def ordered(plan: Plan) -> list[str]:
-    """Every variant once, families together."""
+    """Return every variant once, families together."""
     return list(dict.fromkeys(v for family in families(plan) for v in family.variants))
 
 
@@ -177,7 +177,7 @@ def efficiency(
 
 
 def normalised(plan: Plan, scored: Scores, learned: Units) -> dict[str, list[NDArray[np.float64]]]:
-    """Variant -> normalised scores `[n]` per task that has a unit, where there are any."""
+    """Return variant -> normalised scores `[n]` per task that has a unit, where there are any."""
     scores = {
         variant: units.normalised(plan, scored, learned, variant) for variant in plan.variants
     }
@@ -185,7 +185,7 @@ def normalised(plan: Plan, scored: Scores, learned: Units) -> dict[str, list[NDA
 
 
 def thresholds(scores: Mapping[str, list[NDArray[np.float64]]]) -> NDArray[np.float64]:
-    """Normalised scores `[101]` that span all runs, on round numbers."""
+    """Return normalised scores `[101]` that span all runs, on round numbers."""
     together = np.concatenate([row for rows in scores.values() for row in rows])
     low, high = np.floor(10 * together.min()) / 10, np.ceil(10 * together.max()) / 10
     return np.linspace(low, high if high > low else low + 0.1, 101)

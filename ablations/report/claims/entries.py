@@ -25,7 +25,7 @@ OWN = "own settings"  # what conditions are compared with
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(Entry):
-    """One sentence that somebody published, and what would make it true here.
+    """A published sentence, and the comparison that would make it true here.
 
     id: names it in files and links. source: who says so, and where.
     published: the numbers that were given. judged: the sentence that is judged, in our words.

@@ -31,7 +31,7 @@ TRAINING, EVALUATION = "training/return", "evaluation/return"
 
 @dataclass(frozen=True)
 class Part:
-    """One comparison that a claim rests on.
+    """A comparison that a claim rests on.
 
     task: or "all tasks". label: what is compared, where a claim compares several. word: where the
         interval lies, as tables say it; NOT_RUN_YET where a seed is missing. n, planned: seeds.

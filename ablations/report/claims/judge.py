@@ -1,4 +1,4 @@
-"""From a claim and the records to a verdict: intervals against a margin."""
+"""Verdicts on claims from the records: intervals against a margin."""
 
 from __future__ import annotations
 

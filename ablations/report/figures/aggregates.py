@@ -1,4 +1,4 @@
-"""Over tasks: intervals of aggregates of normalised scores, performance profiles, efficiency."""
+"""Figures over tasks: intervals of aggregates, performance profiles, sample efficiency."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Effect(NamedTuple):
 
     @property
     def hover(self) -> str:
-        """Its numbers as the table prints them."""
+        """The numbers as the table prints them."""
         names = " and ".join(f"{factor} = {level}" for factor, level in self.items)
         kind = "main" if len(self.items) == 1 else "interaction"
         numbers = estimate(self.value, self.low, self.high, "+")

@@ -17,7 +17,7 @@ from ablations.report.scores import Cell, scores
 
 @dataclass(frozen=True)
 class Run:
-    """One cell, as the table of runs shows it: page.js knows its fields by their places."""
+    """A cell, as the table of runs shows it: page.js knows its fields by their places."""
 
     task: str
     variant: str

@@ -14,7 +14,7 @@ from ablations.report.tables import ALL_TASKS, Entry, Table
 
 @dataclass(frozen=True)
 class Score:
-    """One line of the scorecard: a comparison, over all tasks where these can be averaged.
+    """A line of the scorecard: a comparison, over all tasks where these can be averaged.
 
     task: where there are lines of several. open: the tasks by which it is undecided.
     """

@@ -1,4 +1,4 @@
-"""Over several tasks: aggregates of normalised scores, profiles, chances of improvement.
+"""Aggregates of normalised scores over tasks, profiles, chances of improvement.
 
 The definitions are rliable's (Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
 statistical precipice"), and one of ours. A variant's scores are a sequence with one array `[n]` of

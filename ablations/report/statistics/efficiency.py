@@ -44,7 +44,7 @@ def steps_to_threshold(steps: ArrayLike, values: ArrayLike, threshold: float) ->
 
 
 def median_steps(steps: ArrayLike) -> StepsToThreshold:
-    """Median over runs `[n]` of steps to a threshold, infinity allowed.
+    """Compute the median over runs `[n]` of steps to a threshold, infinity allowed.
 
     The interval is between two order statistics, the innermost that hold the median with chance
     95% or more by the binomial: no assumption on the distribution. Below 6 runs there is none.

@@ -233,7 +233,7 @@ def _places(factorial: Design) -> _Places:
 
 
 def _signs(places: _Places) -> NDArray[np.int64]:
-    """Levels `[N, factors]` as -1, the reference, and 1."""
+    """Return levels `[N, factors]` as -1, the reference, and 1."""
     return 2 * (np.array(places) > 0).astype(np.int64) - 1
 
 
@@ -294,7 +294,7 @@ def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:
 
 
 def _freedom(variances: Floats, n: int) -> float:
-    """Degrees of freedom of a sum of variances `[N]` of n numbers each (Satterthwaite 1946).
+    """Return the degrees of freedom of a sum of variances `[N]` of n numbers (Satterthwaite 1946).
 
     The square of a variance is estimated without bias by (n - 1) / (n + 1) times that of the
     estimate.

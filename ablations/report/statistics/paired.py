@@ -176,7 +176,7 @@ def judge(
 
 
 def _times(value: float, power: int) -> float:
-    """Value * 2^power; infinite where that is too large."""
+    """Return value * 2^power; infinite where that is too large."""
     try:
         return math.ldexp(value, power)
     except OverflowError:
@@ -256,12 +256,13 @@ def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
 
 
 def wilcoxon(differences: ArrayLike) -> float:
-    """Two-sided p of the signed-rank test on `[n]` differences, zeros left out, ties exact too.
+    """Return the two-sided p of the signed-rank test on `[n]` differences, zeros left out.
 
-    Up to EXACT differences the distribution of the positive rank sum over all 2^n sign flips,
-    built rank by rank; beyond, where that takes n^3 operations, its normal approximation with the
-    variance of the ranks that there are and a correction for continuity. Its smallest value at 8
-    seeds is 2 / 2^8 = .0078, which no Holm over more than 6 comparisons lets pass.
+    Exact with ties too. Up to EXACT differences the distribution of the positive rank sum over all
+    2^n sign flips, built rank by rank; beyond, where that takes n^3 operations, its normal
+    approximation with the variance of the ranks that there are and a correction for continuity. Its
+    smallest value at 8 seeds is 2 / 2^8 = .0078, which no Holm over more than 6 comparisons lets
+    pass.
     """
     d = np.asarray(differences, dtype=np.float64)
     d = d[d != 0]

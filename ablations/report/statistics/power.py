@@ -67,7 +67,7 @@ def chances(
 
 @lru_cache(maxsize=4096)
 def _spreads(n: int, level: float) -> tuple[Floats, float]:
-    """Sample deviations of n standard normal numbers, at even quantiles; and Student's quantile."""
+    """Return sample deviations of n standard normals at even quantiles, and Student's quantile."""
     even = (np.arange(_NODES) + 0.5) / _NODES
     freedom = n - 1
     quantile = -student_quantile(freedom, level / 2)

@@ -34,7 +34,7 @@ class Attribution:
 
 
 def shares(orders: ArrayLike, along: ArrayLike, back: ArrayLike) -> Floats:
-    """Mean marginal effect of each detail in each seed's two orders: `[n, d]`.
+    """Compute the mean marginal effect of each detail in each seed's two orders: `[n, d]`.
 
     orders `[n, d]`: the details, 0 to d - 1, as a seed switches them. along, back `[n, d + 1]`:
     scores after 0, 1, ..., d details are switched, in that order and in the reverse of it. A row

@@ -68,7 +68,7 @@ def worst_quarter(scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
 
 
 def _log_ratio(ours: Floats, theirs: Floats) -> Floats:
-    """log(ours / theirs), where the ratio itself may be no float."""
+    """Compute log(ours / theirs), where the ratio itself may be no float."""
     with np.errstate(over="ignore", under="ignore"):
         ratio = ours / theirs
     inside = np.isfinite(ratio) & (ratio > 0)

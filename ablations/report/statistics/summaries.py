@@ -1,4 +1,4 @@
-"""One number for many scores, and its interval."""
+"""Summaries of scores in one number, and their intervals."""
 
 from __future__ import annotations
 

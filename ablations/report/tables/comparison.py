@@ -1,4 +1,4 @@
-"""Every variant against the one it is compared with, per task and over all tasks."""
+"""The comparison of every variant with its baseline, per task and over all tasks."""
 
 from __future__ import annotations
 

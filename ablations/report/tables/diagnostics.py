@@ -166,7 +166,7 @@ def _has(columns: Mapping[str, Sequence[float | None]], stage: int, name: str) -
 def _moments(
     seeds: Sequence[Mapping[str, Sequence[float | None]]], stage: int, name: str
 ) -> tuple[np.ndarray, ...]:
-    """Bias, variance, RMSE and correlation by seed."""
+    """Return bias, variance, RMSE and correlation by seed."""
     table = np.array(
         [[columns[f"{name}/{kind}"][stage] for kind in _KINDS] for columns in seeds],
         dtype=np.float64,
@@ -176,7 +176,7 @@ def _moments(
 
 
 def _ratio(numbers: np.ndarray, reference: np.ndarray) -> Comparison:
-    """Their geometric mean over that of the reference, paired, with its interval."""
+    """Return the geometric mean over that of the reference, paired, with its interval."""
     if len(numbers) != len(reference) or not np.all(numbers > 0) or not np.all(reference > 0):
         return Comparison(0)
     logs = judge(np.log(numbers / reference))

@@ -19,7 +19,7 @@ Row = dict[str, Any]  # and by the names of their columns
 
 @dataclass(frozen=True)
 class Entry:
-    """One variant on one task, in the metric's units; on "all tasks", in what was learned.
+    """A variant on a task, in the metric's units; on "all tasks", in what was learned.
 
     baseline: what the variant is compared with; None for one that heads its group.
     n, n_failed, n_empty, n_missing, n_planned: cells with a score, diverged or broken ones, those
@@ -178,7 +178,7 @@ class Table:
         return len({row.baseline for row in self.rows if row.baseline is not None}) > 1
 
     def dataframe(self) -> pandas.DataFrame:
-        """One row per variant and task, numeric columns; caption and notes in `.attrs`."""
+        """Return a row per variant and task, numeric columns; caption and notes in `.attrs`."""
         import pandas
 
         frame = pandas.DataFrame(self.records(), columns=list(self.columns))
@@ -282,7 +282,7 @@ class Sheet:
     shown: tuple[Column, ...]
 
     def records(self) -> list[Row]:
-        """Each row by the names of its columns."""
+        """Return each row by the names of its columns."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def dataframe(self) -> pandas.DataFrame:

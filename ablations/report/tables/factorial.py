@@ -100,9 +100,10 @@ def _contrasts(
     """Yield each effect with its place and the scores that it rests on."""
     grounds = list(grounds_of(plan, factorial, learned))
     per_place = len(effects(np.zeros((0, len(factorial.variants))), factorial))
-    share = LEVEL / (2 if grounds and grounds[-1].place == ALL_TASKS else 1) / per_place
+    family = LEVEL / (2 if grounds and grounds[-1].place == ALL_TASKS else 1)
     for place, tasks, sizes, unit in grounds:
-        level = share if place == ALL_TASKS else share / len(plan.tasks)
+        places = 1 if place == ALL_TASKS else len(plan.tasks)
+        level = family / (places * per_place)
         seen, level = last_look(plan, scored, tasks, list(factorial.variants), level)
         y = factorial_scores(seen, factorial, tasks, sizes)
         margin = None if unit is None else plan.study.margin * unit

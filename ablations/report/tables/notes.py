@@ -21,7 +21,7 @@ _MOST_LINES = 12
 
 
 def caption(plan: Plan, scored: Scores, learned: Units, rows: Sequence[Entry]) -> str:
-    """Study, claim, seeds, steps, score, statistic, interval, test and margin, in sentences."""
+    """Write study, claim, seeds, steps, score, interval, test and margin in sentences."""
     study = plan.study
     window = {
         "final": "over the last 10% of training",
@@ -281,7 +281,7 @@ def _other_settings(plan: Plan, rows: Sequence[Entry]) -> Iterator[str]:
 
 
 def _ties(rows: Sequence[Entry]) -> Iterator[str]:
-    """Pairs that are equal without their curves being so, as at a ceiling."""
+    """Write which pairs are equal without their curves being so, as at a ceiling."""
     for row in rows:
         if row.deviation == 0 and row.n_pairs and row.difference_low is None:
             where = f"{row.task}, {row.variant}"
@@ -320,7 +320,7 @@ def _failure(cell: Cell) -> str:
 
 
 def _places(cells: Sequence[Cell]) -> list[str]:
-    """One line per task and variant, with the seeds."""
+    """Return a line per task and variant, with the seeds."""
     seeds: dict[tuple[str, str], list[int]] = {}
     for cell in cells:
         seeds.setdefault((cell.task, cell.variant), []).append(cell.seed)
@@ -361,7 +361,7 @@ def _seeds(plan: Plan, scored: Scores) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """0, 1, 2, 5 -> "0-2, 5"."""
+    """Write whole numbers as ranges: 0, 1, 2, 5 as "0-2, 5"."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:

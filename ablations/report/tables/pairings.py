@@ -98,7 +98,7 @@ class Family:
         return (known and known.same_as) or variant
 
     def _read(self, tasks: Sequence[str], variant: str, baseline: str | None) -> Pairing:
-        """At the look that decided, else at the last that the variant and its baseline reach.
+        """Pair at the look that decided, else at the last that variant and baseline reach.
 
         The level is shared over all comparisons that were planned, as nothing that was seen since
         may change it. Over tasks a sign decides: equivalence is said by the tasks.
