@@ -37,7 +37,7 @@ ALLOWED = {
     "trainers": {"core", "environments", "variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
     "report": {"curve", "looks", "distributions", *COMMON - {"git", "private"}},
-    "exam": {"core", "sweep", "report", "tasks", "errors", "records", "request"},
+    "exam": {"core", "sweep", "report", "studies", "tasks", "errors", "records", "request"},
     "until": {"core", "sweep", "report", "looks", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
     "gate": {"sweep", "trainers", "studies", "report", "looks", "distributions", *COMMON},

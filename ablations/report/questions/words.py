@@ -104,7 +104,13 @@ def again_text(found: Found) -> str:
     if again.seeds < FEWEST:
         return f"one seed so far, on {listed(again.over)}"
     same = "the same word" if again.answer is found.answer else "another word"
-    return f"{same}, on {rests_on(again)}: {answer_line(again)} ({share_text(again.share)})"
+    return f"{same}, on {rests_on(again)}: {_with_share(again)}"
+
+
+def _with_share(found: Found) -> str:
+    """Write the answer, and the effect where it does not say it."""
+    said, share = answer_line(found), share_text(found.share)
+    return said if share in said else f"{said} ({share})"
 
 
 def rests_on(found: Found) -> str:
@@ -188,7 +194,7 @@ def paste(found: Found) -> str:
     question = found.question
     said = answer_line(found)
     if found.answer in (Answer.NO, Answer.DEPENDS) or found.seeds < FEWEST:
-        said += f" ({share_text(found.share)})"
+        said = _with_share(found)
     across = (
         f"averaged over {found.settings} settings of {found.details} details of PPO, with the 95% "
         "intervals of all details at once"
