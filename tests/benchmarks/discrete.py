@@ -2,20 +2,28 @@
 
     python tests/benchmarks/discrete.py speed [--tasks cartpole breakout] [--seeds 8] [--rounds 3]
         [--output results/reference/speed/discrete.md]
+    python tests/benchmarks/discrete.py steady [--tasks cartpole breakout] [--seeds 8] [--rounds 7]
+        [--output results/reference/speed/discrete_steady.md]
     python tests/benchmarks/discrete.py learning [--tasks cartpole breakout asterix] [--seeds 20]
         [--output results/reference/discrete.md]
 
-    with --purejaxrl FOLDER, a checkout of it at 31756b1; without it speed is against rejax alone,
-    and learning is ours alone
+    with --purejaxrl FOLDER, a checkout of it at 31756b1; without it the first two are against
+    rejax alone, and learning is ours alone
 
 speed: four values of gae_lambda by some seeds, nobody evaluates. Ours is the real command, from an
 empty folder and an empty cache of programs, composed as the peer; a peer is one process that
-compiles once, for all values and seeds. Ratios are within a round, and their median is printed.
+compiles once, for all values and seeds. Ratios are within a round, and their median is printed: of
+wall seconds, which say something about a machine left alone, and of the CPU seconds of all
+processes, which hold on a busy one too.
+steady: CPU seconds of a few updates, nothing started or compiled, in turns: ours of one lane, as a
+worker trains, theirs of all seeds under vmap. Of XLA's threads, which are theirs by default, the
+seconds are added up. What a process starts with and compiles is beside it.
 learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones:
 the return of episodes that ended in the last tenth of training, and the mode's at the end; solved:
-seeds whose mode has the most that the task pays.
-Peers live in the environment of peers.py's rejax, as they need gymnax 0.0.9. Leave the machine
-alone meanwhile: learning takes hours.
+seeds whose mode has the most that the task pays. --results keeps what was trained, ours and, in
+purejaxrl/, theirs, seed by seed, and --output the rows of other tasks and steps: the command goes
+on where it ended.
+Peers live in the environment of peers.py's rejax, as they need gymnax 0.0.9. Learning takes hours.
 """
 
 from __future__ import annotations
@@ -23,14 +31,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from peers import base_environment, environment_of, timed
 
@@ -129,9 +139,11 @@ def trained(train: Any, spec: Spec) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]))
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]) + spec.get("first", 0))
     values = jnp.float32(jnp.array(spec["lambdas"]))
     compiled = jax.jit(jax.vmap(train, in_axes=(None, 0))).lower(values[0], keys).compile()
+    if spec.get("steady"):
+        by_turns(lambda: jax.block_until_ready(compiled(values[0], keys)))
     found = [jax.block_until_ready(compiled(value, keys)) for value in values]
     returns = found[0].tolist() if spec["side"] == "purejaxrl" else None
     return {"trained_at": time.time(), "returns": returns}
@@ -140,18 +152,72 @@ def trained(train: Any, spec: Spec) -> dict[str, Any]:
 SIDES = {"rejax": run_rejax, "purejaxrl": run_purejaxrl}
 
 
+def by_turns(run: Callable[[], Any]) -> None:
+    """Prints the CPU seconds so far, and of a run for each line that comes in. Ends the process."""
+    print("ready", time.process_time(), flush=True)
+    run()
+    while sys.stdin.readline():
+        started = time.process_time()
+        run()
+        print(time.process_time() - started, flush=True)
+    os._exit(0)
+
+
+def run_ours(spec: Spec) -> None:
+    """Updates of the program that a worker runs on a CPU, composed as the peer is."""
+    from ablations.sweep.machine import worker_environment
+
+    os.environ |= worker_environment(accelerator=False)  # before JAX starts
+    import jax
+
+    from ablations.presets import preset
+    from ablations.tasks import task
+    from ablations.trainers import trainer
+    from ablations.trainers.composed import compose
+
+    on, definition = task(spec["task"]), trainer("ppo")
+    library = preset(spec["side"]).on(on)
+    config = definition.resolve(on, library.values(**spec["arguments"]))
+    config["run"] = {"updates_per_chunk": spec["updates"], "evaluation_envs": 1}
+    composed, as_data = compose(config, definition.compiled_in(config, accelerator=False))
+    variant = as_data(config)
+    state = jax.jit(composed.init)(jax.random.key(0), variant)
+    chunk = jax.jit(composed.chunk, donate_argnums=0).lower(state, variant).compile()
+
+    def run() -> None:
+        nonlocal state
+        state, _ = jax.block_until_ready(chunk(state, variant))
+
+    by_turns(run)
+
+
 # The parent
 
 
-def peer_once(python: Path, spec: Spec) -> dict[str, Any]:
+class Took(NamedTuple):
+    """Seconds on the clock, and of all processors."""
+
+    wall: float
+    cpu: float
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def peer_once(python: Path, spec: Spec) -> tuple[Took, list[float] | None]:
+    """The time to the end of training, and the seeds' returns."""
     command = [str(python), str(Path(__file__).resolve()), "--side", json.dumps(spec)]
+    before = cpu_seconds()
     printed, began, *_ = timed(command, base_environment(None))
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    return found | {"seconds": found["trained_at"] - began}
+    return Took(found["trained_at"] - began, cpu_seconds() - before), found["returns"]
 
 
-def ours_once(spec: Spec, results: Path, cache: Path) -> float:
-    """Seconds of the command, composed as the peer is."""
+def ours_once(spec: Spec, results: Path, cache: Path) -> Took:
+    """The time of the command, composed as the peer is."""
     from ablations.presets import preset
     from ablations.tasks import task
 
@@ -165,7 +231,9 @@ def ours_once(spec: Spec, results: Path, cache: Path) -> float:
     command += ["--vary", "gae_lambda=" + ",".join(f"{x:g}" for x in spec["lambdas"])]
     if sets:
         command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
-    return timed(command, base_environment(cache))[2]
+    before = cpu_seconds()
+    wall = timed(command, base_environment(cache))[2]
+    return Took(wall, cpu_seconds() - before)
 
 
 def speed(asked: argparse.Namespace, python: Path) -> str:
@@ -181,28 +249,104 @@ def speed(asked: argparse.Namespace, python: Path) -> str:
                 "lambdas": LAMBDAS,
                 "purejaxrl": asked.purejaxrl,
             }
-            times = []
+            times: list[tuple[Took, Took]] = []
             for _ in range(asked.rounds):
                 with tempfile.TemporaryDirectory() as folder:
                     ours = ours_once(spec, Path(folder) / "results", Path(folder) / "cache")
-                times.append((ours, peer_once(python, spec)["seconds"]))
-            ratios = sorted(theirs / ours for ours, theirs in times)
-            ours, theirs = (statistics.median(x) for x in zip(*times, strict=True))
-            median = f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
-            total = spec["steps"] * spec["seeds"] * len(LAMBDAS)
-            rows.append(
-                f"| {task} | {peer} | {median} | {ours:.1f} | {theirs:.1f} | {total / ours:,.0f} |"
-            )
+                times.append((ours, peer_once(python, spec)[0]))
+            runs = f"{len(LAMBDAS)} x {spec['seeds']} x {spec['steps']:,}"
+            shown = [task, peer, runs, *beside([(o.wall, t.wall) for o, t in times])]
+            shown += beside([(o.cpu, t.cpu) for o, t in times])
+            rows.append(f"| {' | '.join(shown)} |")
             print(rows[-1], file=sys.stderr, flush=True)
-    head = "| task | against | times faster | ours, s | theirs, s | our steps/s |"
-    return "\n".join([head, "|---|---|---|---|---|---|", *rows])
+    head = "| task | against | values x seeds x steps | times faster | ours, s | theirs, s "
+    head += "| CPU: times less | ours, CPU s | theirs, CPU s |"
+    load = f"{os.getloadavg()[2]:.0f} processes wanted a core in the last 15 minutes, on average."
+    return "\n".join([load, "", head, "|---|---|---|---|---|---|---|---|---|", *rows])
+
+
+def beside(times: Sequence[tuple[float, float]]) -> list[str]:
+    """The median of theirs over ours, and its range over rounds; both medians."""
+    ratios = sorted(theirs / ours for ours, theirs in times)
+    median = f"{statistics.median(ratios):.2f}"
+    if len(ratios) > 1:
+        median += f" [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
+    return [median, *(f"{statistics.median(x):.0f}" for x in zip(*times, strict=True))]
+
+
+UPDATES = {"cartpole": 24, "breakout": 2, "asterix": 2}  # of a turn
+
+
+def steady(asked: argparse.Namespace, python: Path) -> str:
+    rows = []
+    for task in asked.tasks or ["cartpole", "breakout"]:
+        for peer in SIDES if asked.purejaxrl else ("rejax",):
+            arguments = arguments_of(peer, task)
+            theirs = CLASSIC if task == "cartpole" else MINATAR
+            steps = UPDATES[task] * theirs["NUM_ENVS"] * theirs["NUM_STEPS"]
+            seeds = asked.seeds or 8
+            spec = {
+                "side": peer,
+                "task": task,
+                "arguments": arguments,
+                "updates": UPDATES[task],
+                "steps": steps,
+                "seeds": seeds,
+                "lambdas": LAMBDAS[:1],
+                "purejaxrl": asked.purejaxrl,
+                "steady": True,
+            }
+            sides = [turns_of(sys.executable, "--ours", spec), turns_of(python, "--side", spec)]
+            begun = [float(answer(side, "ready").split()[1]) for side in sides]
+            rates: list[tuple[float, float]] = []
+            for number in range(asked.rounds):
+                took = [0.0, 0.0]
+                for place in (0, 1) if number % 2 else (1, 0):
+                    print("go", file=sides[place].stdin, flush=True)
+                    took[place] = float(answer(sides[place], ""))
+                rates.append((steps / took[0], steps * seeds / took[1]))
+            for side in sides:
+                side.communicate()
+            ratios = sorted(ours / its for ours, its in rates)
+            shown = [task, peer, f"{statistics.median(ratios):.2f}"]
+            shown[-1] += f" [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
+            shown += [f"{statistics.median(x):,.0f}" for x in zip(*rates, strict=True)]
+            shown += [f"{seconds:.0f}" for seconds in begun]
+            rows.append(f"| {' | '.join(shown)} |")
+            print(rows[-1], file=sys.stderr, flush=True)
+    head = "| task | against | ours over theirs | our steps per CPU second | theirs "
+    head += "| our start and compilation, CPU s | theirs |"
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows])
+
+
+def turns_of(python: Path | str, side: str, spec: Spec) -> subprocess.Popen[str]:
+    """A process that trains for each line it is sent; not yet ready."""
+    return subprocess.Popen(
+        [str(python), str(Path(__file__).resolve()), side, json.dumps(spec)],
+        env=base_environment(None),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def answer(process: subprocess.Popen[str], start: str) -> str:
+    """The next line of a process that begins so. Ends this one where there is none."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(start):
+            return line
+    sys.exit(f"{process.args} ended with {process.wait()}")
 
 
 def learning(asked: argparse.Namespace, python: Path | None) -> str:
     from ablations import curves
+    from ablations.sweep.provenance import of_checkout
     from ablations.tasks import task
 
-    rows, seeds = [], asked.seeds or 20
+    rows, seeds = kept_rows(asked.output), asked.seeds or 20
+    commit = of_checkout().get("commit", "")[:7]
     for name in asked.tasks or ["cartpole", "breakout", "asterix"]:
         steps = asked.steps or task(name).steps
         results = Path(asked.results)
@@ -214,22 +358,74 @@ def learning(asked: argparse.Namespace, python: Path | None) -> str:
         runs = runs[(runs["task"] == name) & (runs["variant"] == "baseline")]
         last = runs[runs["step"] > 0.9 * steps].groupby("seed")["training/return"].mean()
         mode = runs.groupby("seed")["evaluation/return"].last()
+        theirs = "not run"
+        if python:
+            peer = [purejaxrl_of(python, asked, name, steps, seed) for seed in range(seeds)]
+            theirs = spread(peer)
+        solved = f"{int((mode >= SOLVED[name]).sum())} of {seeds}" if name in SOLVED else ""
+        row = Learned(name, f"{steps:,}", str(seeds), spread(last), theirs)
+        rows[row[:2]] = row._replace(mode=spread(mode), solved=solved, commit=commit)
+        print(*row, file=sys.stderr, flush=True)
+    lines = [f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * len(HEAD), *rows.values())]
+    return "\n".join([*lines, "", PUBLISHED])
+
+
+class Learned(NamedTuple):
+    """A row: what one task's seeds learned in so many steps."""
+
+    task: str
+    steps: str
+    seeds: str
+    ours: str
+    theirs: str
+    mode: str = ""
+    solved: str = ""
+    commit: str = ""
+
+
+HEAD = Learned(
+    *("task", "steps", "seeds", "training, ours", "training, PureJaxRL", "the mode at the end"),
+    *("solved", "commit"),
+)
+PUBLISHED = """\
+A row is `--tasks TASK --steps STEPS --seeds SEEDS`, and the learning rate falls to 0 within its
+steps. Mean ± standard deviation over seeds.
+
+Published by PureJaxRL, at 31756b1: of Breakout a figure in its README
+(docs/minatar_plot_seconds.png), whose curve ends near 40, with no number of steps beside it; of
+Space Invaders one curve in examples/brax_minatar.ipynb; of Asterix nothing. So the level is that of
+its own script, run here."""
+
+
+def kept_rows(page: Path | None) -> dict[tuple[str, ...], Learned]:
+    """The rows that a page has already, by task and steps."""
+    if page is None or not page.exists():
+        return {}
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    rows = [Learned(*(cell.strip() for cell in line[1:-1].split("|"))) for line in lines]
+    return {row[:2]: row for row in rows if row != HEAD and not row.task.startswith("---")}
+
+
+def purejaxrl_of(
+    python: Path, asked: argparse.Namespace, name: str, steps: int, seed: int
+) -> float:
+    """The return of one seed of PureJaxRL's script, once trained kept with the results."""
+    kept = Path(asked.results) / "purejaxrl" / f"{name}_{steps}_{seed}.json"
+    if not kept.exists():
         spec: dict[str, Any] = {
             "side": "purejaxrl",
             "task": name,
             "arguments": arguments_of("purejaxrl", name),
             "steps": steps,
-            "seeds": seeds,
+            "seeds": 1,
+            "first": seed,
             "lambdas": LAMBDAS[:1],
             "purejaxrl": asked.purejaxrl,
         }
-        theirs = spread(peer_once(python, spec)["returns"]) if python else "not run"
-        solved = f"{int((mode >= SOLVED[name]).sum())} of {seeds}" if name in SOLVED else ""
-        shown = [name, f"{steps:,}", spread(last), theirs, spread(mode), solved]
-        rows.append(f"| {' | '.join(shown)} |")
-        print(rows[-1], file=sys.stderr, flush=True)
-    head = "| task | steps | training, ours | training, PureJaxRL | the mode at the end | solved |"
-    return "\n".join([head, "|---|---|---|---|---|---|", *rows])
+        _, returns = peer_once(python, spec)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps({"returns": returns}))
+    return float(json.loads(kept.read_text())["returns"][0])
 
 
 def spread(values: Any) -> str:
@@ -239,15 +435,25 @@ def spread(values: Any) -> str:
     return f"{statistics.fmean(values):.1f} ± {deviation:.1f}"
 
 
+TABLES: dict[str, Callable[[argparse.Namespace, Any], str]] = {
+    "speed": speed,
+    "steady": steady,
+    "learning": learning,
+}
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--side"]:
         spec = json.loads(sys.argv[2])
         print(json.dumps(SIDES[spec["side"]](spec)), flush=True)
         return
+    if sys.argv[1:2] == ["--ours"]:
+        run_ours(json.loads(sys.argv[2]))
+        return
     from pages import measured_on, write  # which import what peers do not have
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("speed", "learning"))
+    parser.add_argument("what", choices=TABLES)
     parser.add_argument("--tasks", nargs="+", choices=GYMNAX)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--steps", type=int, help="of a run; default: see the text above")
@@ -259,7 +465,7 @@ def main() -> None:
     asked = parser.parse_args()
     alone = asked.what == "learning" and not asked.purejaxrl
     python = None if alone else environment_of("rejax", asked.environments)
-    table = {"speed": speed, "learning": learning}[asked.what](asked, python)
+    table = TABLES[asked.what](asked, python)
     shown = f"`python tests/benchmarks/discrete.py {' '.join(sys.argv[1:])}`"
     text = f"{measured_on()}\n\n{shown}\n\n{table}\n"
     print(text)

@@ -36,7 +36,7 @@ def composed_trainer(
     from ablations.trainers import trainer
 
     definition, one = trainer("ppo"), task(name)
-    config = definition.resolve(one, {**one.hyperparameters["ppo"], **sets})
+    config = definition.completed(definition.resolve(one, {**one.hyperparameters["ppo"], **sets}))
     composed = definition.make(
         task=one,
         settings=one.settings,
