@@ -71,6 +71,7 @@ def one_page(found: Found) -> str:
             commands=commands(found),
             share=words.effect_text(found),
             several=len(found.over) > 1,
+            uneven=len({on.seeds for on in found.tasks if on.task.name in found.over}) > 1,
         )
     )
 
