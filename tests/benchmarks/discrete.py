@@ -282,8 +282,8 @@ def steady(asked: argparse.Namespace, python: Path) -> str:
     for task in asked.tasks or ["cartpole", "breakout"]:
         for peer in SIDES if asked.purejaxrl else ("rejax",):
             arguments = arguments_of(peer, task)
-            theirs = CLASSIC if task == "cartpole" else MINATAR
-            steps = UPDATES[task] * theirs["NUM_ENVS"] * theirs["NUM_STEPS"]
+            of_update = arguments_of("purejaxrl", task)
+            steps = UPDATES[task] * of_update["NUM_ENVS"] * of_update["NUM_STEPS"]
             seeds = asked.seeds or 8
             spec = {
                 "side": peer,
@@ -337,7 +337,7 @@ def answer(process: subprocess.Popen[str], start: str) -> str:
     for line in process.stdout:
         if line.startswith(start):
             return line
-    sys.exit(f"{process.args} ended with {process.wait()}")
+    sys.exit(f"{process.args!r} ended with {process.wait()}")
 
 
 def learning(asked: argparse.Namespace, python: Path | None) -> str:
@@ -435,6 +435,7 @@ def spread(values: Any) -> str:
     return f"{statistics.fmean(values):.1f} ± {deviation:.1f}"
 
 
+FOLDERS = ("--purejaxrl", "--environments", "--results")
 TABLES: dict[str, Callable[[argparse.Namespace, Any], str]] = {
     "speed": speed,
     "steady": steady,
@@ -466,7 +467,9 @@ def main() -> None:
     alone = asked.what == "learning" and not asked.purejaxrl
     python = None if alone else environment_of("rejax", asked.environments)
     table = TABLES[asked.what](asked, python)
-    shown = f"`python tests/benchmarks/discrete.py {' '.join(sys.argv[1:])}`"
+    given = zip(["", *sys.argv], sys.argv, strict=False)  # folders are this machine's
+    words = ["FOLDER" if before in FOLDERS else word for before, word in given][1:]
+    shown = f"`python tests/benchmarks/discrete.py {' '.join(words)}`"
     text = f"{measured_on()}\n\n{shown}\n\n{table}\n"
     print(text)
     if asked.output:
