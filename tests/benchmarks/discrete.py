@@ -429,10 +429,10 @@ def purejaxrl_of(
 
 
 def spread(values: Any) -> str:
-    """Mean ± standard deviation over seeds."""
+    """Mean ± standard deviation over seeds; of one seed its value."""
     values = [float(value) for value in values]
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.fmean(values):.1f} ± {deviation:.1f}"
+    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.1f}{deviation}"
 
 
 FOLDERS = ("--purejaxrl", "--environments", "--results")
