@@ -16,8 +16,9 @@ compiles once, for all values and seeds. Ratios are within a round, and their me
 wall seconds, which say something about a machine left alone, and of the CPU seconds of all
 processes, which hold on a busy one too.
 steady: CPU seconds of a few updates, nothing started or compiled, in turns: ours of one lane, as a
-worker trains, theirs of all seeds under vmap. Of XLA's threads, which are theirs by default, the
-seconds are added up. What a process starts with and compiles is beside it.
+worker trains, theirs of all seeds under vmap; a thread each, as two of XLA's can wait for each
+other for ever (PureJaxRL, Breakout, eight seeds). What a process starts with and compiles is beside
+it.
 learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones:
 the return of episodes that ended in the last tenth of training, and the mode's at the end; solved:
 seeds whose mode has the most that the task pays. --results keeps what was trained, ours and, in
@@ -323,7 +324,7 @@ def turns_of(python: Path | str, side: str, spec: Spec) -> subprocess.Popen[str]
     """A process that trains for each line it is sent; not yet ready."""
     return subprocess.Popen(
         [str(python), str(Path(__file__).resolve()), side, json.dumps(spec)],
-        env=base_environment(None),
+        env={**base_environment(None), "NPROC": "1", "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
