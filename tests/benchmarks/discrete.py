@@ -16,8 +16,9 @@ compiles once, for all values and seeds. Ratios are within a round, and their me
 wall seconds, which say something about a machine left alone, and of the CPU seconds of all
 processes, which hold on a busy one too.
 steady: CPU seconds of a few updates, nothing started or compiled, in turns: ours of one lane, as a
-worker trains, theirs of all seeds under vmap. Of XLA's threads, which are theirs by default, the
-seconds are added up. What a process starts with and compiles is beside it.
+worker trains, theirs of all seeds under vmap; a thread each, as two of XLA's can wait for each
+other for ever (PureJaxRL, Breakout, eight seeds). What a process starts with and compiles is beside
+it.
 learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones:
 the return of episodes that ended in the last tenth of training, and the mode's at the end; solved:
 seeds whose mode has the most that the task pays. --results keeps what was trained, ours and, in
@@ -282,8 +283,8 @@ def steady(asked: argparse.Namespace, python: Path) -> str:
     for task in asked.tasks or ["cartpole", "breakout"]:
         for peer in SIDES if asked.purejaxrl else ("rejax",):
             arguments = arguments_of(peer, task)
-            theirs = CLASSIC if task == "cartpole" else MINATAR
-            steps = UPDATES[task] * theirs["NUM_ENVS"] * theirs["NUM_STEPS"]
+            of_update = arguments_of("purejaxrl", task)
+            steps = UPDATES[task] * of_update["NUM_ENVS"] * of_update["NUM_STEPS"]
             seeds = asked.seeds or 8
             spec = {
                 "side": peer,
@@ -323,7 +324,7 @@ def turns_of(python: Path | str, side: str, spec: Spec) -> subprocess.Popen[str]
     """A process that trains for each line it is sent; not yet ready."""
     return subprocess.Popen(
         [str(python), str(Path(__file__).resolve()), side, json.dumps(spec)],
-        env=base_environment(None),
+        env={**base_environment(None), "NPROC": "1", "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -337,7 +338,7 @@ def answer(process: subprocess.Popen[str], start: str) -> str:
     for line in process.stdout:
         if line.startswith(start):
             return line
-    sys.exit(f"{process.args} ended with {process.wait()}")
+    sys.exit(f"{process.args!r} ended with {process.wait()}")
 
 
 def learning(asked: argparse.Namespace, python: Path | None) -> str:
@@ -429,12 +430,13 @@ def purejaxrl_of(
 
 
 def spread(values: Any) -> str:
-    """Mean ± standard deviation over seeds."""
+    """Mean ± standard deviation over seeds; of one seed its value."""
     values = [float(value) for value in values]
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.fmean(values):.1f} ± {deviation:.1f}"
+    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.1f}{deviation}"
 
 
+FOLDERS = ("--purejaxrl", "--environments", "--results")
 TABLES: dict[str, Callable[[argparse.Namespace, Any], str]] = {
     "speed": speed,
     "steady": steady,
@@ -466,7 +468,9 @@ def main() -> None:
     alone = asked.what == "learning" and not asked.purejaxrl
     python = None if alone else environment_of("rejax", asked.environments)
     table = TABLES[asked.what](asked, python)
-    shown = f"`python tests/benchmarks/discrete.py {' '.join(sys.argv[1:])}`"
+    given = zip(["", *sys.argv], sys.argv, strict=False)  # folders are this machine's
+    words = ["FOLDER" if before in FOLDERS else word for before, word in given][1:]
+    shown = f"`python tests/benchmarks/discrete.py {' '.join(words)}`"
     text = f"{measured_on()}\n\n{shown}\n\n{table}\n"
     print(text)
     if asked.output:

@@ -3,10 +3,10 @@
     python tests/benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
 Sections run one after the other, in this order: first_step, physics, grid, before, flags,
-switching, language, brax_steady, playground, accelerator, discrete, peers, peers_wide. Each is one
-of the scripts beside this one, whose page is written to results/reference/speed/SECTION.md as soon
-as it ends; the last two take most of the time, hours with three rounds. Leave the machine alone
-meanwhile.
+switching, language, brax_steady, playground, accelerator, discrete_steady, discrete, peers,
+peers_wide. Each is one of the scripts beside this one, whose page is written to
+results/reference/speed/SECTION.md as soon as it ends; the last three take most of the time, hours
+with three rounds. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
         ],
         "playground": ["brax_steady.py cartpole_balance:small --rounds 9"],
         "accelerator": ["accelerator_lanes.py --output {page}"],
+        "discrete_steady": ["discrete.py steady --rounds 7 --output {page}"],
         "discrete": [f"discrete.py speed --rounds {rounds} --output {{page}}"],
         "peers": [f"{peers} --peers rejax vmap brax"],
         "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],
