@@ -61,6 +61,7 @@ def one_page(found: Found) -> str:
             grade=words.grade_text(found),
             rests_on=words.rests_on(found),
             waiting=[on.task.name for on in found.tasks if on.task.name not in found.over],
+            direction=words.direction(found),
             meanings=words.meanings(found),
             numbers=_numbers(found),
             beside=_beside(found),
@@ -161,8 +162,8 @@ def _controls(controls: Sequence[Outcome]) -> str:
 def _numbers(found: Found) -> str:
     heads = [
         "task",
-        "without",
-        "with",
+        "unchanged",
+        "changed",
         "effect",
         "[95%]",
         "% of the unit",
@@ -179,7 +180,7 @@ def _numbers(found: Found) -> str:
 
 def _beside(found: Found) -> str:
     """List the effect on the area under the evaluations, and the runs that failed."""
-    heads = ["task", "area, % of the unit", "failed without", "failed with", "p (adj.)"]
+    heads = ["task", "area, % of the unit", "failed unchanged", "failed changed", "p (adj.)"]
     lines = [
         [
             on.task.name,

@@ -73,8 +73,8 @@ def card(found: Found, figure: bytes | None) -> Card:
         again=words.again_text(found),
         area=words.share_text(found.area),
         failed="; ".join(
-            f"{on.task.name} {words.failures_text(on.failures.without)} without, "
-            f"{words.failures_text(on.failures.changed)} with"
+            f"{on.task.name} {words.failures_text(on.failures.without)} unchanged, "
+            f"{words.failures_text(on.failures.changed)} changed"
             for on in found.tasks
             if on.failures is not None
         ),

@@ -150,6 +150,14 @@ def meanings(found: Found) -> list[tuple[str, str]]:
     return rows
 
 
+def direction(found: Found) -> str:
+    """Write which way the change moves the score; "" where the answer does not say."""
+    told = found.answer in (Answer.YES, Answer.YES_SMALL, Answer.REVERSE)
+    if not told or found.share is None:
+        return ""
+    return f"{found.question.change} {'raises' if found.share.value > 0 else 'lowers'} the score."
+
+
 def takes(found: Found) -> str:
     """Write what would tell more, where the answer is open; "" where it is not."""
     left = hours(found)
