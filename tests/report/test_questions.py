@@ -34,7 +34,14 @@ from ablations.report.questions.evidence import gathered
 from ablations.report.questions.judge import Found, OnTask, judged
 from ablations.report.questions.measures import Bound
 from ablations.report.questions.page import one_page, replication
-from ablations.report.questions.words import again_text, answer_line, expected, paste, takes
+from ablations.report.questions.words import (
+    again_text,
+    answer_line,
+    direction,
+    expected,
+    paste,
+    takes,
+)
 from ablations.report.results import Results
 from ablations.studies import fraction
 
@@ -618,6 +625,15 @@ def test_a_page_of_what_ran_has_all_its_parts(tmp_path: Path) -> None:
         assert part in text
     assert "mean over tasks" in text
     assert "ablations questions brax_gae" in text
+
+
+@pytest.mark.parametrize(("effect", "moves"), [(20.0, "raises"), (-20.0, "lowers"), (0.0, None)])
+def test_a_page_says_which_way_the_change_moves_the_score(
+    tmp_path: Path, effect: float, moves: str | None
+) -> None:
+    found = found_of(tmp_path, {"walker2d": effect, "ant": effect})
+    told = f"{found.question.change} {moves} the score." if moves else ""
+    assert direction(found) == told
 
 
 # The site
