@@ -153,6 +153,7 @@ def _seeds(study: Study, request: Request) -> int:
 def _write(
     answered: Sequence[Found], controls: Sequence[Outcome], file: Questions, folder: Path
 ) -> None:
+    from ablations.core.verdict import Answer
     from ablations.records import write_atomically
     from ablations.report.figures import paper
     from ablations.report.figures.questions import all_questions, one_question
@@ -165,8 +166,10 @@ def _write(
     for name, text in pages.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     print(folder / "questions" / "README.md")
-    if any(each.answer is not None for each in answered):
-        paper.write(all_questions(answered), folder, "questions/all_questions", ["svg"])
+    told = [each for each in answered if each.answer not in (None, Answer.CANNOT_TELL)]
+    for name, some in {"all_questions": answered, "answered": told}.items():
+        if any(each.answer is not None for each in some):
+            paper.write(all_questions(some), folder, f"questions/{name}", ["svg"])
     for each in answered:
         if each.share is not None:
             paper.write(one_question(each), folder, f"questions/{each.question.id}", ["svg"])

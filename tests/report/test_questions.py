@@ -636,6 +636,20 @@ def test_a_page_says_which_way_the_change_moves_the_score(
     assert direction(found) == told
 
 
+def test_the_readme_says_what_the_pages_say() -> None:
+    root = FILE.parents[1]
+    rows = re.findall(
+        r"^\| \[(.*)\]\((results/questions/\w+\.md)\) \| (.*) \| .* \|$",
+        (root / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert len(rows) > 3
+    for asked, page, told in rows:
+        text = (root / page).read_text()
+        assert text.splitlines()[0] == f"# {asked}"
+        assert f"**{told}.**" in text
+
+
 # The site
 
 
