@@ -85,11 +85,13 @@ def given(baseline: Baseline, records: Path) -> dict[str, Curves]:
     """Return the curves in a results folder, of the last plan of each study there."""
     curves = {}
     for where in baseline.groups:
-        name = from_records.GroupName.of(where)
-        plan = read_plan(records, name.study)
-        if name not in from_records.names(plan):
+        study = where.partition("/")[0]
+        plan = read_plan(records, study)
+        # A task's name may have a slash of its own
+        name = {str(name): name for name in from_records.names(plan)}.get(where)
+        if name is None:
             raise UserError(
-                f"the last run of '{name.study}' in '{records}' has no {where}: the baseline "
+                f"the last run of '{study}' in '{records}' has no {where}: the baseline "
                 f"'{baseline.name}' does"
             )
         now = from_records.configuration(plan, name.task, name.variant)

@@ -75,7 +75,7 @@ def written(tmp_path, cell, halfway) -> Path:
 
 def test_the_run_has_state_to_lose(halfway) -> None:
     assert halfway.state["reward_scaling/steps"] > 0
-    assert halfway.state["schedule/current"] != np.float32(1e-3)
+    assert halfway.state["learner/schedule/current"] != np.float32(1e-3)
     assert halfway.state["iteration"] > 0
     assert sum(v is not None for v in halfway.lane.columns["evaluation/return"]) == 1
 

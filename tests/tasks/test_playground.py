@@ -212,7 +212,7 @@ def test_models_that_are_not_there_are_named_and_not_fetched(
     monkeypatch.setattr(mjx_env, "_clone_with_progress", clone)
     monkeypatch.setattr(mjx_env, "MENAGERIE_PATH", tmp_path / "none")
     with pytest.raises(UserError, match="needs a clone of https") as refused:
-        task(GO1).make(task(GO1).settings)
+        task(GO1).made(task(GO1).settings)
     assert "\n" not in str(refused.value)
     assert str(tmp_path / "none") in str(refused.value)
     assert not (tmp_path / "none").exists()
@@ -220,7 +220,7 @@ def test_models_that_are_not_there_are_named_and_not_fetched(
 
 def test_go1_shows_its_critic_more() -> None:
     try:
-        env = adapted(task(GO1).make(task(GO1).settings), task(GO1))
+        env = adapted(task(GO1).made(task(GO1).settings), task(GO1))
     except UserError as error:
         pytest.skip(str(error))
     assert env.observations.policy == (0, 48)
