@@ -161,15 +161,6 @@ def test_notebook_prints_what_it_shows_without_jax(tmp_path: Path) -> None:
     )
 
 
-def test_findings_of_the_readme_stand_in_the_results() -> None:
-    """With their intervals."""
-    found = re.findall(r"[+-]0\.\d+ \[[^\]]+\]", (ROOT / "README.md").read_text())
-    assert len(found) == 3
-    sources = [(ROOT / name).read_text() for name in ("results/README.md", "docs/language.md")]
-    text = re.sub(r" *\| *", " ", " ".join(" ".join(sources).split()))
-    assert [one for one in found if one not in text] == []
-
-
 SEARCH = """
 const [query, done] = arguments, input = document.querySelector("[data-md-component=search-query]");
 input.focus();
