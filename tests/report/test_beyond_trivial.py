@@ -172,7 +172,7 @@ def test_a_baseline_that_learned_nothing_says_nothing_of_its_variants(tmp_path: 
     ant = found.entry("ant", "worse")
     assert ant is not None
     assert ant.answer is Answer.YES
-    assert formats.words.answer(found).endswith("On hopper the baseline learned nothing.")
+    assert formats.words.answer(found).endswith("Nothing was learned by base on hopper.")
     assert "1 of 2 makes no difference that matters" in formats.words.answer(found)  # on ant
     lines, where = scorecard(found)
     assert [line.variant for line in lines] == ["same", "worse"]
@@ -190,6 +190,14 @@ def test_tasks_that_cannot_be_averaged_have_lines_of_their_own(tmp_path: Path) -
         (task, variant) for task in ("hopper", "ant") for variant in ("same", "worse")
     ]
     assert len(scorecard(whole)[0]) == 2
+    mixed = [row for row in whole.rows if (row.task, row.variant) != (ALL_TASKS, "same")]
+    lines, where = scorecard(dataclasses.replace(whole, rows=tuple(mixed)))
+    assert [(line.task, line.variant) for line in lines] == [
+        ("hopper", "same"),
+        ("ant", "same"),
+        ("", "worse"),
+    ]
+    assert where == "what was learned, over all tasks; evaluation/return on hopper and ant"
 
 
 def test_tasks_that_disagree_depend(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ def answer(table: Table) -> str:
     """Return what a table says, in a sentence or two: effects with intervals, or their bound."""
     rows = [row for row in table.rows if row.task != ALL_TASKS and row.baseline is not None]
     rows = [row for row in rows if row.verdict is not None and not row.verdict.too_few]
-    unlearned = [task for task in table.tasks if _nothing_learned(task, rows)]
-    rows = [row for row in rows if row.task not in unlearned]
+    unlearned = [row for row in rows if row.verdict is Verdict.NOTHING_LEARNED]
+    rows = [row for row in rows if row not in unlearned]
     if not rows:
         return _unlearned(unlearned) if unlearned else "Nothing is compared yet."
     differing = [row for row in rows if row.verdict and row.verdict.sign]
@@ -42,14 +42,13 @@ def _left_open(rows: Sequence[Entry], of: int) -> str:
     return f"{said}: any effect is below {_bound(rows)}" if has_intervals else said
 
 
-def _nothing_learned(task: str, rows: Sequence[Entry]) -> bool:
-    """Tell a task on which the baselines of all rows learned nothing."""
-    verdicts = {row.verdict for row in rows if row.task == task}
-    return verdicts == {Verdict.NOTHING_LEARNED}
-
-
-def _unlearned(tasks: Sequence[str]) -> str:
-    return f"On {' and '.join(tasks)} the baseline learned nothing."
+def _unlearned(rows: Sequence[Entry]) -> str:
+    """Name the baselines that learned nothing, of which nothing else is said."""
+    places: dict[str | None, dict[str, None]] = {}
+    for row in rows:
+        places.setdefault(row.baseline, {})[row.task] = None
+    clauses = [f"by {name} on {' and '.join(tasks)}" for name, tasks in places.items()]
+    return f"Nothing was learned {', '.join(clauses)}."
 
 
 def _findings(rows: Sequence[Entry], table: Table) -> list[str]:

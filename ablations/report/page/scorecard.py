@@ -35,18 +35,24 @@ def scorecard(table: Table) -> tuple[tuple[Score, ...], str]:
 
     Tasks that cannot be averaged have lines of their own, but those where nothing was learned.
     """
-    pooled = any(row.task == ALL_TASKS for row in table.rows)
-    compared = [row for row in table.rows if row.baseline and pooled == (row.task == ALL_TASKS)]
+    pooled = {row.variant for row in table.rows if row.task == ALL_TASKS}
+    compared = [
+        row
+        for row in table.rows
+        if row.baseline and (row.task == ALL_TASKS) == (row.variant in pooled)
+    ]
     rows = [row for row in compared if row.verdict is not Verdict.NOTHING_LEARNED] or compared
     tasks = list(dict.fromkeys(row.task for row in rows))
     lines: list[Score] = []
     for task in tasks:
         of_task = [row for row in rows if row.task == task]
-        place = task if len(tasks) > 1 else ""
+        place = task if len(tasks) > 1 and task != ALL_TASKS else ""
         reach = max([_reach(row) for row in of_task], default=1.0) or 1.0
         lines += [_line(row, table, place, Digits(of_task), reach) for row in of_task]
-    place = "" if len(tasks) != 1 else f" on {tasks[0]}"
-    return tuple(lines), "what was learned, over all tasks" if pooled else table.metric + place
+    units = ["what was learned, over all tasks"] if ALL_TASKS in tasks else []
+    if alone := [task for task in tasks if task != ALL_TASKS]:
+        units.append(f"{table.metric} on {' and '.join(alone)}")
+    return tuple(lines), "; ".join(units)
 
 
 def _line(row: Entry, table: Table, place: str, numbers: Digits, reach: float) -> Score:
