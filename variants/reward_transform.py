@@ -1,4 +1,4 @@
-"""In which form the learner sees a verifier's rewards.
+"""Form in which the learner sees a verifier's rewards.
 
 Shapes: rewards and the output are [P, K], K samples of each of P prompts; task is int [P], the task
 of each prompt, an index into task_scales [N].

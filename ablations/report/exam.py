@@ -95,25 +95,18 @@ class Task:
     @property
     def ceiling(self) -> float | None:
         """The highest return that the rules allow, else the highest score where runs share it."""
-        if self.most is not None:
-            return self.most
-        near = NEAR_CEILING * abs(self._highest - self.floor)
-        shared = [
-            s
-            for candidate in self.candidates
-            for s in candidate.scores
-            if self._highest - s <= near
-        ]
-        return self._highest if len(shared) > 1 else None
+        scores = [score for candidate in self.candidates for score in candidate.scores]
+        is_one = self.most is not None or len(self._near_highest(scores)) > 1
+        return self._highest if is_one else None
 
     @cached_property
     def _highest(self) -> float:
-        if self.most is not None:
-            return self.most
-        return max(
-            (max(candidate.scores) for candidate in self.candidates if candidate.scores),
-            default=math.nan,
-        )
+        scores = (score for candidate in self.candidates for score in candidate.scores)
+        return max(scores, default=math.nan) if self.most is None else self.most
+
+    def _near_highest(self, scores: Sequence[float]) -> list[float]:
+        near = NEAR_CEILING * abs(self._highest - self.floor)
+        return [score for score in scores if self._highest - score <= near]
 
     def unit(self, candidate: Candidate) -> float:
         """Return what the candidate learned beyond doing nothing, the unit of effects."""
@@ -132,8 +125,7 @@ class Task:
 
         0 where there is none: a single seed is the highest.
         """
-        near = NEAR_CEILING * abs(self._highest - self.floor)
-        own = [s for s in candidate.scores if self._highest - s <= near]
+        own = self._near_highest(candidate.scores)
         return len(own) / len(candidate.scores) if self.ceiling is not None else 0.0
 
     def slope(self, candidate: Candidate) -> float:

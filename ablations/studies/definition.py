@@ -38,7 +38,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Profile:
-    """How much compute: which tasks, seeds and steps, and the settings that all variants share.
+    """An amount of compute: which tasks, seeds and steps, and the settings that all variants share.
 
     steps: environment steps of a run, or None for each task's own.
     points: curve points of a run, each one chunk of training; `evaluations` of them, evenly spaced,

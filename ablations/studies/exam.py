@@ -1,4 +1,4 @@
-"""What the entrance exam of a task trains: the baseline, and every library's preset."""
+"""The runs of a task's entrance exam: the baseline, and every library's preset."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.library_defaults import DEFAULTS

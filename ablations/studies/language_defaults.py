@@ -1,4 +1,4 @@
-"""How far apart are the libraries' ways to train language models, each as a whole?"""
+"""The libraries' ways to train language models, each as a whole."""
 
 from pathlib import Path
 

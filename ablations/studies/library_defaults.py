@@ -1,4 +1,4 @@
-"""How far apart are the PPOs of seven libraries, each with its own defaults, on equal terms?"""
+"""The PPOs of seven libraries, each with its own defaults, on equal terms."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import claims, control, evidence

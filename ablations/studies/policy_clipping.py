@@ -1,4 +1,4 @@
-"""Which clip of the policy ratio is best, where several steps are taken on a batch?"""
+"""Clips of the policy ratio, where several steps are taken on a batch."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import LANGUAGE_SCORE, language

@@ -1,4 +1,4 @@
-"""What doing nothing, and doing anything, is worth."""
+"""The scores of doing nothing, and of doing anything."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import control, evidence

@@ -1,4 +1,4 @@
-"""What `ablations tune` chose for a study: a committed file, read where the study is written.
+"""The choices of `ablations tune` for a study: a committed file, read where the study is written.
 
 The file is JSON: the setting, the rule in words, the seeds, the command, the machine, and per task
 and variant the value that was chosen and the score of every seed at every value.
@@ -36,7 +36,7 @@ class Tuned(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is tuned for every variant of a study on every task, with an equal budget.
+    """The settings that are tuned for every variant of a study on every task, with an equal budget.
 
     setting: a number, such as "learning_rate". grid: the values to begin with, ascending, each the
         same multiple of the one before. file: where the choice is kept, with its records. profile:
