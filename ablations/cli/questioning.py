@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,12 +65,17 @@ def _questions(options: argparse.Namespace) -> None:
         raise UserError("--write writes all pages: name no question")
     for control in file.controls:
         _require_variants(control, _study(control))
-    entries = {entry.command: entry for entry in (*file.questions, *file.controls)}
+    entries = {entry.command: entry for entry in _designs(file)}
 
     @cache
     def results_of(command: str) -> Results | None:
         entry = entries[command]
         return gathered(options.results, entry.study, entry.run)
+
+    def answer(question: Question) -> Found:
+        found = _judged(question, file, results_of(question.command))
+        other = _in_other_design(question)
+        return replace(found, elsewhere=answer(other)) if other else found
 
     whole = options.controls or options.write or options.site
     controls = [
@@ -78,7 +84,7 @@ def _questions(options: argparse.Namespace) -> None:
     if options.controls:
         print_table(controls_sheet(controls), options.format)
         return
-    answered = [_judged(question, file, results_of(question.command)) for question in chosen]
+    answered = [answer(question) for question in chosen]
     if not whole:
         print_table(questions_sheet(answered), options.format)
     elif options.site:
@@ -94,6 +100,21 @@ def _matches(question: Question, words: Sequence[str]) -> bool:
     texts = (question.id, question.title, question.question, question.sentence, *question.terms)
     text = " ".join(texts).lower()
     return all(word.lower() in text for word in words)
+
+
+def _in_other_design(question: Question) -> Question | None:
+    """Return the question as its other design asks it; None where it has none."""
+    other = question.other_design
+    return replace(question, study=other, other_design="") if other else None
+
+
+def _designs(file: Questions) -> Iterator[Question | Control]:
+    """Yield whatever is judged by the runs of a design."""
+    yield from file.controls
+    for question in file.questions:
+        yield question
+        if other := _in_other_design(question):
+            yield other
 
 
 def _judged(question: Question, file: Questions, results: Results | None) -> Found:

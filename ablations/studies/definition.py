@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,7 +137,9 @@ def crossed(
     return grid
 
 
-def fraction(changes: Mapping[str, Settings], baseline: str = "baseline") -> dict[str, Variant]:
+def fraction(
+    changes: Mapping[str, Settings], baseline: str = "baseline", size: int | None = None
+) -> dict[str, Variant]:
     """Return few variants that make about half of many changes each.
 
     Every change is made by half of them, so that its effect is that of one half against the other,
@@ -147,8 +150,12 @@ def fraction(changes: Mapping[str, Settings], baseline: str = "baseline") -> dic
     of two passes for a main effect; those of three may (Box & Hunter 1961, resolution IV). The
     first variant, the baseline, makes no change.
 
-    changes: name of a change -> what it sets. Raises UserError for fewer than four changes, of
-    which all combinations are few, and for a setting that two of them set.
+    changes: name of a change -> what it sets. size: variants, a power of two. More than are needed
+    leave more columns that no detail has, which tell the error of main effects better.
+
+    Raises:
+        UserError: fewer than four changes, of which all combinations are few; a setting that two of
+            them set; a size that is none.
     """
     if len(changes) < 4:
         raise UserError(f"a fraction takes four changes or more, not {len(changes)}")
@@ -156,18 +163,40 @@ def fraction(changes: Mapping[str, Settings], baseline: str = "baseline") -> dic
     for key in keys:
         if keys.count(key) > 1:
             raise UserError(f"two changes of a fraction set {key}: each needs settings of its own")
-    half = 1 << (len(changes) - 1).bit_length()
+    fewest = 2 << (len(changes) - 1).bit_length()
+    size = fewest if size is None else size
+    if size < fewest or size.bit_count() != 1:
+        raise UserError(
+            f"a fraction of {len(changes)} changes has {fewest} variants or a higher power of two, "
+            f"not {size}"
+        )
+    half = size // 2
+    chosen = range(len(changes)) if size == fewest else _columns(len(changes), half)
+    columns = dict(zip(changes, chosen, strict=True))
     variants = {}
     for row, complement in itertools.product(range(half), (0, 1)):
         made = [
             name
-            for column, name in enumerate(changes)
+            for name, column in columns.items()
             if ((row & column).bit_count() + complement) % 2
         ]
         sets = {key: value for name in made for key, value in changes[name].items()}
         name = f"mix_{2 * row + complement}" if made else baseline
         variants[name] = Variant(sets, summary=", ".join(made) or "no change", grid=True)
     return variants
+
+
+def _columns(count: int, half: int) -> list[int]:
+    """Choose columns of a Hadamard matrix, each in turn with the fewest aliases.
+
+    Of four columns whose numbers have an exclusive or of 0, each is the product of the others.
+    """
+    chosen: list[int] = []
+    for _ in range(count):
+        triples = Counter(a ^ b ^ c for a, b, c in itertools.combinations(chosen, 3))
+        free = (column for column in range(half) if column not in chosen)
+        chosen.append(min(free, key=lambda column: (triples[column], column)))
+    return chosen
 
 
 _STUDIES: dict[str, Study] = {}

@@ -96,7 +96,8 @@ class Question(Entry):
     the change where its answer is Yes; "differs" is either. sentence: what somebody claims, or its
     negation. source, link, published: who says so, with which numbers. change: "X instead of Y".
     statistic: "effect", of `factor` in a fraction of a factorial, or "difference" of `variant`
-    minus `versus`. terms: what a reader would search for.
+    minus `versus`. other_design: a study of another fraction with that factor, whose answer stands
+    beside. terms: what a reader would search for.
     """
 
     id: Id
@@ -114,6 +115,7 @@ class Question(Entry):
     versus: str = ""
     link: str = ""
     note: str = ""
+    other_design: str = ""
 
     @property
     def stated(self) -> int:

@@ -60,7 +60,8 @@ class Found:
     be judged. useful: as in `Estimate`. turned: leaving out one seed changes the answer. settings:
     in which every seed ran. details: whose intervals hold at once. changed: the level of the factor
     with the change, and of its reference. area: as of a task, the mean over those that count.
-    again: the same on the seeds of `REPLICATING`, None where they have not run.
+    again: the same on the seeds of `REPLICATING`, None where they have not run. elsewhere: the same
+    in the question's other design.
     """
 
     question: Question
@@ -76,6 +77,7 @@ class Found:
     changed: tuple[str, str] | None = None
     area: Bound | None = None
     again: Found | None = None
+    elsewhere: Found | None = None
 
     @property
     def grade(self) -> str:

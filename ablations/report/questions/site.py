@@ -70,7 +70,7 @@ def card(found: Found, figure: bytes | None) -> Card:
         rests_on=words.rests_on(found),
         paste=words.paste(found),
         takes=words.takes(found),
-        again=words.again_text(found),
+        again=words.again_text(found, found.again),
         area=words.share_text(found.area),
         failed="; ".join(
             f"{on.task.name} {words.failures_text(on.failures.without)} unchanged, "

@@ -96,9 +96,8 @@ def failures_text(failed: tuple[int, int]) -> str:
     return f"{failed[0]} of {failed[1]}"
 
 
-def again_text(found: Found) -> str:
-    """Write what a replication on other seeds says."""
-    again = found.again
+def again_text(found: Found, again: Found | None) -> str:
+    """Write what a replication of an answer says."""
     if again is None or again.answer is None:
         return "not yet run"
     if again.seeds < FEWEST:
