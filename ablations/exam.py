@@ -17,9 +17,11 @@ from ablations import studies
 from ablations.core.plan import Settings
 from ablations.errors import UserError
 from ablations.records import Plan, read_runs
-from ablations.report.exam import EVALUATIONS, METRIC, Candidate, Task
-from ablations.report.scores import LAST
+from ablations.report.exam import EVALUATIONS, Candidate, Task
+from ablations.report.scores import EVALUATION, LAST
+from ablations.report.trivial import STUDY as TRIVIAL
 from ablations.request import Request
+from ablations.studies.profiles import BATCH
 from ablations.sweep.plan import plan
 from ablations.tasks import task
 
@@ -43,16 +45,27 @@ def requests(
     settings: Settings | None = None,
     study: str = "exam",
 ) -> list[Request]:
-    """Return the requests of an exam: trivial policies, the baseline at each rate, and presets.
+    """Return the requests of an exam: what learns nothing, the baseline at each rate, and presets.
+
+    Trivial policies of control learn nothing; of language, the baseline at a rate of 0, which is as
+    it was taught before.
 
     steps: of the longest run; None: each task's own. settings: of the baseline; those of a task are
-    the trivial policies' and the presets' too. study: whose baseline is examined.
+    the trivial policies' and the presets' too. study: whose baseline is examined, by the metric
+    that judges it.
 
     Raises:
-        UserError: presets, of a study of its own.
+        UserError: presets, of a study of its own; tasks of both control and language; a metric that
+            is no evaluation.
     """
+    examined = studies.study(study)
     if presets and study != "exam":
         raise UserError(f"--presets are PPO's: of {study} its own baseline is examined alone")
+    if not examined.metric.startswith(EVALUATION):
+        raise UserError(f"an exam is of evaluations, and {study} is judged by {examined.metric}")
+    kinds = {"kinds" in task(name).settings for name in tasks}
+    if len(kinds) > 1:
+        raise UserError("an exam is of tasks of control or of language: ask for each by itself")
 
     given = dict(settings or {})
     own = {name for one in tasks for name in task(one).settings}
@@ -64,12 +77,17 @@ def requests(
     rate = {"learning_rate": rates[0]} if len(rates) == 1 else {}
     trained = replace(
         plain,
-        variants=(studies.study(study).baseline,),
+        variants=(examined.baseline,),
         set={**given, **run, **rate},
         vary={"learning_rate": tuple(rates)} if len(rates) > 1 else {},
     )
-    asked = [replace(plain, study="trivial_policies"), trained]
-    return [*asked, *([replace(plain, variants=tuple(presets))] if presets else [])]
+    untrained = {**trained.set, "learning_rate": 0.0}
+    nothing = (
+        replace(trained, steps=SPACED * BATCH, set=untrained, vary={})
+        if True in kinds
+        else replace(plain, study=TRIVIAL)
+    )
+    return [nothing, trained, *([replace(plain, variants=tuple(presets))] if presets else [])]
 
 
 def plans(asked: Sequence[Request]) -> list[Plan]:
@@ -92,12 +110,15 @@ def plans(asked: Sequence[Request]) -> list[Plan]:
 
 def results_of(planned: Sequence[Plan], results: Path) -> list[Task]:
     """Return the results on each task, of the cells that have run."""
-    trivial, *trained = [(made, _curves(made, results)) for made in planned]
+    metric = planned[1].study.metric
+    trivial, *trained = [(made, _curves(made, results, metric)) for made in planned]
     return [
         Task(
             name,
             {
-                policy: fmean(values.mean() for _, values in curves)
+                policy if trivial[0].study.name == TRIVIAL else "start": fmean(
+                    values.mean() for _, values in curves
+                )
                 for policy in trivial[0].variants
                 if (curves := [one for one in trivial[1].get((name, policy), []) if one])
             },
@@ -114,6 +135,7 @@ def results_of(planned: Sequence[Plan], results: Path) -> list[Task]:
                 if place == name
             },
             task(name).most(trivial[0].tasks[name].settings),
+            metric,
         )
         for name in trivial[0].tasks
     ]
@@ -138,8 +160,8 @@ def _candidates(name: str, variant: str, curves: Sequence[Curve | None]) -> Iter
         )
 
 
-def _curves(made: Plan, results: Path) -> dict[tuple[str, str], list[Curve | None]]:
-    """Return steps and returns `[n]` of the evaluations of cells that ran, by task and variant.
+def _curves(made: Plan, results: Path, metric: str) -> dict[tuple[str, str], list[Curve | None]]:
+    """Return steps and scores `[n]` of the evaluations of cells that ran, by task and variant.
 
     None for one that failed, or has an evaluation that is no number.
     """
@@ -149,7 +171,7 @@ def _curves(made: Plan, results: Path) -> dict[tuple[str, str], list[Curve | Non
     for cell, record, columns in read_runs(results, made):
         if record is None:
             continue
-        values = np.array([np.nan if v is None else v for v in columns.get(METRIC, ())], float)
+        values = np.array([np.nan if v is None else v for v in columns.get(metric, ())], float)
         seen = np.isfinite(values)
         whole = record.status == "done" and seen.sum() == SPACED
         curve = (np.asarray(columns["step"])[seen], values[seen]) if whole else None

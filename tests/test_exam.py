@@ -101,6 +101,31 @@ def test_the_baseline_of_another_study_is_examined() -> None:
         exam.requests(["cartpole"], study="q_learning", presets=["rejax"])
 
 
+def test_a_language_task_is_examined_beside_where_it_starts(tmp_path: Path) -> None:
+    """By the study's own metric, and against the baseline at a rate of 0."""
+    planned = exam.plans(
+        exam.requests(["arithmetic"], rates=(3e-4,), seeds=(0, 1), study="policy_clipping")
+    )
+    start, trained = planned
+    assert [cell.config["numbers"]["learning_rate"] for cell in start.cells] == [0.0, 0.0]
+    assert start.variants.keys() == trained.variants.keys() == {"clip"}
+    for made, rise in ((start, 0.0), (trained, 0.01)):
+        for cell in made.cells:
+            columns = {
+                "step": np.arange(1, 31) * 64,
+                "evaluation/greedy_accuracy": 0.5 + rise * np.arange(1, 31),
+                "evaluation/return": np.full(30, 7.0),
+            }
+            write_record(tmp_path, Record(cell.hash, cell.config, "done"), columns)
+    (task,) = exam.results_of(planned, tmp_path)
+    assert task.trivial == {"start": pytest.approx(0.5)}
+    assert task.candidates[-1].mean == pytest.approx(0.5 + 0.27)
+    (panel,) = figure([task]).drawn
+    assert "accuracy" in panel.y.label
+    with pytest.raises(UserError, match="ask for each by itself"):
+        exam.requests(["arithmetic", "cartpole"], study="policy_clipping")
+
+
 def test_the_verdict_knows_neither_zero_nor_unit_of_the_return() -> None:
     """Adding a constant to all returns and multiplying them change no number but the scores."""
     for slope, shift in ((1.0, -500.0), (0.01, 0.0), (30.0, 7.0)):

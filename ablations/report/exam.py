@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 
-METRIC = "evaluation/return"
 EVALUATIONS = 10  # of a run, of which the last `LAST` are its score
 PLACE, AT_CEILING = 0.5, 0.2
 NEAR_CEILING = 0.005  # of the unit
@@ -69,7 +68,7 @@ class Task:
     """A task of an exam: scores of policies that learn nothing, and of candidates.
 
     curves: variant -> steps and returns `[n]` of the evaluations of each seed that ended well.
-    most: the highest return that the task's rules allow; None where none is known.
+    most: the highest score that the task's rules allow; None where none is known. metric: of them.
     """
 
     name: str
@@ -77,6 +76,7 @@ class Task:
     candidates: tuple[Candidate, ...]
     curves: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
     most: float | None = None
+    metric: str = "evaluation/return"
 
     @cached_property
     def floor(self) -> float:
@@ -205,10 +205,10 @@ def _places(unit: float) -> int:
 
 _CAPTION = (
     f"mean of the last {LAST} of {EVALUATIONS} evaluations. A task passes where the baseline is "
-    f"{LEAD:g} standard deviations between seeds or more above the better of doing nothing (zero) "
-    f"and random actions (uniform), at least {100 * PLACE:.0f}% of the way from there to the best "
+    f"{LEAD:g} standard deviations between seeds or more above the best policy that learns nothing "
+    f"(in brackets), at least {100 * PLACE:.0f}% of the way from there to the best "
     "score of this table, or to the most that the task's rules allow, and at a ceiling on at most "
     f"{100 * AT_CEILING:.0f}% of its seeds. Last fifth: what the mean "
-    "gained over it, in % of the unit (mean minus the better policy that learns nothing); above "
+    "gained over it, in % of the unit (mean minus the best policy that learns nothing); above "
     f"{100 * SLOPE:.0f}% answers say at how many steps they hold."
 )

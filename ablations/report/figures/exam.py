@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ablations.report.exam import AT_CEILING, METRIC, PLACE, Task
+from ablations.report.exam import AT_CEILING, PLACE, Task
 from ablations.report.figures.curves import curve
 from ablations.report.figures.marks import Axis, Entry, Figure, Legend, Line, Mark, Panel, room
 from ablations.report.figures.palette import DASHES, Style, shade
@@ -62,7 +62,7 @@ def _panel(task: Task, levels: Sequence[Level], styles: dict[str, Style]) -> Pan
     return Panel(
         title=task.name,
         x=Axis("environment steps", limits=(0, None), format="steps"),
-        y=Axis(label(METRIC)),
+        y=Axis(label(task.metric)),
         marks=(*_lines(levels, float(last)), *_curves(task, styles)),
         width=3.5,
         height=2.5,
