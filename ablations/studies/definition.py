@@ -165,10 +165,10 @@ def fraction(
             raise UserError(f"two changes of a fraction set {key}: each needs settings of its own")
     fewest = 2 << (len(changes) - 1).bit_length()
     size = fewest if size is None else size
-    if size < fewest or size.bit_count() != 1:
+    if not fewest <= size <= 2 ** len(changes) or size.bit_count() != 1:
         raise UserError(
             f"a fraction of {len(changes)} changes has {fewest} variants or a higher power of two, "
-            f"not {size}"
+            f"up to all {2 ** len(changes):,} combinations, not {size}"
         )
     half = size // 2
     chosen = range(len(changes)) if size == fewest else _columns(len(changes), half)
@@ -189,13 +189,17 @@ def fraction(
 def _columns(count: int, half: int) -> list[int]:
     """Choose columns of a Hadamard matrix, each in turn with the fewest aliases.
 
-    Of four columns whose numbers have an exclusive or of 0, each is the product of the others.
+    Of four columns whose numbers have an exclusive or of 0, each is the product of the others. Of
+    equals the first that is no product of any is taken, so that no row comes twice.
     """
     chosen: list[int] = []
+    spanned = {0}
     for _ in range(count):
         triples = Counter(a ^ b ^ c for a, b, c in itertools.combinations(chosen, 3))
-        free = (column for column in range(half) if column not in chosen)
-        chosen.append(min(free, key=lambda column: (triples[column], column)))
+        free = [column for column in range(half) if column not in chosen]
+        column = min(free, key=lambda column: (triples[column], column in spanned, column))
+        chosen.append(column)
+        spanned |= {column ^ other for other in spanned}
     return chosen
 
 

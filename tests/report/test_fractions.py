@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from ablations.errors import UserError
 from ablations.report.statistics import Design, design, effects, fractions, paired
 from ablations.report.statistics.fractions import (
     Alias,
@@ -27,9 +28,9 @@ from ablations.studies import fraction
 from ablations.studies.what_matters import VARIANTS
 
 
-def made(changes: int) -> tuple[Design, np.ndarray]:
+def made(changes: int, size: int | None = None) -> tuple[Design, np.ndarray]:
     """Return the fraction of so many changes and its levels `[settings, changes]`."""
-    settings = fraction({f"c{k}": {f"x{k}": 1} for k in range(changes)})
+    settings = fraction({f"c{k}": {f"x{k}": 1} for k in range(changes)}, size=size)
     rows = np.array(
         [[int(f"x{k}" in one.sets) for k in range(changes)] for one in settings.values()]
     )
@@ -37,9 +38,13 @@ def made(changes: int) -> tuple[Design, np.ndarray]:
     return Design(factors, dict(zip(settings, map(tuple, rows.tolist()), strict=True))), rows
 
 
-@pytest.mark.parametrize("changes", [5, 8, 15, 24])
-def test_aliases_are_the_interactions_whose_columns_are_equal_or_opposite(changes: int) -> None:
-    factorial, rows = made(changes)
+@pytest.mark.parametrize(
+    ("changes", "size"), [(5, None), (8, None), (15, None), (24, None), (11, 64), (22, 128)]
+)
+def test_aliases_are_the_interactions_whose_columns_are_equal_or_opposite(
+    changes: int, size: int | None
+) -> None:
+    factorial, rows = made(changes, size)
     signs = 2 * rows - 1
     groups = aliases(factorial)
     assert groups is not None
@@ -57,9 +62,33 @@ def test_aliases_are_the_interactions_whose_columns_are_equal_or_opposite(change
 def test_the_resolution_is_that_of_the_shortest_word() -> None:
     assert resolution(made(5)[0]) == 4
     assert resolution(made(24)[0]) == 4
+    assert resolution(made(22, 128)[0]) == 4
+    assert resolution(made(6, 64)[0]) == 7  # all combinations
     half = {f"v{k}": (*p, sum(p) % 2) for k, p in enumerate(itertools.product((0, 1), repeat=5))}
     assert resolution(Design({f"x{k}": ("0", "1") for k in range(6)}, half)) == 6
     assert len(aliases(Design({f"x{k}": ("0", "1") for k in range(6)}, half)) or []) == 15
+
+
+@pytest.mark.parametrize(("changes", "size"), [(22, 128), (11, 64), (24, 256)])
+def test_a_larger_fraction_aliases_fewer_and_leaves_more_columns(changes: int, size: int) -> None:
+    """Of no fewer settings than it says, none twice; its first is the baseline."""
+
+    def words(rows: np.ndarray) -> int:
+        signs = 2 * rows - 1
+        products = [signs[:, of].prod(axis=1) for of in itertools.combinations(range(changes), 2)]
+        gram = np.array(products) @ np.array(products).T
+        return int((np.abs(np.triu(gram, 1)) == len(rows)).sum())
+
+    (_, small), (factorial, large) = made(changes), made(changes, size)
+    assert len({tuple(row) for row in large.tolist()}) == len(large) == size
+    assert not large[0].any()
+    assert (large.mean(axis=0) == 0.5).all()
+    assert words(large) < words(small) / 2
+    assert len(unused_columns(factorial)) >= size / 2 - changes
+    with pytest.raises(UserError, match=f"has {len(small)} variants or a higher power of two"):
+        made(changes, size - 2)
+    with pytest.raises(UserError, match="up to all 32 combinations, not 64"):
+        made(5, 64)
 
 
 def test_interactions_that_are_aliased_in_part_or_of_more_levels_are_not_told() -> None:
