@@ -1,5 +1,7 @@
 """Twenty-two details of PPO on discrete actions, each changed in half of 128 settings."""
 
+from dataclasses import replace
+
 from ablations.core.plan import Settings
 from ablations.studies.definition import Study, fraction, register
 from ablations.studies.few_actions import few_actions_of_ppo
@@ -22,6 +24,8 @@ CHANGES: dict[str, Settings] = {
     "swish": {"activation": "swish"},
 }
 VARIANTS = fraction(CHANGES, size=128)
+_PROFILES = few_actions_of_ppo(VARIANTS, seeds=6)
+_PROFILES["quick"] = replace(_PROFILES["quick"], seeds=2)  # of so many settings, for minutes
 
 register(
     Study(
@@ -33,6 +37,6 @@ register(
         variants=VARIANTS,
         margin=0.05,
         metric="evaluation/return",
-        profiles=few_actions_of_ppo(VARIANTS, seeds=6),
+        profiles=_PROFILES,
     )
 )
