@@ -13,7 +13,6 @@ from PIL import Image, ImageDraw, ImageFont
 from ablations.episode.page import Run
 from ablations.records import write_atomically
 
-SIZE = (400, 300)  # pixels of one run's picture
 RATE = 20  # pictures per second of episode, at most
 COLUMNS = 4
 # Of the bodies, red, green and blue in [0, 1]; the page's colours, in its order.
@@ -36,8 +35,8 @@ def places(runs: Sequence[Run]) -> list[int]:
 def write(path: Path, runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarray]]) -> None:
     """Write a GIF, in real time, whole or not at all.
 
-    pictures: for each run one uint8 [H, W, 3] at each of `places(runs)`, or fewer where it is over
-    before.
+    pictures: for each run one uint8 [H, W, 3], all of one size, at each of `places(runs)`, or fewer
+    where it is over before.
     """
     frames = _frames(runs, pictures)
     first, *rest = (frame.quantize(128, dither=Image.Dither.NONE) for frame in frames)
@@ -57,7 +56,7 @@ def _every(runs: Sequence[Run]) -> int:
 def _frames(runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarray]]) -> Iterator[Image.Image]:
     columns = min(len(runs), COLUMNS)
     rows = math.ceil(len(runs) / columns)
-    width, height = SIZE
+    height, width, _ = pictures[0][0].shape
     font = ImageFont.load_default(15)
     returns = [np.concatenate([[0.0], np.cumsum(run.rewards, dtype=np.float64)]) for run in runs]
     for index, place in enumerate(places(runs)):

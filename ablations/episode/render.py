@@ -8,25 +8,43 @@ The report links to such a page from each run whose hash its name carries.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from ablations.errors import UserError
 from ablations.records import Plan, canonical
 
 if TYPE_CHECKING:
-    import mujoco
-
     from ablations.core.plan import Settings
     from ablations.episode.page import Run
+    from ablations.episode.rollout import Episode
+    from ablations.episode.scene import Scene
     from ablations.policies import Policy
     from ablations.tasks.task import Environment
 
+Ink: TypeAlias = tuple[float, float, float]
+Draw: TypeAlias = Callable[[Sequence[int], Ink], Iterator[np.ndarray]]
 FORMATS = ("html", "gif")
 MOST = 12  # episodes on a page
 LONGEST_NAME = 230  # of a file, so that a temporary one beside it has room too
+SIZE = (400, 300)  # pixels of one run's picture in a film
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An environment to play on, its scene, and what draws an episode at some of its frames.
+
+    draw: (episode, places, colour of bodies without one) -> uint8 [H, W, 3] for each place.
+    """
+
+    env: Environment
+    scene: Scene
+    draw: Callable[[Episode, Sequence[int], Ink], Iterator[np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,7 @@ def render(
     names = [variant or baseline for variant in variants]
     chosen = _chosen(cells, selected.snapshots)
     use_cache()
-    played = list(_play(names, cells, chosen, task, selected))
+    played = list(_play(names, cells, chosen, task, selected, bodies=format == "html"))
     runs = [run for run, _ in played]
     path = output or _default_path(results, study, task, names, seed, cells, format)
     try:
@@ -153,16 +171,20 @@ def _play(
     chosen: Sequence[Sequence[str | int]],
     task: str,
     selected: Selected,
-) -> Iterator[tuple[Run, mujoco.MjModel]]:
-    """Yield (episode, the environment's MuJoCo model) of each policy, in order."""
+    *,
+    bodies: bool,
+) -> Iterator[tuple[Run, Draw]]:
+    """Yield each policy's episode and what draws it, in order.
+
+    bodies: there have to be some.
+    """
     from ablations import tasks
     from ablations.episode.page import Run
     from ablations.episode.rollout import episodes
-    from ablations.episode.scene import mujoco_model, scene
     from ablations.policies import brax_checkpoints, load_policy
     from ablations.trainers.values import count
 
-    environments: dict[str, Environment] = {}
+    stages: dict[str, Stage] = {}
     settings_of_brax = selected.settings
     ours = [cell for cell in cells if not brax_checkpoints(cell)]
     if settings_of_brax is None and len(ours) < len(cells) and ours:
@@ -174,40 +196,65 @@ def _play(
         about = policies[0].config["task"]
         settings = tasks.task(about["name"]).completed(about["settings"])
         key = canonical(settings)
-        if key not in environments:
-            environments[key] = tasks.task(about["name"]).made(settings)
-        env = environments[key]
-        seen = scene(env, about["name"])
+        if key not in stages:
+            made = tasks.task(about["name"]).made(settings)
+            stages[key] = _stage(made, about["name"], bodies)
+        stage = stages[key]
         steps = count("episode_length", settings["episode_length"], 1)
-        episodes_ = episodes(env, policies, selected.seed, min(steps, selected.length or steps))
-        for step, policy, episode in zip(wanted, policies, episodes_, strict=True):
+        length = min(steps, selected.length or steps)
+        played = episodes(stage.env, policies, selected.seed, length)
+        for step, policy, episode in zip(wanted, policies, played, strict=True):
             run = Run(
                 variant=name,
                 snapshot=step if isinstance(step, str) else "",
                 step=policy.step,
-                scene=seen,
-                positions=episode.positions,
-                rotations=episode.rotations,
+                scene=stage.scene,
+                positions=episode.positions if stage.scene.bodies else np.empty((0, 0, 3)),
+                rotations=episode.rotations if stage.scene.bodies else np.empty((0, 0, 4)),
                 rewards=episode.rewards,
                 end=episode.end,
             )
-            yield run, mujoco_model(env)
+            yield run, partial(stage.draw, episode)
 
 
-def _film(path: Path, played: Iterable[tuple[Run, mujoco.MjModel]]) -> None:
+def _stage(made: Environment, task: str, bodies: bool) -> Stage:
+    """Return what to play on and how it is drawn. Raises UserError where nothing draws it."""
+    from ablations.environments import adapted
+    from ablations.environments.gymnax import GymnaxEnvironment
+    from ablations.episode.scene import Scene, mujoco_model, scene
+
+    env = adapted(made) if hasattr(made, "reset_env") else made
+    if isinstance(env, GymnaxEnvironment):
+        from ablations.episode import gymnax
+
+        if bodies:
+            raise UserError(f"a page shows bodies, and '{task}' has none: give --format gif")
+        return Stage(
+            env,
+            Scene((), (), (), gymnax.timestep(env)),
+            lambda of, places, ink: gymnax.pictures(env, of.frames, places, SIZE),
+        )
+    seen, model = scene(made, task), mujoco_model(made)
+
+    def drawn(of: Episode, places: Sequence[int], ink: Ink) -> Iterator[np.ndarray]:
+        from ablations.episode.offscreen import pictures
+
+        return pictures(model, seen, of.positions, of.rotations, places, SIZE, ink)
+
+    return Stage(made, seen, drawn)
+
+
+def _film(path: Path, played: Iterable[tuple[Run, Draw]]) -> None:
     from ablations.episode import film
-    from ablations.episode.offscreen import pictures
 
     played = list(played)
     runs = [run for run, _ in played]
     places = film.places(runs)
     drawn = []
-    for index, (run, model) in enumerate(played):
+    for index, (run, draw) in enumerate(played):
         last = len(run.rewards)
         own = [*(place for place in places if place < last), last]
-        ink = film.INKS[index % len(film.INKS)]
-        shown = pictures(model, run.scene, run.positions, run.rotations, own, film.SIZE, ink)
-        drawn.append(list(shown))
+        drawn.append(list(draw(own, film.INKS[index % len(film.INKS)])))
     film.write(path, runs, drawn)
 
 

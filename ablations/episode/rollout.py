@@ -1,38 +1,64 @@
-"""One episode of a policy, step by step: where every body was, and what it was paid."""
+"""One episode of a policy, step by step: where everything was, and what it was paid."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ablations.environments.brax import BraxState, flat
+from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.episode.scene import poses
 from ablations.errors import UserError
 from ablations.tasks.task import Environment
+from ablations.trainers import Tree
 
 Act = Callable[..., jax.Array]
 Strong = TypeVar("Strong")
 
 
+class Played(NamedTuple):
+    """The state of a played environment.
+
+    state: the environment's own. frame: what a picture needs of it. observation [O], reward, done:
+    scalars.
+    """
+
+    state: Tree
+    frame: Tree
+    observation: jax.Array
+    reward: jax.Array
+    done: jax.Array
+
+
 @dataclass(frozen=True)
 class Episode:
-    """T steps from a reset, B bodies.
+    """T steps from a reset.
 
-    positions: float32 [T + 1, B, 3], metres; rotations: float32 [T + 1, B, 4], quaternions, w
-        first; both from the reset on.
+    frames: from the reset on, each leaf [T + 1, ...]: of B bodies their positions [T + 1, B, 3] in
+        metres and rotations [T + 1, B, 4], quaternions, w first; of Gymnax its states.
     rewards: float32 [T].
     end: "terminated", "length" where the clock ran out, or "not finite" where the physics broke;
         the frames before that are kept.
     """
 
-    positions: np.ndarray
-    rotations: np.ndarray
+    frames: Tree
     rewards: np.ndarray
     end: str
+
+    @property
+    def positions(self) -> np.ndarray:
+        """Of bodies, in metres, float32."""
+        return np.asarray(self.frames[0], np.float32)
+
+    @property
+    def rotations(self) -> np.ndarray:
+        """Of bodies, quaternions with w first, float32."""
+        return np.asarray(self.frames[1], np.float32)
 
 
 def episodes(
@@ -40,16 +66,43 @@ def episodes(
 ) -> Iterator[Episode]:
     """Yield an episode of each policy, all from the same reset, which the seed decides.
 
-    env: Brax's Env interface, one unbatched copy, with bodies (see `ablations.episode.scene`).
+    env: Brax's Env interface, one unbatched copy, with bodies (see `ablations.episode.scene`), or
+        an adapted environment of Gymnax.
     policies: policy(observation [O], key=None) -> action [A]; None asks for the mode.
     length: steps at most.
     """
+    reset, step = _of_gymnax(env) if isinstance(env, GymnaxEnvironment) else _of_bodies(env)
     # A policy is small and an environment is not: it is compiled once, for all of them.
-    step = jax.jit(lambda state, action: _strong(env.step(state, action)))
-    first = jax.jit(lambda key: _strong(env.reset(key)))(jax.random.key(seed))
+    step = jax.jit(step)
+    first = jax.jit(reset)(jax.random.key(seed))
     for policy in policies:
         act = jax.jit(lambda observation, act=policy: _strong(act(observation)))
         yield _episode(step, act, first, length)
+
+
+Reset = Callable[[jax.Array], Played]
+Step = Callable[[Played, jax.Array], Played]
+
+
+def _of_bodies(env: Environment) -> tuple[Reset, Step]:
+    def played(state: BraxState) -> Played:
+        return _strong(Played(state, poses(state), flat(state.obs), state.reward, state.done))
+
+    return lambda key: played(env.reset(key)), lambda at, action: played(env.step(at.state, action))
+
+
+def _of_gymnax(env: GymnaxEnvironment) -> tuple[Reset, Step]:
+    def reset(key: jax.Array) -> Played:
+        state = env.reset(key)
+        nothing = jnp.zeros((), jnp.float32), jnp.zeros((), bool)
+        return _strong(Played(state, state.physics, state.observation, *nothing))
+
+    def step(at: Played, action: jax.Array) -> Played:
+        state, given = env.step(at.state, action)
+        ends = given.termination
+        return _strong(Played(state, state.physics, state.observation, given.reward, ends))
+
+    return reset, step
 
 
 def _strong(tree: Strong) -> Strong:
@@ -60,16 +113,14 @@ def _strong(tree: Strong) -> Strong:
     return strong
 
 
-def _episode(
-    step: Callable[[BraxState, jax.Array], BraxState], act: Act, state: BraxState, length: int
-) -> Episode:
-    frames = [poses(state)]
+def _episode(step: Step, act: Act, at: Played, length: int) -> Episode:
+    frames = [jax.device_get(at.frame)]
     rewards = []
     end = "length"
     for _ in range(length):
-        state = step(state, act(flat(state.obs)))
-        frame, reward, done = jax.device_get((poses(state), state.reward, state.done))
-        if not all(np.isfinite(values).all() for values in (*frame, reward)):
+        at = step(at, act(at.observation))
+        frame, reward, done = jax.device_get((at.frame, at.reward, at.done))
+        if not all(np.isfinite(values).all() for values in (*jax.tree.leaves(frame), reward)):
             end = "not finite"
             break
         frames.append(frame)
@@ -79,10 +130,5 @@ def _episode(
             break
     if not rewards:
         raise UserError("the policy's first step already gives numbers that are not finite")
-    positions, rotations = zip(*frames, strict=True)
-    return Episode(
-        positions=np.stack(positions).astype(np.float32),
-        rotations=np.stack(rotations).astype(np.float32),
-        rewards=np.array(rewards, np.float32),
-        end=end,
-    )
+    whole = jax.tree.map(lambda *leaves: np.stack(leaves), *frames)
+    return Episode(whole, np.array(rewards, np.float32), end)
