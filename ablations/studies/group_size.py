@@ -32,6 +32,7 @@ register(
             paper=VARIANTS,
             tasks=("arithmetic",),
             claims=GRPO,
+            judged=("grpo@samples=16", "grpo@samples=2"),
         ),
         **LANGUAGE_SCORE,
     )

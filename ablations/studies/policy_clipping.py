@@ -35,6 +35,7 @@ register(
             paper=VARIANTS,
             tasks=("arithmetic",),
             claims=QUICK,
+            judged=("clip", "clip_higher", "gspo", "cispo"),
         ),
         **LANGUAGE_SCORE,
     )

@@ -60,6 +60,7 @@ RATES = crossed(
     "grpo",
     learning_rate=(1e-4, 3e-4, 1e-3),
 )
+JUDGED = ("grpo", "reinforce_pp", "dr_grpo", "lite_ppo", "rloo")
 CLAIMED = (*QUICK, "lite_ppo", *RATES)
 
 register(
@@ -77,7 +78,7 @@ register(
         baseline="grpo",
         variants=CHOICES | GRID | RATES,
         settings={"samples_per_prompt": 4},
-        profiles=language(quick=QUICK, paper=GRID, claims=CLAIMED),
+        profiles=language(quick=QUICK, paper=GRID, claims=CLAIMED, judged=JUDGED),
         tuning=TUNING,
         **LANGUAGE_SCORE,
     )
