@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,7 +140,11 @@ def crossed(
 
 
 def fraction(
-    changes: Mapping[str, Settings], baseline: str = "baseline", size: int | None = None
+    changes: Mapping[str, Settings],
+    baseline: str = "baseline",
+    *,
+    size: int | None = None,
+    doubled: bool = False,
 ) -> dict[str, Variant]:
     """Return few variants that make about half of many changes each.
 
@@ -151,7 +157,8 @@ def fraction(
     first variant, the baseline, makes no change.
 
     changes: name of a change -> what it sets. size: variants, a power of two. More than are needed
-    leave more columns that no detail has, which tell the error of main effects better.
+    leave more columns that no detail has, which tell the error of main effects better. doubled:
+    with as many again, in which some changes are reversed, so that what has run stays.
 
     Raises:
         UserError: fewer than four changes, of which all combinations are few; a setting that two of
@@ -171,7 +178,12 @@ def fraction(
             f"up to all {2 ** len(changes):,} combinations, not {size}"
         )
     half = size // 2
-    chosen = range(len(changes)) if size == fewest else _columns(len(changes), half)
+    chosen = [*range(len(changes))] if size == fewest else _columns(len(changes), half)
+    if doubled:
+        chosen = [
+            column + half * turned for column, turned in zip(chosen, _reversed(chosen), strict=True)
+        ]
+        half *= 2
     columns = dict(zip(changes, chosen, strict=True))
     variants = {}
     for row, complement in itertools.product(range(half), (0, 1)):
@@ -201,6 +213,28 @@ def _columns(count: int, half: int) -> list[int]:
         chosen.append(column)
         spanned |= {column ^ other for other in spanned}
     return chosen
+
+
+def _reversed(columns: Sequence[int]) -> list[bool]:
+    """Choose the columns that a second half reverses, until no other one leaves fewer aliases.
+
+    An alias stays where an even number of its four columns is reversed.
+    """
+    aliases = [
+        of
+        for of in itertools.combinations(range(len(columns)), 4)
+        if functools.reduce(operator.xor, (columns[k] for k in of)) == 0
+    ]
+    turned = [False] * len(columns)
+
+    def gain(column: int) -> int:
+        """Return how many fewer aliases stay where this one is reversed too."""
+        stays = (sum(turned[k] for k in of) % 2 == 0 for of in aliases if column in of)
+        return sum(1 if left else -1 for left in stays)
+
+    while gain(best := max(range(len(columns)), key=gain)) > 0:
+        turned[best] = not turned[best]
+    return turned
 
 
 _STUDIES: dict[str, Study] = {}

@@ -91,6 +91,23 @@ def test_a_larger_fraction_aliases_fewer_and_leaves_more_columns(changes: int, s
         made(5, 64)
 
 
+def test_a_doubled_fraction_keeps_its_settings_and_parts_most_aliases() -> None:
+    changes = {f"c{k}": {f"x{k}": 1} for k in range(22)}
+    once, twice = fraction(changes, size=128), fraction(changes, size=128, doubled=True)
+    assert {name: twice[name] for name in once} == once
+    rows = [frozenset(one.sets) for one in twice.values()]
+    assert len(set(rows)) == len(rows) == 256
+    signs = np.array([[1 if f"x{k}" in row else -1 for k in range(22)] for row in rows])
+
+    def aliases_of(rows: np.ndarray) -> int:
+        of = itertools.combinations(range(22), 4)
+        return sum(abs(int(rows[:, four].prod(axis=1).sum())) == len(rows) for four in of)
+
+    assert aliases_of(signs) <= aliases_of(signs[:128]) / 2
+    for of in itertools.combinations(range(22), 3):
+        assert signs[:, of].prod(axis=1).sum() == 0, "resolution IV"
+
+
 def test_interactions_that_are_aliased_in_part_or_of_more_levels_are_not_told() -> None:
     twelve = [[int(c) for c in row] for row in _plackett_burman()]
     folded = twelve + [[1 - c for c in row] for row in twelve]
