@@ -8,8 +8,8 @@ from ablations.studies.few_actions import few_actions_of_ppo
 from ablations.studies.what_matters_discrete import CHANGES as ELEVEN
 
 # Each away from PureJaxRL's settings, which are the tasks' own. The 32 settings of
-# `what_matters_discrete` leave five columns to tell the error of its effects; the first 128 of these
-# left 42, by which interactions of three were large on acrobot, so that others halve them.
+# `what_matters_discrete` leave five columns to tell the error of its effects. The first 128 of
+# these left 42, by which interactions of three were large on acrobot, so that others halve them.
 CHANGES: dict[str, Settings] = {
     **ELEVEN,
     "a third of the learning rate": {"learning_rate": 1e-3 / 3},
