@@ -187,8 +187,9 @@ def _write(
     for name, text in pages.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     print(folder / "questions" / "README.md")
-    told = [each for each in answered if each.answer not in (None, Answer.CANNOT_TELL)]
-    for name, some in {"all_questions": answered, "answered": told}.items():
+    undecided = (None, Answer.CANNOT_TELL, Answer.NOT_SEEN)
+    told = [each for each in answered if each.answer not in undecided]
+    for name, some in {"all_questions": answered, "told": told}.items():
         if any(each.answer is not None for each in some):
             paper.write(all_questions(some), folder, f"questions/{name}", ["svg"])
     for each in answered:

@@ -273,12 +273,22 @@ def _described_variants(
     sets = {name: one.sets for name, one in study.variants.items()}
     varied = {name for of in sets.values() for name in of}
     of_choices = definition.formulas(chosen, sets)
+    # Of a grid, whose variants share their choices, the first variant with a choice explains it.
+    first = {
+        (axis, formula.choice): name
+        for name, formulas in reversed(of_choices.items())
+        for axis, formula in formulas.items()
+    }
     return {
         name: StoredVariant(
             versus=variant.versus,
             summary=variant.summary,
             sets={**({"preset": variant.preset} if variant.preset else {}), **variant.sets},
-            formulas=of_choices[name],
+            formulas={
+                axis: formula
+                for axis, formula in of_choices[name].items()
+                if not variant.grid or first[axis, formula.choice] == name
+            },
             same_as=next(
                 other
                 for other in study.variants

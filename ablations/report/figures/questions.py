@@ -12,6 +12,7 @@ from ablations.report.questions.measures import FEWEST, Bound, bound_ends
 from ablations.report.questions.words import share_text
 
 _LEAST = 12.0  # % of the unit on each side
+_PLOT, _LETTER = 3.4, 0.068  # inches of the plot, and of a letter of the names beside it
 
 
 def one_question(found: Found) -> Figure:
@@ -51,7 +52,7 @@ def _figure(names: Sequence[str], bounds: Sequence[tuple[Bound, int]]) -> Figure
                 x=Axis(label, limits=(-reach, reach), ticks=_ticks(reach)),
                 y=rows(names),
                 marks=tuple(marks),
-                width=5.6,
+                width=max(5.6, _PLOT + _LETTER * max(map(len, names))),
                 height=0.3 * len(names),
                 frame=("bottom",),
             ),
