@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib
 from matplotlib import font_manager
@@ -27,6 +27,9 @@ from ablations.report.figures import artists, legends
 from ablations.report.figures.marks import Axis, Bar, Direction, Figure, Panel
 from ablations.report.figures.palette import COLORS
 
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
+
 FORMATS = ("svg", "png", "pdf")
 
 # A column or a line of text, in inches, as these styles of papers have it.
@@ -34,7 +37,7 @@ WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr"
 NARROWEST, WIDEST = 2.0, 20.0
 LETTERS = 20  # of a line of a name in a paper
 
-Settings: TypeAlias = Mapping[str, str | float | bool | int | list[str]]
+Settings: TypeAlias = "Mapping[RcKeyType, str | float | bool | int | list[str]]"
 _STYLE: Settings = {
     "text.parse_math": False,
     "svg.fonttype": "none",
@@ -96,7 +99,7 @@ def _style(settings: Settings) -> Iterator[None]:
         # A character that no font has is a box, in an SVG the character itself.
         warnings.filterwarnings("ignore", r"Glyph .* missing from")
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(settings)  # type: ignore[arg-type]
+        matplotlib.rcParams.update(settings)
         yield
 
 
