@@ -19,6 +19,7 @@ import matplotlib
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, Formatter, MaxNLocator, PercentFormatter
 
 from ablations.errors import UserError
@@ -28,6 +29,7 @@ from ablations.report.figures.marks import Axis, Bar, Direction, Figure, Panel
 from ablations.report.figures.palette import COLORS
 
 if TYPE_CHECKING:
+    from matplotlib.backend_bases import RendererBase
     from matplotlib.typing import RcKeyType
 
 FORMATS = ("svg", "png", "pdf")
@@ -91,6 +93,14 @@ class _Drawing(Drawing):
     def savefig(self, *arguments: Any, **keywords: Any) -> None:
         with _style(self._settings):
             super().savefig(*arguments, **keywords)
+
+    def draw(self, renderer: RendererBase) -> None:
+        # To save, matplotlib draws all of it twice, the first time for the layout alone
+        engine = self.get_layout_engine()
+        if self.canvas.is_saving() and isinstance(engine, ConstrainedLayoutEngine):
+            engine.execute(self)
+        else:
+            super().draw(renderer)
 
 
 @contextmanager
