@@ -26,6 +26,7 @@ def normal_cdf(z: ArrayLike) -> Floats:
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
+@lru_cache(maxsize=4096)
 def normal_quantile(p: float) -> float:
     """Return the z with P(Z <= z) = p."""
     return NormalDist().inv_cdf(p)

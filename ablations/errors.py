@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from ablations.core.decode import Json
 
 T = TypeVar("T")
 
@@ -49,7 +52,7 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def value_text(value: object) -> str:
+def value_text(value: Json) -> str:
     """Write a value of a setting: a number to six digits, without zeros that say nothing."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 

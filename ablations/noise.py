@@ -28,6 +28,7 @@ from ablations.sweep.backends.command.code import digest_of
 from ablations.sweep.backends.command.repository import place_of
 from ablations.sweep.backends.command.study_file import TASK, code_of
 from ablations.sweep.executor import Executor
+from ablations.sweep.local import Outcome
 from ablations.sweep.plan import plan as planned
 from ablations.trainers.command import CODE, CommandTrainer, Line, Site
 
@@ -88,7 +89,7 @@ def noise_plan(
     return planned(Request(name, brought=(study,)))
 
 
-def measure(plan: Plan, results: Path, executor: Executor[object], rate: float) -> Noise:
+def measure(plan: Plan, results: Path, executor: Executor[Outcome], rate: float) -> Noise:
     """Run what is missing of a plan and return its scores. Raises UserError for fewer than two."""
     executor.run([plan], results)
     found = scores(Results(plan, results))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablations.core.decode import Json
 from ablations.core.plan import Settings
 from ablations.core.record import Configuration
 from ablations.errors import UserError
@@ -149,7 +150,7 @@ class Saved:
     file: Path
     marks: tuple[str, ...] = ()
 
-    def data(self) -> dict[str, object]:
+    def data(self) -> dict[str, Json]:
         """Return it as plain data."""
         return {"step": self.step, **self.returns, "is": list(self.marks), "file": str(self.file)}
 

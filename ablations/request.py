@@ -56,6 +56,11 @@ class Selection(TypedDict, total=False):
     geometry: str | None
 
 
+def selects(selection: Selection | Flags) -> bool:
+    """Return whether a selection names anything; None is left out."""
+    return any(value is not None for value in selection.values())
+
+
 @dataclass(frozen=True)
 class Request:
     """A study and its selection. None means what the study's profile says.
@@ -180,7 +185,9 @@ def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(seeds))
 
 
-def _most_seeds(until: str | None, most: int | None, seeds: object) -> int | None:
+def _most_seeds(
+    until: str | None, most: int | None, seeds: int | str | Iterable[int] | None
+) -> int | None:
     """Return those of the last look, where seeds are added until something is decided."""
     if until is None:
         if most is not None:

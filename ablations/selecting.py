@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Literal, NamedTuple, ParamSpec, TypeVar
 
 from ablations.errors import UserError
 from ablations.request import Selection
@@ -18,58 +18,52 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(value: object) -> bool:
-    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        return isinstance(value, str)
-    # An iterator is left whole for whoever reads it.
-    return iter(value) is value or all(isinstance(text, str) for text in value)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def _are_levels(value: object) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(values, Iterable) and not isinstance(values, str) for values in value.values()
-    )
-
-
 class Wanted(NamedTuple):
-    """A kind of argument: `fits` tells it, `words` say it."""
+    """A kind of argument, and its words in an error."""
 
-    fits: Callable[[object], bool]
+    kind: Literal["text", "texts", "count", "levels", "settings", "path"]
     words: str
 
+    def fits(self, value: object) -> bool:
+        """Return whether an argument is of this kind."""
+        match self.kind, value:
+            case ("text" | "texts" | "path", str()) | ("settings", Mapping()):
+                return True
+            case "texts", Iterable() if not isinstance(value, Mapping):
+                # An iterator is left whole for whoever reads it.
+                return iter(value) is value or all(isinstance(text, str) for text in value)
+            case "count", int() if not isinstance(value, bool):
+                return value > 0
+            case "levels", Mapping():
+                return all(
+                    isinstance(values, Iterable) and not isinstance(values, str)
+                    for values in value.values()
+                )
+        return self.kind == "path" and isinstance(value, os.PathLike)
 
-_PRESET = Wanted(_is_text, 'a preset, such as "cleanrl"')
-_LEVELS = Wanted(_are_levels, 'settings with their values: {"gae_lambda": [0.9, 0.95]}')
-_ENDS = Wanted(_is_text, 'a preset or a variant, such as "cleanrl" or "gae/brax"')
+
+_PRESET = Wanted("text", 'a preset, such as "cleanrl"')
+_LEVELS = Wanted("levels", 'settings with their values: {"gae_lambda": [0.9, 0.95]}')
+_ENDS = Wanted("text", 'a preset or a variant, such as "cleanrl" or "gae/brax"')
 WANTED: Mapping[str, Wanted] = {
-    "study": Wanted(_are_texts, 'a study or several: "gae", ["gae", "value_clipping"]'),
-    "task": Wanted(_is_text, 'a task, such as "hopper"'),
+    "study": Wanted("texts", 'a study or several: "gae", ["gae", "value_clipping"]'),
+    "task": Wanted("text", 'a task, such as "hopper"'),
     "levels": _LEVELS,
     "start": _ENDS,
     "end": _ENDS,
-    "profile": Wanted(_is_text, '"smoke", "quick", "claims" or "paper"'),
-    "tasks": Wanted(_are_texts, 'a task or several: "hopper", ["hopper", "reacher"]'),
-    "variants": Wanted(_are_texts, 'a variant or several: "brax", ["brax", "done_cut"]'),
-    "until": Wanted(_is_text, '"decided"'),
-    "set": Wanted(
-        lambda value: isinstance(value, Mapping), 'settings by name: {"learning_rate": 3e-4}'
-    ),
+    "profile": Wanted("text", '"smoke", "quick", "claims" or "paper"'),
+    "tasks": Wanted("texts", 'a task or several: "hopper", ["hopper", "reacher"]'),
+    "variants": Wanted("texts", 'a variant or several: "brax", ["brax", "done_cut"]'),
+    "until": Wanted("text", '"decided"'),
+    "set": Wanted("settings", 'settings by name: {"learning_rate": 3e-4}'),
     "vary": _LEVELS,
     "base": _PRESET,
     "preset": _PRESET,
-    "geometry": Wanted(_is_text, '"common" or "own"'),
-    "results": Wanted(lambda value: isinstance(value, str | os.PathLike), "a folder"),
-    "workers": Wanted(_is_count, "a number of processes, from 1 on"),
-    "metric": Wanted(_is_text, 'a column of the curves, such as "training/return"'),
-    "kind": Wanted(_is_text, '"comparison", "effects", "efficiency", "power" or "stability"'),
+    "geometry": Wanted("text", '"common" or "own"'),
+    "results": Wanted("path", "a folder"),
+    "workers": Wanted("count", "a number of processes, from 1 on"),
+    "metric": Wanted("text", 'a column of the curves, such as "training/return"'),
+    "kind": Wanted("text", '"comparison", "effects", "efficiency", "power" or "stability"'),
 }
 
 
@@ -103,5 +97,5 @@ def selecting(function: Callable[P, R]) -> Callable[P, R]:
             )
             for name, kind in Selection.__annotations__.items()
         ]
-        checked.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
+        vars(checked)["__signature__"] = own.replace(parameters=kept)
     return checked

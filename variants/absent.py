@@ -13,6 +13,10 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from variants.shapes import Tree
 
 
 class Absent(ModuleType):
@@ -29,13 +33,13 @@ class Absent(ModuleType):
             raise AttributeError(name)
         return Absent(f"{self.__name__}.{name}")
 
-    def __or__(self, other: object) -> Absent:
+    def __or__(self, other: type | Absent) -> Absent:
         """Return a stand-in for a union of types."""
         return self
 
     __ror__ = __or__
 
-    def __call__(self, *arguments: object, **keywords: object) -> Absent:
+    def __call__(self, *arguments: Tree, **keywords: Tree) -> Absent:
         """Return a stand-in for what a call on import returns. Raise ModuleNotFoundError later."""
         root = self.__name__.partition(".")[0]
         if not Absent.importing:
@@ -70,9 +74,8 @@ def stand_in(name: str) -> Iterator[None]:
     if find_spec(name) is not None:
         yield
         return
-    blocked = {name} & sys.modules.keys()  # None: import is to fail
-    for module in blocked:
-        del sys.modules[module]
+    # None, where the import of it is to fail
+    blocked = {module: sys.modules.pop(module) for module in {name} & sys.modules.keys()}
     finder = _Finder(name)
     sys.meta_path.insert(0, finder)
     Absent.importing = True
@@ -83,4 +86,4 @@ def stand_in(name: str) -> Iterator[None]:
         sys.meta_path.remove(finder)
         for module in [m for m in sys.modules if m.partition(".")[0] == name]:
             del sys.modules[module]
-        sys.modules.update(dict.fromkeys(blocked))  # type: ignore[arg-type]
+        sys.modules.update(blocked)

@@ -25,20 +25,20 @@ class RegistrationError(ValueError):
     """A choice, axis, number or rule that does not fit; the message says where and how."""
 
 
-def require_identifier(kind: str, name: object) -> None:
+def require_identifier(kind: str, name: str) -> None:
     """Raise RegistrationError for a name that is no identifier."""
     if not isinstance(name, str) or not name.isidentifier():
         raise RegistrationError(f"{kind}: a name is an identifier such as 'done_cut', not {name!r}")
 
 
-def require_text(where: str, **texts: object) -> None:
+def require_text(where: str, **texts: str) -> None:
     """Raise RegistrationError for a description that is missing."""
     for name, text in texts.items():
         if not isinstance(text, str) or not text.strip():
             raise RegistrationError(f"{where} needs a {name}, in words")
 
 
-def require_revision(where: str, revision: object) -> None:
+def require_revision(where: str, revision: int) -> None:
     """Raise RegistrationError for a revision that is no whole number from 1 upwards."""
     if not isinstance(revision, int) or isinstance(revision, bool) or revision < 1:
         raise RegistrationError(

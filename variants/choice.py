@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class UnknownName(KeyError):
     """An axis or a choice that does not exist; the message names the nearest one that does."""
 
-    def __init__(self, kind: str, name: object, known: Iterable[str], where: str = "") -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         """Say what kind of name is unknown, where, and what is known there."""
         names = list(known)
         near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)

@@ -54,7 +54,9 @@ MOST_LINES = 20  # of files that are left out
 
 
 class _Version(argparse.Action):
-    def __call__(self, *_: object) -> NoReturn:
+    def __call__(
+        self, *_: argparse.ArgumentParser | argparse.Namespace | str | Sequence[str] | None
+    ) -> NoReturn:
         from importlib.metadata import version
 
         print(f"rl-ablations {version('rl-ablations')}{_commit()}")

@@ -19,6 +19,7 @@ from ablations.request import (
     parse_levels,
     parse_settings,
     seeds_of,
+    selects,
 )
 
 if TYPE_CHECKING:
@@ -277,13 +278,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def selection(options: argparse.Namespace) -> Selection:
-    """Return the flags of `add_selection` that are given."""
+    """Return the flags of `add_selection`; None for those that are not given."""
     settings = parse_settings(options.set or [])
     if options.evaluations is not None:
         settings["evaluations"] = options.evaluations
     if options.arithmetic == "native":
         settings["arithmetic"] = options.arithmetic
-    selected: Selection = {
+    return {
         "profile": options.profile,
         "tasks": options.tasks,
         "variants": options.variants,
@@ -297,9 +298,6 @@ def selection(options: argparse.Namespace) -> Selection:
         "set": settings if settings or options.arithmetic else None,
         "vary": parse_levels(options.vary) if options.vary else None,
     }
-    for name in [name for name, value in selected.items() if value is None]:
-        del selected[name]  # type: ignore[misc]
-    return selected
 
 
 def plans(options: argparse.Namespace) -> list[Plan]:
@@ -365,7 +363,7 @@ def unpack(options: argparse.Namespace) -> None:
         return
     from ablations.exchange import restorable, restore
 
-    own = options.reads_records == "of its studies" and not selection(options)
+    own = options.reads_records == "of its studies" and not selects(selection(options))
     studies = options.studies if own else ()
     try:
         restore(options.results, studies)

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ablations.cli.arguments import Commands, add_command, load_installed_plugins
 from ablations.cli.output import add_json, print_json
+from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ablations.presets import Preset
-    from ablations.studies import Study
+    from ablations.studies import Profile, Study
     from ablations.tasks import Task
-    from ablations.trainers import Definition
-    from variants import Axis, Number
+    from ablations.trainers import Definition, Option
+    from variants import Axis, Choice, Number
 
-Data = Mapping[str, object]
+Data = Mapping[str, Json]
 # What others call the kinds.
 OTHER_WORDS = {
     **dict.fromkeys(("envs", "environments", "env"), "tasks"),
@@ -91,7 +92,7 @@ def _axis(axis: Axis) -> Described:
         | {"numbers": _numbers(choice.numbers)}
         for choice in axis.values()
     }
-    data = {"summary": axis.summary, "choices": choices}
+    data: Data = {"summary": axis.summary, "choices": choices}
     return Described(axis.summary, tuple(_axis_lines(axis)), data)
 
 
@@ -108,7 +109,7 @@ def _axis_lines(axis: Axis) -> Iterator[str]:
 
 def _preset(preset: Preset) -> Described:
     read = preset.read()
-    data: dict[str, object] = {
+    data: dict[str, Json] = {
         "summary": preset.library,
         "trainer": preset.trainer,
         "settings": {name: {"value": one, "read_from": file} for name, (one, file) in read.items()},
@@ -154,7 +155,7 @@ def _trainer(trainer: Definition) -> Described:
     numbers = trainer.known_numbers()
     lines = [f"{name}={range_text(number)}: {number.summary}" for name, number in numbers.items()]
     lines += (f"{n}={each.default}: {each.summary}" for n, each in trainer.structure.items())
-    data = {
+    data: Data = {
         "summary": trainer.summary,
         "axes": dict(trainer.axes),
         "numbers": _numbers(numbers),
@@ -166,7 +167,7 @@ def _trainer(trainer: Definition) -> Described:
     return Described(trainer.summary, tuple(lines), data)
 
 
-def _fields(thing: object, *names: str) -> dict[str, object]:
+def _fields(thing: Choice | Study | Profile | Task | Option, *names: str) -> dict[str, Json]:
     return {name: getattr(thing, name) for name in names}
 
 

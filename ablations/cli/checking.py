@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from ablations.cli.arguments import Commands, add_command, add_flags, add_studies, plans, positive
 from ablations.cli.output import add_json, print_json
 from ablations.cli.shares import share
+from ablations.core.decode import Json, as_json
 from ablations.errors import UserError
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
 
 if TYPE_CHECKING:
+    from ablations.records import Plan
     from ablations.regression.baselines import Baseline
     from ablations.regression.check import Terms
     from ablations.regression.curves import Curves
@@ -121,13 +123,13 @@ def _list(options: argparse.Namespace) -> None:
         )
 
 
-def _data(baseline: Baseline) -> dict[str, object]:
+def _data(baseline: Baseline) -> dict[str, Json]:
     from ablations.regression import baseline_files as files
 
     return {
         "curves": list(baseline.groups),
         "seeds": files.fewest_seeds(baseline.groups),
-        "history": list(baseline.history),
+        "history": [as_json(version) for version in baseline.history],
     }
 
 
@@ -216,8 +218,10 @@ def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> 
     from ablations.sweep.local import Processes
     from ablations.sweep.planned import resolved_again
 
-    executor = Processes(options.workers, quiet=options.format == "markdown")
-    return Training(baseline, folder / "records", resolved_again, executor.run)
+    def run(plans: Sequence[Plan], records: Path) -> None:
+        Processes(options.workers, quiet=options.format == "markdown").run(plans, records)
+
+    return Training(baseline, folder / "records", resolved_again, run)
 
 
 # In place of a baseline

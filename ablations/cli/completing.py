@@ -43,7 +43,7 @@ def _completion(options: argparse.Namespace) -> None:
             if kind is not None and not (kind == "presets" and each.prog.endswith("gate")):
                 action.choices = names[kind]
             elif action.type is not None and getattr(action.type, "__name__", "") == "Path":
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
+                vars(action)["complete"] = shtab.FILE
     print(shtab.complete(root, options.shell))
 
 

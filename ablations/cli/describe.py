@@ -16,6 +16,7 @@ from ablations.cli.arguments import (
     load_installed_plugins,
     selection,
 )
+from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown, value_text
 from ablations.records import Plan, Record, read_record
@@ -192,7 +193,7 @@ def _against(*names: str) -> Iterator[str]:
             yield from (f"            {line}" for line in _formula(setting, value))
 
 
-def _formula(setting: str, value: object) -> list[str]:
+def _formula(setting: str, value: Json) -> list[str]:
     """Return the formula of a choice, line by line; nothing for other settings."""
     import variants as registry
 
@@ -285,7 +286,7 @@ def _named(part: Named) -> str:
 
 
 def _config_lines(config: Configuration) -> Iterator[str]:
-    sections: dict[str, Mapping[str, object]]
+    sections: dict[str, Mapping[str, Json]]
     if "imported" in config:
         task = config["task"]
         name = task if isinstance(task, str) else task["name"]
@@ -298,8 +299,8 @@ def _config_lines(config: Configuration) -> Iterator[str]:
             "choices": {name: _named(choice) for name, choice in choices.items()},
             "numbers": {n: f"{v:g}" for n, v in config.get("numbers", {}).items()},
             "structure": config.get("structure", {}),
-            "command": config.get("command", {}),
-            "run": config.get("run", {}),
+            "command": as_json(config.get("command", {})),
+            "run": as_json(config.get("run", {})),
         }
     for title, values in sections.items():
         if values:

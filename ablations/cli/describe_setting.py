@@ -34,7 +34,7 @@ def setting_lines(name: str) -> Iterator[str]:
     if name in registry.axes():
         axis = registry.axis(name)
         yield from _axis_lines(axis, having, users)
-        levels: Sequence[object] = axis.names[:2]
+        levels = list(axis.names[:2])
     else:
         for trainer in having:
             if name in trainer.structure:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ablations.cli.arguments import Commands, add_command, add_flags, positive, whole
 from ablations.cli.output import print_table
 from ablations.cli.shares import chance, share, some_minutes
+from ablations.core.decode import Json
 from ablations.errors import UserError, printable, unless_missing
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
     )
 
 
-def _figure(path: Path, verdict: Mapping[str, object]) -> str:
+def _figure(path: Path, verdict: Mapping[str, Json]) -> str:
     def draw() -> Path:
         from ablations.report.figures import paper
         from ablations.report.figures.gate import gate

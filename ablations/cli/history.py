@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ablations.cli.arguments import Commands, add_command, add_flags
 from ablations.cli.output import add_json, print_json
+from ablations.core.decode import Json
 from ablations.errors import count, printable
 from ablations.sweep.history import remove, stored_runs
 
@@ -47,7 +48,7 @@ def run_lines(results: Path) -> Iterator[str]:
         )
 
 
-def runs_as_data(results: Path) -> list[dict[str, object]]:
+def runs_as_data(results: Path) -> list[dict[str, Json]]:
     """Return every plan that is stored, as `run_lines` has them."""
     return [
         {

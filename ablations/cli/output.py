@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ablations.core.decode import Json
     from ablations.report.tables import Sheet, Table
 
 FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
@@ -32,7 +33,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as data")
 
 
-def print_json(value: object) -> None:
+def print_json(value: Json) -> None:
     """Print a value as one JSON document."""
     print(json.dumps(value, indent=1, ensure_ascii=False))
 

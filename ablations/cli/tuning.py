@@ -14,6 +14,7 @@ from ablations.cli.arguments import (
     positive,
 )
 from ablations.cli.output import add_json, print_json
+from ablations.core.decode import as_json
 from ablations.errors import UserError
 
 if TYPE_CHECKING:
@@ -62,6 +63,6 @@ def _tune(options: argparse.Namespace) -> None:
             quiet=options.quiet or options.json,
         )
     if options.json:
-        print_json(tuned)
+        print_json(as_json(tuned))
     else:
         print(tuning.table(tuned), end="")

@@ -20,7 +20,9 @@ from ablations.cli.arguments import (
     warn,
 )
 from ablations.cli.output import add_json, print_json
+from ablations.core.decode import as_json
 from ablations.errors import count, printable, shortened
+from ablations.request import selects
 
 if TYPE_CHECKING:
     from ablations.sweep.status import Status
@@ -48,7 +50,7 @@ def _cancel(options: argparse.Namespace) -> None:
 
     named = plans(options)
     cells = {cell.hash for plan in named for cell in plan.cells}
-    selected = bool(selection(options))
+    selected = selects(selection(options))
     jobs = living(
         options.results,
         lambda cell: cell.hash in cells if selected else cell.study in options.studies,
@@ -73,7 +75,7 @@ def _status(options: argparse.Namespace) -> None:
     current = status(shown(options), options.results, queue)
     warn(current.edited)
     if options.json:
-        print_json(current.rows)
+        print_json([*map(as_json, current.rows)])
         if current.silent:
             print(f"ablations: {current.silent}", file=sys.stderr)
     elif options.watch:

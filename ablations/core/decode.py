@@ -52,6 +52,7 @@ from ablations.core.scalars import (
     Positive,
     Within,
     any_json,
+    as_json,
     shown,
     texts,
     unicode_text,
@@ -67,6 +68,7 @@ __all__ = [
     "PathText",
     "Positive",
     "Within",
+    "as_json",
     "closed",
     "decode",
     "repeated",
@@ -77,8 +79,8 @@ __all__ = [
 T = TypeVar("T")
 
 _REMEMBERED = 1000
-_CLOSED: set[object] = set()
-_REPEATED: set[object] = set()
+_CLOSED: set[type] = set()
+_REPEATED: set[type] = set()
 
 
 def closed(kind: type[T]) -> type[T]:

@@ -65,6 +65,11 @@ Count = Annotated[int, Within(0, 2**62)]
 Positive = Annotated[int, Within(1, 2**62)]
 
 
+def as_json(decoded: Mapping[str, Any]) -> Mapping[str, Json]:
+    """Return a TypedDict as the JSON that it is, which its type does not say."""
+    return decoded
+
+
 def shown(value: Json) -> str:
     """Format the beginning of a value, for an error."""
     if type(value) is int and not -(2**63) <= value < 2**63:

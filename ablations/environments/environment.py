@@ -69,7 +69,7 @@ def map_alike(function: Callable[..., Tree], before: Tree, after: Tree) -> Tree:
     return jax.tree.map(function, before, after) if _form(before) == _form(after) else after
 
 
-def _form(tree: Tree) -> tuple[object, list[tuple[int, ...]]]:
+def _form(tree: Tree) -> tuple[jax.tree_util.PyTreeDef, list[tuple[int, ...]]]:
     return jax.tree.structure(tree), [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)]
 
 

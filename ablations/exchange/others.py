@@ -200,7 +200,7 @@ class _TrackioRow(NamedTuple):
 
     run: str
     name: str
-    step: object
+    step: int | float | str | bytes | None
     metrics: bytes | str
 
 
@@ -322,7 +322,9 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
     if "timesteps" in packed:
         return None
     content = source.file.json
-    by_name: Mapping[str, object] = content if isinstance(content, Mapping) else packed
+    by_name: Mapping[str, Json | NDArray[np.generic]] = (
+        content if isinstance(content, Mapping) else packed
+    )
     matrices = {name: _matrix(value) for name, value in by_name.items()}
     shapes = {None if matrix is None else matrix.shape[1:] for matrix in matrices.values()}
     if len(shapes) != 1 or None in shapes:
@@ -348,7 +350,7 @@ def _scores(source: Source, notes: list[str]) -> list[Run] | None:
     return runs
 
 
-def _matrix(value: object) -> NDArray[np.float64] | None:
+def _matrix(value: Json | NDArray[np.generic]) -> NDArray[np.float64] | None:
     """Return scores `[runs, tasks, points]`, None where a value has no such shape."""
     try:
         matrix = np.asarray(value, np.float64)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ablations import logs
-from ablations.core.decode import Mismatch
+from ablations.core.decode import Json, Mismatch
 from ablations.core.files import MOST_TOML, parse_object, require_regular
 from ablations.errors import UserError, count
 from ablations.exchange import mlflow
@@ -252,7 +252,7 @@ def _seed_beside(source: Path, where: str) -> int:
 def _values(text: str, key: str) -> set[int]:
     """Return the whole numbers at a key: in JSON the way to it has dots."""
     try:
-        value: object = parse_object(text)
+        value: Json = parse_object(text)
     except Mismatch:
         last = re.escape(key.rpartition(".")[2])
         lines = re.findall(rf"(?m)^\s*['\"]?{last}['\"]?\s*[:=]\s*(\d{{1,18}})\s*$", text)

@@ -33,7 +33,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from ablations.core.decode import Count, Matches, Mismatch, Positive, Within, decode
+from ablations.core.decode import Count, Json, Matches, Mismatch, Positive, Within, decode
 from ablations.core.files import parse_object, read_bytes
 from ablations.errors import UserError
 from ablations.gate.question import Word
@@ -272,7 +272,7 @@ def budget_level(rate: float, candidates: int, number: int, better: int) -> floa
     return min(rate, (better + 1) * rate / candidates) if number <= candidates else 0.0
 
 
-def sound_terms(values: Mapping[str, object]) -> Terms:
+def sound_terms(values: Mapping[str, Json]) -> Terms:
     """Return the terms of a new ledger. Raises UserError for those that no ledger can have."""
     if not values.get("margin"):
         raise UserError("a new ledger needs --margin, the difference that does not matter")

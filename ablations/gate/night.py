@@ -14,6 +14,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from ablations.core.decode import Json
 from ablations.errors import UserError, count
 from ablations.gate.ledger import (
     Begun,
@@ -333,7 +334,7 @@ class Night:
                 append(self.path, entry)
 
 
-def opened(path: Path, called: str) -> dict[str, object]:
+def opened(path: Path, called: str) -> dict[str, Json]:
     """Return a ledger that was begun, as JSON. called: its first best."""
     ledger = read_ledger(path)
     return {
@@ -348,7 +349,7 @@ def opened(path: Path, called: str) -> dict[str, object]:
     }
 
 
-def described(booked: Booked, path: Path) -> dict[str, object]:
+def described(booked: Booked, path: Path) -> dict[str, Json]:
     """Return a booked candidate as JSON."""
     each, ledger = booked.candidate, booked.ledger
     ended = booked.ended
@@ -385,7 +386,7 @@ def _shown(estimate: Estimate) -> str:
     )
 
 
-def terms_of(line: Line, run: tuple[str, ...]) -> dict[str, object]:
+def terms_of(line: Line, run: tuple[str, ...]) -> dict[str, Json]:
     """Return what a line says of every candidate, as `Terms` has it."""
     return {
         "run": run,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ablations import looks, studies
+from ablations.core.decode import Json
 from ablations.core.plan import Looks
 from ablations.errors import UserError
 from ablations.gate.early import Sample, chance_to_pass
@@ -319,7 +320,7 @@ class Gate:
             )
         return size * mean, f"{percent} of the baseline's mean"
 
-    def described(self, verdict: Verdict) -> dict[str, object]:
+    def described(self, verdict: Verdict) -> dict[str, Json]:
         """Return the verdict as JSON, for whoever decides by it."""
         commit = self.sides.commit
         return {
@@ -345,7 +346,7 @@ class Gate:
             "log": list(verdict.log),
         }
 
-    def write(self, described: Mapping[str, object]) -> Path:
+    def write(self, described: Mapping[str, Json]) -> Path:
         """Store a described verdict as JSON; return its path."""
         path = self.results / "gates" / f"{self.question.name}.json"
         write_atomically(path, json.dumps(described, indent=1, allow_nan=False) + "\n")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ablations.core.decode import Json
+from ablations.core.encode import leaves
 from ablations.errors import UserError
 from ablations.logs import numbers
 from ablations.logs.files import TAIL_BYTES, File, arrays
@@ -181,7 +182,7 @@ def _of_json(file: File) -> Iterator[Row]:
         place = f"'{file.name}', entry {number}"
         if not isinstance(entry, dict):
             raise UserError(f"{place}: an object is needed, not {entry!r:.40}")
-        yield _row(place, _flat(entry))
+        yield _row(place, leaves(entry, _DEPTH))
 
 
 def _of_json_lines(file: File) -> Iterator[Row]:
@@ -196,7 +197,7 @@ def _of_json_lines(file: File) -> Iterator[Row]:
                 return
             raise UserError(f"{file.place(number)} is no JSON: {line.strip()[:40]!r}") from None
         place = file.place(number)
-        yield _row(place, _flat(entry)) if isinstance(entry, dict) else _broken(place)
+        yield _row(place, leaves(entry, _DEPTH)) if isinstance(entry, dict) else _broken(place)
 
 
 # Text
@@ -231,7 +232,7 @@ def _of_line(place: str, text: str, *, complete: bool) -> Iterator[Row]:
         with contextlib.suppress(ValueError, RecursionError):
             entry = json.loads(text)
     if isinstance(entry, dict):
-        yield _row(place, _flat(entry))
+        yield _row(place, leaves(entry, _DEPTH))
     elif numbers.number(text) is not None or numbers.is_odd(text):
         yield _row(place, [(RESULT, text)])
     elif pairs := numbers.pairs(text):
@@ -254,14 +255,6 @@ def _of_evaluations(file: File) -> Iterator[Row]:
     for i in range(length):
         numbers = {name: float(array[i]) for name, array in means.items()}
         yield Row(f"'{file.name}', entry {i + 1}", numbers, {})
-
-
-def _flat(tree: Mapping[str, Json], prefix: str = "") -> Iterator[tuple[str, Json]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping) and prefix.count(".") < _DEPTH:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _row(place: str, fields: Iterable[tuple[str, Json]]) -> Row:

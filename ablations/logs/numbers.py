@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 
+from ablations.core.decode import Json
+
 MOST = 2**53  # beyond it float64 leaves whole numbers out
 
 _WHOLE = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:_\d{3})+|\d+)"
@@ -46,7 +48,7 @@ def number(text: str) -> float | None:
     return float(plain.partition("(")[0])
 
 
-def as_number(value: object) -> float | None:
+def as_number(value: Json) -> float | None:
     """Return the number that a value of JSON or NumPy is, or None; infinite if it is too large."""
     if isinstance(value, str):
         return number(value)

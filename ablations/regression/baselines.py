@@ -20,7 +20,7 @@ from typing import Annotated, TypedDict
 
 import numpy as np
 
-from ablations.core.decode import Count, Matches, Mismatch, decode
+from ablations.core.decode import Count, Json, Matches, Mismatch, decode
 from ablations.core.files import Foreign, parse_object, read_bytes
 from ablations.core.plan import Flags
 from ablations.curve import Curve
@@ -67,7 +67,7 @@ class Described(TypedDict):
     higher_is_better: bool
     seeds: Count
     failed: Mapping[Annotated[str, Matches("[0-9]{1,18}", "a seed")], str]
-    about: Mapping[str, object]
+    about: Mapping[str, Json]
 
 
 class Description(TypedDict):
@@ -91,7 +91,7 @@ class Group:
     curves: Curves
     metric: str = "return"
     higher_is_better: bool = True
-    about: Mapping[str, object] = field(default_factory=dict)
+    about: Mapping[str, Json] = field(default_factory=dict)
     scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
 
@@ -213,7 +213,7 @@ def _damaged(name: str, what: str) -> UserError:
     return UserError(f"the baseline '{name}' is damaged: {what}: restore both files, or save anew")
 
 
-def _described(group: Group) -> dict[str, object]:
+def _described(group: Group) -> dict[str, Json]:
     curves = group.curves
     return {
         "metric": group.metric,

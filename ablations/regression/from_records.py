@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from ablations.core.decode import Json, as_json
+from ablations.core.encode import leaves
 from ablations.curve import Curve, diverged, logged
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_curve, read_record
@@ -63,12 +65,12 @@ def names(plan: Plan) -> list[GroupName]:
     return list(dict.fromkeys(GroupName(study, c.task, c.variant) for c in plan.cells))
 
 
-def configuration(plan: Plan, task: str, variant: str) -> dict[str, object]:
+def configuration(plan: Plan, task: str, variant: str) -> dict[str, Json]:
     """Return what decides the curves of a task and variant, but for the seed and the code."""
     config = next(
         cell.config for cell in plan.cells if (cell.task, cell.variant) == (task, variant)
     )
-    return {name: value for name, value in config.items() if name != "seed"}
+    return {name: value for name, value in as_json(config).items() if name != "seed"}
 
 
 def read(plan: Plan, results: Path, name: GroupName, seeds: Sequence[int] | None = None) -> Curves:
@@ -117,13 +119,13 @@ def _run(plan: Plan, record: Record, results: Path, failure: str) -> Curve | str
     return diverged(metric, run.end) if run.status == "diverged" else run
 
 
-def require_same_settings(baseline: Baseline, name: GroupName, now: Mapping[str, object]) -> None:
+def require_same_settings(baseline: Baseline, name: GroupName, now: Mapping[str, Json]) -> None:
     """Raise UserError where a group is not trained as its baseline was.
 
     Revisions may differ, and so may the data of imported runs: they are the question.
     """
-    then = dict(_flat(baseline.groups[str(name)].about))
-    for setting, value in _flat(now):
+    then = _decisive(baseline.groups[str(name)].about)
+    for setting, value in _decisive(now).items():
         before = then.pop(setting, None)
         if before != value:
             raise UserError(
@@ -137,14 +139,9 @@ def require_same_settings(baseline: Baseline, name: GroupName, now: Mapping[str,
         )
 
 
-def _flat(config: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in config.items():
-        if name in ("revision", "imported"):
-            continue
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+def _decisive(config: Mapping[str, Json]) -> dict[str, Json]:
+    free = {"revision", "imported"}
+    return {name: x for name, x in leaves(config) if free.isdisjoint(name.split("."))}
 
 
 def with_seeds(plan: Plan, wanted: Mapping[GroupName, Sequence[int]]) -> Plan:

@@ -28,7 +28,7 @@ class Training:
     baseline: Baseline
     records: Path
     resolve: Callable[[Stored, list[int]], Plan]
-    run: Callable[[list[Plan], Path], object]
+    run: Callable[[list[Plan], Path], None]
 
     def __post_init__(self) -> None:
         """Prepare the folder. Raises UserError for a baseline that cannot be trained."""

@@ -61,7 +61,7 @@ def require_distinct(**lists: Sequence[str]) -> None:
             raise UserError(f"{name} names one twice")
 
 
-def require_fields(entry: object, statistic: str, needs: Mapping[str, Sequence[str]]) -> None:
+def require_fields(entry: Entry, statistic: str, needs: Mapping[str, Sequence[str]]) -> None:
     """Raise UserError for fields that an entry of this statistic lacks, or has in vain.
 
     needs: statistic -> its fields, of those of all.

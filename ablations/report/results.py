@@ -6,7 +6,8 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from ablations.core.plan import CellEntry
 from ablations.curve import Curve, logged
@@ -44,7 +45,6 @@ class Results:
     def __init__(self, plan: Plan, folder: Path, metrics: Sequence[str] = ()) -> None:
         """Read nothing before it is asked for."""
         self.plan, self.folder = plan, folder
-        self.kept: dict[Hashable, object] = {}
         self._metrics = {plan.study.metric, *metrics}
         self._runs: list[Run] | None = None
 
@@ -63,17 +63,23 @@ class Results:
         return Run(cell, record, tuple(columns), curves)
 
 
-def once(function: Callable[Concatenate[Results, P], R]) -> Callable[Concatenate[Results, P], R]:
-    """Keep what a function makes of results, by its further arguments."""
-    signature = inspect.signature(function)
+class Once(Generic[P, R]):
+    """A function of results, called once for the same results and further arguments.
 
-    @functools.wraps(function)
-    def keeping(results: Results, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature.bind(results, *args, **kwargs)
+    kept: what it returned, by those arguments; no longer than the results themselves.
+    """
+
+    def __init__(self, function: Callable[Concatenate[Results, P], R]) -> None:
+        """Take the place of a function."""
+        functools.update_wrapper(self, function)
+        self._function, self._signature = function, inspect.signature(function)
+        self.kept: WeakKeyDictionary[Results, dict[Hashable, R]] = WeakKeyDictionary()
+
+    def __call__(self, results: Results, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what the function returns."""
+        bound = self._signature.bind(results, *args, **kwargs)
         bound.apply_defaults()
-        key = (function, *bound.args[1:], *bound.kwargs.values())
-        if key not in results.kept:
-            results.kept[key] = function(results, *args, **kwargs)
-        return cast(R, results.kept[key])
-
-    return keeping
+        kept, key = self.kept.setdefault(results, {}), (*bound.args[1:], *bound.kwargs.values())
+        if key not in kept:
+            kept[key] = self._function(results, *args, **kwargs)
+        return kept[key]

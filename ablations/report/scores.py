@@ -17,7 +17,7 @@ from ablations import plugins
 from ablations.curve import Curve, diverged
 from ablations.errors import unknown
 from ablations.records import Plan
-from ablations.report.results import Results, Run, once
+from ablations.report.results import Once, Results, Run
 
 Floats = NDArray[np.float64]
 Status = Literal["done", "failed", "empty", "missing"]
@@ -231,7 +231,7 @@ class Scores:
         return {cell.seed: cell.value for cell in self.of(task, variant) if cell.status == "done"}
 
 
-@once
+@Once
 def scores(results: Results, *, metric: str | None = None, score: str | None = None) -> Scores:
     """Score every cell of a plan.
 
@@ -270,7 +270,7 @@ MOST_OTHERS = 8
 ROUNDING = 1e-9
 
 
-@once
+@Once
 def diagnostic_scores(
     results: Results, names: tuple[str, ...] = DIAGNOSTICS, score: str = "final"
 ) -> dict[str, Scores]:

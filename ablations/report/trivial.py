@@ -13,7 +13,7 @@ from statistics import fmean
 from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.records import Plan, canonical, plans_folder, read_plan, read_runs
-from ablations.report.results import Results, once
+from ablations.report.results import Once, Results
 from ablations.report.scores import EVALUATION
 
 STUDY = "trivial_policies"  # which evaluates them
@@ -35,7 +35,7 @@ class Trivial:
         return max(map(fmean, self.scores.values()))
 
 
-@once
+@Once
 def trivial(results: Results, metric: str) -> Mapping[str, Trivial]:
     """Return the policies that learn nothing, by task, where both were evaluated.
 

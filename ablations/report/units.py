@@ -26,7 +26,7 @@ from ablations.curve import Curve, Steps, on_common_steps
 from ablations.distributions import student_quantile
 from ablations.errors import UserError
 from ablations.records import Plan, Unit, canonical, read_units, write_units
-from ablations.report.results import Results, once
+from ablations.report.results import Once, Results
 from ablations.report.scores import Scores, baseline_of, is_score, scores
 from ablations.report.statistics.summaries import deviation
 from ablations.report.trivial import Trivial, trivial
@@ -156,7 +156,7 @@ class Units:
         return self.sources[variant]
 
 
-@once
+@Once
 def units(results: Results, metric: str | None = None, score: str | None = None) -> Units:
     """Return what was learned by whatever each variant is compared with.
 

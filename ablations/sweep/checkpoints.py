@@ -24,7 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ablations.core.decode import Json, Mismatch, decode
+from ablations.core.decode import Json, Mismatch, as_json, decode
+from ablations.core.encode import leaves
 from ablations.core.files import parse_object
 from ablations.core.record import Configuration, Provenance
 from ablations.records import as_read, canonical, permitted
@@ -199,7 +200,7 @@ def load(results: Path, cell: Cell, point: int) -> Checkpoint:
 
 def _load(folder: Path, cell: Cell, point: int) -> Checkpoint:
     about = _description(folder)
-    if differing := differences(about.config, cell.config):
+    if differing := differences(as_json(about.config), as_json(cell.config)):
         raise Refused(f"it belongs to another cell: {differing}")
     if differing := differences(about.versions, _versions()):
         raise Refused(f"other versions wrote it: {differing}")
@@ -260,9 +261,12 @@ def tidy(results: Path, cell: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def differences(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str:
+def differences(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> str:
     """Return where two nested configurations differ, in words; "" where they do not."""
-    there, here = _flat(theirs), _flat(ours)
+    there, here = (
+        {name: list(value) if isinstance(value, tuple) else value for name, value in leaves(each)}
+        for each in (theirs, ours)
+    )
     found = [
         f"{name} is {there.get(name, 'not set')} there and {here.get(name, 'not set')} here"
         for name in sorted(there.keys() | here.keys())
@@ -270,16 +274,6 @@ def differences(theirs: Mapping[str, object], ours: Mapping[str, object]) -> str
     ]
     more = f", and {len(found) - 3} more" if len(found) > 3 else ""
     return ", ".join(found[:3]) + more
-
-
-def _flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = list(value) if isinstance(value, tuple) else value
-    return flat
 
 
 def _versions() -> dict[str, str]:

@@ -13,7 +13,7 @@ from ablations.core.plan import Flags
 from ablations.core.record import Configuration
 from ablations.errors import UserError, unknown
 from ablations.records import DamagedPlan, Plan, digest, has_run, plan_path, read_plan
-from ablations.request import Request, Selection
+from ablations.request import Request, Selection, selects
 from ablations.sweep.backends.command import study_file
 from ablations.sweep.defaults import known_studies
 from ablations.sweep.history import last_plan
@@ -72,7 +72,7 @@ def planned(studies: Iterable[str], results: Path, selection: Selection | Flags)
 
 def _stored(request: Request, results: Path, selection: Selection | Flags) -> Plan:
     """Return the plan of one request; see `planned`."""
-    if all(value is None for value in selection.values()):
+    if not selects(selection):
         return last_plan(results, request.study)
     name = digest(request.flags())
     if not plan_path(results, request.study, name).exists():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ablations.errors import UserError, unknown
@@ -147,7 +147,7 @@ def _require_variable(request: Request) -> None:
             raise UserError(f"{name} cannot be varied: it is the same for all variants of a study")
 
 
-def _require_unset(flag: str, names: Mapping[str, object], study: Study) -> None:
+def _require_unset(flag: str, names: Iterable[str], study: Study) -> None:
     """Raise UserError where a flag is about what the variants differ in."""
     for name in names:
         if differing := [v for v, variant in study.variants.items() if name in variant.sets]:

@@ -23,6 +23,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 from ablations import plugins
@@ -340,7 +341,7 @@ def _work(order: Order, index: int, held: list[Worker]) -> None:
     worker = Worker(order, index)
     held.append(worker)
 
-    def stop(*_: object) -> None:
+    def stop(*_: int | FrameType | None) -> None:
         if not worker.stop():
             raise SystemExit(143)
 

@@ -91,7 +91,7 @@ class Task:
         if need := self.lacks():
             raise UserError(f"task '{self.name}' needs {need}")
 
-    def made(self, settings: Mapping[str, object]) -> Environment:
+    def made(self, settings: Settings | EpisodeSettings) -> Environment:
         """Return what `make` makes. Raises UserError where this machine lacks what it needs."""
         self.require_installed()
         return self.make(settings)

@@ -94,8 +94,7 @@ def results_of(plan: Plan, *found: Scores) -> Results:
     """Return results of which these are the scores, the study's own first, without a record."""
     made = Results(plan, Path("nowhere"))
     for metric, of in [(None, found[0]), *((one.metric, one) for one in found)]:
-        made.kept[scores.__wrapped__, metric, None] = of
-        made.kept[scores.__wrapped__, metric, "final"] = of
+        scores.kept.setdefault(made, {}).update({(metric, None): of, (metric, "final"): of})
     return made
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ablations.core.verdict import Verdict
 from ablations.records import Plan
 from ablations.report.claims.entries import Claim
-from ablations.report.results import Results, once
+from ablations.report.results import Once, Results
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import (
     Comparison,
@@ -115,7 +115,7 @@ def learned_by(claim: Claim, results: Results, task: str, variant: str) -> Learn
     return _learned(results, metric, task, variant)
 
 
-@once
+@Once
 def _learned(results: Results, metric: str, task: str, variant: str) -> Learned | None:
     """Return what a variant learned, at the first look where there are several."""
     scored, looks = scores(results, metric=metric), results.plan.looks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ablations.report.claims.found import Judged, Part
 from ablations.report.claims.words import verdict
@@ -18,6 +18,8 @@ from ablations.report.tables.entries import (
     text_columns,
     with_ends,
 )
+
+Bounds = tuple[float, float, float]  # of an estimate: its value, then its interval
 
 _MOST_PLACES = 6
 
@@ -159,9 +161,7 @@ def _seeds(part: Part) -> str:
 # On other seeds
 
 
-def difference_of_estimates(
-    first: tuple[float, float, float], second: tuple[float, float, float]
-) -> tuple[float, float, float]:
+def difference_of_estimates(first: Bounds, second: Bounds) -> Bounds:
     """Return (value, low, high) of first minus second, each (value, low, high) and independent.
 
     Each side reaches as far as the two intervals do there, squared and summed (Zou & Donner 2008,
@@ -215,17 +215,17 @@ def replication_sheet(pairs: Sequence[tuple[Judged, Judged]]) -> Sheet:
 def _beside(a: Part, b: Part, ratio: bool) -> Values:
     first, second = _bounds(a), _bounds(b)
     if ratio:
-        logs = [tuple(math.log(x) for x in bounds) for bounds in (first, second)]
-        between = tuple(math.exp(x) for x in difference_of_estimates(*logs))  # type: ignore[arg-type]
-        agree = between[1] <= 1 <= between[2]
+        logs = difference_of_estimates(_bounds(a, math.log), _bounds(b, math.log))
+        value, low, high = map(math.exp, logs)
+        agree = low <= 1 <= high
     else:
-        between = difference_of_estimates(first, second)
-        agree = between[1] <= 0 <= between[2]
-    return (a.n, b.n, *first, *second, *between, "yes" if agree else "no")
+        value, low, high = difference_of_estimates(first, second)
+        agree = low <= 0 <= high
+    return (a.n, b.n, *first, *second, value, low, high, "yes" if agree else "no")
 
 
-def _bounds(part: Part) -> tuple[float, float, float]:
+def _bounds(part: Part, of: Callable[[float], float] = float) -> Bounds:
     assert part.value is not None
     assert part.low is not None
     assert part.high is not None
-    return part.value, part.low, part.high
+    return of(part.value), of(part.low), of(part.high)

@@ -13,12 +13,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, Formatter, MaxNLocator, PercentFormatter
 
 from ablations.errors import UserError
@@ -27,6 +28,10 @@ from ablations.report.figures import artists, legends
 from ablations.report.figures.marks import Axis, Bar, Direction, Figure, Panel
 from ablations.report.figures.palette import COLORS
 
+if TYPE_CHECKING:
+    from matplotlib.backend_bases import RendererBase
+    from matplotlib.typing import RcKeyType
+
 FORMATS = ("svg", "png", "pdf")
 
 # A column or a line of text, in inches, as these styles of papers have it.
@@ -34,7 +39,7 @@ WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr"
 NARROWEST, WIDEST = 2.0, 20.0
 LETTERS = 20  # of a line of a name in a paper
 
-Settings: TypeAlias = Mapping[str, str | float | bool | int | list[str]]
+Settings: TypeAlias = "Mapping[RcKeyType, str | float | bool | int | list[str]]"
 _STYLE: Settings = {
     "text.parse_math": False,
     "svg.fonttype": "none",
@@ -89,6 +94,14 @@ class _Drawing(Drawing):
         with _style(self._settings):
             super().savefig(*arguments, **keywords)
 
+    def draw(self, renderer: RendererBase) -> None:
+        # To save, matplotlib draws all of it twice, the first time for the layout alone
+        engine = self.get_layout_engine()
+        if self.canvas.is_saving() and isinstance(engine, ConstrainedLayoutEngine):
+            engine.execute(self)
+        else:
+            super().draw(renderer)
+
 
 @contextmanager
 def _style(settings: Settings) -> Iterator[None]:
@@ -96,7 +109,7 @@ def _style(settings: Settings) -> Iterator[None]:
         # A character that no font has is a box, in an SVG the character itself.
         warnings.filterwarnings("ignore", r"Glyph .* missing from")
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(settings)  # type: ignore[arg-type]
+        matplotlib.rcParams.update(settings)
         yield
 
 

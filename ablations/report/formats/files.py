@@ -7,6 +7,7 @@ import io
 import json
 import math
 
+from ablations.core.decode import Json
 from ablations.report.formats.spreadsheets import inert
 from ablations.report.tables.entries import Sheet, Table
 
@@ -29,7 +30,7 @@ def to_json(table: Table | Sheet) -> str:
     return json.dumps(about | {"rows": rows}, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def _short(value: object) -> object:
+def _short(value: Json) -> Json:
     """Return a value with ten digits; None for what is no finite number."""
     if not isinstance(value, float):
         return value

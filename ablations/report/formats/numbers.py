@@ -19,10 +19,10 @@ def decimals(value: float, low: float | None, high: float | None) -> int:
 
     Without a width, those that show the value to four.
     """
-    wide = low is not None and high is not None and high > low
-    scale, digits = (high - low, 2) if wide else (abs(value), 4)  # type: ignore[operator]
+    width = 0.0 if low is None or high is None else high - low
+    scale, digits, least = (width, 2, 0) if width > 0 else (abs(value), 4, 2)
     if not scale or not math.isfinite(scale):
-        return 0 if wide else 2
+        return least
     return min(_MOST, max(0, digits - 1 - math.floor(math.log10(scale))))
 
 

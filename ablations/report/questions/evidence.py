@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from ablations.core.decode import Json, as_json
 from ablations.core.plan import CellEntry, Flags
 from ablations.errors import UserError
 from ablations.records import Plan, plans_folder, read_plan
@@ -49,6 +50,6 @@ def _stored(folder: Path, study: str) -> Iterator[Plan]:
             yield read_plan(folder, study, path.stem)
 
 
-def _shared(flags: Flags) -> Mapping[str, object]:
-    given: Mapping[str, object] = {**flags}
-    return {name: given.get(name) or None for name in _SHARED}
+def _shared(flags: Flags) -> list[Json]:
+    given = as_json(flags)
+    return [given.get(name) or None for name in _SHARED]

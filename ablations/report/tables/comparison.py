@@ -11,7 +11,7 @@ import numpy as np
 
 from ablations.core.verdict import Verdict, answer
 from ablations.records import Plan
-from ablations.report.results import Results, once
+from ablations.report.results import Once, Results
 from ablations.report.scores import Cell, Scores, baseline_of, grouped, scores
 from ablations.report.statistics import (
     LEVEL,
@@ -41,7 +41,7 @@ from ablations.report.trivial import Trivial, trivial
 from ablations.report.units import Units, normalised, settings_of, units_of_score
 
 
-@once
+@Once
 def table(results: Results, *, metric: str | None = None, score: str | None = None) -> Table:
     """Compare every variant with its baseline.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ablations.core.verdict import Verdict
-from ablations.report.results import Results, once
+from ablations.report.results import Once, Results
 from ablations.report.tables.entries import Sheet
 from ablations.report.tables.factorial import factorial, full_sheet
 from ablations.report.tables.fractions import fraction_sheet
 
 
-@once
+@Once
 def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     """List main effects and interactions of two; None of a study that is no factorial."""
     design = factorial(results.plan)

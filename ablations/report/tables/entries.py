@@ -135,8 +135,8 @@ class Table:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of all values of a row."""
-        left = {name for name in ("answer", "policy") if not any(self._values(name))}
-        return tuple(f.name for f in fields(Entry) if f.name not in left)
+        shown = {"answer": self.answers, "policy": any(row.policy for row in self.rows)}
+        return tuple(f.name for f in fields(Entry) if shown.get(f.name, True))
 
     @property
     def names(self) -> list[str]:
@@ -146,10 +146,7 @@ class Table:
     @property
     def answers(self) -> bool:
         """Return whether rows have answers."""
-        return any(self._values("answer"))
-
-    def _values(self, name: str) -> list[object]:
-        return [getattr(row, name) for row in self.rows]
+        return any(row.answer for row in self.rows)
 
     def records(self) -> list[Row]:
         """Return each row by the names of its columns."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ablations.core.plan import Detail, Explanation
+from ablations.core.decode import Json
+from ablations.core.plan import Detail, Explanation, Settings
 from ablations.core.verdict import Verdict
 from ablations.errors import value_text
 from ablations.records import Plan
-from ablations.report.results import Results, once
+from ablations.report.results import Once, Results
 from ablations.report.scores import Cell, Scores, scores
 from ablations.report.statistics import (
     Attribution,
@@ -107,7 +108,7 @@ def paths(plan: Plan, scored: Scores, task: str) -> Paths:
     )
 
 
-@once
+@Once
 def shares_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     """List the gap and the share of each detail per task, the largest first.
 
@@ -220,7 +221,7 @@ def change(detail: Detail) -> str:
     return ", ".join(moved)
 
 
-def _side(value: object, brings: Mapping[str, object]) -> str:
+def _side(value: Json, brings: Settings) -> str:
     numbers = ", ".join(f"{name} {value_text(number)}" for name, number in brings.items())
     return f"{value_text(value)} ({numbers})" if numbers else value_text(value)
 

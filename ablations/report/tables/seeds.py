@@ -10,7 +10,7 @@ import numpy as np
 
 from ablations.errors import UserError
 from ablations.report.results import Results
-from ablations.report.statistics.power import POWER, seeds_range
+from ablations.report.statistics.power import POWER, deviations, seeds_for, seeds_range
 from ablations.report.tables.comparison import table
 from ablations.report.tables.entries import Column, Sheet, Values, text_columns
 
@@ -40,9 +40,8 @@ def power_sheet(results: Results, metric: str | None = None) -> Sheet | None:
     rows: list[Values] = []
     for row in compared:
         seen, margin = row.comparison, row.margin or 0.0
-        deviation = seen.deviation or 0.0
-        seeds = [seeds_range(k * margin, deviation, seen.n, margin, seen.level) for k in _EFFECTS]
-        ends = [end for each in seeds for end in (each.low, each.high)]
+        spreads = deviations(seen.n, seen.deviation or 0.0, 0.1)
+        ends = [seeds_for(k * margin, x, margin, seen.level) for k in _EFFECTS for x in spreads]
         rows.append((row.task, row.variant, row.n_pairs, row.deviation, margin, *ends))
     return Sheet(
         comparison.study,

@@ -49,7 +49,7 @@ class Compiled(NamedTuple):
 
 def place(function: str, *identity: Json) -> Path | None:
     """Return the path of the cached executable, by values that name it; None if not cached."""
-    folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    folder = jax.config.values["jax_compilation_cache_dir"]
     if not folder or plugins.loaded() or [device.platform for device in jax.devices()] != ["cpu"]:
         return None
     return Path(folder) / f"{function}-{digest([*identity, _setting()])}.program"
@@ -85,7 +85,7 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def by_turns(parts: Mapping[str, Callable[[], object]], locks: Path | None) -> None:
+def by_turns(parts: Mapping[str, Callable[[], Tree]], locks: Path | None) -> None:
     """Run each part once; last those that another process is running, whose result is then cached.
 
     locks: the folder of the parts' locks, shared by whoever needs the same ones; None: nobody does.
