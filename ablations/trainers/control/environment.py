@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 
 from ablations.environments import Environment, State, Step
-from ablations.environments.environment import map_alike
 from ablations.errors import UserError
 from ablations.trainers.control.batching import vmap_trailing
 from ablations.trainers.leaves import by_path, differences
@@ -174,6 +173,7 @@ class Environments:
         self._require("observation", after.observation, self.env.observations.size)
         self._require("reward", given.reward)
         self._require("termination", given.termination)
+        self._require_kept(episodes.state, after)
 
         reward = given.reward.astype(jnp.float32)
         termination = given.termination.astype(bool)
@@ -193,12 +193,12 @@ class Environments:
             reward_sum=reward_sum,
         )
 
-        first, place = self._next(episodes, done)
+        first, place = self._next(episodes, after, done)
 
         def restart(first: jax.Array, now: jax.Array) -> jax.Array:
             return jnp.where(done.reshape(done.shape + (1,) * (now.ndim - 1)), first, now)
 
-        physics, observation = map_alike(restart, first, (after.physics, after.observation))
+        physics, observation = jax.tree.map(restart, first, (after.physics, after.observation))
         running = Episodes(
             state=State(physics, observation, after.carried),
             first=episodes.first,
@@ -208,7 +208,6 @@ class Environments:
             reward_sum=jnp.where(done, 0.0, reward_sum),
             place=place,
         )
-        self._require_kept(episodes.state, running.state)
         return running, outcome
 
     def _require(self, name: str, array: Tree, *shape: int) -> None:
@@ -227,16 +226,25 @@ class Environments:
         return type(getattr(self.env, "env", self.env)).__name__
 
     def _next(
-        self, episodes: Episodes, done: jax.Array
+        self, episodes: Episodes, after: State, done: jax.Array
     ) -> tuple[tuple[Tree, jax.Array], jax.Array | None]:
-        """Return physics and observation [N, ...] of the next resets, and their `place`."""
+        """Return physics and observation [N, ...] of the next resets, and their `place`.
+
+        after: the state of this step. Fresh resets take longer than most steps, so where no episode
+        is done none is made, and what is returned is no reset.
+        """
         if episodes.place is None:
             return episodes.first, None
         place = jnp.where(done, episodes.place + 1, episodes.place)
         if self.env.fresh:
-            keys = jax.vmap(jax.random.fold_in)(episodes.first, place)
-            state = jax.vmap(self.env.reset)(keys)
-            return (state.physics, state.observation), place
+
+            def fresh() -> tuple[Tree, jax.Array]:
+                keys = jax.vmap(jax.random.fold_in)(episodes.first, place)
+                state = jax.vmap(self.env.reset)(keys)
+                return state.physics, state.observation
+
+            now = (after.physics, after.observation)
+            return jax.lax.cond(jnp.any(done), fresh, lambda: now), place
         place %= self.reset_pool
         pool = episodes.first
         return jax.tree.map(lambda x: x[jnp.arange(self.num_envs), place], pool), place

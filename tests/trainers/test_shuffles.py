@@ -1,0 +1,25 @@
+"""Permutations against JAX's own, and the sort beneath them against NumPy's."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from ablations.trainers.shuffles import ascending, permutation
+
+
+@pytest.mark.parametrize("size", [1, 512, 1626])
+def test_a_permutation_is_that_of_jax(size: int) -> None:
+    """Up to a size of 1,625 it takes one round, then two."""
+    keys = jax.random.split(jax.random.key(size), 2)
+    ours = jax.vmap(lambda key: permutation(key, size))(keys)
+    theirs = jax.vmap(lambda key: jax.random.permutation(key, size))(keys)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_equal_keys_stay_in_their_order() -> None:
+    keys = np.random.default_rng(0).integers(0, 9, 1000, dtype=np.uint32)
+    keys[::7] = np.uint32(2**32 - 1)
+    np.testing.assert_array_equal(ascending(keys), np.argsort(keys, kind="stable"))
