@@ -191,6 +191,24 @@ def agree_with_loops(n: int, third: float) -> None:
         assert c.p == pytest.approx(2 * scipy.stats.t.sf(abs(center) / error, freedom))
 
 
+def test_what_two_details_explain_is_the_span_of_their_products() -> None:
+    """Of orthogonal columns as of any others: of resolution III a product is a main effect."""
+    third = {
+        f"v{k}": (*p, (p[0] + p[1]) % 2) for k, p in enumerate(itertools.product((0, 1), repeat=3))
+    }
+    for places in (third, made(8)[0].variants, made(6, 32)[0].variants):
+        rows = np.array([*places.values()])
+        signs = 2 * rows - 1
+        pairs = itertools.combinations(range(signs.shape[1]), 2)
+        model = [np.ones(len(rows)), *signs.T, *(signs[:, of].prod(axis=1) for of in pairs)]
+        basis = fractions._explained(tuple(places.values()))
+        np.testing.assert_allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-12)
+        assert basis.shape[1] == np.linalg.matrix_rank(np.array(model))
+        np.testing.assert_allclose(
+            basis @ (basis.T @ np.array(model).T), np.array(model).T, atol=1e-9
+        )
+
+
 def test_an_effect_that_differs_between_seeds_has_its_own_error() -> None:
     factorial, rows = made(24)
     n, k = 8, 5

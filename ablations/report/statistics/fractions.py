@@ -266,6 +266,13 @@ def _explained(places: _Places) -> Floats:
 
     The model has a constant, the main effects and the interactions of two.
     """
+    if np.max(places) == 1 and (groups := _aliases(places)) is not None:
+        signs = _signs(places)
+        products = [signs[:, group.pairs[0]].prod(axis=1) for group in groups]
+        columns = np.column_stack([np.ones(len(places)), signs, *products])
+        # To the last bit, on any number of threads.
+        if np.count_nonzero(columns.T @ columns) == columns.shape[1]:
+            return columns / math.sqrt(len(places))
     mains = [[np.array(of) == k for k in range(1, 1 + max(of))] for of in zip(*places, strict=True)]
     both = [
         a & b
