@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ablations.core.verdict import Answer
 from ablations.report.figures.palette import COLORS
 from ablations.report.formats.templates import templates
 from ablations.report.questions import words
@@ -96,7 +98,9 @@ def _color(found: Found) -> str:
 
 
 def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:
-    """Write the site, by site.html.j2."""
+    """Write the site, by site.html.j2: what is told first, and what has not run last."""
+    last = {Answer.NOT_SEEN: 1, Answer.CANNOT_TELL: 2, None: 3}
+    cards = sorted(cards, key=lambda card: last.get(card.found.answer, 0))
     tasks = dict.fromkeys(task for one in cards for task in one.found.question.tasks)
     filters: Mapping[str, Sequence[str]] = {
         "library": [name for name in LIBRARIES if any(name in one.libraries for one in cards)],
@@ -105,4 +109,7 @@ def site(cards: Sequence[Card], controls: Sequence[Outcome]) -> str:
     }
     colors = {name: COLORS[name] for name in (*_NAMES, *_MEANINGS)}
     template = templates(Path(__file__).parent, html=True).get_template("site.html.j2")
-    return template.render(cards=cards, controls=controls, filters=filters, colors=colors)
+    kept = Counter(one.kept for one in controls)
+    return template.render(
+        cards=cards, controls=controls, kept=kept, filters=filters, colors=colors
+    )
