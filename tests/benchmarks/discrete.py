@@ -20,8 +20,9 @@ worker trains, theirs of all seeds under vmap; a thread each, as two of XLA's ca
 other for ever (PureJaxRL, Breakout, eight seeds). What a process starts with and compiles is beside
 it.
 learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones:
-the return of episodes that ended in the last tenth of training, and the mode's at the end; solved:
-seeds whose mode has the most that the task pays. --results keeps what was trained, ours and, in
+the return of episodes that ended in the last tenth of training, ours minus theirs with its 95%
+interval (Welch's: they share no random number), and the mode's at the end; solved: seeds whose mode
+has the most that the task pays. --results keeps what was trained, ours and, in
 purejaxrl/, theirs, seed by seed, and --output the rows of other tasks and steps: the command goes
 on where it ended.
 Peers live in the environment of peers.py's rejax, as they need gymnax 0.0.9. Learning takes hours.
@@ -359,13 +360,13 @@ def learning(asked: argparse.Namespace, python: Path | None) -> str:
         runs = runs[(runs["task"] == name) & (runs["variant"] == "baseline")]
         last = runs[runs["step"] > 0.9 * steps].groupby("seed")["training/return"].mean()
         mode = runs.groupby("seed")["evaluation/return"].last()
-        theirs = "not run"
+        theirs, apart = "not run", ""
         if python:
             peer = [purejaxrl_of(python, asked, name, steps, seed) for seed in range(seeds)]
-            theirs = spread(peer)
+            theirs, apart = spread(peer), difference(last, peer)
         solved = f"{int((mode >= SOLVED[name]).sum())} of {seeds}" if name in SOLVED else ""
         row = Learned(name, f"{steps:,}", str(seeds), spread(last), theirs)
-        rows[row[:2]] = row._replace(mode=spread(mode), solved=solved, commit=commit)
+        rows[row[:2]] = row._replace(mode=spread(mode), solved=solved, commit=commit, apart=apart)
         print(*row, file=sys.stderr, flush=True)
     lines = [f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * len(HEAD), *rows.values())]
     return "\n".join([*lines, "", PUBLISHED])
@@ -382,11 +383,12 @@ class Learned(NamedTuple):
     mode: str = ""
     solved: str = ""
     commit: str = ""
+    apart: str = ""
 
 
 HEAD = Learned(
     *("task", "steps", "seeds", "training, ours", "training, PureJaxRL", "the mode at the end"),
-    *("solved", "commit"),
+    *("solved", "commit", "ours - PureJaxRL [95%]"),
 )
 PUBLISHED = """\
 A row is `--tasks TASK --steps STEPS --seeds SEEDS`, and the learning rate falls to 0 within its
@@ -404,7 +406,7 @@ def kept_rows(page: Path | None) -> dict[tuple[str, ...], Learned]:
         return {}
     lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
     rows = [Learned(*(cell.strip() for cell in line[1:-1].split("|"))) for line in lines]
-    return {row[:2]: row for row in rows if row != HEAD and not row.task.startswith("---")}
+    return {row[:2]: row for row in rows if row.task not in (HEAD.task, "---")}
 
 
 def purejaxrl_of(
@@ -434,6 +436,16 @@ def spread(values: Any) -> str:
     values = [float(value) for value in values]
     deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.1f}{deviation}"
+
+
+def difference(ours: Any, theirs: Any) -> str:
+    """Ours minus theirs with its 95% interval; of one seed each nothing."""
+    from ablations.report.statistics import compare_unpaired
+
+    if min(len(ours), len(theirs)) < 2:
+        return ""
+    found = compare_unpaired(list(ours), list(theirs))
+    return f"{found.difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 
 FOLDERS = ("--purejaxrl", "--environments", "--results")
