@@ -137,13 +137,18 @@ def run_purejaxrl(spec: Spec) -> dict[str, Any]:
 
 
 def trained(train: Any, spec: Spec) -> dict[str, Any]:
-    """All seeds at once, one value after the other, of one program."""
+    """All seeds at once, one value after the other, of one program; those of `each` by one."""
     import jax
     import jax.numpy as jnp
 
-    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]) + spec.get("first", 0))
+    each = spec.get("each")
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.array(each or range(spec["seeds"])))
     values = jnp.float32(jnp.array(spec["lambdas"]))
-    compiled = jax.jit(jax.vmap(train, in_axes=(None, 0))).lower(values[0], keys).compile()
+    program = jax.jit(jax.vmap(train, in_axes=(None, 0)))
+    compiled = program.lower(values[0], keys[:1] if each else keys).compile()
+    if each:
+        returns = [compiled(values[0], key[None]).item() for key in keys]
+        return {"trained_at": time.time(), "returns": returns}
     if spec.get("steady"):
         by_turns(lambda: jax.block_until_ready(compiled(values[0], keys)))
     found = [jax.block_until_ready(compiled(value, keys)) for value in values]
@@ -362,7 +367,7 @@ def learning(asked: argparse.Namespace, python: Path | None) -> str:
         mode = runs.groupby("seed")["evaluation/return"].last()
         theirs, apart = "not run", ""
         if python:
-            peer = [purejaxrl_of(python, asked, name, steps, seed) for seed in range(seeds)]
+            peer = purejaxrl_of(python, asked, name, steps, seeds)
             theirs, apart = spread(peer), difference(last, peer)
         solved = f"{int((mode >= SOLVED[name]).sum())} of {seeds}" if name in SOLVED else ""
         row = Learned(name, f"{steps:,}", str(seeds), spread(last), theirs)
@@ -410,25 +415,29 @@ def kept_rows(page: Path | None) -> dict[tuple[str, ...], Learned]:
 
 
 def purejaxrl_of(
-    python: Path, asked: argparse.Namespace, name: str, steps: int, seed: int
-) -> float:
-    """The return of one seed of PureJaxRL's script, once trained kept with the results."""
-    kept = Path(asked.results) / "purejaxrl" / f"{name}_{steps}_{seed}.json"
-    if not kept.exists():
+    python: Path, asked: argparse.Namespace, name: str, steps: int, seeds: int
+) -> list[float]:
+    """The returns of seeds of PureJaxRL's script, once trained kept with the results.
+
+    Those that are missing are trained by one process, one after the other.
+    """
+    folder = Path(asked.results) / "purejaxrl"
+    kept = [folder / f"{name}_{steps}_{seed}.json" for seed in range(seeds)]
+    if missing := [seed for seed in range(seeds) if not kept[seed].exists()]:
         spec: dict[str, Any] = {
             "side": "purejaxrl",
             "task": name,
             "arguments": arguments_of("purejaxrl", name),
             "steps": steps,
-            "seeds": 1,
-            "first": seed,
+            "each": missing,
             "lambdas": LAMBDAS[:1],
             "purejaxrl": asked.purejaxrl,
         }
         _, returns = peer_once(python, spec)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps({"returns": returns}))
-    return float(json.loads(kept.read_text())["returns"][0])
+        folder.mkdir(parents=True, exist_ok=True)
+        for seed, value in zip(missing, returns or [], strict=True):
+            kept[seed].write_text(json.dumps({"returns": [value]}))
+    return [float(json.loads(path.read_text())["returns"][0]) for path in kept]
 
 
 def spread(values: Any) -> str:
