@@ -167,7 +167,7 @@ def brax(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
                 return
             statistics, policy, value = snapshot
             state = frame._replace(
-                parameters={"policy": policy, "value": value},
+                learner=frame.learner._replace(parameters={"policy": policy, "value": value}),
                 normalizer=Normalizer(
                     statistics.mean, jnp.square(statistics.std), jnp.uint32(len(curve) + 1)
                 ),
