@@ -68,11 +68,12 @@ def train_ours(task: str, networks: str) -> None:
         more = told(time.process_time() - started)
 
 
-def environment_of(task: str) -> dict[str, Any]:
-    """An environment, and how Brax's trainer is to wrap it, as arguments of that."""
+def environment_of(task: str, **settings: Any) -> dict[str, Any]:
+    """An environment with some of its settings changed, and how Brax's trainer is to wrap it, as
+    arguments of that."""
     from ablations.tasks import task as task_of
 
-    environment = task_of(task).make(task_of(task).settings)
+    environment = task_of(task).make({**task_of(task).settings, **settings})
     if not hasattr(environment, "mjx_model"):
         return {"environment": environment}
     from mujoco_playground import wrapper

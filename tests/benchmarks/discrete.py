@@ -20,8 +20,9 @@ worker trains, theirs of all seeds under vmap; a thread each, as two of XLA's ca
 other for ever (PureJaxRL, Breakout, eight seeds). What a process starts with and compiles is beside
 it.
 learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones:
-the return of episodes that ended in the last tenth of training, and the mode's at the end; solved:
-seeds whose mode has the most that the task pays. --results keeps what was trained, ours and, in
+the return of episodes that ended in the last tenth of training, ours minus theirs with its 95%
+interval (Welch's: they share no random number), and the mode's at the end; solved: seeds whose mode
+has the most that the task pays. --results keeps what was trained, ours and, in
 purejaxrl/, theirs, seed by seed, and --output the rows of other tasks and steps: the command goes
 on where it ended.
 Peers live in the environment of peers.py's rejax, as they need gymnax 0.0.9. Learning takes hours.
@@ -136,13 +137,18 @@ def run_purejaxrl(spec: Spec) -> dict[str, Any]:
 
 
 def trained(train: Any, spec: Spec) -> dict[str, Any]:
-    """All seeds at once, one value after the other, of one program."""
+    """All seeds at once, one value after the other, of one program; those of `each` by one."""
     import jax
     import jax.numpy as jnp
 
-    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]) + spec.get("first", 0))
+    each = spec.get("each")
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.array(each or range(spec["seeds"])))
     values = jnp.float32(jnp.array(spec["lambdas"]))
-    compiled = jax.jit(jax.vmap(train, in_axes=(None, 0))).lower(values[0], keys).compile()
+    program = jax.jit(jax.vmap(train, in_axes=(None, 0)))
+    compiled = program.lower(values[0], keys[:1] if each else keys).compile()
+    if each:
+        returns = [compiled(values[0], key[None]).item() for key in keys]
+        return {"trained_at": time.time(), "returns": returns}
     if spec.get("steady"):
         by_turns(lambda: jax.block_until_ready(compiled(values[0], keys)))
     found = [jax.block_until_ready(compiled(value, keys)) for value in values]
@@ -359,13 +365,13 @@ def learning(asked: argparse.Namespace, python: Path | None) -> str:
         runs = runs[(runs["task"] == name) & (runs["variant"] == "baseline")]
         last = runs[runs["step"] > 0.9 * steps].groupby("seed")["training/return"].mean()
         mode = runs.groupby("seed")["evaluation/return"].last()
-        theirs = "not run"
+        theirs, apart = "not run", ""
         if python:
-            peer = [purejaxrl_of(python, asked, name, steps, seed) for seed in range(seeds)]
-            theirs = spread(peer)
+            peer = purejaxrl_of(python, asked, name, steps, seeds)
+            theirs, apart = spread(peer), difference(last, peer)
         solved = f"{int((mode >= SOLVED[name]).sum())} of {seeds}" if name in SOLVED else ""
         row = Learned(name, f"{steps:,}", str(seeds), spread(last), theirs)
-        rows[row[:2]] = row._replace(mode=spread(mode), solved=solved, commit=commit)
+        rows[row[:2]] = row._replace(mode=spread(mode), solved=solved, commit=commit, apart=apart)
         print(*row, file=sys.stderr, flush=True)
     lines = [f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * len(HEAD), *rows.values())]
     return "\n".join([*lines, "", PUBLISHED])
@@ -382,11 +388,12 @@ class Learned(NamedTuple):
     mode: str = ""
     solved: str = ""
     commit: str = ""
+    apart: str = ""
 
 
 HEAD = Learned(
     *("task", "steps", "seeds", "training, ours", "training, PureJaxRL", "the mode at the end"),
-    *("solved", "commit"),
+    *("solved", "commit", "ours - PureJaxRL [95%]"),
 )
 PUBLISHED = """\
 A row is `--tasks TASK --steps STEPS --seeds SEEDS`, and the learning rate falls to 0 within its
@@ -404,29 +411,33 @@ def kept_rows(page: Path | None) -> dict[tuple[str, ...], Learned]:
         return {}
     lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
     rows = [Learned(*(cell.strip() for cell in line[1:-1].split("|"))) for line in lines]
-    return {row[:2]: row for row in rows if row != HEAD and not row.task.startswith("---")}
+    return {row[:2]: row for row in rows if row.task not in (HEAD.task, "---")}
 
 
 def purejaxrl_of(
-    python: Path, asked: argparse.Namespace, name: str, steps: int, seed: int
-) -> float:
-    """The return of one seed of PureJaxRL's script, once trained kept with the results."""
-    kept = Path(asked.results) / "purejaxrl" / f"{name}_{steps}_{seed}.json"
-    if not kept.exists():
+    python: Path, asked: argparse.Namespace, name: str, steps: int, seeds: int
+) -> list[float]:
+    """The returns of seeds of PureJaxRL's script, once trained kept with the results.
+
+    Those that are missing are trained by one process, one after the other.
+    """
+    folder = Path(asked.results) / "purejaxrl"
+    kept = [folder / f"{name}_{steps}_{seed}.json" for seed in range(seeds)]
+    if missing := [seed for seed in range(seeds) if not kept[seed].exists()]:
         spec: dict[str, Any] = {
             "side": "purejaxrl",
             "task": name,
             "arguments": arguments_of("purejaxrl", name),
             "steps": steps,
-            "seeds": 1,
-            "first": seed,
+            "each": missing,
             "lambdas": LAMBDAS[:1],
             "purejaxrl": asked.purejaxrl,
         }
         _, returns = peer_once(python, spec)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps({"returns": returns}))
-    return float(json.loads(kept.read_text())["returns"][0])
+        folder.mkdir(parents=True, exist_ok=True)
+        for seed, value in zip(missing, returns or [], strict=True):
+            kept[seed].write_text(json.dumps({"returns": [value]}))
+    return [float(json.loads(path.read_text())["returns"][0]) for path in kept]
 
 
 def spread(values: Any) -> str:
@@ -434,6 +445,16 @@ def spread(values: Any) -> str:
     values = [float(value) for value in values]
     deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.1f}{deviation}"
+
+
+def difference(ours: Any, theirs: Any) -> str:
+    """Ours minus theirs with its 95% interval; of one seed each nothing."""
+    from ablations.report.statistics import compare_unpaired
+
+    if min(len(ours), len(theirs)) < 2:
+        return ""
+    found = compare_unpaired(list(ours), list(theirs))
+    return f"{found.difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 
 FOLDERS = ("--purejaxrl", "--environments", "--results")

@@ -39,6 +39,7 @@ MUTATIONS = {
     # of one file alone
     "brax_update_2": [{"observation_normalization": "before"}],
     "brax_update_3": [{"observation_normalization": "after"}],
+    "purejaxrl_discrete_update_2": [{"learning_rate_schedule": "constant"}, {"ddof": 1.0}],
 }
 
 

@@ -15,6 +15,7 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import variants
 from ablations.environments import Box, Discrete
@@ -207,8 +208,14 @@ def learned(
 
     start = first_spread(config["numbers"])
     parameters = to_parameters(file["initial_weights"], start)
+    learner_before = optimizer.start(parameters, variant)
+    if "initial_adam" in file:
+        adam = file["initial_adam"]
+        mu, nu = (to_parameters(adam[name], 0.0) for name in ("mu", "nu"))
+        moments = optax.ScaleByAdamState(jnp.int32(adam["count"]), mu, nu)
+        learner_before = learner_before._replace(optimizer=moments)
     state = State(
-        learner=optimizer.start(parameters, variant),
+        learner=learner_before,
         reward_scaling=variants.axis("reward_scaling").init(num_envs=N),
         normalizer=first_statistics(file),
         acting=ppo.acting(variant),

@@ -1,13 +1,14 @@
-"""Records a whole update of PureJaxRL's PPO on whole actions, by its own script.
+"""Records whole updates of PureJaxRL's PPO on whole actions, by its own script.
 
     git clone https://github.com/luchris429/purejaxrl && git -C purejaxrl checkout 31756b1
     python -m venv env
     env/bin/pip install gymnax==1.0.1 distrax==0.1.9 jax==0.10.2 optax==0.2.8 flax==0.12.8
     env/bin/python tests/golden/generate/purejaxrl_discrete.py purejaxrl
 
-writes tests/golden/updates/purejaxrl_discrete_update_1.json. `make_train` trains for one update,
-with a hidden width of 8 for 64. Operations run one by one, so that permutations and losses can be
-recorded.
+writes tests/golden/updates/purejaxrl_discrete_update_1.json, by `make_train` for one update, and
+purejaxrl_discrete_update_2.json, the second of three: its learning rate has fallen, and Adam's
+moments are those that the first left. A hidden width is 8 for 64. Operations run one by one, so
+that permutations and losses can be recorded.
 """
 
 from __future__ import annotations
@@ -60,8 +61,29 @@ def script_of(folder: Path) -> dict[str, Any]:
     return vars(module)
 
 
+def weights_of(tree: Any) -> dict[str, Any]:
+    return {net: [tree["params"][f"Dense_{i}"] for i in places] for net, places in LAYERS.items()}
+
+
+def start_of(state: Any) -> dict[str, Any]:
+    """Weights and moments of a train state."""
+    adam = next(
+        part
+        for part in jax.tree.leaves(state.opt_state, is_leaf=lambda x: hasattr(x, "mu"))
+        if hasattr(part, "mu")
+    )
+    moments = {"count": adam.count, "mu": weights_of(adam.mu), "nu": weights_of(adam.nu)}
+    return {"initial_weights": weights_of(state.params), "initial_adam": moments}
+
+
 def main() -> None:
     theirs = script_of(Path(sys.argv[1]) / "purejaxrl")
+    record(theirs, number=1, of=1)
+    record(theirs, number=2, of=3)
+
+
+def record(theirs: dict[str, Any], number: int, of: int) -> None:
+    """Write the record of one of so many updates."""
     start = initial()
     parameters = {
         "params": {
@@ -71,11 +93,14 @@ def main() -> None:
         }
     }
     transitions: list[Any] = []
+    rollouts: list[Any] = []
+    states: list[Any] = []  # after each gradient step
     orders: list[Any] = []
     steps: list[dict[str, float]] = []
     value_and_grad, permutation = jax.value_and_grad, jax.random.permutation
+    plain, apply_gradients = theirs["Transition"], theirs["TrainState"].apply_gradients
 
-    class Transition(theirs["Transition"]):
+    class Transition(plain):
         def __new__(cls, *fields: Any) -> Any:
             made = super().__new__(cls, *fields)
             transitions.append(made)
@@ -99,25 +124,35 @@ def main() -> None:
         return at
 
     def permuting(*given: Any) -> Any:
+        if len(orders) % ARGUMENTS["UPDATE_EPOCHS"] == 0:  # the first epoch of an update
+            rollouts.append(next(x for x in reversed(transitions) if jnp.shape(x.done) == (T, N)))
         orders.append(permutation(*given))
         return orders[-1]
+
+    def applying(self: Any, **given: Any) -> Any:
+        states.append(apply_gradients(self, **given))
+        return states[-1]
 
     def make(name: str) -> Any:
         return Scripted(), None
 
-    theirs["Transition"] = Transition
     theirs["ActorCritic"].init = lambda self, *given: parameters
-    run = {**ARGUMENTS, "TOTAL_TIMESTEPS": N * T, "ENV_NAME": "scripted"}
+    run = {**ARGUMENTS, "TOTAL_TIMESTEPS": of * N * T, "ENV_NAME": "scripted"}
     with (
         jax.disable_jit(),
+        mock.patch.dict(theirs, {"Transition": Transition}),
         mock.patch.object(theirs["gymnax"], "make", make),
+        mock.patch.object(theirs["TrainState"], "apply_gradients", applying),
         mock.patch.object(jax, "value_and_grad", differentiating),
         mock.patch.object(jax.random, "permutation", permuting),
     ):
         out = theirs["make_train"](run)(jax.random.PRNGKey(3))
-    rollout = next(one for one in transitions if jnp.shape(one.done) == (T, N))
+    last = rollouts[number].obs[0] if number < of else out["runner_state"][2]
+    rollout, before = rollouts[number - 1], number - 1
     names = ("next_observation", "reward", "termination", "truncation", "action")
-    after, _, last, _ = out["runner_state"]
+    epochs = ARGUMENTS["UPDATE_EPOCHS"]
+    count = epochs * ARGUMENTS["NUM_MINIBATCHES"]
+    assert len(states) == of * count
     versions = ", ".join(f"{n} {metadata.version(n)}" for n in ("jax", "optax", "distrax", "flax"))
     write(
         "purejaxrl",
@@ -132,8 +167,9 @@ def main() -> None:
         },
         hyperparameters={
             **ARGUMENTS,
-            "TOTAL_TIMESTEPS": N * T,
-            "num_iterations": 1,
+            "TOTAL_TIMESTEPS": of * N * T,
+            "num_iterations": of,
+            **({"iteration": number} if before else {}),
             "adam_epsilon": 1e-5,
             "advantage_ddof": 0,
             "advantage_epsilon": 1e-8,
@@ -144,12 +180,11 @@ def main() -> None:
             "last_observation": last,
             "log_prob": rollout.log_prob,
         },
-        minibatches=orders,
-        steps=steps,
-        final={
-            net: [after.params["params"][f"Dense_{place}"] for place in places]
-            for net, places in LAYERS.items()
-        },
+        minibatches=orders[before * epochs : number * epochs],
+        steps=steps[before * count : number * count],
+        final=weights_of(states[number * count - 1].params),
+        number=number,
+        start=start_of(states[before * count - 1]) if before else None,
     )
     assert np.shape(orders[0]) == (N * T,)
 

@@ -26,6 +26,8 @@ ARRAYS = {
     "steps": "one entry per gradient step, in order, before that step is taken",
 }
 
+OF_A_LATER_UPDATE = {"initial_adam": "the steps taken before, and the moments that they left"}
+
 
 def layers(rng: np.random.Generator, outputs: int) -> list[dict[str, Any]]:
     """Weights that are no special case."""
@@ -83,17 +85,20 @@ def write(
     minibatches: list[Any],
     steps: list[dict[str, float]],
     final: dict[str, Any],
+    number: int = 1,
+    start: dict[str, Any] | None = None,
 ) -> None:
-    """Write tests/golden/updates/<library>_discrete_update_1.json.
+    """Write tests/golden/updates/<library>_discrete_update_<number>.json.
 
-    minibatches: a permutation of all samples for each epoch.
+    minibatches: a permutation of all samples for each epoch. start: initial_weights and
+        initial_adam of a later update.
     """
     count = len(steps) // len(minibatches)
-    path = GOLDEN / f"{library}_discrete_update_1.json"
+    path = GOLDEN / f"{library}_discrete_update_{number}.json"
     file = {
-        "about": {**about, "arrays": ARRAYS},
+        "about": {**about, "arrays": ARRAYS | (OF_A_LATER_UPDATE if start else {})},
         "hyperparameters": {**hyperparameters, "adam_betas": [0.9, 0.999]},
-        "initial_weights": listed(initial()),
+        **listed(start or {"initial_weights": initial()}),
         "rollout": listed(rollout),
         "minibatches": [np.reshape(one, (count, -1)).tolist() for one in minibatches],
         "steps": listed(steps),
