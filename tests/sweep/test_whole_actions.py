@@ -57,11 +57,9 @@ def test_brax_has_no_such_policies(study: Any, cell: Path, tmp_path: Path) -> No
         load_policy(tmp_path, task="cartpole")
 
 
-def test_what_has_no_bodies_is_not_drawn(study: Any) -> None:
+def test_what_has_no_bodies_is_a_film_and_no_page(study: Any) -> None:
     said = study("render", "gae", code=2, plugin=False).stderr
-    assert said.strip().endswith(
-        "task 'cartpole' has no bodies to draw: its environment has no MuJoCo model"
-    )
+    assert said.strip().endswith("'cartpole' has none: give --format gif")
 
 
 def test_advantages_are_diagnosed(study: Any) -> None:

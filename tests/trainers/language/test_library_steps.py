@@ -21,7 +21,7 @@ from composed import variant_of
 import variants
 from ablations.presets import preset
 from ablations.tasks import task
-from ablations.trainers import Variant, optimizer
+from ablations.trainers import Variant, optimizer, shuffles
 from ablations.trainers.choices import fix
 from ablations.trainers.language.completions import Special
 from ablations.trainers.language.decoder import Cache, Decoder
@@ -128,7 +128,7 @@ def program() -> Any:
             return jnp.where(jnp.all(jax.random.key_data(key) == first), order, order[::-1])
 
         state = State(learner, None, key, at)
-        with mock.patch.object(jax.random, "permutation", permutation):
+        with mock.patch.object(shuffles, "permutation", permutation):
             return trainer.learn(state, batch, key, fix(data, trainer.fixed))
 
     return jax.jit(learn)
