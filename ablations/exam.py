@@ -67,6 +67,10 @@ def requests(
     if len(kinds) > 1:
         raise UserError("an exam is of tasks of control or of language: ask for each by itself")
 
+    if (True in kinds) != (examined.trainer == "language"):
+        kind = "language" if True in kinds else "control"
+        raise UserError(f"{tasks[0]} is a task of {kind}: give --study S, one of its studies")
+
     given = dict(settings or {})
     own = {name for one in tasks for name in task(one).settings}
     of_task = {name: value for name, value in given.items() if name in own}

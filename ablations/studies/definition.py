@@ -172,10 +172,12 @@ def fraction(
             raise UserError(f"two changes of a fraction set {key}: each needs settings of its own")
     fewest = 2 << (len(changes) - 1).bit_length()
     size = fewest if size is None else size
-    if not fewest <= size <= 2 ** len(changes) or size.bit_count() != 1:
+    most = 2 ** len(changes) // (1 + doubled)
+    if not fewest <= size <= most or size.bit_count() != 1:
+        limit = f"{most:,}, to be doubled" if doubled else f"all {most:,} combinations"
         raise UserError(
             f"a fraction of {len(changes)} changes has {fewest} variants or a higher power of two, "
-            f"up to all {2 ** len(changes):,} combinations, not {size}"
+            f"up to {limit}, not {size}"
         )
     half = size // 2
     chosen = [*range(len(changes))] if size == fewest else _columns(len(changes), half)

@@ -104,6 +104,8 @@ def test_a_doubled_fraction_keeps_its_settings_and_parts_most_aliases() -> None:
         return sum(abs(int(rows[:, four].prod(axis=1).sum())) == len(rows) for four in of)
 
     assert aliases_of(signs) <= aliases_of(signs[:128]) / 2
+    with pytest.raises(UserError, match="up to 8, to be doubled, not 16"):
+        fraction({f"c{k}": {f"x{k}": 1} for k in range(4)}, size=16, doubled=True)
     for of in itertools.combinations(range(22), 3):
         assert signs[:, of].prod(axis=1).sum() == 0, "resolution IV"
 

@@ -534,6 +534,11 @@ def test_the_exam_is_the_one_that_was_run() -> None:
             'other_design = "q_learning"',
             "factor of question",
         ),
+        (
+            'other_design = "what_matters_discrete"',
+            'other_design = "many_details_discrete"',
+            "is another",
+        ),
         ('variant = "timeout_bonus"', 'variant = "timeout"', "variant of 'timeout_own_value'"),
         ('{ profile = "evidence" }', '{ profile = "evident" }', "did you mean 'evidence'"),
         ("core_seconds = 40", "core_seconds = 0", "task 'walker2d': core_seconds"),

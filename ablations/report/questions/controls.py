@@ -165,7 +165,7 @@ def _dummies(y: Floats, design: Design) -> Part | None:
     outside = _excluded(judged)
     false = float(outside[1:].any(axis=1).mean())
     text = (
-        f"{_none(outside[0])} of {judged.shape[1]} excludes 0, {_reach(judged[0])}, "
+        f"{_outside(outside[0])}, {_reach(judged[0])}, "
         f"{count(y.shape[1], 'seed')}; {_false_text(false)}"
     )
     return Part(text, not outside[0].any() and false <= FALSE)
@@ -196,10 +196,7 @@ def _unused(y: Floats, design: Design) -> Part | None:
         return None
     bounds = np.array([(c.difference, c.low, c.high) for c in effects], float)
     outside = _excluded(bounds)
-    text = (
-        f"{_none(outside)} of {len(effects)} excludes 0, {_reach(bounds)}, "
-        f"{count(y.shape[1], 'seed')}"
-    )
+    text = f"{_outside(outside)}, {_reach(bounds)}, {count(y.shape[1], 'seed')}"
     return Part(text, not outside.any())
 
 
@@ -208,8 +205,10 @@ def _excluded(bounds: Floats) -> NDArray[np.bool_]:
     return np.asarray((bounds[..., 1] > 0) | (bounds[..., 2] < 0))
 
 
-def _none(outside: NDArray[np.bool_]) -> str:
-    return str(int(outside.sum()) or "none")
+def _outside(outside: NDArray[np.bool_]) -> str:
+    """Write how many intervals exclude 0."""
+    several = int(outside.sum())
+    return f"{several or 'none'} of {outside.size} exclude{'s' * (several < 2)} 0"
 
 
 def _reach(bounds: Floats) -> str:

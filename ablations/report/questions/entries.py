@@ -188,6 +188,10 @@ def _require_sound(where: str, entry: Question | Control, tasks: Mapping[str, Ta
             require_fields(entry, entry.statistic, _NEEDS)
             if not entry.terms:
                 raise UserError("terms names none")
+            if entry.other_design and (
+                entry.statistic != "effect" or entry.other_design == entry.study
+            ):
+                raise UserError("other_design is another study, of an effect")
     except UserError as why:
         raise UserError(f"{where}: {why}") from None
 

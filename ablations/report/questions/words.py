@@ -212,8 +212,7 @@ def paste(found: Found) -> str:
     first = found.seeds < FEWEST
     return (
         f"{question.question} {said}. Measured: {question.change}, {across}, in % of what the "
-        f"baseline learned beyond doing nothing, on {where}"
-        + ("; one seed does not tell." if first else ".")
+        f"baseline learned, on {where}" + ("; one seed does not tell." if first else ".")
     )
 
 
