@@ -55,21 +55,21 @@ def requests(
     that judges it.
 
     Raises:
-        UserError: presets, of a study of its own; tasks of both control and language; a metric that
-            is no evaluation.
+        UserError: presets, of a study of its own; a task of language and a study of control, or the
+            reverse; a metric that is no evaluation.
     """
     examined = studies.study(study)
     if presets and study != "exam":
         raise UserError(f"--presets are PPO's: of {study} its own baseline is examined alone")
     if not examined.metric.startswith(EVALUATION):
         raise UserError(f"an exam is of evaluations, and {study} is judged by {examined.metric}")
-    kinds = {"kinds" in task(name).settings for name in tasks}
-    if len(kinds) > 1:
-        raise UserError("an exam is of tasks of control or of language: ask for each by itself")
-
-    if (True in kinds) != (examined.trainer == "language"):
-        kind = "language" if True in kinds else "control"
-        raise UserError(f"{tasks[0]} is a task of {kind}: give --study S, one of its studies")
+    of_language = examined.trainer == "language"
+    for name in tasks:
+        if ("kinds" in task(name).settings) != of_language:
+            kind, other = ("control", "language") if of_language else ("language", "control")
+            raise UserError(
+                f"{name} is a task of {kind}, and {study} a study of {other}: give another --study"
+            )
 
     given = dict(settings or {})
     own = {name for one in tasks for name in task(one).settings}
@@ -85,12 +85,10 @@ def requests(
         set={**given, **run, **rate},
         vary={"learning_rate": tuple(rates)} if len(rates) > 1 else {},
     )
-    untrained = {**trained.set, "learning_rate": 0.0}
-    nothing = (
-        replace(trained, steps=SPACED * BATCH, set=untrained, vary={})
-        if True in kinds
-        else replace(plain, study=TRIVIAL)
-    )
+    nothing = replace(plain, study=TRIVIAL)
+    if of_language:
+        untrained = {**trained.set, "learning_rate": 0.0}
+        nothing = replace(trained, steps=SPACED * BATCH, set=untrained, vary={})
     return [nothing, trained, *([replace(plain, variants=tuple(presets))] if presets else [])]
 
 

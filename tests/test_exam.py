@@ -122,9 +122,11 @@ def test_a_language_task_is_examined_beside_where_it_starts(tmp_path: Path) -> N
     assert task.candidates[-1].mean == pytest.approx(0.5 + 0.27)
     (panel,) = figure([task]).drawn
     assert "accuracy" in panel.y.label
-    with pytest.raises(UserError, match="arithmetic is a task of language"):
+    with pytest.raises(
+        UserError, match="arithmetic is a task of language, and exam a study of control"
+    ):
         exam.requests(["arithmetic"])
-    with pytest.raises(UserError, match="ask for each by itself"):
+    with pytest.raises(UserError, match="cartpole is a task of control, and policy_clipping"):
         exam.requests(["arithmetic", "cartpole"], study="policy_clipping")
 
 

@@ -108,9 +108,9 @@ class StoredVariant:
     """A variant of a study.
 
     versus: what it is compared with; None for the study's baseline. sets: what it changes.
-    formulas: axis -> its choice. same_as: the first variant of the same composition, itself where
-    there is no other. neutral: of what variants set, what its configuration leaves out. place: what
-    running it needs and no result depends on.
+    formulas: axis -> its choice; of a grid, those that no earlier variant has. same_as: the first
+    variant of the same composition, itself where there is no other. neutral: of what variants set,
+    what its configuration leaves out. place: what running it needs and no result depends on.
     """
 
     versus: str | None

@@ -52,12 +52,12 @@ class Episode:
 
     @property
     def positions(self) -> np.ndarray:
-        """Of bodies, in metres, float32."""
+        """Positions of bodies, in metres, float32."""
         return np.asarray(self.frames[0], np.float32)
 
     @property
     def rotations(self) -> np.ndarray:
-        """Of bodies, quaternions with w first, float32."""
+        """Rotations of bodies, quaternions with w first, float32."""
         return np.asarray(self.frames[1], np.float32)
 
 

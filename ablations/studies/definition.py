@@ -162,7 +162,7 @@ def fraction(
 
     Raises:
         UserError: fewer than four changes, of which all combinations are few; a setting that two of
-            them set; a size that is none.
+            them set; a size that is none; doubled, where no alias is there to part.
     """
     if len(changes) < 4:
         raise UserError(f"a fraction takes four changes or more, not {len(changes)}")
@@ -182,9 +182,13 @@ def fraction(
     half = size // 2
     chosen = [*range(len(changes))] if size == fewest else _columns(len(changes), half)
     if doubled:
-        chosen = [
-            column + half * turned for column, turned in zip(chosen, _reversed(chosen), strict=True)
-        ]
+        turned = _reversed(chosen)
+        if not any(turned):
+            raise UserError(
+                f"a fraction of {len(changes)} changes in {size} variants has no four details that "
+                f"are aliased: doubled it would repeat its settings; take size={2 * size}"
+            )
+        chosen = [column + half * on for column, on in zip(chosen, turned, strict=True)]
         half *= 2
     columns = dict(zip(changes, chosen, strict=True))
     variants = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable
@@ -106,8 +107,23 @@ def test_a_doubled_fraction_keeps_its_settings_and_parts_most_aliases() -> None:
     assert aliases_of(signs) <= aliases_of(signs[:128]) / 2
     with pytest.raises(UserError, match="up to 8, to be doubled, not 16"):
         fraction({f"c{k}": {f"x{k}": 1} for k in range(4)}, size=16, doubled=True)
+    with pytest.raises(UserError, match="would repeat its settings; take size=64"):
+        fraction({f"c{k}": {f"x{k}": 1} for k in range(6)}, size=32, doubled=True)
     for of in itertools.combinations(range(22), 3):
         assert signs[:, of].prod(axis=1).sum() == 0, "resolution IV"
+
+
+@pytest.mark.parametrize("doubled", [False, True])
+def test_no_fraction_repeats_a_setting(doubled: bool) -> None:
+    made_some = 0
+    for count, power in itertools.product(range(4, 25), range(3, 8)):
+        changes = {f"c{k}": {f"x{k}": 1} for k in range(count)}
+        with contextlib.suppress(UserError):
+            variants = fraction(changes, size=2**power, doubled=doubled)
+            assert len(variants) == 2 ** (power + doubled)
+            assert len({frozenset(one.sets) for one in variants.values()}) == len(variants)
+            made_some += 1
+    assert made_some > 20
 
 
 def test_interactions_that_are_aliased_in_part_or_of_more_levels_are_not_told() -> None:
