@@ -3,7 +3,9 @@
 
 Shapes: the output is σ [..., A]. A choice that reads `head` [..., A] gives the policy's last layer
 A more outputs: σ depends on the state. A choice that reads `parameter` [A] gives the policy one
-more weight s per action dimension, from 0 on: σ is the same in every state.
+more weight s per action dimension, from 0 on: σ is the same in every state. A choice that reads
+`feature_variance` [..., A] gives it a matrix W [F, A], from 0 on: Σⱼ φⱼ²·exp(2·Wⱼ), φ [..., F] the
+policy's last hidden layer, which learns nothing by it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ AXIS = register(
         inputs={
             "head": jax.ShapeDtypeStruct((6, 2), jnp.float32),
             "parameter": jax.ShapeDtypeStruct((2,), jnp.float32),
+            "feature_variance": jax.ShapeDtypeStruct((6, 2), jnp.float32),
         },
         structural=True,
     )
@@ -120,3 +123,21 @@ def shifted_softplus_head(*, head: Array, initial_std: Array | float) -> Array:
     """softplus(h + b) + 0.001."""
     shift = initial_std + jnp.log(-jnp.expm1(-jnp.asarray(initial_std)))
     return jax.nn.softplus(head + shift) + MIN_STD
+
+
+@AXIS.choice(
+    "gsde",
+    formula=(
+        "σ = √(Σⱼ φⱼ²·exp(2·(initial_log_std + Wⱼ)) + 10⁻⁶),  W from 0,\n"
+        "φ: the policy's last hidden layer, constant in differentiation"
+    ),
+    source=(
+        "Raffin et al. 2021 (https://arxiv.org/abs/2005.05719); Stable-Baselines3, use_sde with "
+        "sde_sample_freq = 1: noise is drawn anew at every step"
+    ),
+    summary="noise on the weights of the last layer: σ grows with the features of a state",
+    numbers={"initial_log_std": INITIAL_LOG_STD},
+)
+def gsde(*, feature_variance: Array, initial_log_std: Array | float) -> Array:
+    """sqrt(exp(2·initial_log_std)·Σφ²exp(2W) + 1e-6)."""
+    return jnp.sqrt(jnp.exp(2.0 * jnp.asarray(initial_log_std)) * feature_variance + 1e-6)

@@ -44,8 +44,6 @@ ARGUMENTS = {
     "rollout_buffer_class": None,
 }
 UNEXPRESSED = {
-    "use_sde": "noise that is a function of the state, gSDE",
-    "sde_sample_freq": "of gSDE alone",
     "rollout_buffer_class": "a buffer of one's own",
 }
 
@@ -99,9 +97,8 @@ def settings(a: Arguments) -> dict[str, Read]:
         "adam_epsilon": (1e-5, POLICIES),
         "kl_stop": ("none" if a["target_kl"] is None else "minibatch", PPO),
         "action_distribution": ("normal", DISTRIBUTIONS),
-        "policy_std": ("exp_parameter", DISTRIBUTIONS),
         "initial_log_std": (0.0, POLICIES),
-        "std_low": (0.0, DISTRIBUTIONS),
+        **_spread(a),
         "policy_layers": ([64, 64], POLICIES),
         "value_layers": ([64, 64], POLICIES),
         "torso": ("separate", POLICIES),
@@ -134,6 +131,15 @@ def settings(a: Arguments) -> dict[str, Read]:
     if a["norm_reward"]:
         read["reward_clip"] = (a["clip_reward"], VEC_NORMALIZE)
     return read
+
+
+def _spread(a: Arguments) -> dict[str, Read]:
+    """Return what the standard deviation is made of, gSDE's where its noise is drawn each step."""
+    if not a["use_sde"]:
+        return {"policy_std": ("exp_parameter", DISTRIBUTIONS), "std_low": (0.0, DISTRIBUTIONS)}
+    if a["sde_sample_freq"] != 1:
+        raise refused("gSDE's noise held for several steps", "set sde_sample_freq=1")
+    return {"policy_std": ("gsde", DISTRIBUTIONS)}
 
 
 def of_discrete(a: Arguments) -> dict[str, Read]:

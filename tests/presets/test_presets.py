@@ -120,6 +120,7 @@ def test_arguments_of_the_library_s_own() -> None:
     assert preset("brax").values(**adaptive)["observation_normalization"] == "after"
     assert preset("brax").values(num_envs=512, policy_hidden_layer_sizes=(8,))["num_envs"] == 512
     assert preset("rsl_rl").values(std_type="log")["policy_std"] == "clamped_exp_parameter"
+    assert preset("sb3").values(use_sde=True, sde_sample_freq=1)["policy_std"] == "gsde"
     fixed = preset("rsl_rl").values(desired_kl=None)
     assert fixed["learning_rate_schedule"] == "constant"
     assert preset("rejax").values(max_grad_norm=0.5)["gradient_clip"] == "element_wise"
@@ -278,7 +279,7 @@ REFUSED = [
     ("sb3", {"learning_rate": lambda left: 3e-4 * left}, "learning_rate as a schedule.*a number"),
     ("sb3", {"batch_size": 60}, "smaller last minibatch of 2048.*choose a divisor"),
     ("sb3", {"norm_reward": True, "gamma": 0.9}, "own gamma, 0.99, beside gamma=0.9"),
-    ("sb3", {"use_sde": True}, "gSDE.*leave it at False"),
+    ("sb3", {"use_sde": True}, "gSDE.*set sde_sample_freq=1"),
     ("torchrl", {"loss_critic_type": "huber"}, "possible are l2, l1, smooth_l1"),
     ("torchrl", {"mini_batch_size": 60}, "does not divide a batch of 2048"),
     ("torchrl", {"anneal_clip_epsilon": True}, "falls with the learning rate.*leave it at False"),

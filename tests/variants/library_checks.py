@@ -123,7 +123,11 @@ ACTION_DISTRIBUTION = (
 def stds_are_positive_and_start_where_they_should(module: ModuleType) -> None:
     head = np.linspace(-30, 30, 12).reshape(6, 2)
     parameter = np.array([-0.4, 0.7])
-    inputs = {"head": jnp.asarray(head), "parameter": jnp.asarray(parameter)}
+    inputs = {
+        "head": jnp.asarray(head),
+        "parameter": jnp.asarray(parameter),
+        "feature_variance": jnp.square(jnp.asarray(head)),
+    }
     close(module.AXIS.apply("softplus_head", **inputs), np.log1p(np.exp(head)) + 1e-3)
     apply = module.AXIS.apply
     close(apply("exp_parameter", **inputs), np.exp(parameter))
@@ -131,16 +135,21 @@ def stds_are_positive_and_start_where_they_should(module: ModuleType) -> None:
     close(apply("exp_parameter", **inputs, std_low=1.0), [1.0, np.exp(0.7)])
     close(apply("clamped_parameter", **inputs), [0.6, 1.7])
     close(apply("clamped_parameter", **inputs, initial_std=0.3), [1e-6, 1.0], atol=1e-8)
-    close(apply("clamped_parameter", head=head, parameter=jnp.asarray([3e6, 0.0])), [1e6, 1.0])
+    close(
+        apply("clamped_parameter", **{**inputs, "parameter": jnp.asarray([3e6, 0.0])}), [1e6, 1.0]
+    )
     close(apply("clamped_exp_parameter", **inputs, initial_log_std=-1.0), np.exp(parameter - 1))
-    far = {"head": head, "parameter": jnp.asarray([-20.0, 20.0])}
+    far = {**inputs, "parameter": jnp.asarray([-20.0, 20.0])}
     close(apply("clamped_exp_parameter", **far), [1e-6, 1e6], atol=1e-9)
     close(apply("exp_head", **inputs, initial_log_std=-1.0, std_low=0.1), _floored(head - 1))
-    zero = {"head": jnp.zeros((1, 2)), "parameter": jnp.asarray(parameter)}
+    zero = {**inputs, "head": jnp.zeros((1, 2)), "feature_variance": jnp.zeros((1, 2))}
     for first in (0.05, 0.6, 3.0, 200.0):
         close(apply("shifted_softplus_head", **zero, initial_std=first), [[first + 1e-3] * 2])
         shifted = np.logaddexp(0, head + np.log(np.expm1(first))) + 1e-3
         close(apply("shifted_softplus_head", **inputs, initial_std=first), shifted)
+    expected = np.sqrt(np.square(np.exp(-2.0) * head) + 1e-6)
+    close(apply("gsde", **inputs, initial_log_std=-2.0), expected)
+    close(apply("gsde", **zero), [[1e-3] * 2])
     same = apply("shifted_softplus_head", **inputs, initial_std=np.log(2.0))
     close(same, apply("softplus_head", **inputs))
 

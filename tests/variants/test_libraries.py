@@ -105,6 +105,8 @@ MUTATIONS = (
         "initial_std + jnp.log(-jnp.expm1(-jnp.asarray(initial_std)))",
         "jnp.log(initial_std)",
     ),
+    Mutation("a σ that may be 0", _std.gsde, "variance + 1e-6", "variance"),
+    Mutation("a variance for a σ", _std.gsde, "jnp.exp(2.0 * ", "jnp.exp("),
     Mutation("a head without its floor", _std.exp_head, "head), std_low)", "head), 0.0)"),
     Mutation(
         "a log std without bounds",

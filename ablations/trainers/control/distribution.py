@@ -76,7 +76,8 @@ class Distribution(Protocol):
 def mean_and_std(raw: jax.Array, variant: Variant) -> tuple[jax.Array, jax.Array]:
     """Return mean and std [..., A] of the normal that x is drawn from, by a network's [..., 2A]."""
     mean, spread = jnp.split(raw, 2, axis=-1)
-    return mean, apply("policy_std", variant, head=spread, parameter=spread)
+    std = apply("policy_std", variant, head=spread, parameter=spread, feature_variance=spread)
+    return mean, std
 
 
 def drawn(mean: jax.Array, std: jax.Array, x: jax.Array, variant: Variant) -> Drawn:
@@ -94,16 +95,20 @@ def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 class Normal(Distribution):
     """x ~ N(μ, σ²) in each of `size` dimensions, raw: means, then what policy_std makes σ of.
 
-    spread_parameter: that is weights, instead of outputs.
+    spread: the input of policy_std that the second half of raw is.
     """
 
     size: int
-    spread_parameter: bool
+    spread: str = "head"
 
     @property
     def outputs(self) -> Outputs:
         """Means, and what stds are made of."""
-        return Outputs(self.size, self.size) if self.spread_parameter else Outputs(2 * self.size)
+        made_of = {
+            "parameter": (self.size, self.size),
+            "feature_variance": (self.size, 0, self.size),
+        }
+        return Outputs(*made_of.get(self.spread, (2 * self.size,)))
 
     @property
     def dimensions(self) -> int:
@@ -299,4 +304,5 @@ def distribution_of(actions: Actions, fixed: Mapping[str, str]) -> Distribution:
     if "outputs" in variants.axis("action_distribution")[fixed["action_distribution"]].inputs:
         return Parametric(actions.size)
     std = variants.axis("policy_std")[fixed["policy_std"]]
-    return Normal(actions.size, spread_parameter="parameter" in std.inputs)
+    (spread,) = std.inputs
+    return Normal(actions.size, spread)

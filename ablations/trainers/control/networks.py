@@ -15,7 +15,7 @@ import variants
 from ablations.environments import Observations
 from ablations.errors import UserError
 from ablations.trainers.control.heads import SCALAR, Head
-from ablations.trainers.products import Dense
+from ablations.trainers.products import Dense, dense_product
 from ablations.trainers.trainer import Scalar, Tree
 
 ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
@@ -27,7 +27,7 @@ ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
 
 HIDDEN_GAIN = math.sqrt(2.0)
 NORM_EPSILON = 1e-6
-# Where the policy's parameters hold a std that does not depend on the state.
+# Where the policy's parameters hold the weights of its std.
 SPREAD = "spread"
 
 
@@ -169,13 +169,55 @@ def patches(x: jax.Array, image: tuple[int, int, int]) -> jax.Array:
 
 
 class Outputs(NamedTuple):
-    """The outputs of a policy's network: of its last layer, then weights of their own.
+    """The outputs of a policy's network: of its last layer, then what other weights make.
 
-    Those start from 0 and are the same in every state.
+    weights: that many of their own, from 0, the same in every state. feature_variances: that many,
+    of the features φ [F] of the last hidden layer and a matrix W [F, A] from 0, Σⱼ φⱼ²·exp(2·Wⱼ),
+    through which no gradient reaches φ.
     """
 
     layer: int
     weights: int = 0
+    feature_variances: int = 0
+
+
+class PolicyHead(NamedTuple):
+    """The policy's network, behind a torso where one is shared.
+
+    seen: the part of its inputs that it sees, as in `seen`.
+    """
+
+    net: MLP
+    outputs: Outputs
+    seen: tuple[int, int] | None
+
+    def init(self, key: jax.Array, start: Start, x: jax.Array) -> Tree:
+        """Initialize its parameters for inputs such as x [..., I]."""
+        policy = start.of(self.net, key, seen(self.seen, x), start.policy_gain, start.policy_scale)
+        if self.outputs.weights:
+            policy["params"][SPREAD] = jnp.zeros(self.outputs.weights)
+        if self.outputs.feature_variances:
+            size = self._features(policy, x).shape[-1]
+            policy["params"][SPREAD] = jnp.zeros((size, self.outputs.feature_variances))
+        return policy
+
+    def raw(self, policy: Tree, x: jax.Array) -> jax.Array:
+        """Return its outputs [..., R]."""
+        layer = jnp.asarray(self.net.apply(policy, seen(self.seen, x)))
+        if self.outputs.weights:
+            spread = policy["params"][SPREAD]
+            spread = jnp.broadcast_to(spread, (*layer.shape[:-1], self.outputs.weights))
+        elif self.outputs.feature_variances:
+            squares = jnp.square(self._features(policy, x))
+            spread = dense_product(squares, jnp.exp(2.0 * policy["params"][SPREAD]))
+        else:
+            return layer
+        return jnp.concatenate([layer, spread], axis=-1)
+
+    def _features(self, policy: Tree, x: jax.Array) -> Tree:
+        """Return its last hidden layer [..., F], constant in differentiation."""
+        hidden = self.net.clone(layers=self.net.layers[:-1], activate_final=True)
+        return jax.lax.stop_gradient(hidden.apply(policy, seen(self.seen, x)))
 
 
 class Networks(NamedTuple):
@@ -228,17 +270,15 @@ def make_networks(  # noqa: PLR0913  # a network names all that it is made of
         )
     )
 
+    head_of_policy = PolicyHead(policy_net, outputs, form.policy)
+
     def init(key: jax.Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
         key_policy, key_value, key_torso = jax.random.split(key, 3)
         example, torso = jnp.zeros(form.size), {}
         if shared:
             torso = {"torso": start.of(trunk, key_torso, example, start.policy_gain)}
         x = features(torso, example)
-        policy = start.of(
-            policy_net, key_policy, seen(form.policy, x), start.policy_gain, start.policy_scale
-        )
-        if outputs.weights:
-            policy["params"][SPREAD] = jnp.zeros(outputs.weights)
+        policy = head_of_policy.init(key_policy, start, x)
         value = start.of(
             value_net, key_value, seen(form.value, x), start.value_gain, start.value_scale
         )
@@ -247,25 +287,17 @@ def make_networks(  # noqa: PLR0913  # a network names all that it is made of
     def features(parameters: Tree, observation: jax.Array) -> Tree:
         return trunk.apply(parameters["torso"], observation) if shared else observation
 
-    def policy_head(parameters: Tree, x: jax.Array) -> Tree:
-        head: Tree = policy_net.apply(parameters["policy"], seen(form.policy, x))
-        if outputs.weights:
-            spread = parameters["policy"]["params"][SPREAD]
-            spread = jnp.broadcast_to(spread, (*head.shape[:-1], outputs.weights))
-            head = jnp.concatenate([head, spread], axis=-1)
-        return head
-
     def value_head(parameters: Tree, x: jax.Array) -> Tree:
         layer: Tree = value_net.apply(parameters["value"], seen(form.value, x))
         return head.outputs(layer)
 
     def both(parameters: Tree, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         x = features(parameters, observation)
-        return policy_head(parameters, x), value_head(parameters, x)
+        return head_of_policy.raw(parameters["policy"], x), value_head(parameters, x)
 
     return Networks(
         init=init,
-        policy=lambda p, observation: policy_head(p, features(p, observation)),
+        policy=lambda p, observation: head_of_policy.raw(p["policy"], features(p, observation)),
         value=lambda p, observation: head.values(value_head(p, features(p, observation))),
         both=both,
         head=head,

@@ -106,6 +106,12 @@ COMPILED_IN = [
     },
     {
         **TORCHRL,
+        "policy_std": "gsde",
+        "observation_statistics": "per_batch",
+        "observation_scaling": "epsilon",
+    },
+    {
+        **TORCHRL,
         "action_distribution": "beta",
         "policy_std": "softplus_head",
         "observation_statistics": "per_batch",

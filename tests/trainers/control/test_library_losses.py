@@ -32,7 +32,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "torchrl_ppo.json"
 KEY = jax.random.key(0)
 
 # A network whose parameters are its outputs.
-DISTRIBUTION = Normal(A, spread_parameter=False)
+DISTRIBUTION = Normal(A)
 OUTPUTS = Networks(
     init=lambda key: None,
     policy=lambda outputs, observation: outputs["raw"],

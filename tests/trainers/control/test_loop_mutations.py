@@ -163,7 +163,7 @@ DISTRIBUTION_CHECKS = (
 
 
 def test_the_source_itself_passes() -> None:
-    assert not caught(distribution.Normal(1, spread_parameter=False), DISTRIBUTION_CHECKS)
+    assert not caught(distribution.Normal(1), DISTRIBUTION_CHECKS)
     assert not caught(environment, environment_checks.CHECKS)
     assert not caught(loss, LOSS_CHECKS)
 
@@ -180,7 +180,7 @@ def test_loss(name: str) -> None:
 
 @pytest.mark.parametrize("name", DISTRIBUTION)
 def test_distribution(name: str) -> None:
-    mutated = mutant(distribution, *DISTRIBUTION[name]).Normal(1, spread_parameter=False)
+    mutated = mutant(distribution, *DISTRIBUTION[name]).Normal(1)
     assert caught(mutated, DISTRIBUTION_CHECKS)
 
 

@@ -15,7 +15,7 @@ from composed import alone, same_bits
 import variants
 from ablations.trainers.control import normalizer
 from ablations.trainers.control.distribution import Normal, mean_and_std
-from ablations.trainers.control.networks import Outputs, Start, make_networks
+from ablations.trainers.control.networks import SPREAD, Outputs, Start, make_networks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -209,3 +209,34 @@ def test_popart_moves_the_last_layer_of_a_normalised_critic() -> None:
     np.testing.assert_allclose(
         after.value(moved, x), critic.value(parameters, x), rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("torso", ["separate", "shared"])
+def test_feature_variances_are_those_of_a_loop_and_teach_features_nothing(torso: str) -> None:
+    nets = make_networks(5, Outputs(2, feature_variances=2), (8, 7), (8,), torso, "tanh")
+    parameters = nets.init(jax.random.key(0))
+    weights = 0.3 * jax.random.normal(jax.random.key(1), (7, 2))
+    assert not parameters["policy"]["params"][SPREAD].any()
+    parameters["policy"]["params"][SPREAD] = weights
+    x = jax.random.normal(jax.random.key(2), (3, 5))
+    hidden = parameters["torso" if torso == "shared" else "policy"]["params"]
+    expected = np.zeros((3, 2))
+    for row, observation in enumerate(np.asarray(x, np.float64)):
+        for name in ("hidden_0", "hidden_1"):
+            layer = hidden[name]
+            observation = np.tanh(observation @ np.asarray(layer["kernel"]) + layer["bias"])
+        for action in range(2):
+            for feature, w in zip(observation, np.asarray(weights)[:, action], strict=True):
+                expected[row, action] += (feature * np.exp(w)) ** 2
+    raw = nets.policy(parameters, x)
+    np.testing.assert_allclose(raw[:, 2:], expected, rtol=1e-5)
+    plain = make_networks(5, Outputs(2), (8, 7), (8,), torso, "tanh")
+    np.testing.assert_array_equal(raw[:, :2], plain.policy(parameters, x))
+
+    slopes = jax.grad(lambda p: jnp.sum(nets.policy(p, x)[:, 2:]))(parameters)
+    learned = {
+        jax.tree_util.keystr(path)
+        for path, slope in jax.tree.leaves_with_path(slopes)
+        if slope.any()
+    }
+    assert learned == {"['policy']['params']['spread']"}
