@@ -39,6 +39,7 @@ from ablations.report.questions.words import (
     answer_line,
     direction,
     expected,
+    grade_text,
     paste,
     takes,
 )
@@ -221,6 +222,22 @@ def test_tasks_that_disagree_are_named(tmp_path: Path) -> None:
     assert answer_line(found) == "It depends: + on walker2d, \u2212 on ant"
 
 
+@pytest.mark.parametrize(("p", "depends"), [(0.02, True), (0.03, False)])
+def test_tasks_disagree_where_all_of_their_intervals_hold_at_once(
+    tmp_path: Path, p: float, depends: bool
+) -> None:
+    """An effect on each of two tasks is told at half of 5%."""
+    n, noise = 10, np.array([1.0, -1.0] * 5)
+    effect = stats.t.isf(p / 2, n - 1) * noise.std(ddof=1) / math.sqrt(n)
+    scores = {
+        (task, name): list(100 + (name == "brax") * (sign * effect + noise))
+        for task, sign in (("walker2d", 1), ("ant", -1))
+        for name in ("standard", "brax")
+    }
+    found = judged(question(), Results(study(tmp_path, scores), tmp_path), TASKS, 20)
+    assert (found.answer is Answer.DEPENDS) is depends
+
+
 def test_an_answer_that_one_seed_changes_is_marked(tmp_path: Path) -> None:
     values = [6.0] * 9 + [-30.0]
     scores = {
@@ -397,6 +414,9 @@ def test_seeds_answer_replicate_or_tune(tmp_path: Path) -> None:
         said = again_text(found, found.again)
         assert said.startswith(word)
         assert "(4 seeds)" in said
+        assert ("\u2021" in grade_text(found)) is (word == "another word")
+        assert found.together is not None
+        assert (found.together.seeds, "All seeds together" in said) == (10, True)
 
 
 def test_failures_and_area_stand_beside_the_score(tmp_path: Path) -> None:

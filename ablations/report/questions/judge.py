@@ -14,7 +14,6 @@ from ablations.report.questions.measures import (
     REPLICATING,
     Bound,
     Estimate,
-    Estimator,
     Failures,
     Measure,
     answering,
@@ -22,6 +21,7 @@ from ablations.report.questions.measures import (
 )
 from ablations.report.results import Results
 from ablations.report.scores import Scores
+from ablations.report.statistics import LEVEL
 from ablations.report.tables.factorial import factorial
 
 _MANY, _SOME = 100, 40  # seeds of the grades A and B
@@ -33,7 +33,8 @@ class OnTask:
 
     seeds: that are complete. missing: cells of the design that have not run. diverged: runs that
     did. estimate: of the effect. area: of that on the area under the evaluations, in shares of the
-    unit. failures: runs below `FAILS` of the unit; None without a unit.
+    unit. failures: runs below `FAILS` of the unit; None without a unit. joint: the ends of the
+    interval that holds on all tasks of the answer at once, in the metric; None without one.
     """
 
     task: Task
@@ -43,6 +44,7 @@ class OnTask:
     estimate: Estimate = NOTHING
     area: Bound | None = None
     failures: Failures | None = None
+    joint: tuple[float, float] | None = None
 
     @property
     def share(self) -> Bound | None:
@@ -60,8 +62,8 @@ class Found:
     be judged. useful: as in `Estimate`. turned: leaving out one seed changes the answer. settings:
     in which every seed ran. details: whose intervals hold at once. changed: the level of the factor
     with the change, and of its reference. area: as of a task, the mean over those that count.
-    again: the same on the seeds of `REPLICATING`, None where they have not run. elsewhere: the same
-    in the question's other design.
+    again: the same on the seeds of `REPLICATING`, None where they have not run. together: on those
+    and the seeds that answer. elsewhere: the same in the question's other design.
     """
 
     question: Question
@@ -77,7 +79,14 @@ class Found:
     changed: tuple[str, str] | None = None
     area: Bound | None = None
     again: Found | None = None
+    together: Found | None = None
     elsewhere: Found | None = None
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether other seeds give another word."""
+        again = self.again
+        return again is not None and again.seeds >= FEWEST and again.answer is not self.answer
 
     @property
     def grade(self) -> str:
@@ -118,7 +127,11 @@ def judged(
     measure = Measure(question, results.plan, design)
     found = _judged(question, results, named, planned, measure, ANSWERING)
     again = _judged(question, results, named, planned, measure, REPLICATING)
-    return replace(found, again=again if again.answer is not None else None)
+    if again.answer is None:
+        return found
+    every = range(ANSWERING.start, REPLICATING.stop)
+    together = _judged(question, results, named, planned, measure, every)
+    return replace(found, again=again, together=together)
 
 
 def _judged(
@@ -149,7 +162,7 @@ def _judged(
             details=measure.details,
             changed=(levels[1], levels[0]),
         )
-    answered = _answered(whole, found, measure.estimate)
+    answered = _answered(whole, found, measure)
     units = {
         on.task.name: on.task.unit for on in on if on.task.unit and on.task.name in answered.over
     }
@@ -158,7 +171,7 @@ def _judged(
     )
 
 
-def _answered(whole: Found, found: Scores, estimate: Estimator) -> Found:
+def _answered(whole: Found, found: Scores, measure: Measure) -> Found:
     """Return the answer over the tasks that passed and have seeds."""
     passed = [on for on in whole.tasks if on.task.unit is not None]
     kept = [on for on in passed if on.seeds >= FEWEST] or [on for on in passed if on.seeds]
@@ -166,8 +179,8 @@ def _answered(whole: Found, found: Scores, estimate: Estimator) -> Found:
         return whole
     names = tuple(on.task.name for on in kept)
     units = {on.task.name: on.task.unit for on in kept if on.task.unit is not None}
-    over = estimate(found, names, units)
-    ends = [_ends(on.share) for on in kept]
+    over = measure.estimate(found, names, units)
+    joint = {name: _ends(measure.estimate(found, [name], {}, LEVEL / len(names))) for name in names}
 
     def word(of: Estimate) -> Answer | None:
         bound = of.bound
@@ -175,24 +188,26 @@ def _answered(whole: Found, found: Scores, estimate: Estimator) -> Found:
             return Answer.CANNOT_TELL
         if bound is None or bound.low is None or bound.high is None:
             return None
-        bounds = [pair for pair in ends if pair is not None]
-        return answer(*bound_ends(bound), stated=whole.question.stated, tasks=bounds)
+        ends = [pair for pair in joint.values() if pair is not None]
+        return answer(*bound_ends(bound), stated=whole.question.stated, tasks=ends)
 
     told = word(over)
     seeds = over.comparison.n
     return replace(
         whole,
+        tasks=tuple(replace(on, joint=joint.get(on.task.name)) for on in whole.tasks),
         over=names,
         seeds=seeds,
         share=over.bound,
         answer=told,
         useful=over.useful,
         turned=seeds > FEWEST
-        and any(word(estimate(rest, names, units)) != told for rest in _less_one(found)),
+        and any(word(measure.estimate(rest, names, units)) != told for rest in _less_one(found)),
     )
 
 
-def _ends(bound: Bound | None) -> tuple[float, float] | None:
+def _ends(estimate: Estimate) -> tuple[float, float] | None:
+    bound = estimate.bound
     if bound is None or bound.low is None or bound.high is None:
         return None
     return bound.low, bound.high

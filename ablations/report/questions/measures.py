@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,10 +64,6 @@ class Failures(NamedTuple):
     p: float
 
 
-# Of some scores, on some tasks in units (none: in the metric).
-Estimator = Callable[[Scores, Sequence[str], Mapping[str, float]], Estimate]
-
-
 def answering(
     results: Results, tasks: Sequence[Task], seeds: range = ANSWERING, score: str | None = None
 ) -> Scores:
@@ -109,11 +105,17 @@ class Measure:
         at = design.variants.items()
         self.sides = tuple([v for v, place in at if place[self._which] == k] for k in (0, 1))
 
-    def estimate(self, found: Scores, tasks: Sequence[str], units: Mapping[str, float]) -> Estimate:
+    def estimate(
+        self,
+        found: Scores,
+        tasks: Sequence[str],
+        units: Mapping[str, float],
+        level: float = LEVEL,
+    ) -> Estimate:
         """Estimate the effect, a mean over tasks in units; {} of one task, in its metric."""
         if self.design is None:
-            return difference(found, tasks, units, self._pair)
-        return effect(found, tasks, units, self.design, self._which)
+            return difference(found, tasks, units, self._pair, level)
+        return effect(found, tasks, units, self.design, self._which, level)
 
     def failures(self, found: Scores, task: Task) -> Failures | None:
         """Count the runs that failed; of a fraction on the seeds that all settings have."""
@@ -145,6 +147,7 @@ def effect(
     units: Mapping[str, float],
     design: Design,
     which: int,
+    level: float = LEVEL,
 ) -> Estimate:
     """Estimate a main effect of a fraction, a mean over tasks.
 
@@ -154,12 +157,13 @@ def effect(
         units: task -> unit; {} of one task, in its metric.
         design: of the fraction.
         which: the place of the factor.
+        level: of the interval.
     """
     sizes = {(task, v): unit for task, unit in units.items() for v in design.variants}
     y = factorial_scores(found, design, tasks, sizes)
     if not y.shape[1]:
         return NOTHING
-    mains, _, residual = fraction_effects(y, design, LEVEL)
+    mains, _, residual = fraction_effects(y, design, level)
     comparison = next(one.comparison for one in mains if one.of == (which, 1))
     means = y.mean(axis=(0, 1))
     changed = np.array([place[which] == 1 for place in design.variants.values()])
@@ -168,7 +172,11 @@ def effect(
 
 
 def difference(
-    found: Scores, tasks: Sequence[str], units: Mapping[str, float], pair: tuple[str, str]
+    found: Scores,
+    tasks: Sequence[str],
+    units: Mapping[str, float],
+    pair: tuple[str, str],
+    level: float = LEVEL,
 ) -> Estimate:
     """Estimate a difference of two variants by seed, a mean over tasks; see `regress`.
 
@@ -177,6 +185,7 @@ def difference(
         tasks: whose mean it is.
         units: task -> unit; {} of one task, in its metric.
         pair: the variant and what it is compared with.
+        level: of the interval.
     """
     by_seed = [[found.by_seed(task, name) for task in tasks] for name in pair]
     every = sorted(set.intersection(*map(set, by_seed[1])))
@@ -193,6 +202,10 @@ def difference(
         for side, kept in ((by_seed[0], seeds), (by_seed[1], seeds), (by_seed[1], every))
     )
     more = len(every) > len(seeds)
-    compared = regress(ours, theirs, all_of_them) if more else compare(ours, theirs)
+    compared = (
+        regress(ours, theirs, all_of_them, level=level)
+        if more
+        else compare(ours, theirs, level=level)
+    )
     sides = (float(theirs.mean()), float(ours.mean()))
     return Estimate(compared, sides, compared.n)

@@ -28,7 +28,8 @@ def questions_sheet(found: Sequence[Found]) -> Sheet:
         "Each question's answer: the mean effect over tasks that passed the entrance exam, in "
         "shares of what the baseline learned beyond doing nothing, with intervals of 95%. Grades: "
         "A, three tasks and 100 seeds or more; B, two tasks or 40 seeds; C, less; none, one seed. "
-        "\u2020: leaving out one seed changes the answer.",
+        "\u2020: leaving out one seed changes the answer; \u2021: as many other seeds give "
+        "another.",
         (
             *("question", "group", "text", "answer", "effect", "share", "share_low", "share_high"),
             *("grade", "tasks", "seeds"),

@@ -46,11 +46,9 @@ def seeds_to_tell(found: Found) -> int:
 def _sides(found: Found) -> str:
     sides: dict[str, list[str]] = {"+": [], "\u2212": []}
     for on in found.tasks:
-        bound = on.share
-        if on.task.name in found.over and bound is not None and bound.low is not None:
-            _, low, high = bound_ends(bound)
-            if low > 0 or high < 0:
-                sides["+" if low > 0 else "\u2212"].append(on.task.name)
+        low, high = on.joint or (0.0, 0.0)
+        if low > 0 or high < 0:
+            sides["+" if low > 0 else "\u2212"].append(on.task.name)
     return ", ".join(f"{sign} on {listed(names)}" for sign, names in sides.items())
 
 
@@ -103,7 +101,10 @@ def again_text(found: Found, again: Found | None) -> str:
     if again.seeds < FEWEST:
         return f"one seed so far, on {listed(again.over)}"
     same = "the same word" if again.answer is found.answer else "another word"
-    return f"{same}, on {rests_on(again)}: {_with_share(again)}"
+    text = f"{same}, on {rests_on(again)}: {_with_share(again)}"
+    if again is not found.again or found.together is None:
+        return text
+    return f"{text}. All seeds together: {_with_share(found.together)}"
 
 
 def _with_share(found: Found) -> str:
@@ -121,8 +122,10 @@ def rests_on(found: Found) -> str:
 
 
 def grade_text(found: Found) -> str:
-    """Write the grade; a dagger where one seed turns the answer."""
-    return found.grade + ("\u2020" if found.turned else "") if found.answer else ""
+    """Write the grade; daggers where one seed turns the answer, and where other seeds do."""
+    if found.answer is None:
+        return ""
+    return found.grade + "\u2020" * found.turned + "\u2021" * found.contradicted
 
 
 def hours(found: Found) -> float:
