@@ -75,6 +75,7 @@ def few_actions(quick: Iterable[str], paper: Iterable[str], **settings: Json) ->
 JUDGED: dict[str, Settings] = {
     "cartpole": {"steps": 51_200, "learning_rate": 1e-3},
     "acrobot": {"steps": 51_200, "learning_rate": 1e-3},
+    "space_invaders": {"steps": 655_360, "learning_rate": 5e-3},
 }
 _OF_PPO: dict[str, Json] = {"learning_rate_schedule": "constant"}
 
@@ -83,7 +84,7 @@ def few_actions_of_ppo(variants: Iterable[str], *, seeds: int) -> dict[str, Prof
     """Return four profiles of studies that train with PPO, all of them with the same variants.
 
     `quick` and `evidence` have the lengths of the exam; `evidence` has the score of
-    docs/evidence.md. `paper` takes the steps of PureJaxRL, 10 million of MinAtar.
+    docs/evidence.md, and takes space_invaders where it is named. `paper` takes the steps of PureJaxRL, 10 million of MinAtar.
     """
     every = tuple(variants)
     return {
@@ -115,7 +116,7 @@ def few_actions_of_ppo(variants: Iterable[str], *, seeds: int) -> dict[str, Prof
             variants=every,
         ),
         "evidence": Profile(
-            tasks=tuple(JUDGED),
+            tasks=("cartpole", "acrobot"),
             seeds=seeds,
             points=10,
             evaluations=10,

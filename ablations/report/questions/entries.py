@@ -31,6 +31,7 @@ Group = Literal[
     "Policy loss and schedule",
     "Optimiser, networks and initialisation",
     "PPO on discrete actions",
+    "PPO on MinAtar",
     "Q-learning",
     "Whole libraries and practice",
     "Language",
