@@ -53,7 +53,12 @@ PASSES = Exam(floor=0.0, score=100.0, lead=9.0, way=100.0, ceiling=0.0)
 WALKER, ANT = Task("walker2d", "w", 40.0, PASSES), Task("ant", "a", 40.0, PASSES)
 TASKS = {"walker2d": WALKER, "ant": ANT}
 LANGUAGE = ("arithmetic", "arithmetic_scales")
-FEW = {"acrobot", "cartpole with PQN", "breakout with PQN"}  # actions, beside CartPole
+FEW = {
+    "acrobot",
+    "space_invaders",
+    "cartpole with PQN",
+    "breakout with PQN",
+}  # actions, beside CartPole
 
 
 def question(**changes: object) -> Question:
