@@ -84,7 +84,8 @@ def few_actions_of_ppo(variants: Iterable[str], *, seeds: int) -> dict[str, Prof
     """Return four profiles of studies that train with PPO, all of them with the same variants.
 
     `quick` and `evidence` have the lengths of the exam; `evidence` has the score of
-    docs/evidence.md, and takes space_invaders where it is named. `paper` takes the steps of PureJaxRL, 10 million of MinAtar.
+    docs/evidence.md, and takes space_invaders where it is named. `paper` takes the steps of
+    PureJaxRL, 10 million of MinAtar.
     """
     every = tuple(variants)
     return {
