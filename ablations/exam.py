@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ablations import studies
 from ablations.core.plan import Settings
 from ablations.errors import UserError
@@ -167,8 +169,6 @@ def _curves(made: Plan, results: Path, metric: str) -> dict[tuple[str, str], lis
 
     None for one that failed, or has an evaluation that is no number.
     """
-    import numpy as np
-
     found: dict[tuple[str, str], list[Curve | None]] = {}
     for cell, record, columns in read_runs(results, made):
         if record is None:

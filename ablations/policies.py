@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablations import plugins, tasks
 from ablations.core.decode import Json
 from ablations.core.plan import Settings
 from ablations.core.record import Configuration
-from ablations.errors import UserError
+from ablations.errors import UserError, unknown
 from ablations.records import Record, cell_folder, read_curve, read_plan, read_record
+from ablations.sweep.checkpoints import system_error
 from ablations.sweep.snapshots import ABOUT
+from ablations.trainers import trainer as trainer_named
+from ablations.trainers.values import count
 
 if TYPE_CHECKING:
     import jax
@@ -58,11 +62,9 @@ class Policy:
         """
         import jax
 
-        from ablations import tasks
         from ablations.environments import adapted
         from ablations.trainers.control.environment import Environments
         from ablations.trainers.control.outcomes import whole_episodes
-        from ablations.trainers.values import count
 
         about = self.config["task"]
         task = tasks.task(about["name"])
@@ -83,7 +85,6 @@ class Policy:
 
         Returns the path to give to that. Raises UserError for what Brax's networks cannot express.
         """
-        from ablations.sweep.checkpoints import system_error
         from ablations.trainers.control import brax_policies
 
         try:
@@ -106,8 +107,6 @@ def find_cell(
     task, variant: may be left out where the plan has only one task; the variant is then the
     baseline. Raises UserError, also where the cell has no record yet.
     """
-    from ablations.errors import unknown
-
     folder = Path(results)
     planned = read_plan(folder, study, plan)
     if task is None and len(planned.tasks) > 1:
@@ -225,8 +224,6 @@ def load_policy(
     and {"backend": "mjx"}. Raises UserError for what is not there, is damaged, or does not fit what
     the configuration's trainer makes today.
     """
-    from ablations import plugins
-
     plugins.load()
     if theirs := brax_checkpoints(cell):
         return _of_brax(Path(cell), theirs, step, task, settings or {})
@@ -249,7 +246,6 @@ def _of_brax(
     task: str | None,
     settings: Settings,
 ) -> Policy:
-    from ablations import tasks
     from ablations.trainers.control import brax_policies
 
     if task is None:
@@ -280,7 +276,6 @@ def _composed(
     """Return the policy of these arrays; misfit: how the error for others' begins."""
     import jax
 
-    from ablations.trainers import trainer as trainer_named
     from ablations.trainers.composed import compose
     from ablations.trainers.leaves import Mismatch, from_arrays
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ablations.cli.arguments import add_flags, minutes, natural, positive
 from ablations.errors import UserError
+from ablations.sweep.order import Keeping
+from ablations.sweep.slurm.cluster import read_cluster
 
 if TYPE_CHECKING:
-    from ablations.sweep.order import Keeping
     from ablations.sweep.slurm.cluster import Cluster
 
 _CLUSTER = (
@@ -64,8 +65,6 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def cluster(options: argparse.Namespace) -> Cluster | None:
     """Return what `--cluster` and its flags ask for; None: this machine."""
-    from ablations.sweep.slurm.cluster import read_cluster
-
     flags: Mapping[str, Any] = {name: getattr(options, name) for name in _CLUSTER}
     if options.cluster in ("local", "debug"):
         given = [name for name, value in flags.items() if value is not None]
@@ -112,8 +111,6 @@ def add_keeping(parser: argparse.ArgumentParser) -> None:
 
 def keeping(options: argparse.Namespace) -> Keeping:
     """Return what is saved while cells run."""
-    from ablations.sweep.order import Keeping
-
     return Keeping(
         minutes=options.checkpoint_minutes,
         steps=options.checkpoint_steps,

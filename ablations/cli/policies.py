@@ -7,30 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_studies,
-    load_installed_plugins,
-    plans,
-    positive,
-    selection,
-    whole,
-)
+from ablations import plugins, policies
+from ablations.cli.arguments import Parser, add_flags, add_studies, positive, selection, whole
 from ablations.cli.output import add_json, print_json
+from ablations.cli.selected import plans
+from ablations.episode import render as rendering
 from ablations.errors import UserError
+from ablations.policies import listing
 from ablations.request import parse_settings
 
 if TYPE_CHECKING:
     from ablations.policies import Policy, Saved
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands `render` and `policies`."""
-    command = add_command(
-        commands, "render", _render, "episodes of saved policies, to watch: a page or a GIF"
-    )
+def add_render(command: Parser) -> None:
+    """Add the flags of `render`."""
     add_studies(command, 1)
     add_flags(command, {"--task T": "may be left out where the study has one"})
     add_flags(
@@ -55,9 +46,9 @@ def add_commands(commands: Commands) -> None:
     add_flags(command, {"--length N": "steps of an episode at most"}, type=positive)
     add_flags(command, {"--output FILE": "default: under render/ in the results folder"}, type=Path)
 
-    command = add_command(
-        commands, "policies", _policies, "the saved policies of a cell; and out to Brax"
-    )
+
+def add_policies(command: Parser) -> None:
+    """Add the flags of `policies`."""
     command.add_argument(
         "name",
         metavar="STUDY|CELL|FOLDER",
@@ -82,11 +73,9 @@ def add_commands(commands: Commands) -> None:
     add_json(command)
 
 
-def _render(options: argparse.Namespace) -> None:
-    from ablations import policies
-    from ablations.episode import render as rendering
-
-    load_installed_plugins()
+def run_render(options: argparse.Namespace) -> None:
+    """Write episodes of saved policies."""
+    plugins.load()
     (name,) = options.studies
     if policies.brax_checkpoints(name):
         plan, variants = None, [name, *(options.variant or [])]
@@ -107,9 +96,8 @@ def _render(options: argparse.Namespace) -> None:
     print(path)
 
 
-def _policies(options: argparse.Namespace) -> None:
-    from ablations import policies
-
+def run_policies(options: argparse.Namespace) -> None:
+    """List the saved policies of a cell, or write one for Brax."""
     step = int(options.step) if options.step.isdecimal() else options.step
     if policies.brax_checkpoints(options.name):
         settings = parse_settings(options.set or [])
@@ -131,8 +119,6 @@ def _policies(options: argparse.Namespace) -> None:
 
 
 def _list(options: argparse.Namespace, saved: Sequence[Saved]) -> None:
-    from ablations.policies import listing
-
     if options.json:
         print_json([policy.data() for policy in saved])
     else:
