@@ -31,7 +31,8 @@ from ablations.errors import UserError
 from ablations.request import Selection
 
 if TYPE_CHECKING:
-    from ablations.policies import find_cell, load_policy, saved_steps
+    from ablations.loading import load_policy
+    from ablations.policies import find_cell, saved_steps
     from ablations.verbs import (
         compare,
         curves,
@@ -61,14 +62,14 @@ __all__ = [
     "table",
 ]
 
-_FROM_POLICIES = ("find_cell", "load_policy", "saved_steps")
+_ELSEWHERE = {"find_cell": "policies", "saved_steps": "policies", "load_policy": "loading"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'ablations' has no attribute '{name}'")
-    module = "policies" if name in _FROM_POLICIES else "verbs"
-    return getattr(importlib.import_module(f"ablations.{module}"), name)
+    module = importlib.import_module(f"ablations.{_ELSEWHERE.get(name, 'verbs')}")
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

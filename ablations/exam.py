@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,16 +18,13 @@ from ablations import studies
 from ablations.core.plan import Settings
 from ablations.errors import UserError
 from ablations.records import Plan, read_runs
-from ablations.report.exam import EVALUATIONS, Candidate, Task
+from ablations.report.exam import EVALUATIONS, Candidate, Curve, Task
 from ablations.report.scores import EVALUATION, LAST
 from ablations.report.trivial import STUDY as TRIVIAL
 from ablations.request import Request
 from ablations.studies.profiles import BATCH
 from ablations.sweep.plan import plan
 from ablations.tasks import task
-
-if TYPE_CHECKING:
-    from ablations.report.exam import Curve
 
 LENGTHS = 3  # thirds of the longest run
 SPACED = LENGTHS * EVALUATIONS  # evaluations of the longest run

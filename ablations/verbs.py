@@ -64,7 +64,7 @@ def run(
                 keep_units(plan, folder)
     else:
         plans, _ = until.run(plans, folder, executor, seconds=seconds)
-    return _framed(study, plans, lambda plan: _curves(plan, Path(results)))
+    return _framed(study, plans, lambda plan: _curves(plan, folder))
 
 
 @selecting

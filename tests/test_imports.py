@@ -61,13 +61,16 @@ ALLOWED = {
         "parquet",
     },
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
-    "policies": {"environments", "sweep", "trainers", "tasks", *COMMON},
-    "episode": {"environments", "policies", "report", "sweep", "trainers", "tasks", *COMMON},
+    "policies": {"sweep", "trainers", *COMMON},
+    "loading": {"environments", "policies", "sweep", "trainers", "tasks", *COMMON},
+    "episode": {"environments", "loading", "policies", "report", "sweep", "trainers", "tasks"}
+    | COMMON,
 }
 ABOVE_ALL = {"", "cli", "verbs"}
 # Of the engine, what these two may see.
 OF_THE_ENGINE = {
-    "policies": {"ablations.sweep.snapshots", "ablations.sweep.checkpoints"},
+    "policies": set(),
+    "loading": {"ablations.sweep.snapshots", "ablations.sweep.checkpoints"},
     "episode": {"ablations.sweep.machine"},
 }
 
@@ -95,8 +98,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.cli.results", "ablations.report.figures.files"),
         ("ablations.cli.results", "ablations.report.page"),
         ("ablations.episode.gymnax", "matplotlib"),
-        ("ablations.episode.render", "ablations.episode.film"),
-        ("ablations.episode.render", "ablations.episode.page"),
         ("ablations.exchange.export", "pandas"),
         ("ablations.exchange.outcomes", "pandas"),
         ("ablations.exchange.reading", "pandas"),
@@ -115,18 +116,9 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "train": [
         ("ablations.cli.catalogue", "variants"),
         ("ablations.cli.describe", "ablations.cli.describe_setting"),
+        ("ablations.cli.policies", "ablations.episode.render"),
+        ("ablations.cli.policies", "ablations.loading"),
         ("ablations.episode.offscreen", "mujoco"),
-        ("ablations.episode.render", "ablations.environments"),
-        ("ablations.episode.render", "ablations.environments.gymnax"),
-        ("ablations.episode.render", "ablations.episode.gymnax"),
-        ("ablations.episode.render", "ablations.episode.rollout"),
-        ("ablations.policies", "ablations.environments"),
-        ("ablations.policies", "ablations.trainers.composed"),
-        ("ablations.policies", "ablations.trainers.control.brax_policies"),
-        ("ablations.policies", "ablations.trainers.control.environment"),
-        ("ablations.policies", "ablations.trainers.control.outcomes"),
-        ("ablations.policies", "ablations.trainers.leaves"),
-        ("ablations.policies", "jax"),
         ("ablations.sweep.backends.compiled", "ablations.sweep.backends.compiled.program"),
         ("ablations.sweep.backends.compiled", "jax"),
         ("ablations.sweep.checkpoints", "jax"),
@@ -139,7 +131,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.tasks.fast", "ablations.tasks.cart"),
         ("ablations.tasks.language.problems", "ablations.tasks.language.environment"),
         ("ablations.tasks.language.problems", "ablations.tasks.language.puzzles"),
-        ("ablations.trainers.control.brax_policies", "ablations.trainers.control.networks"),
         ("ablations.trainers.control.brax_policies", "brax"),
         ("ablations.trainers.control.pqn_settings", "ablations.trainers.control.pqn"),
         ("ablations.trainers.control.settings", "ablations.trainers.control.diagnostics"),

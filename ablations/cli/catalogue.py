@@ -13,13 +13,13 @@ from ablations.cli.arguments import Parser
 from ablations.cli.output import add_json, print_json
 from ablations.core.decode import Json
 from ablations.errors import UserError, count, printable, unknown
+from ablations.presets import Preset
+from ablations.studies import Profile, Study
 from ablations.sweep.history import stored_runs
+from ablations.tasks import Task
+from ablations.trainers import Definition, Option
 
 if TYPE_CHECKING:
-    from ablations.presets import Preset
-    from ablations.studies import Profile, Study
-    from ablations.tasks import Task
-    from ablations.trainers import Definition, Option
     from variants import Axis, Choice, Number
 
 Data = Mapping[str, Json]

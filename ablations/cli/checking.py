@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_flags, add_studies, positive
 from ablations.cli.output import add_json, print_json
@@ -15,6 +14,7 @@ from ablations.cli.shares import share
 from ablations.core.decode import Json, as_json
 from ablations.errors import UserError, unless_missing
 from ablations.exchange.sources import final_scores
+from ablations.records import Plan
 from ablations.regression import (
     ALPHA,
     EFFECT,
@@ -24,17 +24,14 @@ from ablations.regression import (
     messages,
 )
 from ablations.regression import baseline_files as files
+from ablations.regression.baselines import Baseline
 from ablations.regression.check import Check, Terms, play_checks
+from ablations.regression.curves import Curves
 from ablations.regression.nights import read_nights
 from ablations.regression.paper import check_paper, read_paper
 from ablations.regression.training import Training
 from ablations.sweep.local import Processes
 from ablations.sweep.planned import resolved_again
-
-if TYPE_CHECKING:
-    from ablations.records import Plan
-    from ablations.regression.baselines import Baseline
-    from ablations.regression.curves import Curves
 
 _OF_HISTORY = ("nights", "rate", "night", "since", "better")
 _OF_BASELINES = ("alpha", "seeds", "paired", "exact", "records", "figures", "workers")
@@ -221,11 +218,10 @@ def _draw(
     """Draw the checks of a baseline; return the file, or the error for a missing extra."""
 
     def written() -> Path:
-        from ablations.regression.figures import checks_figure, write
+        from ablations.regression import figures
 
         metrics = {where: group.metric for where, group in baseline.groups.items()}
-        figure = checks_figure(name, checks, metrics)
-        return write(figure, folder, f"{name}_curves", ("svg", "png"))[-1]
+        return figures.draw(name, checks, metrics, folder / f"{name}_curves", ("svg", "png"))[-1]
 
     try:
         return unless_missing(written)

@@ -8,19 +8,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_flags
 from ablations.cli.conditions import Under, under_conditions
 from ablations.cli.output import add_format
 from ablations.errors import UserError
-from ablations.report.claims.conditions import again, conditions_sheet
+from ablations.records import Plan
+from ablations.report.claims.conditions import Again, again, conditions_sheet
 from ablations.report.claims.cost import commands, cost_sheet
-from ablations.report.claims.entries import OWN, read, read_conditions
+from ablations.report.claims.entries import OWN, Claim, read, read_conditions
 from ablations.report.claims.found import evidence
 from ablations.report.claims.judge import by_another, judged
 from ablations.report.claims.rows import claims_sheet, replication_sheet
 from ablations.report.formats import render
+from ablations.report.results import Results
 from ablations.report.statistics import LEVEL
 from ablations.request import Request, seeds_of
 from ablations.sweep.cell import cells_of
@@ -28,12 +29,6 @@ from ablations.sweep.estimate import speeds
 from ablations.sweep.outdated import apart
 from ablations.sweep.plan import on_seeds
 from ablations.sweep.planned import planned
-
-if TYPE_CHECKING:
-    from ablations.records import Plan
-    from ablations.report.claims.conditions import Again
-    from ablations.report.claims.entries import Claim
-    from ablations.report.results import Results
 
 COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
 

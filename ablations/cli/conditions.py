@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from ablations.core.plan import Flags
 from ablations.errors import UserError
+from ablations.records import Plan
 from ablations.request import Request
 from ablations.sweep.planned import planned
 
 if TYPE_CHECKING:
-    from ablations.records import Plan
     from ablations.report.claims.entries import Claim, Condition
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ablations import plugins
 from ablations.cli.arguments import Parser, add_flags, add_selection, selection
@@ -14,9 +13,10 @@ from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown, value_text
 from ablations.exchange import restore
 from ablations.presets import preset, presets
+from ablations.presets.definition import Preset, Read
 from ablations.records import Plan, Record, read_record
 from ablations.request import Request, Selection
-from ablations.studies import studies
+from ablations.studies import Study, studies
 from ablations.sweep.backends import backend_of
 from ablations.sweep.backends.command import study_file
 from ablations.sweep.defaults import known_studies
@@ -25,10 +25,6 @@ from ablations.sweep.planned import planned
 from ablations.tasks import task, tasks
 from ablations.trainers import trainer
 from ablations.trainers.field_names import FIELD_NAMES
-
-if TYPE_CHECKING:
-    from ablations.presets.definition import Preset, Read
-    from ablations.studies import Study
 
 
 def add_show(command: Parser) -> None:

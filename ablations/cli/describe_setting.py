@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import variants as registry
 from ablations.cli.catalogue import range_text
@@ -13,9 +12,7 @@ from ablations.errors import value_text
 from ablations.presets import preset, presets
 from ablations.trainers import Definition, Option, trainers
 from ablations.trainers.composition import neutral
-
-if TYPE_CHECKING:
-    from variants import Axis, Choice, Number
+from variants import Axis, Choice, Number
 
 
 def setting_names() -> list[str]:

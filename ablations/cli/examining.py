@@ -6,21 +6,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ablations import exam, plugins
 from ablations.cli.arguments import Parser, add_flags, whole
 from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
-from ablations.report.exam import sheet
+from ablations.report.exam import Task, sheet
 from ablations.report.figures.exam import exam as exam_figure
+from ablations.report.tables.entries import Sheet
 from ablations.request import parse_settings, seeds_of
 from ablations.studies.library_defaults import DEFAULTS
-
-if TYPE_CHECKING:
-    from ablations.report.exam import Task
-    from ablations.report.tables.entries import Sheet
 
 
 def add_exam(command: Parser) -> None:

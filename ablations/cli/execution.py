@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ablations.cli.arguments import add_flags, minutes, natural, positive
 from ablations.errors import UserError
 from ablations.sweep.order import Keeping
-from ablations.sweep.slurm.cluster import read_cluster
-
-if TYPE_CHECKING:
-    from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.slurm.cluster import Cluster, read_cluster
 
 _CLUSTER = (
     *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),

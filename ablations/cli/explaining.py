@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ablations import plugins
 from ablations.cli.arguments import Parser, add_flags, add_selection, selection
 from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, processes, run_and_show
 from ablations.errors import UserError, count, duration
+from ablations.records import Plan
 from ablations.report import tables
 from ablations.report.results import Results
 from ablations.report.tables.explained import change
@@ -19,9 +19,6 @@ from ablations.sweep.cell import cells_of, distinct
 from ablations.sweep.machine import accelerators
 from ablations.sweep.prepare import missing
 from ablations.trainers import trainer
-
-if TYPE_CHECKING:
-    from ablations.records import Plan
 
 
 def add_explain(command: Parser) -> None:

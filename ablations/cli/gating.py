@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ablations import noise
 from ablations.cli.arguments import Parser, add_flags, positive, whole
@@ -27,15 +26,13 @@ from ablations.gate import (
     ledger,
     night,
 )
+from ablations.gate.ledger import Ledger, Terms
 from ablations.gate.sheets import ledger_sheet, looks_sheet
 from ablations.report.figures.gate import gate as verdict_figure
 from ablations.report.formats import render
 from ablations.sweep.backends.command.study_file import line_of, timeout_of
 from ablations.sweep.local import Processes
-
-if TYPE_CHECKING:
-    from ablations.gate.ledger import Ledger, Terms
-    from ablations.trainers.command import Line
+from ablations.trainers.command import Line
 
 
 def add_gate(command: Parser) -> None:
@@ -227,10 +224,17 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
     given = {name: value for name, value in flags.items() if value is not None}
     of_line = night.terms_of(question.line, shared)
     if terms is None:
-        defaults = {"rate": RATE, "first": FIRST_SEEDS, "most": MOST_SEEDS, "futility": FUTILITY}
-        rest = {"candidates": ledger.CANDIDATES, "fresh": ledger.FRESH}
-        none = {"steps": None, "depends": None}
-        return ledger.sound_terms({**defaults, **rest, **none, **of_line, **given})
+        defaults = {
+            "rate": RATE,
+            "first": FIRST_SEEDS,
+            "most": MOST_SEEDS,
+            "futility": FUTILITY,
+            "candidates": ledger.CANDIDATES,
+            "fresh": ledger.FRESH,
+            "steps": None,
+            "depends": None,
+        }
+        return ledger.sound_terms(defaults | of_line | given)
     for name, value in {**of_line, **given}.items():
         if getattr(replace(terms, **{name: value}), name) != (kept := getattr(terms, name)):
             raise UserError(f"this ledger has {name} {kept}, not {value}: begin another one")

@@ -7,26 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ablations.cli.arguments import Parser, add_flags
 from ablations.cli.output import add_format
 from ablations.errors import UserError, unknown
 from ablations.report.formats import render
-from ablations.report.questions.controls import outcome
-from ablations.report.questions.entries import read
+from ablations.report.questions.controls import Outcome, outcome
+from ablations.report.questions.entries import Control, Question, Questions, read
 from ablations.report.questions.evidence import gathered
-from ablations.report.questions.judge import judged
+from ablations.report.questions.judge import Found, judged
 from ablations.report.questions.rows import controls_sheet, questions_sheet
-from ablations.studies import studies
-
-if TYPE_CHECKING:
-    from ablations.report.questions.controls import Outcome
-    from ablations.report.questions.entries import Control, Question, Questions
-    from ablations.report.questions.judge import Found
-    from ablations.report.results import Results
-    from ablations.request import Request
-    from ablations.studies import Study
+from ablations.report.results import Results
+from ablations.request import Request
+from ablations.studies import Study, studies
 
 
 def add_questions(command: Parser) -> None:

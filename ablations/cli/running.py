@@ -5,26 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from ablations import until
 from ablations.cli.arguments import Parser, add_flags, add_studies, positive
 from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
 from ablations.cli.selected import resolved
 from ablations.errors import UserError, count, duration, printable
+from ablations.records import Plan
 from ablations.report.formats import render
+from ablations.report.tables import Sheet, Table
 from ablations.report.units import keep_units
 from ablations.request import budget_of
+from ablations.sweep.estimate import Estimate, Job
 from ablations.sweep.local import Processes, ThisProcess
 from ablations.sweep.prepare import missing
-from ablations.sweep.slurm.submit import Slurm, require_submitit
-
-if TYPE_CHECKING:
-    from ablations.records import Plan
-    from ablations.report.tables import Sheet, Table
-    from ablations.sweep.estimate import Estimate, Job
-    from ablations.sweep.slurm.cluster import Cluster
-    from ablations.sweep.slurm.submit import Submitted
+from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.slurm.submit import Slurm, Submitted, require_submitit
 
 
 def add_run(command: Parser) -> None:
@@ -129,8 +125,7 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
             f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
         )
         if outcome.done:
-            names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
-            print(f"next: ablations table {names}")
+            print(f"next: ablations table {_names(plans)}")
     return 1 if outcome.failed else 0
 
 
@@ -144,8 +139,7 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
         print(sent.script, end="")
         return 0
     if not options.quiet or dry:
-        names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
-        print(*_submitted(names, sent, dry), sep="\n")
+        print(*_submitted(_names(plans), sent, dry), sep="\n")
     if sent.refused:
         raise UserError(
             f"Slurm took {sent.taken} of {len(sent.estimate.jobs)} jobs ({sent.refused}): the same "
@@ -169,15 +163,20 @@ def _submitted(names: str, sent: Submitted, dry: bool) -> Iterable[str]:
         yield f"follow: ablations status {names} --watch; stop: ablations cancel {names}"
 
 
+def _names(plans: list[Plan]) -> str:
+    return " ".join(dict.fromkeys(plan.study.name for plan in plans))
+
+
 def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> None:
     todo = missing(plans, options.results, fresh=options.fresh)
     cells = len({cell.hash for plan in plans for cell in plan.cells})
-    names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
     run = [cell for cell in todo if not cell.backend.has_run(cell, options.results)]
     again = (
         f", {len(todo) - len(run)} of them only to be read again" if len(run) < len(todo) else ""
     )
-    print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run{again}")
+    print(
+        f"{_names(plans)}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run{again}"
+    )
     if todo := run:
         estimate = processes(options).estimate(todo, options.results)
         print(*_estimated(estimate, here=True), sep="\n")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ablations import plugins, studies, tuning
 from ablations.cli.arguments import Parser, add_flags, positive
 from ablations.cli.output import add_json, print_json
 from ablations.core.decode import as_json
 from ablations.errors import UserError
-
-if TYPE_CHECKING:
-    from ablations.studies.tuned import Tuned
+from ablations.studies.tuned import Tuned
 
 
 def add_tune(command: Parser) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.live import Live
@@ -22,10 +22,7 @@ from ablations.request import selects
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.commands import remembered
 from ablations.sweep.slurm.submissions import living
-from ablations.sweep.status import STATES, status
-
-if TYPE_CHECKING:
-    from ablations.sweep.status import Status
+from ablations.sweep.status import STATES, Status, status
 
 Row: TypeAlias = Mapping[str, Any]  # of a cell, as `Status` has them
 WATCH_SECONDS = 2.0

@@ -12,25 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from ablations import tasks
+from ablations.core.plan import Settings
+from ablations.environments import adapted
+from ablations.environments.gymnax import GymnaxEnvironment
+from ablations.episode import film, gymnax
+from ablations.episode import page as episode_page
 from ablations.episode.offscreen import choose_gl, pictures
+from ablations.episode.page import Run
+from ablations.episode.rollout import Episode, episodes
 from ablations.episode.scene import Scene, mujoco_model, scene
 from ablations.errors import UserError
-from ablations.policies import brax_checkpoints, find_cell, load_policy, saved_steps
+from ablations.loading import Policy, load_policy
+from ablations.policies import find_cell, saved_steps
 from ablations.records import Plan, canonical
 from ablations.sweep.machine import use_cache
+from ablations.tasks.task import Environment
+from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 from ablations.trainers.values import count
-
-if TYPE_CHECKING:
-    from ablations.core.plan import Settings
-    from ablations.episode.page import Run
-    from ablations.episode.rollout import Episode
-    from ablations.policies import Policy
-    from ablations.tasks.task import Environment
 
 Ink: TypeAlias = tuple[float, float, float]
 Draw: TypeAlias = Callable[[Sequence[int], Ink], Iterator[np.ndarray]]
@@ -100,9 +103,7 @@ def render(
     path = output or _default_path(results, study, task, names, seed, cells, format)
     try:
         if format == "html":
-            from ablations.episode import page as episode
-
-            episode.write(path, study, task, seed, runs)
+            episode_page.write(path, study, task, seed, runs)
         else:
             _film(path, played)
     except OSError as error:
@@ -175,9 +176,6 @@ def _play(
 
     bodies: there have to be some.
     """
-    from ablations.episode.page import Run
-    from ablations.episode.rollout import episodes
-
     stages: dict[str, Stage] = {}
     settings_of_brax = selected.settings
     ours = [cell for cell in cells if not brax_checkpoints(cell)]
@@ -213,13 +211,8 @@ def _play(
 
 def _stage(made: Environment, task: str, bodies: bool) -> Stage:
     """Return what to play on and how it is drawn. Raises UserError where nothing draws it."""
-    from ablations.environments import adapted
-    from ablations.environments.gymnax import GymnaxEnvironment
-
     env = adapted(made) if hasattr(made, "reset_env") else made
     if isinstance(env, GymnaxEnvironment):
-        from ablations.episode import gymnax
-
         if bodies:
             raise UserError(f"a page shows bodies, and '{task}' has none: give --format gif")
         return Stage(
@@ -236,8 +229,6 @@ def _stage(made: Environment, task: str, bodies: bool) -> Stage:
 
 
 def _film(path: Path, played: Iterable[tuple[Run, Draw]]) -> None:
-    from ablations.episode import film
-
     played = list(played)
     runs = [run for run, _ in played]
     places = film.places(runs)

@@ -11,18 +11,14 @@ import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib import format
+from numpy.typing import NDArray
 
 from ablations.core.decode import Json
 from ablations.core.files import MOST_LOG, require_regular
 from ablations.errors import UserError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MOST_ARRAYS = 256_000_000  # bytes
 TAIL_BYTES = 65_536

@@ -14,18 +14,15 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ablations.core.files import require_regular
 from ablations.core.varint import varint
 from ablations.errors import UserError
 from ablations.logs.order import Part, Points, in_order
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 BLOCK_BYTES = 2**20
 FEW = 32  # records of one length: their checksums are faster one by one

@@ -238,10 +238,10 @@ class LearningCurve:
         stem = f"{test}_{name}" if folder else name
 
         def draw() -> Path:
-            from ablations.regression.figures import checks_figure, write
+            from ablations.regression import figures
 
-            figure = checks_figure(name, {"": result}, {"": metric})
-            return write(figure, Path(target).absolute(), stem, ("png",))[0]
+            path = Path(target).absolute() / stem
+            return figures.draw(name, {"": result}, {"": metric}, path, ("png",))[0]
 
         return str(unless_missing(draw))
 

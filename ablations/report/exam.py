@@ -20,15 +20,15 @@ from functools import cached_property
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ablations.errors import count
 from ablations.report.scores import LAST
 from ablations.report.tables.entries import Column, Sheet, number, policy_text
 from ablations.report.units import LEAD
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 EVALUATIONS = 10  # of a run, of which the last `LAST` are its score

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from ablations.core.decode import decode
 from ablations.environments import Discrete, adapted
+from ablations.tasks.task import EpisodeSettings
 from ablations.trainers.control.environment import Environments
 from ablations.trainers.control.outcomes import whole_episodes
 from ablations.trainers.language import settings as language
@@ -16,7 +17,6 @@ from ablations.trainers.language.trainer import State
 from ablations.trainers.trainer import Metrics, Program, Trainer, Tree, Variant
 
 if TYPE_CHECKING:
-    from ablations.tasks.task import EpisodeSettings
     from ablations.trainers.trivial import Structure
 
 # Of a decoder whose weights are 0, so that any size answers alike.

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import variants
 from ablations.environments import adapted
 from ablations.errors import UserError
+from ablations.tasks.task import EpisodeSettings
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, where
 from ablations.trainers.control import advantages, coefficients
@@ -38,7 +39,6 @@ from ablations.trainers.trainer import Metrics, Program, Tree, Variant
 from variants.observation_statistics import PER_BATCH
 
 if TYPE_CHECKING:
-    from ablations.tasks.task import EpisodeSettings
     from ablations.trainers.control.settings import Structure
 
 # The learner, and whether kl_stop has ended the update, None where it never does.

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ablations.environments import Discrete, adapted
+from ablations.tasks.task import EpisodeSettings
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, switch, where
 from ablations.trainers.control.advantages import scaled_rewards
@@ -28,7 +29,6 @@ from ablations.trainers.optimizer import Divergence, Learner
 from ablations.trainers.trainer import Metrics, Program, Tree, Variant
 
 if TYPE_CHECKING:
-    from ablations.tasks.task import EpisodeSettings
     from ablations.trainers.control.pqn_settings import Structure
 
 Array = jax.Array

@@ -10,7 +10,7 @@ from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.control import settings as ppo
 from ablations.trainers.control.sizes import Sizes, check, compiles, iteration_steps, unread_on
 from ablations.trainers.rates import BETAS
-from ablations.trainers.trainer import Definition, Option, Program, Trainer
+from ablations.trainers.trainer import Definition, Option, Program
 from variants import Number
 
 if TYPE_CHECKING:
@@ -80,11 +80,6 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
     return pqn.compose(AXES, **program)
 
 
-def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
-    """Return the composed program in the form that the engine runs."""
-    return compose(**program).trainer
-
-
 def refuses(task: Task) -> list[str]:
     """Return why it cannot train on a task, in words."""
     if task.discrete:
@@ -104,7 +99,7 @@ DEFINITION = Definition(
     structure=STRUCTURE,
     unread=lambda composition: unread_on(composition.task),
     compiles=compiles,
-    make=make,
+    make=lambda **program: compose(**program).trainer,
     iteration_steps=iteration_steps,
     step_unit="environment step",
     refuses=refuses,

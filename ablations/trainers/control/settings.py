@@ -18,7 +18,6 @@ from ablations.trainers.trainer import (
     Metrics,
     Option,
     Program,
-    Trainer,
     Variant,
 )
 from variants import Number
@@ -177,11 +176,6 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     return ppo.compose(AXES, **program)
 
 
-def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
-    """Return the composed program in the form that the engine runs."""
-    return compose(**program).trainer
-
-
 def diagnosis(
     *,
     task: Task,
@@ -238,7 +232,7 @@ DEFINITION = Definition(
     structure=STRUCTURE,
     unread=unread,
     compiles=compiles,
-    make=make,
+    make=lambda **program: compose(**program).trainer,
     iteration_steps=iteration_steps,
     step_unit="environment step",
     check=check,
