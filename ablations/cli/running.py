@@ -174,9 +174,8 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
     again = (
         f", {len(todo) - len(run)} of them only to be read again" if len(run) < len(todo) else ""
     )
-    print(
-        f"{_names(plans)}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run{again}"
-    )
+    done = f"{cells - len(todo)} done, {len(todo)} to run{again}"
+    print(f"{_names(plans)}: {count(cells, 'cell')}: {done}")
     if todo := run:
         estimate = processes(options).estimate(todo, options.results)
         print(*_estimated(estimate, here=True), sep="\n")
