@@ -73,18 +73,19 @@ def catalogue(kind: str) -> dict[str, Described]:
     """Return everything of one kind by name. Raise UserError for no kind."""
     import variants as registry
 
-    kinds: dict[str, Callable[[], dict[str, Described]]] = {
-        "axes": lambda: {n: _axis(axis) for n, axis in registry.axes().items()},
-        "presets": lambda: {n: _preset(preset) for n, preset in presets.presets().items()},
-        "studies": lambda: {n: _study(study) for n, study in studies.studies().items()},
-        "tasks": lambda: {n: _task(task) for n, task in tasks.tasks().items()},
-        "trainers": lambda: {n: _trainer(each) for n, each in trainers.trainers().items()},
+    kinds: dict[str, tuple[Callable[[], Mapping[str, object]], Callable[..., Described]]] = {
+        "axes": (registry.axes, _axis),
+        "presets": (presets.presets, _preset),
+        "studies": (studies.studies, _study),
+        "tasks": (tasks.tasks, _task),
+        "trainers": (trainers.trainers, _trainer),
     }
     if kind not in kinds:
         if kind in OTHER_WORDS:
             raise UserError(f"'{kind}' are called {OTHER_WORDS[kind]} here")
         raise unknown("kind", kind, [*kinds, "runs"])
-    return kinds[kind]()
+    things, described = kinds[kind]
+    return {name: described(thing) for name, thing in things().items()}
 
 
 def _axis(axis: Axis) -> Described:

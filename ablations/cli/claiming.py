@@ -100,8 +100,7 @@ def _judge(
         if other := by_another(claim):
             with contextlib.suppress(UserError):  # records without that metric
                 others[claim.id] = judged(other, read[claim.command])
-    again = _again(claims, read, under)
-    for path in write(verdicts, at_once, others, again, options.results):
+    for path in write(verdicts, at_once, others, _again(claims, read, under), options.results):
         print(path)
 
 

@@ -89,10 +89,8 @@ def run_export(options: argparse.Namespace) -> None:
     path = options.output or options.results / "export" / f"runs{suffix}"
     chosen = shown_with_edits(options)
     exchange.export(chosen, options.results, path, options.format, options.metric)
-    if options.format == "marl-eval":  # which has no place for them
-        for line in (
-            line for plan in chosen for line in exchange.unfinished(plan, options.results)
-        ):
+    for plan in chosen if options.format == "marl-eval" else ():  # which has no place for them
+        for line in exchange.unfinished(plan, options.results):
             print(f"left out: {line}", file=sys.stderr)
     print(path)
 

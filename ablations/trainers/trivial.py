@@ -31,9 +31,11 @@ class Structure(TypedDict):
 
 def make(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
     """Return the policy in the form that the engine runs; its chunks do nothing."""
-    from ablations.trainers.untrained import untrained
+    from ablations.trainers import untrained
 
-    return untrained(**program)
+    if "kinds" in program["settings"]:
+        return untrained.writer(**program)
+    return untrained.actor(**program)
 
 
 def check(*, structure: Structure, settings: Settings, numbers: Settings) -> list[str]:

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 DECODER = {"layers": 1, "width": 2, "heads": 1, "mlp_width": 1}
 
 
-def untrained(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
-    """Return the policy in the form that the engine runs; its chunks do nothing."""
-    return _writer(**program) if "kinds" in program["settings"] else _actor(**program)
-
-
-def _actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
+def actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     """Return a policy of actions of 0, or uniform over all, whatever is observed."""
     task, settings = program["task"], program["settings"]
     env = adapted(task.made(settings), task)
@@ -72,7 +67,7 @@ def _actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     )
 
 
-def _writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
+def writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
     """Return a policy of uniformly random tokens; its greedy completion is always the same."""
     task, settings = program["task"], program["settings"]
     options = {name: option.default for name, option in language.STRUCTURE.items()} | DECODER

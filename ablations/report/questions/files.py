@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ablations.core.verdict import Answer
@@ -20,11 +20,8 @@ def write(
     answered: Sequence[Found], controls: Sequence[Outcome], tasks: Sequence[Task], folder: Path
 ) -> Path:
     """Write the list, a page and a figure for each question into a folder; return the list."""
-    pages: Mapping[str, str] = {
-        "README": index(answered, tasks, controls),
-        **{each.question.id: one_page(each) for each in answered},
-    }
-    for name, text in pages.items():
+    pages = {each.question.id: one_page(each) for each in answered}
+    for name, text in {"README": index(answered, tasks, controls), **pages}.items():
         write_atomically(folder / "questions" / f"{name}.md", text)
     undecided = (None, Answer.CANNOT_TELL, Answer.NOT_SEEN)
     told = [each for each in answered if each.answer not in undecided]
