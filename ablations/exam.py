@@ -11,22 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ablations import studies
 from ablations.core.plan import Settings
 from ablations.errors import UserError
 from ablations.records import Plan, read_runs
-from ablations.report.exam import EVALUATIONS, Candidate, Task
+from ablations.report.exam import EVALUATIONS, Candidate, Curve, Task
 from ablations.report.scores import EVALUATION, LAST
 from ablations.report.trivial import STUDY as TRIVIAL
 from ablations.request import Request
 from ablations.studies.profiles import BATCH
 from ablations.sweep.plan import plan
 from ablations.tasks import task
-
-if TYPE_CHECKING:
-    from ablations.report.exam import Curve
 
 LENGTHS = 3  # thirds of the longest run
 SPACED = LENGTHS * EVALUATIONS  # evaluations of the longest run
@@ -167,8 +165,6 @@ def _curves(made: Plan, results: Path, metric: str) -> dict[tuple[str, str], lis
 
     None for one that failed, or has an evaluation that is no number.
     """
-    import numpy as np
-
     found: dict[tuple[str, str], list[Curve | None]] = {}
     for cell, record, columns in read_runs(results, made):
         if record is None:

@@ -9,12 +9,12 @@ import io
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+from arro3.core import Array, DataType, Field, Table, list_array
+from arro3.io import read_parquet, write_parquet
 
 from ablations.core.parquet_size import MOST_UNPACKED, ROWS_AT_ONCE, require_size
-
-if TYPE_CHECKING:
-    from arro3.core import Array
 
 Value: TypeAlias = int | float | str | list[float | None] | None
 Columns: TypeAlias = dict[str, list[Value]]
@@ -29,9 +29,6 @@ def encode(
 
     about: a name and a text kept beside them; one, as the writer puts several in any order.
     """
-    from arro3.core import Table
-    from arro3.io import write_parquet
-
     arrays = [_array(list(values)) for values in columns.values()]
     data = io.BytesIO()
     write_parquet(
@@ -56,8 +53,6 @@ def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, 
     Raises:
         ValueError: it is damaged, or unpacks to more than `require_size` allows.
     """
-    from arro3.io import read_parquet
-
     size = require_size(data)
     try:
         reader = read_parquet(data, batch_size=ROWS_AT_ONCE if size.has_texts else None)
@@ -84,8 +79,6 @@ def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, 
 
 
 def _array(values: Sequence[Value]) -> Array:
-    from arro3.core import Array, DataType, Field, list_array
-
     known = [one for one in values if one is not None]
     if lists := [one for one in known if isinstance(one, list)]:
         flat = _array([*itertools.chain(*lists)])

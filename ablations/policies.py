@@ -1,95 +1,18 @@
-"""Saved policies: found, listed, loaded with one call, and written for Brax.
+"""Saved policies: found and listed. Starts no JAX; `loading` loads them.
 
 results/cells/<hash>/policies/<step>.npz     see `ablations.sweep.snapshots`
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ablations.core.decode import Json
-from ablations.core.plan import Settings
-from ablations.core.record import Configuration
-from ablations.errors import UserError
+from ablations.errors import UserError, unknown
 from ablations.records import Record, cell_folder, read_curve, read_plan, read_record
-from ablations.sweep.snapshots import ABOUT
-
-if TYPE_CHECKING:
-    import jax
-    from jax.typing import ArrayLike
-
-    from ablations.trainers import Trainer, Tree
-
-
-@dataclass(frozen=True, eq=False)  # a function to jax.jit, which hashes it
-class Policy:
-    """A saved policy: `policy(observation)` acts by its mode, `policy(observation, key)` samples.
-
-    observation: [..., O], as the environment gives it: what normalisation there is, is inside.
-    Returns the action [..., A] for the environment's `step`. Works under jit and vmap.
-
-    config: of the cell that it comes from. step: environment steps of training behind it.
-    state: what the trainer keeps of a policy, as a pytree; `trainer`: the composed trainer.
-    """
-
-    config: Configuration
-    step: int
-    state: Tree = field(repr=False)
-    trainer: Trainer = field(repr=False)
-
-    def __call__(self, observation: ArrayLike, key: jax.Array | None = None) -> jax.Array:
-        """Act on observations [..., O]."""
-        assert self.trainer.act is not None
-        return self.trainer.act(self.state, observation, key)
-
-    def evaluate(self, episodes: int = 16, seed: int = 0) -> dict[str, float]:
-        """Play whole episodes by the mode, all at once; return their means.
-
-        Names are those of a curve's evaluations. Raises UserError for what is no policy of a
-        control task.
-        """
-        import jax
-
-        from ablations import tasks
-        from ablations.environments import adapted
-        from ablations.trainers.control.environment import Environments
-        from ablations.trainers.control.outcomes import whole_episodes
-        from ablations.trainers.values import count
-
-        about = self.config["task"]
-        task = tasks.task(about["name"])
-        settings = task.completed(about["settings"])
-        if "episode_length" not in settings:
-            raise UserError(f"policies on '{task.name}' are not evaluated by episodes")
-        environments = Environments(
-            adapted(task.made(settings), task),
-            episodes,
-            count("episode_length", settings["episode_length"], 1),
-            unpaid=task.unpaid(settings),
-        )
-        metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))
-        return {name: float(value) for name, value in metrics.items()}
-
-    def save_for_brax(self, folder: str | Path) -> Path:
-        """Write a checkpoint for `brax.training.agents.ppo.checkpoint.load_policy`.
-
-        Returns the path to give to that. Raises UserError for what Brax's networks cannot express.
-        """
-        from ablations.sweep.checkpoints import system_error
-        from ablations.trainers.control import brax_policies
-
-        try:
-            return brax_policies.write(self.state, self.config, self.step, Path(folder))
-        except ValueError as error:
-            raise system_error(error, Path(folder)) from None
+from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 
 
 def find_cell(
@@ -106,8 +29,6 @@ def find_cell(
     task, variant: may be left out where the plan has only one task; the variant is then the
     baseline. Raises UserError, also where the cell has no record yet.
     """
-    from ablations.errors import unknown
-
     folder = Path(results)
     planned = read_plan(folder, study, plan)
     if task is None and len(planned.tasks) > 1:
@@ -135,7 +56,7 @@ def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[in
     """Return the steps of saved policies, ascending: of a cell, or of Brax's checkpoints."""
     if theirs := brax_checkpoints(cell):
         return list(theirs)
-    return sorted(map(int, _record(_cell(cell, results)).policies.get("files", {})))
+    return sorted(map(int, record_of(folder_of(cell, results)).policies.get("files", {})))
 
 
 @dataclass(frozen=True)
@@ -155,27 +76,18 @@ class Saved:
         return {"step": self.step, **self.returns, "is": list(self.marks), "file": str(self.file)}
 
 
-def brax_saved(folder: Path, task: str | None, settings: Settings) -> list[Saved]:
-    """Return the checkpoints of Brax's, with the return in 16 episodes here."""
-    name = "evaluation/return"
-    return [
-        Saved(step, {name: load_policy(path, task=task, settings=settings).evaluate()[name]}, path)
-        for step, path in brax_checkpoints(folder).items()
-    ]
-
-
 def saved(cell: str | Path, *, results: str | Path = "results") -> list[Saved]:
     """Return the saved policies of a cell, with the returns of its curve there."""
-    folder = _cell(cell, results)
-    record = _record(folder)
-    _file_of(record, folder, "last")  # or it says that there are none
+    folder = folder_of(cell, results)
+    record = record_of(folder)
+    file_of(record, folder, "last")  # or it says that there are none
     curve = read_curve(folder.resolve().parent.parent, record)
     names = [name for name in ("training/return", "evaluation/return") if name in curve]
     return [
         Saved(
             step,
             {name: curve[name][curve["step"].index(step)] for name in names},
-            _file_of(record, folder, step)[0],
+            file_of(record, folder, step)[0],
             tuple(mark for mark in ("best", "last") if record.policies[mark] == step),
         )
         for step in saved_steps(folder)
@@ -200,106 +112,8 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def brax_checkpoints(path: str | Path) -> dict[int, Path]:
-    """Return step -> folder of a checkpoint that Brax's PPO saved in that folder, or that it is."""
-    if not Path(path).is_dir() or Path(path).parent.name == "cells":
-        return {}
-    from ablations.trainers.control import brax_policies
-
-    return brax_policies.checkpoints(Path(path))
-
-
-def load_policy(
-    cell: str | Path,
-    step: int | str = "best",
-    *,
-    results: str | Path = "results",
-    task: str | None = None,
-    settings: Settings | None = None,
-) -> Policy:
-    """Load a saved policy, ready to act.
-
-    cell: the folder of a cell (see `find_cell`), its hash, one policy file, or a folder with
-    checkpoints of Brax's PPO. step: "best", "last" or one of `saved_steps`; Brax's checkpoints have
-    no scores, and the last is their best. task, settings: what Brax trained on, such as "hopper"
-    and {"backend": "mjx"}. Raises UserError for what is not there, is damaged, or does not fit what
-    the configuration's trainer makes today.
-    """
-    from ablations import plugins
-
-    plugins.load()
-    if theirs := brax_checkpoints(cell):
-        return _of_brax(Path(cell), theirs, step, task, settings or {})
-    path = Path(cell)
-    if path.suffix == ".npz":
-        data = _bytes(path)
-    else:
-        record = _record(_cell(cell, results))
-        path, checksum = _file_of(record, _cell(cell, results), step)
-        data = _bytes(path)
-        if hashlib.sha256(data).hexdigest() != checksum:
-            raise UserError(f"the policy '{path}' is damaged: it fails its checksum")
-    return _from_bytes(path, data)
-
-
-def _of_brax(
-    folder: Path,
-    theirs: Mapping[int, Path],
-    step: int | str,
-    task: str | None,
-    settings: Settings,
-) -> Policy:
-    from ablations import tasks
-    from ablations.trainers.control import brax_policies
-
-    if task is None:
-        raise UserError(f"'{folder}' does not say what Brax trained on: name the task")
-    wanted = max(theirs) if step in ("best", "last") else step
-    if wanted not in theirs:
-        steps = ", ".join(map(str, theirs))
-        raise UserError(f"'{folder}' has no policy of step {step}: there are {steps}")
-    assert isinstance(wanted, int)
-    config, arrays = brax_policies.read(theirs[wanted], tasks.task(task), settings)
-    return _composed(f"'{theirs[wanted]}' does not fit {task}", config, wanted, arrays)
-
-
-def _from_bytes(path: Path, data: bytes) -> Policy:
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-            about = json.loads(stored[ABOUT].tobytes())
-            arrays = {n: stored[n].view(d) for n, d in about["dtypes"].items()}
-        config, step = about["config"], about["step"]
-    except Exception:
-        raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
-    return _composed(f"'{path}' does not fit its trainer of today", config, step, arrays)
-
-
-def _composed(
-    misfit: str, config: Configuration, step: int, arrays: Mapping[str, np.ndarray]
-) -> Policy:
-    """Return the policy of these arrays; misfit: how the error for others' begins."""
-    import jax
-
-    from ablations.trainers import trainer as trainer_named
-    from ablations.trainers.composed import compose
-    from ablations.trainers.leaves import Mismatch, from_arrays
-
-    completed = trainer_named(config["trainer"]["name"]).completed(config)
-    trainer, as_data = compose(config, fixed=tuple(completed["choices"]))
-    if trainer.act is None:
-        raise UserError(f"policies of the trainer '{config['trainer']['name']}' do not act")
-    like = jax.eval_shape(
-        lambda key, variant: trainer.policy(trainer.init(key, variant)),
-        jax.random.key(0),
-        as_data(config),
-    )
-    try:
-        return Policy(config, step, from_arrays(arrays, like), trainer)
-    except Mismatch as why:
-        raise UserError(f"{misfit}: {why}") from None
-
-
-def _cell(cell: str | Path, results: str | Path) -> Path:
+def folder_of(cell: str | Path, results: str | Path) -> Path:
+    """Return the folder of a cell that is named by it or by its hash. Raises UserError."""
     path = Path(cell)
     if path.is_dir():
         return path
@@ -312,7 +126,8 @@ def _cell(cell: str | Path, results: str | Path) -> Path:
     return path
 
 
-def _record(folder: Path) -> Record:
+def record_of(folder: Path) -> Record:
+    """Return the record of a cell by its folder. Raises UserError."""
     folder = folder.resolve()
     if folder.parent.name != "cells" or not (folder / "record.json").exists():
         raise UserError(
@@ -324,7 +139,8 @@ def _record(folder: Path) -> Record:
     return record
 
 
-def _file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
+def file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
+    """Return the file of a saved policy and its checksum. Raises UserError."""
     files = record.policies.get("files", {})
     if not files:
         why = (
@@ -343,12 +159,3 @@ def _file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
             f"{', '.join(sorted(files, key=int))}"
         )
     return folder / "policies" / f"{wanted}.npz", files[wanted]
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"the policy '{path}' is missing") from None
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from ablations import errors
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ablations", "variants")
@@ -58,14 +61,102 @@ ALLOWED = {
         "parquet",
     },
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
-    "policies": {"environments", "sweep", "trainers", "tasks", *COMMON},
-    "episode": {"environments", "policies", "report", "sweep", "trainers", "tasks", *COMMON},
+    "policies": {"sweep", "trainers", *COMMON},
+    "loading": {"environments", "policies", "sweep", "trainers", "tasks", *COMMON},
+    "episode": {"environments", "loading", "policies", "report", "sweep", "trainers", "tasks"}
+    | COMMON,
 }
-ABOVE_ALL = {"", "cli"}
+ABOVE_ALL = {"", "cli", "verbs"}
 # Of the engine, what these two may see.
 OF_THE_ENGINE = {
-    "policies": {"ablations.sweep.snapshots", "ablations.sweep.checkpoints"},
+    "policies": set(),
+    "loading": {"ablations.sweep.snapshots", "ablations.sweep.checkpoints"},
     "episode": {"ablations.sweep.machine"},
+}
+
+# extra -> (module, what only its functions import): a package that the extra brings, or a module of
+# ours that imports such a package at its top. Nothing else is imported by functions.
+DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
+    "completion": [
+        ("ablations.cli.completing", "shtab"),
+    ],
+    "gymnax": [
+        ("ablations.episode.gymnax", "gymnasium"),
+        ("ablations.episode.gymnax", "gymnax"),
+        ("ablations.episode.gymnax", "pygame"),
+        ("ablations.tasks.gymnax", "gymnax"),
+    ],
+    "playground": [
+        ("ablations.tasks.playground", "mujoco_playground"),
+    ],
+    "report": [
+        ("ablations.cli.checking", "ablations.regression.figures"),
+        ("ablations.cli.claiming", "ablations.report.claims.files"),
+        ("ablations.cli.examining", "ablations.report.figures.paper"),
+        ("ablations.cli.gating", "ablations.report.figures.paper"),
+        ("ablations.cli.questioning", "ablations.report.questions.files"),
+        ("ablations.cli.results", "ablations.report.figures.files"),
+        ("ablations.cli.results", "ablations.report.page"),
+        ("ablations.episode.gymnax", "matplotlib"),
+        ("ablations.exchange.export", "pandas"),
+        ("ablations.exchange.outcomes", "pandas"),
+        ("ablations.exchange.reading", "pandas"),
+        ("ablations.regression.fixture", "ablations.regression.figures"),
+        ("ablations.report.page.content", "ablations.report.figures.paper"),
+        ("ablations.report.tables.entries", "pandas"),
+        ("ablations.verbs", "ablations.report.figures.paper"),
+        ("ablations.verbs", "ablations.report.page"),
+    ],
+    "slurm": [
+        ("ablations.sweep.slurm.submit", "submitit"),
+    ],
+    "test": [
+        ("ablations.regression.plugin", "ablations.regression.fixture"),
+    ],
+    "train": [
+        ("ablations.cli.catalogue", "variants"),
+        ("ablations.cli.describe", "ablations.cli.describe_setting"),
+        ("ablations.cli.policies", "ablations.episode.render"),
+        ("ablations.cli.policies", "ablations.loading"),
+        ("ablations.episode.offscreen", "mujoco"),
+        ("ablations.sweep.backends.compiled", "ablations.sweep.backends.compiled.program"),
+        ("ablations.sweep.backends.compiled", "jax"),
+        ("ablations.sweep.checkpoints", "jax"),
+        ("ablations.sweep.checkpoints", "orbax"),
+        ("ablations.sweep.diagnosis", "ablations.trainers.composed"),
+        ("ablations.sweep.machine", "jax"),
+        ("ablations.tasks.control", "brax"),
+        ("ablations.tasks.control", "jax"),
+        ("ablations.tasks.control", "mujoco"),
+        ("ablations.tasks.fast", "ablations.tasks.cart"),
+        ("ablations.tasks.language.problems", "ablations.tasks.language.environment"),
+        ("ablations.tasks.language.problems", "ablations.tasks.language.puzzles"),
+        ("ablations.trainers.control.brax_policies", "brax"),
+        ("ablations.trainers.control.pqn_settings", "ablations.trainers.control.pqn"),
+        ("ablations.trainers.control.settings", "ablations.trainers.control.diagnostics"),
+        ("ablations.trainers.control.settings", "ablations.trainers.control.ppo"),
+        ("ablations.trainers.language.settings", "ablations.trainers.language.composing"),
+        ("ablations.trainers.trainer", "ablations.trainers.composition"),
+        ("ablations.trainers.trivial", "ablations.trainers.untrained"),
+        ("ablations.verbs", "ablations.trainers.composed"),
+    ],
+}
+EXTRAS = {name: {*brought} for name, brought in errors.EXTRAS.items()}
+EXTRAS["gymnax"] |= {"gymnasium", "pygame"}
+EXTRAS["test"] = {"pytest"}  # which loads the plugin in every run
+# Definition asks `composition`, which is about definitions.
+TRAINER_AND_COMPOSITION = ("ablations.trainers.trainer", "ablations.trainers.composition")
+# Module -> how often it imports by name: the verb or the command that is asked for, the members of
+# a folder, what users bring.
+BY_NAME = {
+    "ablations": 1,
+    "ablations.cli.arguments": 1,
+    "ablations.plugins": 1,
+    "ablations.presets.definition": 2,
+    "ablations.studies": 1,
+    "ablations.sweep.backends": 1,
+    "ablations.trainers.trainer": 1,
+    "variants": 1,
 }
 
 
@@ -143,15 +234,17 @@ def test_formats_know_tables_and_tables_no_format() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """When they are imported: what a function imports when it is called closes no circle."""
+    """Neither when they are imported nor when their functions are called, but for one."""
     seen: dict[str, bool] = {}  # module -> whether all that it imports has been looked at
     way: list[str] = []
 
     def visit(module: str) -> None:
         way.append(module)
         seen[module] = False
-        for other in sorted(imports(module, inner=False)):
-            if other not in seen:
+        for other in sorted(imports(module)):
+            if (module, other) == TRAINER_AND_COMPOSITION:
+                assert other not in imports(module, inner=False)
+            elif other not in seen:
                 visit(other)
             else:
                 assert seen[other], f"a circle: {' -> '.join([*way[way.index(other) :], other])}"
@@ -161,6 +254,60 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     for module in FILES:
         if module not in seen:
             visit(module)
+
+
+def delayed(module: str) -> set[str]:
+    """The packages, and the modules of ours, that only functions of a module import."""
+    found = set()
+    tree = ast.parse(FILES[module].read_text())
+    at_top = [*_statements(tree, False)]
+    for node in _statements(tree, True):
+        if node not in at_top:
+            found |= {_imported(node, alias) for alias in node.names}
+    return found
+
+
+def _imported(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    """The module of ours that a statement imports, or the package of others."""
+    name = alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
+    if name.partition(".")[0] not in PACKAGES:
+        return name.partition(".")[0]
+    return name if name in FILES else name.rpartition(".")[0]
+
+
+@cache
+def packages(module: str) -> frozenset[str]:
+    """The packages of others that are imported together with a module."""
+    found: set[str] = set()
+    seen, left = set(), [module]
+    while left:
+        if (name := left.pop()) in seen:
+            continue
+        seen.add(name)
+        parents = {".".join(name.split(".")[:n]) for n in range(1, name.count(".") + 1)}
+        left += [*imports(name, inner=False), *parents & FILES.keys()]
+        for node in _statements(ast.parse(FILES[name].read_text()), False):
+            found |= {_imported(node, alias).partition(".")[0] for alias in node.names}
+    return frozenset(found)
+
+
+def test_functions_import_what_an_extra_brings_at_the_edges_alone() -> None:
+    found = {(module, other) for module in FILES for other in delayed(module)}
+    listed = [edge for edges in DELAYED.values() for edge in edges]
+    assert sorted(found) == sorted(listed), "import it at the top, or name the edge in DELAYED"
+
+
+@pytest.mark.parametrize("extra", DELAYED)
+def test_what_is_delayed_needs_its_extra(extra: str) -> None:
+    for module, other in DELAYED[extra]:
+        needed = packages(other) if other in FILES else {other}
+        assert needed & EXTRAS[extra], f"{module} can import {other} at its top"
+
+
+def test_modules_are_imported_by_their_names_in_few_places() -> None:
+    for module, path in FILES.items():
+        calls = re.findall(r"import_module\(|__import__\(", path.read_text())
+        assert len(calls) == BY_NAME.get(module, 0), module
 
 
 def test_the_check_sees_what_functions_import_and_not_what_type_checkers_do() -> None:

@@ -388,6 +388,9 @@ def test_nothing_is_kept_of_a_policy_that_is_no_number(tmp_path) -> None:
     assert snapshots.finish(lane) == {}
 
 
-def test_loading_starts_jax_only_when_asked() -> None:
-    script = "import sys, ablations; ablations.load_policy; sys.exit('jax' in sys.modules)"
+def test_finding_a_policy_starts_no_jax() -> None:
+    script = (
+        "import sys, ablations; ablations.find_cell, ablations.saved_steps\n"
+        "sys.exit('jax' in sys.modules or 'pandas' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

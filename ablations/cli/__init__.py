@@ -1,7 +1,7 @@
 """The front door: parses, calls one function, prints.
 
-Each file adds its commands to the parser and imports what one needs when it runs: `ablations table`
-starts neither JAX nor a trainer.
+`commands` names every command. Only the module of the one that was typed is imported: `ablations
+table` starts neither JAX nor a trainer.
 """
 
 from __future__ import annotations
@@ -14,33 +14,18 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Any, NoReturn
 
-from ablations.cli import (
-    catalogue,
-    checking,
-    claiming,
-    comparing,
-    completing,
-    describe,
-    examining,
-    exchanging,
-    explaining,
-    gating,
-    history,
-    items,
-    planning,
-    policies,
-    questioning,
-    results,
-    running,
-    tuning,
-    watching,
-)
-from ablations.cli.arguments import Parser, unpack
+from ablations import plugins
+from ablations.cli.arguments import Parser, add_commands, part
+from ablations.cli.commands import COMMANDS
 from ablations.core.files import SetAside
 from ablations.errors import Note, UserError, missing_extra, one_line
+from ablations.git import git
+from ablations.sweep.machine import left_out_of_workers
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM)
@@ -57,18 +42,12 @@ class _Version(argparse.Action):
     def __call__(
         self, *_: argparse.ArgumentParser | argparse.Namespace | str | Sequence[str] | None
     ) -> NoReturn:
-        from importlib.metadata import version
-
         print(f"rl-ablations {version('rl-ablations')}{_commit()}")
         sys.exit(0)
 
 
 def _commit() -> str:
     """Return the commit of a clone that is run from, to be printed beside the version."""
-    from subprocess import SubprocessError
-
-    from ablations.git import git
-
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return ""
@@ -122,13 +101,12 @@ class _Lines:
 def _run(arguments: Sequence[str] | None) -> int:
     options = argparse.Namespace()
     try:
-        options = parser().parse_args(arguments)
+        options = _root().parse_args(arguments)
         if options.plugin:
-            from ablations import plugins
-
             plugins.load(options.plugin)
-        unpack(options)
-        code = options.command(options) or 0
+        if options.command.unpacks != "nothing" and (options.results / "archive").is_dir():
+            part("unpacking").unpack(options)
+        code = options.run(options) or 0
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -161,8 +139,6 @@ def _in_a_line(error: Exception, options: argparse.Namespace) -> str | None:
 
 def _of_the_shell(error: ValueError) -> str | None:
     """Return in a line which variable JAX cannot be imported with; None where it is none."""
-    from ablations.sweep.machine import left_out_of_workers
-
     for name in left_out_of_workers():
         if name.lower() in str(error).lower():
             return f"JAX does not start with {name}={os.environ[name]} of this shell: unset it"
@@ -197,33 +173,17 @@ def _is_closed(path: Path | None) -> bool:
 
 
 def parser() -> Parser:
-    """Return the parser of all commands."""
+    """Return the parser of all commands, with all of their flags."""
+    root, *_ = _root().every()
+    return root
+
+
+def _root() -> Parser:
+    """Return the parser of all commands, each without its flags until it is parsed."""
     root = Parser(
         prog="ablations",
         description="Does this RL implementation detail matter? Paired ablations, honest tables.",
     )
     root.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
-    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (
-        catalogue,
-        describe,
-        running,
-        watching,
-        comparing,
-        tuning,
-        examining,
-        explaining,
-        results,
-        policies,
-        exchanging,
-        history,
-        planning,
-        claiming,
-        questioning,
-        checking,
-        gating,
-        completing,
-        items,
-    ):
-        room.add_commands(commands)
+    add_commands(root, COMMANDS)
     return root

@@ -1,15 +1,20 @@
-"""The parser, types of arguments, and flags that several commands have."""
+"""The parser, types of arguments, and flags that several commands have.
+
+Imports nothing that computes: whatever is typed, this is imported first.
+"""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import errno
+import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from types import ModuleType
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from ablations.errors import NEAR, UserError, printable, unknown
 from ablations.request import (
@@ -19,19 +24,7 @@ from ablations.request import (
     parse_levels,
     parse_settings,
     seeds_of,
-    selects,
 )
-
-if TYPE_CHECKING:
-    from ablations.records import Plan
-    from ablations.request import Selection
-
-
-# Of a folder that cannot be written these show all the same what its archives hold.
-_ONLY_READ = (
-    *("table", "status", "figure", "report", "export", "render", "policies", "claims", "questions"),
-)
-
 
 # What others call some of our flags.
 OTHER_WORDS: Mapping[str, Sequence[str]] = {
@@ -47,12 +40,9 @@ OTHER_WORDS: Mapping[str, Sequence[str]] = {
 }
 
 
-def _is_setting(name: str) -> bool:
-    """Return whether a trainer of ours, or of the field, has a setting of that name."""
-    from ablations.trainers import trainer
-    from ablations.trainers.field_names import FIELD_NAMES
-
-    return name in FIELD_NAMES or name in trainer("ppo").settings
+def part(name: str) -> ModuleType:
+    """Return a module of the command line that is imported when it is needed, and not before."""
+    return importlib.import_module(f"ablations.cli.{name}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -62,6 +52,22 @@ class Parser(argparse.ArgumentParser):
         """Take the keywords of argparse."""
         super().__init__(**keywords, allow_abbrev=False)
         self._leads_to_commands = False
+        self.late: Callable[[Parser], None] | None = None  # adds the arguments when they are needed
+
+    def fill(self) -> None:
+        """Add the arguments, where they are not there yet."""
+        late, self.late = self.late, None
+        if late is not None:
+            late(self)
+
+    def every(self) -> Iterator[Parser]:
+        """Yield this parser and those of its commands, with their arguments."""
+        self.fill()
+        yield self
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for command in action.choices.values():
+                    yield from command.every()
 
     def add_subparsers(self, **keywords: Any) -> Any:
         """Add commands."""
@@ -70,6 +76,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments. Raise UserError for an unknown flag."""
+        self.fill()
         args = self._joined(sys.argv[1:] if args is None else list(args))
         self._require_known_flags(args)
         return super().parse_known_args(args, namespace)
@@ -123,7 +130,7 @@ class Parser(argparse.ArgumentParser):
         """Return what was meant by an unknown flag, as the end of a sentence; "" where unclear."""
         name = flag.lstrip("-").replace("-", "_")
         formats = next((a.choices for a in self._actions if a.dest == "format"), None) or ()
-        if "--set" in known and _is_setting(name):
+        if "--set" in known and part("selected").is_setting(name):
             return f": a setting is given by --set {name}=VALUE"
         if name in formats:
             return f": did you mean --format {name}?"
@@ -133,34 +140,47 @@ class Parser(argparse.ArgumentParser):
         return f": did you mean {' or '.join(near)}?" if near else ""
 
 
-Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+class Command(NamedTuple):
+    """A command, as the help of all names it.
 
-
-def add_command(
-    commands: Commands,
-    name: str,
-    function: Callable[[argparse.Namespace], int | None],
-    summary: str,
-    *,
-    reads_records: Literal["all", "of its studies", "none"] = "all",
-) -> Parser:
-    """Add a parser to those of `commands`, with the flags that every command has; return it.
-
-    reads_records: what is unpacked of archives first.
+    module: of the command line, whose `add_<name>` adds the command's flags to a parser, and whose
+    `run_<name>` carries it out. unpacks: what of the archives, before it runs. only_reads: of a
+    folder that cannot be written it shows all the same what its archives hold. family: commands
+    that it leads to, instead of being one.
     """
-    parser = commands.add_parser(
-        name, help=summary, description=summary[0].upper() + summary[1:] + "."
-    )
-    parser.set_defaults(
-        command=function, reads_records=reads_records, only_reads=name in _ONLY_READ
-    )
+
+    module: str
+    summary: str
+    unpacks: Literal["all", "of its studies", "nothing"] = "all"
+    only_reads: bool = False
+    family: Mapping[str, Command] = {}
+
+
+def add_commands(parser: Parser, table: Mapping[str, Command], family: str = "") -> None:
+    """Add commands to a parser, each without its flags until it is the one to be parsed."""
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command in table.items():
+        summary = command.summary
+        added = commands.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
+        added.late = partial(_add_flags_of, command, family + name)
+
+
+def _add_flags_of(command: Command, name: str, parser: Parser) -> None:
+    """Add the flags that every command has, and its own."""
+    if command.family:
+        add_commands(parser, command.family, f"{name}_")
+        return
+    module = part(command.module)
+    parser.set_defaults(run=getattr(module, f"run_{name}"), command=command)
     add_flags(parser, {"--results DIR": "default: results"}, type=Path, default=Path("results"))
     add_flags(
         parser,
         {"--plugin MODULE": "a module of yours that registers choices, tasks or studies"},
         action="append",
     )
-    return parser
+    getattr(module, f"add_{name}")(parser)
 
 
 def add_flags(
@@ -300,83 +320,7 @@ def selection(options: argparse.Namespace) -> Selection:
     }
 
 
-def plans(options: argparse.Namespace) -> list[Plan]:
-    """Return the plans that every command but `run` is about."""
-    from ablations.sweep.planned import planned
-
-    return planned(options.studies, options.results, selection(options))
-
-
-def shown(options: argparse.Namespace) -> list[Plan]:
-    """Return the plans whose results a command shows.
-
-    Says on stderr which cells of them earlier code computed.
-    """
-    from ablations.sweep.outdated import outdated
-
-    planned = plans(options)
-    warn(filter(None, (outdated(plan, options.results) for plan in planned)))
-    return planned
-
-
-def shown_with_edits(options: argparse.Namespace) -> list[Plan]:
-    """Return `shown`; say also which plugins were edited between cells.
-
-    For a command that shows no notes and has no records at hand.
-    """
-    from ablations.sweep.outdated import edited
-
-    planned = shown(options)
-    warn(line for plan in planned for line in edited(plan, options.results))
-    return planned
-
-
 def warn(lines: Iterable[str]) -> None:
     """Print lines on stderr, each as one of this command."""
     for line in lines:
         print(f"ablations: {printable(line)}", file=sys.stderr)
-
-
-def resolved(options: argparse.Namespace) -> list[Plan]:
-    """Return the plans that `run` runs."""
-    from ablations import presets
-    from ablations.sweep.planned import resolved
-
-    wanted = getattr(options, "preset", ())
-    if wanted:
-        load_installed_plugins()
-    for name in wanted:
-        presets.preset(name)
-    planned = resolved([*options.studies, *wanted], selection(options))
-    for task, stored in ((t, s) for plan in planned for t, s in plan.tasks.items()):
-        if options.steps and stored.steps != options.steps:
-            warn([f"{options.steps:,} steps on {task} are {stored.steps:,}: iterations are whole"])
-    return planned
-
-
-def unpack(options: argparse.Namespace) -> None:
-    """Unpack what a command reads of the archives.
-
-    The plan of a selection that never ran may share cells with any of them.
-    """
-    if options.reads_records == "none" or not (options.results / "archive").is_dir():
-        return
-    from ablations.exchange import restorable, restore
-
-    own = options.reads_records == "of its studies" and not selects(selection(options))
-    studies = options.studies if own else ()
-    try:
-        restore(options.results, studies)
-    except OSError as error:
-        unwritable = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
-        if not unwritable or not options.only_reads or getattr(options, "write", False):
-            raise
-        options.results = restorable(options.results)
-        restore(options.results, studies)
-
-
-def load_installed_plugins() -> None:
-    """Load the plugins that installed packages name."""
-    from ablations import plugins
-
-    plugins.load()

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ablations.cli.arguments import Commands, add_command, load_installed_plugins
+from ablations import plugins, presets, studies, tasks, trainers
+from ablations.cli.arguments import Parser
 from ablations.cli.output import add_json, print_json
 from ablations.core.decode import Json
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError, count, printable, unknown
+from ablations.presets import Preset
+from ablations.studies import Profile, Study
+from ablations.sweep.history import stored_runs
+from ablations.tasks import Task
+from ablations.trainers import Definition, Option
 
 if TYPE_CHECKING:
-    from ablations.presets import Preset
-    from ablations.studies import Profile, Study
-    from ablations.tasks import Task
-    from ablations.trainers import Definition, Option
     from variants import Axis, Choice, Number
 
 Data = Mapping[str, Json]
@@ -38,25 +42,23 @@ class Described(NamedTuple):
     data: Data
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the command `list`."""
-    command = add_command(commands, "list", _list, "what there is", reads_records="none")
+def add_list(command: Parser) -> None:
+    """Add the flags of `list`."""
     command.add_argument(
         "kind", nargs="?", default="studies", help="axes, presets, runs, studies, tasks, trainers"
     )
     add_json(command)
 
 
-def _list(options: argparse.Namespace) -> None:
+def run_list(options: argparse.Namespace) -> None:
+    """Print what there is of a kind, or what ran."""
     if options.kind == "runs":
-        from ablations.cli.history import run_lines, runs_as_data
-
         if options.json:
-            print_json(runs_as_data(options.results))
+            print_json(_runs_as_data(options.results))
         else:
-            print("\n".join(run_lines(options.results)))
+            print("\n".join(_run_lines(options.results)))
         return
-    load_installed_plugins()
+    plugins.load()
     described = catalogue(options.kind)
     if options.json:
         print_json({name: each.data for name, each in described.items()})
@@ -70,20 +72,20 @@ def _list(options: argparse.Namespace) -> None:
 def catalogue(kind: str) -> dict[str, Described]:
     """Return everything of one kind by name. Raise UserError for no kind."""
     import variants as registry
-    from ablations import presets, studies, tasks, trainers
 
-    kinds: dict[str, Callable[[], dict[str, Described]]] = {
-        "axes": lambda: {n: _axis(axis) for n, axis in registry.axes().items()},
-        "presets": lambda: {n: _preset(preset) for n, preset in presets.presets().items()},
-        "studies": lambda: {n: _study(study) for n, study in studies.studies().items()},
-        "tasks": lambda: {n: _task(task) for n, task in tasks.tasks().items()},
-        "trainers": lambda: {n: _trainer(each) for n, each in trainers.trainers().items()},
+    kinds: dict[str, tuple[Callable[[], Mapping[str, object]], Callable[..., Described]]] = {
+        "axes": (registry.axes, _axis),
+        "presets": (presets.presets, _preset),
+        "studies": (studies.studies, _study),
+        "tasks": (tasks.tasks, _task),
+        "trainers": (trainers.trainers, _trainer),
     }
     if kind not in kinds:
         if kind in OTHER_WORDS:
             raise UserError(f"'{kind}' are called {OTHER_WORDS[kind]} here")
         raise unknown("kind", kind, [*kinds, "runs"])
-    return kinds[kind]()
+    things, described = kinds[kind]
+    return {name: described(thing) for name, thing in things().items()}
 
 
 def _axis(axis: Axis) -> Described:
@@ -181,3 +183,34 @@ def _numbers(numbers: Mapping[str, Number]) -> dict[str, Data]:
 def range_text(number: Number) -> str:
     """Write a number's default and its range."""
     return f"{number.default:g} ({number.low:g} to {number.high:g})"
+
+
+def _run_lines(results: Path) -> Iterator[str]:
+    """Describe every plan that is stored, the newest first, with the command that ran it."""
+    runs = stored_runs(results)
+    if not runs:
+        yield f"nothing has run in '{results}'"
+    for run in runs:
+        done = f"{run.done:,} of {count(len(run.plan.cells), 'cell')}"
+        yield printable(
+            f"{_time(run.when)}  {done:<20} {'last' if run.last else '':<5}{run.command}"
+        )
+
+
+def _runs_as_data(results: Path) -> list[dict[str, Json]]:
+    """Return every plan that is stored, as `_run_lines` has them."""
+    return [
+        {
+            "study": run.plan.study.name,
+            "command": run.command,
+            "when": _time(run.when),
+            "cells": len(run.plan.cells),
+            "done": run.done,
+            "last": run.last,
+        }
+        for run in stored_runs(results)
+    ]
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -6,43 +6,56 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, add_flags, add_studies, plans, positive
+from ablations.cli.arguments import Parser, add_flags, add_studies, positive
 from ablations.cli.output import add_json, print_json
+from ablations.cli.selected import plans
 from ablations.cli.shares import share
 from ablations.core.decode import Json, as_json
-from ablations.errors import UserError
-from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
-
-if TYPE_CHECKING:
-    from ablations.records import Plan
-    from ablations.regression.baselines import Baseline
-    from ablations.regression.check import Terms
-    from ablations.regression.curves import Curves
-    from ablations.regression.training import Training
+from ablations.errors import UserError, unless_missing
+from ablations.exchange.sources import final_scores
+from ablations.records import Plan
+from ablations.regression import (
+    ALPHA,
+    EFFECT,
+    MOST_SEEDS,
+    baseline_check,
+    history,
+    messages,
+)
+from ablations.regression import baseline_files as files
+from ablations.regression.baselines import Baseline
+from ablations.regression.check import Check, Terms, play_checks
+from ablations.regression.curves import Curves
+from ablations.regression.nights import read_nights
+from ablations.regression.paper import check_paper, read_paper
+from ablations.regression.training import Training
+from ablations.sweep.local import Processes
+from ablations.sweep.planned import resolved_again
 
 _OF_HISTORY = ("nights", "rate", "night", "since", "better")
 _OF_BASELINES = ("alpha", "seeds", "paired", "exact", "records", "figures", "workers")
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands `baseline` and `check`."""
-    family = commands.add_parser(
-        "baseline", help="what to do with a baseline", description="What to do with a baseline."
-    ).add_subparsers(title="commands", metavar="COMMAND", required=True)
-    command = add_command(family, "save", _save, "store curves, for `check` to compare with")
+def add_baseline_save(command: Parser) -> None:
+    """Add the flags of `baseline save`."""
     add_studies(command, "+")
     add_flags(command, {"--name": None}, required=True)
     add_flags(command, {"--reason": "why; an update needs one, and keeps it"})
-    add_json(add_command(family, "list", _list, "every baseline", reads_records="none"))
-    summary = "a baseline's scores, history and provenance"
-    command = add_command(family, "show", _show, summary, reads_records="none")
+
+
+def add_baseline_list(command: Parser) -> None:
+    """Add the flags of `baseline list`."""
+    add_json(command)
+
+
+def add_baseline_show(command: Parser) -> None:
+    """Add the argument of `baseline show`."""
     command.add_argument("baseline", metavar="BASELINE")
 
-    command = add_command(
-        commands, "check", _check, "train again and compare with baselines; exit code 1: got worse"
-    )
+
+def add_check(command: Parser) -> None:
+    """Add the flags of `check`."""
     command.add_argument(
         "baselines", nargs="*", metavar="BASELINE", help="a name, or a folder; with --paper: runs"
     )
@@ -95,9 +108,8 @@ def add_commands(commands: Commands) -> None:
     )
 
 
-def _save(options: argparse.Namespace) -> None:
-    from ablations.regression import baseline_files as files
-
+def run_baseline_save(options: argparse.Namespace) -> None:
+    """Store the curves of studies as a baseline."""
     baseline = files.save(plans(options), options.results, options.name, options.reason)
     print(
         f"{options.name}: {len(baseline.groups)} curves of {files.fewest_seeds(baseline.groups)} "
@@ -106,9 +118,8 @@ def _save(options: argparse.Namespace) -> None:
     print(files.stem_of(options.results, options.name).parent)
 
 
-def _list(options: argparse.Namespace) -> None:
-    from ablations.regression import baseline_files as files
-
+def run_baseline_list(options: argparse.Namespace) -> None:
+    """Print every baseline."""
     baselines = dict(files.stored(options.results))
     if options.json:
         print_json({name: _data(baseline) for name, baseline in baselines.items()})
@@ -124,8 +135,6 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _data(baseline: Baseline) -> dict[str, Json]:
-    from ablations.regression import baseline_files as files
-
     return {
         "curves": list(baseline.groups),
         "seeds": files.fewest_seeds(baseline.groups),
@@ -133,17 +142,14 @@ def _data(baseline: Baseline) -> dict[str, Json]:
     }
 
 
-def _show(options: argparse.Namespace) -> None:
-    from ablations.regression import baseline_files, messages
-
-    baseline = baseline_files.read(options.results, options.baseline)
+def run_baseline_show(options: argparse.Namespace) -> None:
+    """Print the scores, history and provenance of a baseline."""
+    baseline = files.read(options.results, options.baseline)
     print("\n".join([options.baseline, *messages.description(baseline)]))
 
 
-def _check(options: argparse.Namespace) -> int:
-    from ablations.regression import baseline_files as files
-    from ablations.regression.check import Terms
-
+def run_check(options: argparse.Namespace) -> int:
+    """Check baselines, a history or a paper; return the exit code."""
     if options.history is not None:
         return _check_history(options)
     if options.paper is not None:
@@ -173,9 +179,6 @@ def _check(options: argparse.Namespace) -> int:
 
 def _check_bits(options: argparse.Namespace, baseline: Baseline, folder: Path) -> int:
     """Print whether each group is the same bits; return how many are not."""
-    from ablations.regression import baseline_check, messages
-    from ablations.regression import baseline_files as files
-
     if options.records is not None:
         given: Mapping[str, Curves] = files.given(baseline, options.records)
     else:
@@ -192,10 +195,6 @@ def _check_scores(
     options: argparse.Namespace, baseline: Baseline, folder: Path, terms: Terms
 ) -> int:
     """Check the scores of each group, print and draw them; return how many got worse."""
-    from ablations.regression import baseline_check, messages
-    from ablations.regression import baseline_files as files
-    from ablations.regression.check import play_checks
-
     if options.records is not None:
         given = files.given(baseline, options.records)
         checks = baseline_check.check_given(baseline, terms, given)
@@ -207,17 +206,30 @@ def _check_scores(
                 print(plan, flush=True)
         checks = play_checks(tests, _training(options, baseline, folder))
     alike = files.made_alike(baseline, options.records or folder / "records")
-    figure = baseline_check.draw(options.figures or folder, folder.name, baseline, checks)
+    figure = _draw(options.figures or folder, folder.name, baseline, checks)
     written = messages.markdown if options.format == "markdown" else messages.report
     print(written(folder.name, checks, alike, figure))
     return sum(check.verdict == "worse" for check in checks.values())
 
 
-def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> Training:
-    from ablations.regression.training import Training
-    from ablations.sweep.local import Processes
-    from ablations.sweep.planned import resolved_again
+def _draw(
+    folder: Path, name: str, baseline: Baseline, checks: Mapping[str, Check]
+) -> Path | UserError:
+    """Draw the checks of a baseline; return the file, or the error for a missing extra."""
 
+    def written() -> Path:
+        from ablations.regression import figures
+
+        metrics = {where: group.metric for where, group in baseline.groups.items()}
+        return figures.draw(name, checks, metrics, folder / f"{name}_curves", ("svg", "png"))[-1]
+
+    try:
+        return unless_missing(written)
+    except OSError as error:
+        raise UserError(f"cannot write to '{folder}': {error.strerror}") from None
+
+
+def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> Training:
     def run(plans: Sequence[Plan], records: Path) -> None:
         Processes(options.workers, quiet=options.format == "markdown").run(plans, records)
 
@@ -244,9 +256,6 @@ def _effect_of(options: argparse.Namespace) -> float:
 
 def _check_history(options: argparse.Namespace) -> int:
     """Print whether tonight is as the nights before; return the exit code."""
-    from ablations.regression import history
-    from ablations.regression.nights import read_nights
-
     if options.baselines:
         raise UserError("--history is in place of a baseline: leave one of them out")
     _refuse(options, ("paper",), "is in place of --history: leave one of them out")
@@ -271,9 +280,6 @@ def _check_history(options: argparse.Namespace) -> int:
 
 def _check_against_paper(options: argparse.Namespace) -> int:
     """Print whether runs are compatible with a paper's result; return the exit code."""
-    from ablations.exchange.sources import final_scores
-    from ablations.regression.paper import check_paper, read_paper
-
     paper = read_paper(options.paper)
     if not options.baselines:
         raise UserError("--paper needs the files or folders of your runs")

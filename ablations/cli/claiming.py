@@ -8,26 +8,33 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, add_flags
+from ablations.cli.arguments import Parser, add_flags
 from ablations.cli.conditions import Under, under_conditions
-from ablations.cli.output import add_format, print_table
+from ablations.cli.output import add_format
 from ablations.errors import UserError
+from ablations.records import Plan
+from ablations.report.claims.conditions import Again, again, conditions_sheet
+from ablations.report.claims.cost import commands, cost_sheet
+from ablations.report.claims.entries import OWN, Claim, read, read_conditions
+from ablations.report.claims.found import evidence
+from ablations.report.claims.judge import by_another, judged
+from ablations.report.claims.rows import claims_sheet, replication_sheet
+from ablations.report.formats import render
+from ablations.report.results import Results
+from ablations.report.statistics import LEVEL
 from ablations.request import Request, seeds_of
-
-if TYPE_CHECKING:
-    from ablations.records import Plan
-    from ablations.report.claims.conditions import Again
-    from ablations.report.claims.entries import Claim
-    from ablations.report.results import Results
+from ablations.sweep.cell import cells_of
+from ablations.sweep.estimate import speeds
+from ablations.sweep.outdated import apart
+from ablations.sweep.plan import on_seeds
+from ablations.sweep.planned import planned
 
 COMPILE_SECONDS = 80.0  # of a Brax task, see docs/performance.md
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the command `claims`."""
-    command = add_command(commands, "claims", _claims, "published claims, judged by the records")
+def add_claims(command: Parser) -> None:
+    """Add the flags of `claims`."""
     add_flags(command, {"--file FILE": "default: claims.toml in the results folder"}, type=Path)
     add_format(command)
     instead = command.add_mutually_exclusive_group()
@@ -51,10 +58,8 @@ def add_commands(commands: Commands) -> None:
     )
 
 
-def _claims(options: argparse.Namespace) -> None:
-    from ablations.report.claims.entries import read, read_conditions
-    from ablations.sweep.planned import planned
-
+def run_claims(options: argparse.Namespace) -> None:
+    """Judge the claims of a file."""
     file = options.file or options.results / "claims.toml"
     claims, conditions = read(file), read_conditions(file)
     plans: dict[str, Plan] = {}
@@ -82,48 +87,26 @@ def _judge(
     plans: Mapping[str, Plan],
     under: Sequence[Under],
 ) -> None:
-    from ablations.records import write_atomically
-    from ablations.report.claims.found import evidence
-    from ablations.report.claims.judge import by_another, judged
-    from ablations.report.claims.rows import claims_sheet
-    from ablations.report.statistics import LEVEL
-
     read = evidence(plans, options.results)
     verdicts = [judged(claim, read[claim.command]) for claim in claims]
     at_once = [judged(claim, read[claim.command], LEVEL / len(claims)) for claim in claims]
     if not options.write:
-        print_table(claims_sheet(verdicts, at_once), options.format)
+        print(render(claims_sheet(verdicts, at_once), options.format))
         return
-    from ablations.report.claims.page import CONDITIONS, FIGURE, page
-    from ablations.report.figures import paper
-    from ablations.report.figures.claims import all_claims, one_claim
-    from ablations.report.figures.conditions import conditions as heat_map
+    from ablations.report.claims.files import write
 
     others = {}
     for claim in claims:
         if other := by_another(claim):
             with contextlib.suppress(UserError):  # records without that metric
                 others[claim.id] = judged(other, read[claim.command])
-    again = _again(claims, read, under)
-    path = options.results / "README.md"
-    write_atomically(path, page(verdicts, at_once, others, again))
-    print(path)
-    figures = {FIGURE: all_claims(verdicts)}
-    figures |= {f"{FIGURE}/{ran.claim.id}": one_claim(ran) for ran in verdicts if ran.ran}
-    if again:
-        figures[CONDITIONS] = heat_map(again)
-    for stem, figure in figures.items():
-        print(*paper.write(figure, options.results, stem, ["svg"]))
+    for path in write(verdicts, at_once, others, _again(claims, read, under), options.results):
+        print(path)
 
 
 def _replicate(
     options: argparse.Namespace, claims: Sequence[Claim], plans: Mapping[str, Plan]
 ) -> None:
-    from ablations.report.claims.found import evidence
-    from ablations.report.claims.judge import judged
-    from ablations.report.claims.rows import replication_sheet
-    from ablations.sweep.plan import on_seeds
-
     for plan in plans.values():
         if shared := set(plan.seeds) & set(options.seeds):
             raise UserError(
@@ -141,7 +124,7 @@ def _replicate(
             f"no comparison has all of seeds {min(other.seeds)}-{max(other.seeds)}: run one, such "
             f"as `{request.command()}`"
         )
-    print_table(sheet, options.format)
+    print(render(sheet, options.format))
 
 
 def _under_conditions(
@@ -150,12 +133,9 @@ def _under_conditions(
     plans: Mapping[str, Plan],
     under: Sequence[Under],
 ) -> None:
-    from ablations.report.claims.conditions import conditions_sheet
-    from ablations.report.claims.found import evidence
-
     again = _again(claims, evidence(plans, options.results), under)
     if again or options.format != "markdown":
-        print_table(conditions_sheet(again), options.format, end="\n\n")
+        print(render(conditions_sheet(again), options.format), end="\n\n")
     if options.format == "markdown":
         print("These run all of them:" if again else "None has run. These run them:", end="\n\n")
         print(*(each.run for each in under), sep="\n")
@@ -165,12 +145,6 @@ def _again(
     claims: Sequence[Claim], read: Mapping[str, Results], under: Sequence[Under]
 ) -> list[Again]:
     """Judge again what ran under some condition with all its seeds."""
-    from ablations.report.claims.conditions import again
-    from ablations.report.claims.entries import OWN
-    from ablations.report.claims.found import evidence
-    from ablations.report.statistics import LEVEL
-    from ablations.sweep.outdated import apart
-
     folder = next(iter(read.values())).folder
     there = evidence({index: each.plan for index, each in enumerate(under)}, folder)
     comparisons_again = []
@@ -195,10 +169,6 @@ def _again(
 
 
 def _cost(options: argparse.Namespace, plans: Mapping[str, Plan], under: Sequence[Under]) -> None:
-    from ablations.report.claims.cost import commands, cost_sheet
-    from ablations.sweep.cell import cells_of
-    from ablations.sweep.estimate import speeds
-
     ours = [plan for plan in plans.values() if not plan.imported]
     if not ours:
         raise UserError("--cost: all runs of the claims were imported; none is run here")
@@ -207,6 +177,6 @@ def _cost(options: argparse.Namespace, plans: Mapping[str, Plan], under: Sequenc
     rates = {task: measured[cell.program()].rate for task, cell in cells.items()}
     named = [(str(plan.study.name), plan) for plan in ours]
     named += [(f"{each.plan.study.name}, {each.condition}", each.plan) for each in under]
-    print_table(cost_sheet(named, rates, COMPILE_SECONDS), options.format)
+    print(render(cost_sheet(named, rates, COMPILE_SECONDS), options.format))
     if options.format == "markdown":
         print("", *commands(ours), sep="\n")

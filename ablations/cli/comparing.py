@@ -6,27 +6,21 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_selection,
-    load_installed_plugins,
-    selection,
-)
+from ablations import plugins
+from ablations.cli.arguments import Parser, add_selection, selection
 from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
+from ablations.presets import presets as known
+from ablations.report import tables
+from ablations.report.results import Results
 from ablations.request import parse_levels
+from ablations.sweep import comparison
+from ablations.sweep.plan import plan
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the command `compare`."""
-    command = add_command(
-        commands,
-        "compare",
-        _compare,
-        "values of any setting, or libraries: a study by itself, and its table",
-    )
+def add_compare(command: Parser) -> None:
+    """Add the flags of `compare`."""
     command.add_argument(
         "compared",
         nargs="+",
@@ -39,13 +33,9 @@ def add_commands(commands: Commands) -> None:
     add_running(command)
 
 
-def _compare(options: argparse.Namespace) -> int:
-    from ablations.report import tables
-    from ablations.report.results import Results
-    from ablations.sweep import comparison
-    from ablations.sweep.plan import plan
-
-    load_installed_plugins()
+def run_compare(options: argparse.Namespace) -> int:
+    """Run what a comparison lacks, and print its table; return the exit code."""
+    plugins.load()
     alone(options)
     if options.vary:
         raise UserError("--vary is for studies: name what is to be compared instead")
@@ -57,8 +47,6 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _require_pair(presets: Sequence[str]) -> None:
     """Raise UserError for what stands alone: a setting without values, a single library."""
-    from ablations.presets import presets as known
-
     if len(presets) != 1:
         return
     (name,) = presets

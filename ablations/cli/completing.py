@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
 
-from ablations.cli.arguments import Commands, Parser, add_command, load_installed_plugins
+from ablations import plugins
+from ablations.cli import parser
+from ablations.cli.arguments import Parser
+from ablations.cli.catalogue import catalogue
 
 SHELLS = ("bash", "zsh", "tcsh")
 # Destination of an argument -> the kind of `list` whose names complete it.
@@ -21,23 +23,19 @@ NAMED = {
 }
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the command `completion`."""
-    summary = 'a script for a shell: eval "$(ablations completion bash)"'
-    command = add_command(commands, "completion", _completion, summary, reads_records="none")
+def add_completion(command: Parser) -> None:
+    """Add the flags of `completion`."""
     command.add_argument("shell", choices=SHELLS)
 
 
-def _completion(options: argparse.Namespace) -> None:
+def run_completion(options: argparse.Namespace) -> None:
+    """Print the script of a shell."""
     import shtab
 
-    from ablations.cli import parser
-    from ablations.cli.catalogue import catalogue
-
-    load_installed_plugins()
+    plugins.load()
     names = {kind: list(catalogue(kind)) for kind in set(NAMED.values())}
     root = parser()
-    for each in _parsers(root):
+    for each in root.every():
         for action in each._actions:
             kind = None if action.choices else NAMED.get(action.dest)
             if kind is not None and not (kind == "presets" and each.prog.endswith("gate")):
@@ -45,13 +43,3 @@ def _completion(options: argparse.Namespace) -> None:
             elif action.type is not None and getattr(action.type, "__name__", "") == "Path":
                 vars(action)["complete"] = shtab.FILE
     print(shtab.complete(root, options.shell))
-
-
-def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield a parser and those of its commands."""
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            below: Sequence[Parser] = list(action.choices.values())
-            for command in below:
-                yield from _parsers(command)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from ablations.core.plan import Flags
 from ablations.errors import UserError
+from ablations.records import Plan
 from ablations.request import Request
+from ablations.sweep.planned import planned
 
 if TYPE_CHECKING:
-    from ablations.records import Plan
     from ablations.report.claims.entries import Claim, Condition
 
 
@@ -74,8 +75,6 @@ def _compared(claims: Sequence[Claim], condition: Condition, task: str) -> dict[
 
 
 def _plan(claims: Sequence[Claim], condition: Condition, task: str, results: Path) -> Plan:
-    from ablations.sweep.planned import planned
-
     names = (name for claim in claims for name in (*claim.versus, *claim.variant))
     selection: Flags = {
         **claims[0].run,

@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_selection,
-    load_installed_plugins,
-    selection,
-)
+from ablations import plugins
+from ablations.cli.arguments import Parser, add_flags, add_selection, selection
 from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown, value_text
+from ablations.exchange import restore
+from ablations.presets import preset, presets
+from ablations.presets.definition import Preset, Read
 from ablations.records import Plan, Record, read_record
 from ablations.request import Request, Selection
+from ablations.studies import Study, studies
+from ablations.sweep.backends import backend_of
+from ablations.sweep.backends.command import study_file
+from ablations.sweep.defaults import known_studies
+from ablations.sweep.plan import plan
+from ablations.sweep.planned import planned
+from ablations.tasks import task, tasks
+from ablations.trainers import trainer
+from ablations.trainers.field_names import FIELD_NAMES
 
-if TYPE_CHECKING:
-    from ablations.presets.definition import Preset, Read
-    from ablations.studies import Study
 
-
-def add_commands(commands: Commands) -> None:
-    """Add the command `show`."""
-    summary = "the resolved configuration: formulas, numbers, differences"
-    command = add_command(commands, "show", _show, summary, reads_records="none")
+def add_show(command: Parser) -> None:
+    """Add the flags of `show`."""
     command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING|TASK")
     add_flags(command, {"--against PRESET": "of a preset: what differs from another"})
     add_selection(command)
 
 
-def _show(options: argparse.Namespace) -> None:
-    load_installed_plugins()
-    from ablations.presets import presets
-    from ablations.studies import studies
-    from ablations.sweep.backends.command import study_file
-    from ablations.tasks import tasks
-
+def run_show(options: argparse.Namespace) -> None:
+    """Print a study, variant, cell, preset, setting or task, resolved."""
+    plugins.load()
     name, brought = study_file.named(options.name)
     if options.against:
-        lines = [*_against(name, options.against)]
+        from ablations.cli.describe_setting import against
+
+        lines = [*against(name, options.against)]
     elif name in presets():
         lines = [*_preset(name)]
     elif name in tasks():
@@ -58,24 +54,11 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _setting(name: str) -> list[str]:
-    """Return what there is to say of a setting; nothing of another name, or without a trainer."""
-    from ablations.trainers.field_names import FIELD_NAMES
+    """Return what there is to say of a setting; nothing of another name."""
+    from ablations.cli.describe_setting import setting_lines, setting_names
 
     setting = FIELD_NAMES.get(name, name)
-    if setting not in _setting_names():
-        return []
-    from ablations.cli.describe_setting import setting_lines
-
-    return [*setting_lines(setting)]
-
-
-def _setting_names() -> list[str]:
-    """Return the names of all settings; none where what trains is not installed."""
-    with contextlib.suppress(ModuleNotFoundError):
-        from ablations.cli.describe_setting import setting_names
-
-        return setting_names()
-    return []
+    return [*setting_lines(setting)] if setting in setting_names() else []
 
 
 def show(
@@ -86,16 +69,11 @@ def show(
     name: of a study; "gae/brax", or a variant's name alone where only one study has it; a cell's
     hash, or the beginning of it. brought: studies of study files.
     """
-    from ablations.sweep.defaults import known_studies
-    from ablations.sweep.plan import plan
-
     known = known_studies(Request(name, brought=brought))
     if name in known:
         yield from _study(plan(Request.of(name, selection, brought)))
         return
     if (results / "plans" / name / "last").exists():  # imported, or explained
-        from ablations.sweep.planned import planned
-
         yield from _study(*planned([name], results, selection))
         return
     head, slash, rest = name.partition("/")
@@ -115,19 +93,16 @@ def show(
             )
         yield from _cell(record)
     else:
-        from ablations.presets import presets
-        from ablations.tasks import tasks
+        from ablations.cli.describe_setting import setting_names
 
         if slash and head in known:
             raise unknown(f"variant of '{head}'", rest, known[head].variants)
-        every = [*known, *presets(), *_setting_names(), *tasks()]
+        every = [*known, *presets(), *setting_names(), *tasks()]
         raise unknown("study, variant, preset, setting, task or cell", name, every)
 
 
 def _preset(name: str) -> Iterator[str]:
     """Yield a preset's settings with the files they were read from, and what it has in words."""
-    from ablations.presets import preset
-
     described = preset(name)
     yield f"{name}: {described.library}"
     for setting, (value, file) in described.read().items():
@@ -151,16 +126,13 @@ def _discrete(of_vectors: Mapping[str, Read], discrete: Preset) -> Iterator[str]
 
 def _task(name: str) -> Iterator[str]:
     """Yield a task's settings, and the studies that have it."""
-    from ablations.studies import studies
-    from ablations.tasks import task
-
     described = task(name)
     yield f"{name}: {described.summary}"
     if described.form:
         yield f"    {described.form}"
     yield from (f"    {setting:<27} {value}" for setting, value in described.settings.items())
-    for trainer, values in described.hyperparameters.items():
-        yield f"settings of {trainer}"
+    for name_of_trainer, values in described.hyperparameters.items():
+        yield f"settings of {name_of_trainer}"
         yield from (f"    {setting:<27} {value_text(value)}" for setting, value in values.items())
     yield f"a whole run is {described.steps:,} steps"
     having = [
@@ -169,37 +141,6 @@ def _task(name: str) -> Iterator[str]:
         if any(name in profile.tasks for profile in study.profiles.values())
     ]
     yield f"studies with it: {', '.join(having) or 'none'}; --tasks {name} gives it to any other"
-
-
-def _against(*names: str) -> Iterator[str]:
-    """Yield the settings in which two presets differ, with the formulas of both."""
-    from ablations.presets import preset
-    from ablations.trainers import trainer
-    from ablations.trainers.composition import neutral
-
-    ends = {
-        preset_of_name.name: settings_read(neutral(trainer(preset_of_name.trainer)))
-        | preset_of_name.values()
-        for preset_of_name in map(preset, names)
-    }
-    yield " against ".join(names)
-    for setting in dict.fromkeys(setting for end in ends.values() for setting in end):
-        values = {name: end.get(setting) for name, end in ends.items()}
-        if len(set(map(str, values.values()))) == 1:
-            continue
-        yield f"    {setting}"
-        for name, value in values.items():
-            yield f"        {name:<10} {'not read' if value is None else value_text(value)}"
-            yield from (f"            {line}" for line in _formula(setting, value))
-
-
-def _formula(setting: str, value: Json) -> list[str]:
-    """Return the formula of a choice, line by line; nothing for other settings."""
-    import variants as registry
-
-    if setting not in registry.axes() or value is None:
-        return []
-    return registry.axis(setting)[str(value)].formula.splitlines()
 
 
 def _study(resolved: Plan) -> Iterator[str]:
@@ -226,8 +167,6 @@ def _study(resolved: Plan) -> Iterator[str]:
 def _variant(
     study: Study, variant: str, selection: Selection, brought: tuple[Study, ...]
 ) -> Iterator[str]:
-    from ablations.sweep.plan import plan
-
     if not selection.get("vary"):
         versus = study.variants[variant].versus or study.baseline
         selection = {**selection, "variants": (variant, versus)}
@@ -235,10 +174,10 @@ def _variant(
     if variant not in resolved.variants:
         raise unknown(f"variant of '{study.name}' as it is varied", variant, resolved.variants)
     yield from _variant_lines(resolved, variant)
-    for task in resolved.tasks:
+    for where in resolved.tasks:
         yield ""
-        yield f"on {task}:"
-        yield from _config_lines(_config(resolved, task, variant))
+        yield f"on {where}:"
+        yield from _config_lines(_config(resolved, where, variant))
 
 
 def _cell(record: Record) -> Iterator[str]:
@@ -255,8 +194,8 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     described = resolved.variants[variant]
     baseline = described.versus or resolved.study.baseline
     lines = [f"{variant}" + (f": {described.summary}" if described.summary else "")]
-    task = next(iter(resolved.tasks))
-    config = _config(resolved, task, variant)
+    where = next(iter(resolved.tasks))
+    config = _config(resolved, where, variant)
     if variant == baseline:
         different = dict(described.sets)
         lines.append("    a baseline; it sets" if different else "    a baseline")
@@ -264,7 +203,7 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
         return [*lines, f"    compared with {baseline}"]
     else:
         theirs = (
-            settings_read(_config(resolved, task, baseline))
+            settings_read(_config(resolved, where, baseline))
             if baseline in resolved.variants
             else {}
         )
@@ -273,11 +212,9 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
         if name in config.get("choices", {}):
-            import variants as registry
+            from ablations.cli.describe_setting import choice_lines
 
-            choice = registry.axis(name)[str(value)]
-            formula = (line.strip() for line in choice.formula.splitlines() if line.strip())
-            lines += (f"        {line}" for line in (*formula, f"({choice.source})"))
+            lines += choice_lines(name, str(value))
     return lines
 
 
@@ -317,9 +254,6 @@ def _config(resolved: Plan, task: str, variant: str) -> Configuration:
 
 def _whole(config: Configuration) -> Configuration:
     """Return it with the details that it leaves out as neutral, where its trainer is there."""
-    from ablations.sweep.backends import backend_of
-    from ablations.trainers import trainer
-
     if not backend_of(config).compiles:
         return config
     try:
@@ -331,7 +265,6 @@ def _whole(config: Configuration) -> Configuration:
 def _find_cell(name: str, results: Path) -> Record | None:
     if len(name) < 4 or not set(name) <= set("0123456789abcdef"):
         return None
-    from ablations.exchange import restore
 
     restore(results)
     names = sorted(path.name for path in (results / "cells").glob(f"{name}*"))

@@ -1,20 +1,18 @@
-"""`ablations show SETTING`: an axis, a number or an option, and who sets it to what."""
+"""Settings as `show` has them: axes, numbers, options, who sets them, where two presets differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import variants as registry
 from ablations.cli.catalogue import range_text
+from ablations.core.decode import Json
 from ablations.core.record import settings_read
 from ablations.errors import value_text
-from ablations.presets import presets
+from ablations.presets import preset, presets
 from ablations.trainers import Definition, Option, trainers
 from ablations.trainers.composition import neutral
-
-if TYPE_CHECKING:
-    from variants import Axis, Choice, Number
+from variants import Axis, Choice, Number
 
 
 def setting_names() -> list[str]:
@@ -46,6 +44,38 @@ def setting_lines(name: str) -> Iterator[str]:
         levels = [*users][:2]
     if len(levels) == 2:
         yield f"try it: ablations compare {name}={','.join(map(str, levels))} --tasks fast"
+
+
+def against(*names: str) -> Iterator[str]:
+    """Yield the settings in which two presets differ, with the formulas of both."""
+    ends = {
+        preset_of_name.name: settings_read(neutral(trainers()[preset_of_name.trainer]))
+        | preset_of_name.values()
+        for preset_of_name in map(preset, names)
+    }
+    yield " against ".join(names)
+    for setting in dict.fromkeys(setting for end in ends.values() for setting in end):
+        values = {name: end.get(setting) for name, end in ends.items()}
+        if len(set(map(str, values.values()))) == 1:
+            continue
+        yield f"    {setting}"
+        for name, value in values.items():
+            yield f"        {name:<10} {'not read' if value is None else value_text(value)}"
+            yield from (f"            {line}" for line in _formula(setting, value))
+
+
+def _formula(setting: str, value: Json) -> list[str]:
+    """Return the formula of a choice, line by line; nothing for other settings."""
+    if setting not in registry.axes() or value is None:
+        return []
+    return registry.axis(setting)[str(value)].formula.splitlines()
+
+
+def choice_lines(axis: str, choice: str) -> Iterator[str]:
+    """Yield the formula of a choice and where it comes from, indented below its name."""
+    chosen = registry.axis(axis)[choice]
+    formula = (line.strip() for line in chosen.formula.splitlines() if line.strip())
+    yield from (f"        {line}" for line in (*formula, f"({chosen.source})"))
 
 
 def _axis_lines(
@@ -97,10 +127,10 @@ def _users(name: str, having: Sequence[Definition]) -> dict[str, list[str]]:
     """Return value, as text -> the presets of these trainers that have it."""
     left_out = {trainer.name: settings_read(neutral(trainer)).get(name) for trainer in having}
     users: dict[str, list[str]] = {}
-    for preset in presets().values():
-        if preset.trainer not in left_out:
+    for library in presets().values():
+        if library.trainer not in left_out:
             continue
-        value = preset.values().get(name, left_out[preset.trainer])
+        value = library.values().get(name, left_out[library.trainer])
         if value is not None:
-            users.setdefault(value_text(value), []).append(preset.name)
+            users.setdefault(value_text(value), []).append(library.name)
     return users

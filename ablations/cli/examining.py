@@ -6,24 +6,21 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, add_flags, load_installed_plugins, whole
+from ablations import exam, plugins
+from ablations.cli.arguments import Parser, add_flags, whole
 from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
+from ablations.report.exam import Task, sheet
+from ablations.report.figures.exam import exam as exam_figure
+from ablations.report.tables.entries import Sheet
 from ablations.request import parse_settings, seeds_of
-
-if TYPE_CHECKING:
-    from ablations.report.exam import Task
-    from ablations.report.tables.entries import Sheet
+from ablations.studies.library_defaults import DEFAULTS
 
 
-def add_commands(commands: Commands) -> None:
-    """Add `exam` to the parser."""
-    command = add_command(
-        commands, "exam", _exam, "whether a baseline learns enough on tasks to judge details there"
-    )
+def add_exam(command: Parser) -> None:
+    """Add the flags of `exam`."""
     command.add_argument("tasks", nargs="+", metavar="TASK")
     add_flags(command, {"--study S": "whose baseline; default: PPO's own"}, default="exam")
     add_flags(command, {"--profile": "whose settings; default: paper"}, default="paper")
@@ -41,11 +38,9 @@ def add_commands(commands: Commands) -> None:
     command.set_defaults(until=None)
 
 
-def _exam(options: argparse.Namespace) -> int:
-    from ablations import exam
-    from ablations.report.exam import sheet
-
-    load_installed_plugins()
+def run_exam(options: argparse.Namespace) -> int:
+    """Run what an exam lacks, and print it; return the exit code."""
+    plugins.load()
     alone(options)
     planned = exam.plans(
         exam.requests(
@@ -70,18 +65,15 @@ def _exam(options: argparse.Namespace) -> int:
 
 def _draw(tasks: Sequence[Task], folder: Path) -> None:
     from ablations.report.figures import paper
-    from ablations.report.figures.exam import exam
 
     try:
-        paths = paper.write(exam(tasks), folder, "exam", ("svg", "png"))
+        paths = paper.write(exam_figure(tasks), folder, "exam", ("svg", "png"))
     except OSError as error:
         raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
     print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read
 
 
 def _rates(given: str | None) -> tuple[float, ...]:
-    from ablations import exam
-
     if given is None:
         return exam.RATES
     try:
@@ -92,6 +84,4 @@ def _rates(given: str | None) -> tuple[float, ...]:
 
 def _presets(given: list[str] | None) -> tuple[str, ...]:
     """Return the presets of control that were named; every one where none was."""
-    from ablations.studies.library_defaults import DEFAULTS
-
     return () if given is None else tuple(given or DEFAULTS)

@@ -6,15 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from ablations.cli.arguments import Commands, add_command, add_flags, add_studies, shown_with_edits
+from ablations import exchange, studies
+from ablations.cli.arguments import Parser, add_flags, add_studies
+from ablations.cli.selected import shown_with_edits
 from ablations.errors import UserError, count
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands `export` and `import`."""
-    command = add_command(
-        commands, "export", _export, "runs for other tools, or as an archive to be committed"
-    )
+def add_export(command: Parser) -> None:
+    """Add the flags of `export`."""
     add_studies(command, "*")
     add_flags(
         command,
@@ -36,9 +35,9 @@ def add_commands(commands: Commands) -> None:
         type=Path,
     )
 
-    command = add_command(
-        commands, "import", _import, "other people's runs, for our statistics and page"
-    )
+
+def add_import(command: Parser) -> None:
+    """Add the flags of `import`."""
     command.add_argument(
         "paths",
         nargs="+",
@@ -77,9 +76,8 @@ def add_commands(commands: Commands) -> None:
     )
 
 
-def _export(options: argparse.Namespace) -> None:
-    from ablations import exchange
-
+def run_export(options: argparse.Namespace) -> None:
+    """Write the runs of studies for other tools."""
     if options.format == "archive":
         folder = options.output or options.results / "archive"
         for path in exchange.archive(
@@ -91,17 +89,14 @@ def _export(options: argparse.Namespace) -> None:
     path = options.output or options.results / "export" / f"runs{suffix}"
     chosen = shown_with_edits(options)
     exchange.export(chosen, options.results, path, options.format, options.metric)
-    if options.format == "marl-eval":  # which has no place for them
-        for line in (
-            line for plan in chosen for line in exchange.unfinished(plan, options.results)
-        ):
+    for plan in chosen if options.format == "marl-eval" else ():  # which has no place for them
+        for line in exchange.unfinished(plan, options.results):
             print(f"left out: {line}", file=sys.stderr)
     print(path)
 
 
-def _import(options: argparse.Namespace) -> None:
-    from ablations import exchange, studies
-
+def run_import(options: argparse.Namespace) -> None:
+    """Store other people's runs as a study."""
     if options.study in studies.studies():
         raise UserError(f"'{options.study}' is a study of this suite: choose another --study name")
     wanted = exchange.Options(

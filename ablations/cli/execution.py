@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ablations.cli.arguments import add_flags, minutes, natural, positive
 from ablations.errors import UserError
-
-if TYPE_CHECKING:
-    from ablations.sweep.order import Keeping
-    from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.order import Keeping
+from ablations.sweep.slurm.cluster import Cluster, read_cluster
 
 _CLUSTER = (
     *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),
@@ -64,8 +62,6 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def cluster(options: argparse.Namespace) -> Cluster | None:
     """Return what `--cluster` and its flags ask for; None: this machine."""
-    from ablations.sweep.slurm.cluster import read_cluster
-
     flags: Mapping[str, Any] = {name: getattr(options, name) for name in _CLUSTER}
     if options.cluster in ("local", "debug"):
         given = [name for name, value in flags.items() if value is not None]
@@ -112,8 +108,6 @@ def add_keeping(parser: argparse.ArgumentParser) -> None:
 
 def keeping(options: argparse.Namespace) -> Keeping:
     """Return what is saved while cells run."""
-    from ablations.sweep.order import Keeping
-
     return Keeping(
         minutes=options.checkpoint_minutes,
         steps=options.checkpoint_steps,

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_selection,
-    load_installed_plugins,
-    selection,
-)
+from ablations import plugins
+from ablations.cli.arguments import Parser, add_flags, add_selection, selection
 from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, processes, run_and_show
 from ablations.errors import UserError, count, duration
+from ablations.records import Plan
+from ablations.report import tables
+from ablations.report.results import Results
+from ablations.report.tables.explained import change
+from ablations.sweep import explanation
+from ablations.sweep.cell import cells_of, distinct
+from ablations.sweep.machine import accelerators
+from ablations.sweep.prepare import missing
+from ablations.trainers import trainer
 
-if TYPE_CHECKING:
-    from ablations.records import Plan
 
-
-def add_commands(commands: Commands) -> None:
-    """Add the command `explain`."""
-    command = add_command(
-        commands,
-        "explain",
-        _explain,
-        "which details make the gap between two presets, or two variants of studies",
-    )
+def add_explain(command: Parser) -> None:
+    """Add the flags of `explain`."""
     command.add_argument("start", metavar="A", help="a preset, or a variant such as gae/brax")
     command.add_argument("end", metavar="B")
     add_selection(command)
@@ -44,12 +37,9 @@ def add_commands(commands: Commands) -> None:
     add_running(command)
 
 
-def _explain(options: argparse.Namespace) -> int:
-    from ablations.report import tables
-    from ablations.report.results import Results
-    from ablations.sweep import explanation
-
-    load_installed_plugins()
+def run_explain(options: argparse.Namespace) -> int:
+    """Run what an explanation lacks, and print its shares; return the exit code."""
+    plugins.load()
     alone(options)
     if options.until:
         raise UserError("--until is for studies: an explanation gets its seeds by --seeds")
@@ -70,12 +60,6 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _plan_lines(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     """Describe what is going to run: details, cells, programs, and how long that takes here."""
-    from ablations.report.tables.explained import change
-    from ablations.sweep.cell import cells_of, distinct
-    from ablations.sweep.machine import accelerators
-    from ablations.sweep.prepare import missing
-    from ablations.trainers import trainer
-
     about = plan.study.explanation
     assert about is not None
     details = about.details

@@ -6,30 +6,37 @@ import argparse
 import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, add_flags, positive, whole
-from ablations.cli.output import print_table
+from ablations import noise
+from ablations.cli.arguments import Parser, add_flags, positive, whole
 from ablations.cli.shares import chance, share, some_minutes
 from ablations.core.decode import Json
 from ablations.errors import UserError, printable, unless_missing
+from ablations.gate import (
+    FIRST_SEEDS,
+    FUTILITY,
+    MOST_SEEDS,
+    RATE,
+    Gate,
+    Margin,
+    Question,
+    compared_sides,
+    ledger,
+    night,
+)
+from ablations.gate.ledger import Ledger, Terms
+from ablations.gate.sheets import ledger_sheet, looks_sheet
+from ablations.report.figures.gate import gate as verdict_figure
+from ablations.report.formats import render
+from ablations.sweep.backends.command.study_file import line_of, timeout_of
+from ablations.sweep.local import Processes
+from ablations.trainers.command import Line
 
-if TYPE_CHECKING:
-    from ablations.gate import Question
-    from ablations.gate.ledger import Ledger, Terms
-    from ablations.sweep.local import Processes
-    from ablations.trainers.command import Line
 
-
-def add_commands(commands: Commands) -> None:
-    """Add the command `gate`."""
-    command = add_command(
-        commands,
-        "gate",
-        _gate,
-        "run a command before and after a change: no worse (exit code 0), worse (1), undecided (3)",
-    )
+def add_gate(command: Parser) -> None:
+    """Add the flags of `gate`."""
     command.add_argument(
         "words",
         nargs="*",
@@ -131,10 +138,8 @@ def add_commands(commands: Commands) -> None:
     )
 
 
-def _gate(options: argparse.Namespace) -> int:
-    from ablations.gate import Gate, compared_sides
-    from ablations.gate.sheets import looks_sheet
-
+def run_gate(options: argparse.Namespace) -> int:
+    """Judge a change by runs before and after it; return the exit code."""
     options.quiet = options.quiet or options.json or options.markdown
     if options.ledger:
         return _book(options)
@@ -159,7 +164,7 @@ def _gate(options: argparse.Namespace) -> int:
     _print_log(verdict.log)
     if options.markdown:
         print()
-        print_table(looks_sheet(verdict), "markdown")
+        print(render(looks_sheet(verdict), "markdown"))
     elif not options.quiet:
         print(f"{path}\n{figure}")
     return verdict.code
@@ -172,15 +177,12 @@ def _print_log(log: Iterable[str]) -> None:
 
 def _book(options: argparse.Namespace) -> int:
     """Judge a candidate against the best of a ledger, or print the ledger."""
-    from ablations.gate import ledger, night
-    from ablations.gate.sheets import ledger_sheet
-
     path = options.ledger
     known = ledger.read_ledger(path)
     if not options.words:
         if known is None:
             raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
-        print_table(ledger_sheet(known), "json" if options.json else "markdown")
+        print(render(ledger_sheet(known), "json" if options.json else "markdown"))
         return 0
     if options.noise:
         raise UserError("--noise compares nothing: leave --ledger out")
@@ -205,11 +207,6 @@ def _book(options: argparse.Namespace) -> int:
 
 def _terms(options: argparse.Namespace, question: Question, known: Ledger | None) -> Terms:
     """Return what a ledger asks, or would ask. Raises UserError where flags say otherwise."""
-    from dataclasses import replace
-
-    from ablations.gate import ledger, night
-    from ablations.gate.question import FIRST_SEEDS, FUTILITY, MOST_SEEDS, RATE
-
     terms = known.opening.terms if known else None
     run = question.line.run
     shared = run[: night.split_command(run, terms.run if terms else None)]
@@ -227,10 +224,17 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
     given = {name: value for name, value in flags.items() if value is not None}
     of_line = night.terms_of(question.line, shared)
     if terms is None:
-        defaults = {"rate": RATE, "first": FIRST_SEEDS, "most": MOST_SEEDS, "futility": FUTILITY}
-        rest = {"candidates": ledger.CANDIDATES, "fresh": ledger.FRESH}
-        none = {"steps": None, "depends": None}
-        return ledger.sound_terms({**defaults, **rest, **none, **of_line, **given})
+        defaults = {
+            "rate": RATE,
+            "first": FIRST_SEEDS,
+            "most": MOST_SEEDS,
+            "futility": FUTILITY,
+            "candidates": ledger.CANDIDATES,
+            "fresh": ledger.FRESH,
+            "steps": None,
+            "depends": None,
+        }
+        return ledger.sound_terms(defaults | of_line | given)
     for name, value in {**of_line, **given}.items():
         if getattr(replace(terms, **{name: value}), name) != (kept := getattr(terms, name)):
             raise UserError(f"this ledger has {name} {kept}, not {value}: begin another one")
@@ -243,8 +247,6 @@ def _say(options: argparse.Namespace) -> Callable[[str], None]:
 
 
 def _executor(options: argparse.Namespace) -> Processes:
-    from ablations.sweep.local import Processes
-
     return Processes(workers=options.workers, threads=options.threads, quiet=options.quiet)
 
 
@@ -253,10 +255,6 @@ def _seconds(options: argparse.Namespace) -> float | None:
 
 
 def _noise(options: argparse.Namespace) -> int:
-    from ablations import noise
-    from ablations.gate import FIRST_SEEDS, RATE
-    from ablations.sweep.backends.command.study_file import timeout_of
-
     others = ("margin", "baseline", "against", "require", "minutes", "most_seeds", "futility")
     if given := [flag for flag in others if getattr(options, flag) is not None]:
         flag = given[0].replace("_", "-")
@@ -267,7 +265,7 @@ def _noise(options: argparse.Namespace) -> int:
     plan = noise.noise_plan(_line(options), Path.cwd(), *runs_as)
     measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
     sheet = noise.noise_sheet(measured)
-    print_table(sheet, "json" if options.json else "markdown")
+    print(render(sheet, "json" if options.json else "markdown"))
     if not options.json:
         margin, runs = sheet.rows[1][1], sheet.rows[1][0]
         paste = f"a line to paste: --margin {margin:.3g} --first-seeds {runs}"
@@ -277,8 +275,6 @@ def _noise(options: argparse.Namespace) -> int:
 
 
 def _line(options: argparse.Namespace) -> Line:
-    from ablations.sweep.backends.command.study_file import line_of
-
     return line_of(
         {
             "run": options.words,
@@ -291,9 +287,6 @@ def _line(options: argparse.Namespace) -> Line:
 
 
 def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
-    from ablations.gate import FIRST_SEEDS, FUTILITY, MOST_SEEDS, RATE, Margin, Question
-    from ablations.sweep.backends.command.study_file import timeout_of
-
     if options.margin is None and not ledger:
         raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
     return Question(
@@ -316,9 +309,8 @@ def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
 def _figure(path: Path, verdict: Mapping[str, Json]) -> str:
     def draw() -> Path:
         from ablations.report.figures import paper
-        from ablations.report.figures.gate import gate
 
-        return paper.write(gate(verdict), path.parent, path.stem, ("svg", "png"))[-1]
+        return paper.write(verdict_figure(verdict), path.parent, path.stem, ("svg", "png"))[-1]
 
     drawn = unless_missing(draw)
     return f"no picture: {drawn}" if isinstance(drawn, UserError) else str(drawn)

@@ -1,73 +1,34 @@
-"""`list runs`, what ran in a results folder; `remove`, how a study goes; `clean`, what may."""
+"""The commands `remove`, how a study goes, and `clean`, what may."""
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Iterator
-from pathlib import Path
 
-from ablations.cli.arguments import Commands, add_command, add_flags
+from ablations.cli.arguments import Parser, add_flags
 from ablations.cli.output import add_json, print_json
-from ablations.core.decode import Json
-from ablations.errors import count, printable
-from ablations.sweep.history import remove, stored_runs
+from ablations.errors import count
+from ablations.sweep.clean import delete, size, waste
+from ablations.sweep.history import remove
+from ablations.sweep.machine import programs_folder
 
 MOST_PATHS = 20  # that `clean` lists, the largest
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands `remove` and `clean`."""
-    command = add_command(
-        commands,
-        "remove",
-        _remove,
-        "delete a study's plans, and the cells that no other study has",
-        reads_records="none",
-    )
+def add_remove(command: Parser) -> None:
+    """Add the flags of `remove`."""
     command.add_argument("study", metavar="STUDY")
     add_flags(command, {"--yes": "delete them; without it they are listed"}, action="store_true")
     add_json(command)
 
-    command = add_command(
-        commands, "clean", _clean, "what may be deleted, and its size", reads_records="none"
-    )
+
+def add_clean(command: Parser) -> None:
+    """Add the flags of `clean`."""
     add_flags(command, {"--yes": "delete it"}, action="store_true")
     add_json(command)
 
 
-def run_lines(results: Path) -> Iterator[str]:
-    """Describe every plan that is stored, the newest first, with the command that ran it."""
-    runs = stored_runs(results)
-    if not runs:
-        yield f"nothing has run in '{results}'"
-    for run in runs:
-        done = f"{run.done:,} of {count(len(run.plan.cells), 'cell')}"
-        yield printable(
-            f"{_time(run.when)}  {done:<20} {'last' if run.last else '':<5}{run.command}"
-        )
-
-
-def runs_as_data(results: Path) -> list[dict[str, Json]]:
-    """Return every plan that is stored, as `run_lines` has them."""
-    return [
-        {
-            "study": run.plan.study.name,
-            "command": run.command,
-            "when": _time(run.when),
-            "cells": len(run.plan.cells),
-            "done": run.done,
-            "last": run.last,
-        }
-        for run in stored_runs(results)
-    ]
-
-
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-def _remove(options: argparse.Namespace) -> None:
+def run_remove(options: argparse.Namespace) -> None:
+    """Delete a study, or list what would go."""
     going = remove(options.results, options.study, dry_run=not options.yes)
     if options.json:
         print_json([str(path) for path in going])
@@ -80,10 +41,8 @@ def _remove(options: argparse.Namespace) -> None:
         print(f"`ablations remove {options.study} --yes` deletes these")
 
 
-def _clean(options: argparse.Namespace) -> None:
-    from ablations.sweep.clean import delete, size, waste
-    from ablations.sweep.machine import programs_folder
-
+def run_clean(options: argparse.Namespace) -> None:
+    """Delete what no table needs, or list it."""
     sizes = {path: size(path) / 1e6 for path in waste(options.results)}
     if options.json:
         if options.yes:

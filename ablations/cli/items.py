@@ -6,21 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from ablations.cli.arguments import Commands, add_command, add_flags
-from ablations.cli.output import add_format, print_table
+from ablations.cli.arguments import Parser, add_flags
+from ablations.cli.output import add_format
 from ablations.errors import UserError
+from ablations.exchange.items import Columns, on_both, read_items
+from ablations.gate.items import ItemTest, items_sheet, rates_sheet
+from ablations.gate.question import CODES, Margin
+from ablations.report.formats import render
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the command `items`."""
-    command = add_command(
-        commands,
-        "items",
-        _items,
-        "evaluations with a row per prompt or episode: rates, and two of them compared item by "
-        "item: no worse (exit code 0), worse (1), undecided (3)",
-        reads_records="none",
-    )
+def add_items(command: Parser) -> None:
+    """Add the flags of `items`."""
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="CSV or JSON lines")
     add_flags(
         command, {"--against FILE": "the baseline's, on the same items"}, nargs="+", type=Path
@@ -44,17 +40,14 @@ def add_commands(commands: Commands) -> None:
     add_format(command)
 
 
-def _items(options: argparse.Namespace) -> int:
-    from ablations.exchange.items import Columns, on_both, read_items
-    from ablations.gate.items import ItemTest, items_sheet, rates_sheet
-    from ablations.gate.question import CODES, Margin
-
+def run_items(options: argparse.Namespace) -> int:
+    """Print rates, or compare two evaluations; return the exit code."""
     columns = Columns(options.item, options.metric, options.cluster)
     ours = read_items(options.files, columns)
     if options.against is None:
         if options.margin or options.require:
             raise UserError("nothing to compare: --against FILE")
-        print_table(rates_sheet(options.metric, ours.scores, ours.clusters), options.format)
+        print(render(rates_sheet(options.metric, ours.scores, ours.clusters), options.format))
         return 0
     theirs = read_items(options.against, columns)
     both = on_both(ours, theirs)
@@ -71,5 +64,5 @@ def _items(options: argparse.Namespace) -> int:
         better=options.require == "better",
         lower=options.better == "lower",
     )
-    print_table(items_sheet(test), options.format)
+    print(render(items_sheet(test), options.format))
     return CODES[test.word]

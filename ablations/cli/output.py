@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ablations.core.decode import Json
-    from ablations.report.tables import Sheet, Table
+from ablations.core.decode import Json
 
 FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
 
@@ -36,13 +33,6 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def print_json(value: Json) -> None:
     """Print a value as one JSON document."""
     print(json.dumps(value, indent=1, ensure_ascii=False))
-
-
-def print_table(made: Table | Sheet, format: str, end: str = "\n") -> None:
-    """Print a table or a sheet in a format."""
-    from ablations.report import formats
-
-    print(formats.render(made, format), end=end)
 
 
 def alone(options: argparse.Namespace) -> None:

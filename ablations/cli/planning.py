@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from ablations.cli.arguments import Commands, add_command, add_flags, positive, warn
-from ablations.cli.output import add_format, print_table
+from ablations.cli.arguments import Parser, add_flags, positive, warn
+from ablations.cli.output import add_format
 from ablations.errors import UserError
+from ablations.exchange.sources import final_scores
+from ablations.report.formats import render
+from ablations.report.tables.seeds import Spread, seeds_sheet, spread_of
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the command `seeds`."""
-    command = add_command(
-        commands,
-        "seeds",
-        _seeds,
-        "how many seeds a comparison needs, from a standard deviation or from runs",
-        reads_records="none",
-    )
+def add_seeds(command: Parser) -> None:
+    """Add the flags of `seeds`."""
     command.add_argument(
         "files", nargs="*", metavar="FILE|FOLDER", help="runs, as `ablations import` reads them"
     )
@@ -38,10 +34,8 @@ def add_commands(commands: Commands) -> None:
     add_format(command)
 
 
-def _seeds(options: argparse.Namespace) -> None:
-    from ablations.exchange.sources import final_scores
-    from ablations.report.tables.seeds import Spread, seeds_sheet, spread_of
-
+def run_seeds(options: argparse.Namespace) -> None:
+    """Print how many seeds a comparison needs."""
     if bool(options.files) == (options.sd is not None):
         raise UserError("give a FILE of runs, or --sd")
     if options.files:
@@ -55,4 +49,4 @@ def _seeds(options: argparse.Namespace) -> None:
     sheet = seeds_sheet(
         spreads, options.margin, correlation=options.correlation, power=options.power
     )
-    print_table(sheet, options.format)
+    print(render(sheet, options.format))

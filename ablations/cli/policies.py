@@ -5,32 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_studies,
-    load_installed_plugins,
-    plans,
-    positive,
-    selection,
-    whole,
-)
+from ablations import plugins, policies
+from ablations.cli.arguments import Parser, add_flags, add_studies, positive, selection, whole
 from ablations.cli.output import add_json, print_json
+from ablations.cli.selected import plans
 from ablations.errors import UserError
 from ablations.request import parse_settings
-
-if TYPE_CHECKING:
-    from ablations.policies import Policy, Saved
+from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands `render` and `policies`."""
-    command = add_command(
-        commands, "render", _render, "episodes of saved policies, to watch: a page or a GIF"
-    )
+def add_render(command: Parser) -> None:
+    """Add the flags of `render`."""
     add_studies(command, 1)
     add_flags(command, {"--task T": "may be left out where the study has one"})
     add_flags(
@@ -55,9 +41,9 @@ def add_commands(commands: Commands) -> None:
     add_flags(command, {"--length N": "steps of an episode at most"}, type=positive)
     add_flags(command, {"--output FILE": "default: under render/ in the results folder"}, type=Path)
 
-    command = add_command(
-        commands, "policies", _policies, "the saved policies of a cell; and out to Brax"
-    )
+
+def add_policies(command: Parser) -> None:
+    """Add the flags of `policies`."""
     command.add_argument(
         "name",
         metavar="STUDY|CELL|FOLDER",
@@ -82,17 +68,17 @@ def add_commands(commands: Commands) -> None:
     add_json(command)
 
 
-def _render(options: argparse.Namespace) -> None:
-    from ablations import policies
-    from ablations.episode import render as rendering
-
-    load_installed_plugins()
+def run_render(options: argparse.Namespace) -> None:
+    """Write episodes of saved policies."""
+    plugins.load()
     (name,) = options.studies
-    if policies.brax_checkpoints(name):
+    if brax_checkpoints(name):
         plan, variants = None, [name, *(options.variant or [])]
     else:
         _require_no_path(name)
         (plan,), variants = plans(options), options.variant or [None]
+    from ablations.episode import render as rendering
+
     selected = rendering.Selected(
         task=options.task,
         variants=variants,
@@ -107,36 +93,42 @@ def _render(options: argparse.Namespace) -> None:
     print(path)
 
 
-def _policies(options: argparse.Namespace) -> None:
-    from ablations import policies
-
-    step = int(options.step) if options.step.isdecimal() else options.step
-    if policies.brax_checkpoints(options.name):
-        settings = parse_settings(options.set or [])
-        if options.brax is None:
-            _list(options, policies.brax_saved(Path(options.name), options.task, settings))
-            return
-        policy = policies.load_policy(options.name, step, task=options.task, settings=settings)
-        _export_to_brax(policy, options.brax)
-        return
-    where = {"task": options.task, "variant": options.variant, "seed": options.seed}
-    cell = options.results / "cells" / options.name
-    if not (options.name and (cell / "record.json").exists()):
-        _require_no_path(options.name)
-        cell = policies.find_cell(options.name, results=options.results, **where)
-    if options.brax is None:
+def run_policies(options: argparse.Namespace) -> None:
+    """List the saved policies of a cell, or write one for Brax."""
+    of_brax = brax_checkpoints(options.name)
+    cell = Path(options.name) if of_brax else _cell(options)
+    if options.brax is None and not of_brax:
         _list(options, policies.saved(cell))
         return
-    _export_to_brax(policies.load_policy(cell, step), options.brax)
+    from ablations import loading
+
+    settings = parse_settings(options.set or [])
+    if options.brax is None:
+        _list(options, loading.brax_saved(cell, options.task, settings))
+        return
+    step = int(options.step) if options.step.isdecimal() else options.step
+    policy = loading.load_policy(cell, step, task=options.task, settings=settings)
+    try:
+        print(policy.save_for_brax(options.brax))
+    except OSError as error:
+        raise UserError(f"cannot write '{options.brax}': {error.strerror}") from None
 
 
-def _list(options: argparse.Namespace, saved: Sequence[Saved]) -> None:
-    from ablations.policies import listing
+def _cell(options: argparse.Namespace) -> Path:
+    """Return the folder of the cell that is named by its hash, or by its study."""
+    cell: Path = options.results / "cells" / options.name
+    if options.name and (cell / "record.json").exists():
+        return cell
+    _require_no_path(options.name)
+    where = {"task": options.task, "variant": options.variant, "seed": options.seed}
+    return policies.find_cell(options.name, results=options.results, **where)
 
+
+def _list(options: argparse.Namespace, saved: Sequence[policies.Saved]) -> None:
     if options.json:
         print_json([policy.data() for policy in saved])
     else:
-        print(listing(saved))
+        print(policies.listing(saved))
 
 
 def _require_no_path(name: str) -> None:
@@ -146,10 +138,3 @@ def _require_no_path(name: str) -> None:
             f"'{name}' holds no checkpoint of Brax's PPO: name a folder that does, or a study or "
             f"cell that ran"
         )
-
-
-def _export_to_brax(policy: Policy, folder: Path) -> None:
-    try:
-        print(policy.save_for_brax(folder))
-    except OSError as error:
-        raise UserError(f"cannot write '{folder}': {error.strerror}") from None

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import Commands, add_command, add_flags
-from ablations.cli.output import add_format, print_table
+from ablations.cli.arguments import Parser, add_flags
+from ablations.cli.output import add_format
 from ablations.errors import UserError, unknown
+from ablations.report.formats import render
+from ablations.report.questions.controls import Outcome, outcome
+from ablations.report.questions.entries import Control, Question, Questions, read
+from ablations.report.questions.evidence import gathered
+from ablations.report.questions.judge import Found, judged
+from ablations.report.questions.rows import controls_sheet, questions_sheet
+from ablations.report.results import Results
+from ablations.request import Request
+from ablations.studies import Study, studies
 
-if TYPE_CHECKING:
-    from ablations.report.questions.controls import Outcome
-    from ablations.report.questions.entries import Control, Question, Questions
-    from ablations.report.questions.judge import Found
-    from ablations.report.results import Results
-    from ablations.request import Request
-    from ablations.studies import Study
 
-
-def add_commands(commands: Commands) -> None:
-    """Add the command `questions`."""
-    command = add_command(
-        commands,
-        "questions",
-        _questions,
-        "does a detail matter? answers with bounds, by the records",
-    )
+def add_questions(command: Parser) -> None:
+    """Add the flags of `questions`."""
     command.add_argument(
         "questions",
         nargs="*",
@@ -51,11 +45,8 @@ def add_commands(commands: Commands) -> None:
     add_flags(instead, {"--site FILE": "all of them as one HTML file with a search"}, type=Path)
 
 
-def _questions(options: argparse.Namespace) -> None:
-    from ablations.report.questions.entries import read
-    from ablations.report.questions.evidence import gathered
-    from ablations.report.questions.rows import controls_sheet, questions_sheet
-
+def run_questions(options: argparse.Namespace) -> None:
+    """Answer the questions of a file."""
     file = read(options.file or options.results / "questions.toml")
     chosen = [each for each in file.questions if _matches(each, options.questions)]
     if not chosen:
@@ -82,15 +73,20 @@ def _questions(options: argparse.Namespace) -> None:
         _outcome(control, file, results_of(control.command)) for control in file.controls if whole
     ]
     if options.controls:
-        print_table(controls_sheet(controls), options.format)
+        print(render(controls_sheet(controls), options.format))
         return
     answered = [answer(question) for question in chosen]
     if not whole:
-        print_table(questions_sheet(answered), options.format)
-    elif options.site:
-        _write_site(answered, controls, options.site)
+        print(render(questions_sheet(answered), options.format))
+        return
+    from ablations.report.questions import files
+
+    if options.site:
+        files.write_site(answered, controls, options.site)
+        print(options.site)
     else:
-        _write(answered, controls, file, options.results)
+        tasks = list(file.tasks.values())
+        print(files.write(answered, controls, tasks, options.results))
 
 
 def _matches(question: Question, words: Sequence[str]) -> bool:
@@ -118,8 +114,6 @@ def _designs(file: Questions) -> Iterator[Question | Control]:
 
 
 def _judged(question: Question, file: Questions, results: Results | None) -> Found:
-    from ablations.report.questions.judge import judged
-
     study = _study(question)
     sets = {name for variant in study.variants.values() for name in variant.sets}
     for name in question.factor.split(", ") if question.factor else ():
@@ -131,15 +125,11 @@ def _judged(question: Question, file: Questions, results: Results | None) -> Fou
 
 
 def _outcome(control: Control, file: Questions, results: Results | None) -> Outcome:
-    from ablations.report.questions.controls import outcome
-
     count = 2 if control.kind == "difference" else 1
     return outcome(control, results, file.tasks, count * _seeds(_study(control), control.request))
 
 
 def _study(entry: Question | Control) -> Study:
-    from ablations.studies import studies
-
     if entry.study not in (known := studies()):
         raise unknown(f"study of '{entry.id}'", entry.study, known)
     study = known[entry.study]
@@ -169,45 +159,3 @@ def _variants(study: Study, request: Request) -> Sequence[str]:
 def _seeds(study: Study, request: Request) -> int:
     own = request.seeds
     return study.profiles[request.profile].seeds if own is None else len(own)
-
-
-def _write(
-    answered: Sequence[Found], controls: Sequence[Outcome], file: Questions, folder: Path
-) -> None:
-    from ablations.core.verdict import Answer
-    from ablations.records import write_atomically
-    from ablations.report.figures import paper
-    from ablations.report.figures.questions import all_questions, one_question
-    from ablations.report.questions.page import index, one_page
-
-    pages: Mapping[str, str] = {
-        "README": index(answered, list(file.tasks.values()), controls),
-        **{each.question.id: one_page(each) for each in answered},
-    }
-    for name, text in pages.items():
-        write_atomically(folder / "questions" / f"{name}.md", text)
-    print(folder / "questions" / "README.md")
-    undecided = (None, Answer.CANNOT_TELL, Answer.NOT_SEEN)
-    told = [each for each in answered if each.answer not in undecided]
-    for name, some in {"all_questions": answered, "told": told}.items():
-        if any(each.answer is not None for each in some):
-            paper.write(all_questions(some), folder, f"questions/{name}", ["svg"])
-    for each in answered:
-        if each.share is not None:
-            paper.write(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
-
-
-def _write_site(answered: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
-    from ablations.records import write_atomically
-    from ablations.report.figures import paper
-    from ablations.report.figures.questions import one_question
-    from ablations.report.questions.site import card, site
-
-    figures = {
-        each.question.id: paper.encoded(paper.draw(one_question(each)), "svg")
-        for each in answered
-        if each.share is not None
-    }
-    cards = [card(each, figures.get(each.question.id)) for each in answered]
-    write_atomically(path, site(cards, controls))
-    print(path)

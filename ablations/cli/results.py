@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_studies,
-    positive,
-    resolved,
-    shown,
-    shown_with_edits,
-)
+from ablations.cli.arguments import Parser, add_flags, add_studies, positive
 from ablations.cli.output import FORMATS, add_format
+from ablations.cli.selected import resolved, shown, shown_with_edits
 from ablations.errors import UserError
+from ablations.records import write_atomically
+from ablations.report import formats, tables
+from ablations.report.formats.terminal import print_in_terminal
+from ablations.report.results import Results
+from ablations.report.tables import diagnostics
+from ablations.sweep import diagnosis
+
+_METRIC = {"--metric": "another column of the curves, such as evaluation/return"}
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the commands about results."""
-    read = partial(add_command, commands, reads_records="of its studies")
-    metric = {"--metric": "another column of the curves, such as evaluation/return"}
-    command = read("table", _table, "the results in numbers")
+def add_table(command: Parser) -> None:
+    """Add the flags of `table`."""
     add_studies(command, "+")
     add_flags(
         command,
@@ -45,7 +41,7 @@ def add_commands(commands: Commands) -> None:
         },
         action="store_true",
     )
-    add_flags(command, metric)
+    add_flags(command, _METRIC)
     add_flags(
         command,
         {
@@ -60,16 +56,18 @@ def add_commands(commands: Commands) -> None:
         type=Path,
     )
 
-    command = add_command(
-        commands, "diagnose", _diagnose, "bias and variance of advantages, and what training met"
-    )
+
+def add_diagnose(command: Parser) -> None:
+    """Add the flags of `diagnose`."""
     add_studies(command, "+")
     add_format(command)
     add_flags(command, {"--output DIR": "write files there instead"}, type=Path)
     add_flags(command, {"--workers N": "default: one per core"}, type=positive)
     add_flags(command, {"--quiet": "no progress on stderr"}, action="store_true")
 
-    command = read("figure", _figure, "learning curves, differences and more, ready for a paper")
+
+def add_figure(command: Parser) -> None:
+    """Add the flags of `figure`."""
     add_studies(command, "+")
     add_flags(
         command,
@@ -82,7 +80,7 @@ def add_commands(commands: Commands) -> None:
     add_flags(
         command,
         {
-            **metric,
+            **_METRIC,
             "--width INCHES|NAME": "for a paper, without title and footnote: inches, or "
             "icml-column, neurips, ...",
         },
@@ -94,15 +92,14 @@ def add_commands(commands: Commands) -> None:
     )
     add_flags(command, {"--output DIR": "default: figures/ in the results folder"}, type=Path)
 
-    command = read("report", _report, "every study on one self-contained page, report/index.html")
+
+def add_report(command: Parser) -> None:
+    """Add the flags of `report`."""
     add_studies(command, "*")
 
 
-def _table(options: argparse.Namespace) -> None:
-    from ablations.report import formats, tables
-    from ablations.report.formats.terminal import print_in_terminal
-    from ablations.report.results import Results
-
+def run_table(options: argparse.Namespace) -> None:
+    """Print the tables of studies, or write them with --output."""
     for plan in shown(options):
         results = Results(plan, options.results)
         table = tables.table_of(results, options.kind, options.metric, options.score)
@@ -120,12 +117,8 @@ def _fits_a_terminal(options: argparse.Namespace) -> bool:
     return not elsewhere and (options.caption or sys.stdout.isatty())
 
 
-def _diagnose(options: argparse.Namespace) -> None:
-    from ablations.report import formats
-    from ablations.report.results import Results
-    from ablations.report.tables import diagnostics
-    from ablations.sweep import diagnosis
-
+def run_diagnose(options: argparse.Namespace) -> None:
+    """Measure the estimates of studies, and print them."""
     plans = resolved(options)
     diagnosis.run(plans, options.results, workers=options.workers, quiet=options.quiet)
     for plan in plans:
@@ -144,8 +137,6 @@ def _diagnose(options: argparse.Namespace) -> None:
 
 def _put(text: str, options: argparse.Namespace, name: str) -> None:
     """Print a text, or with --output write it to a file of that name."""
-    from ablations.records import write_atomically
-
     if options.output is None:
         print(f"{text}\n")
         return
@@ -156,7 +147,8 @@ def _put(text: str, options: argparse.Namespace, name: str) -> None:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
 
 
-def _figure(options: argparse.Namespace) -> None:
+def run_figure(options: argparse.Namespace) -> None:
+    """Write the figures of studies."""
     from ablations.report.figures.files import write_figures
 
     folder = options.output or options.results / "figures"
@@ -178,7 +170,8 @@ def _figure(options: argparse.Namespace) -> None:
         print(*written, sep="\n")
 
 
-def _report(options: argparse.Namespace) -> None:
+def run_report(options: argparse.Namespace) -> None:
+    """Write the page of studies."""
     from ablations.report import page
 
     print(page.write(shown(options), options.results))

@@ -5,43 +5,36 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_studies,
-    positive,
-    resolved,
-)
+from ablations import until
+from ablations.cli.arguments import Parser, add_flags, add_studies, positive
 from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
-from ablations.cli.output import print_table
+from ablations.cli.selected import resolved
 from ablations.errors import UserError, count, duration, printable
+from ablations.records import Plan
+from ablations.report.formats import render
+from ablations.report.tables import Sheet, Table
+from ablations.report.units import keep_units
 from ablations.request import budget_of
-
-if TYPE_CHECKING:
-    from ablations.records import Plan
-    from ablations.report.tables import Sheet, Table
-    from ablations.sweep.estimate import Estimate, Job
-    from ablations.sweep.local import Processes
-    from ablations.sweep.slurm.cluster import Cluster
-    from ablations.sweep.slurm.submit import Submitted
+from ablations.sweep.estimate import Estimate, Job
+from ablations.sweep.local import Processes, ThisProcess
+from ablations.sweep.prepare import missing
+from ablations.sweep.slurm.cluster import Cluster
+from ablations.sweep.slurm.submit import Slurm, Submitted, require_submitit
 
 
-def add_commands(commands: Commands) -> None:
-    """Add `run` to the parser."""
-    run = add_command(commands, "run", _run, "run what a study needs and nobody has")
-    add_studies(run, "*")
-    add_flags(run, {"--budget T": "of --until decided: how long it may go on, such as 2h"})
+def add_run(command: Parser) -> None:
+    """Add the flags of `run`."""
+    add_studies(command, "*")
+    add_flags(command, {"--budget T": "of --until decided: how long it may go on, such as 2h"})
     add_flags(
-        run,
+        command,
         {"--preset P": "a library's own settings, as a study of one variant and of that name"},
         nargs="+",
         action="extend",
         default=[],
     )
-    add_running(run)
+    add_running(command)
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +54,8 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     add_keeping(parser)
 
 
-def _run(options: argparse.Namespace) -> int:
+def run_run(options: argparse.Namespace) -> int:
+    """Run the missing cells of studies, or submit them; return the exit code."""
     here = cluster(options) is None
     seconds = budget_of(options.until, options.budget, fresh=options.fresh, here=here)
     return carry_out(options, resolved(options), seconds)
@@ -90,19 +84,15 @@ def run_and_show(
     options: argparse.Namespace, plans: list[Plan], table: Callable[[], Table | Sheet]
 ) -> int:
     """Run plans as `carry_out` does; print a table of them where none of their cells is missing."""
-    from ablations.sweep.prepare import missing
-
     code = carry_out(options, plans)
     if not (options.dry_run or options.script or missing(plans, options.results)):
         print()
-        print_table(table(), options.format, end="\n\n")
+        print(render(table(), options.format), end="\n\n")
     return code
 
 
 def _at_their_looks(options: argparse.Namespace, plans: list[Plan]) -> list[Plan]:
     """Return the plans with the seeds of the look that is due."""
-    from ablations import until
-
     stages = [until.stage(plan, options.results) for plan in plans]
     if not options.script and (options.dry_run or not options.quiet):
         for stage in stages:
@@ -112,8 +102,6 @@ def _at_their_looks(options: argparse.Namespace, plans: list[Plan]) -> list[Plan
 
 def processes(options: argparse.Namespace) -> Processes:
     """Return the executor of this machine that the flags ask for."""
-    from ablations.sweep.local import Processes, ThisProcess
-
     executor = ThisProcess if options.cluster == "debug" else Processes
     return executor(
         options.workers, options.lanes, options.threads, keeping(options), options.quiet
@@ -121,9 +109,6 @@ def processes(options: argparse.Namespace) -> Processes:
 
 
 def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | None) -> int:
-    from ablations import until
-    from ablations.report.units import keep_units
-
     executor = processes(options)
     if options.until:
         _, outcome = until.run(plans, options.results, executor, seconds=seconds)
@@ -140,14 +125,11 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
             f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
         )
         if outcome.done:
-            names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
-            print(f"next: ablations table {names}")
+            print(f"next: ablations table {_names(plans)}")
     return 1 if outcome.failed else 0
 
 
 def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) -> int:
-    from ablations.sweep.slurm.submit import Slurm, require_submitit
-
     dry = options.dry_run or options.script
     if options.script:
         require_submitit()
@@ -157,8 +139,7 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
         print(sent.script, end="")
         return 0
     if not options.quiet or dry:
-        names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
-        print(*_submitted(names, sent, dry), sep="\n")
+        print(*_submitted(_names(plans), sent, dry), sep="\n")
     if sent.refused:
         raise UserError(
             f"Slurm took {sent.taken} of {len(sent.estimate.jobs)} jobs ({sent.refused}): the same "
@@ -182,17 +163,19 @@ def _submitted(names: str, sent: Submitted, dry: bool) -> Iterable[str]:
         yield f"follow: ablations status {names} --watch; stop: ablations cancel {names}"
 
 
-def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> None:
-    from ablations.sweep.prepare import missing
+def _names(plans: list[Plan]) -> str:
+    return " ".join(dict.fromkeys(plan.study.name for plan in plans))
 
+
+def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> None:
     todo = missing(plans, options.results, fresh=options.fresh)
     cells = len({cell.hash for plan in plans for cell in plan.cells})
-    names = " ".join(dict.fromkeys(plan.study.name for plan in plans))
     run = [cell for cell in todo if not cell.backend.has_run(cell, options.results)]
     again = (
         f", {len(todo) - len(run)} of them only to be read again" if len(run) < len(todo) else ""
     )
-    print(f"{names}: {count(cells, 'cell')}: {cells - len(todo)} done, {len(todo)} to run{again}")
+    done = f"{cells - len(todo)} done, {len(todo)} to run{again}"
+    print(f"{_names(plans)}: {count(cells, 'cell')}: {done}")
     if todo := run:
         estimate = processes(options).estimate(todo, options.results)
         print(*_estimated(estimate, here=True), sep="\n")

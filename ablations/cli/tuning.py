@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    load_installed_plugins,
-    positive,
-)
+from ablations import plugins, studies, tuning
+from ablations.cli.arguments import Parser, add_flags, positive
 from ablations.cli.output import add_json, print_json
 from ablations.core.decode import as_json
 from ablations.errors import UserError
-
-if TYPE_CHECKING:
-    from ablations.studies.tuned import Tuned
+from ablations.studies.tuned import Tuned
 
 
-def add_commands(commands: Commands) -> None:
-    """Add the command `tune`."""
-    command = add_command(
-        commands,
-        "tune",
-        _tune,
-        "choose each variant's learning rate, or what a study tunes, on seeds of its own",
-    )
+def add_tune(command: Parser) -> None:
+    """Add the flags of `tune`."""
     command.add_argument("study", metavar="STUDY")
     add_flags(
         command,
@@ -43,10 +29,9 @@ def add_commands(commands: Commands) -> None:
     add_json(command)
 
 
-def _tune(options: argparse.Namespace) -> None:
-    from ablations import studies, tuning
-
-    load_installed_plugins()
+def run_tune(options: argparse.Namespace) -> None:
+    """Tune the variants of a study, or print what was chosen."""
+    plugins.load()
     if options.show:
         tuning_of_study = studies.study(options.study).tuning
         tuned: Tuned = tuning_of_study.read() if tuning_of_study else {}

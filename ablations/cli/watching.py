@@ -7,25 +7,22 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from ablations.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_studies,
-    plans,
-    selection,
-    shown,
-    warn,
-)
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from ablations.cli.arguments import Parser, add_flags, add_studies, selection, warn
 from ablations.cli.output import add_json, print_json
+from ablations.cli.selected import plans, shown
 from ablations.core.decode import as_json
 from ablations.errors import count, printable, shortened
 from ablations.request import selects
-
-if TYPE_CHECKING:
-    from ablations.sweep.status import Status
+from ablations.sweep.slurm import commands
+from ablations.sweep.slurm.commands import remembered
+from ablations.sweep.slurm.submissions import living
+from ablations.sweep.status import STATES, Status, status
 
 Row: TypeAlias = Mapping[str, Any]  # of a cell, as `Status` has them
 WATCH_SECONDS = 2.0
@@ -33,21 +30,20 @@ LINES_SECONDS = 15.0
 _MOST_LINES = 20
 
 
-def add_commands(commands: Commands) -> None:
-    """Add `status` and `cancel` to the parser."""
-    summary = "every cell: done, running, queued, failed and why, missing"
-    status = add_command(commands, "status", _status, summary, reads_records="of its studies")
-    add_studies(status, "*")
-    add_json(status)
-    add_flags(status, {"--watch": "follow it until nothing moves any more"}, action="store_true")
-    summary = "take the jobs of studies out of the cluster's queue"
-    add_studies(add_command(commands, "cancel", _cancel, summary), "+")
+def add_status(command: Parser) -> None:
+    """Add the flags of `status`."""
+    add_studies(command, "*")
+    add_json(command)
+    add_flags(command, {"--watch": "follow it until nothing moves any more"}, action="store_true")
 
 
-def _cancel(options: argparse.Namespace) -> None:
-    from ablations.sweep.slurm import commands
-    from ablations.sweep.slurm.submissions import living
+def add_cancel(command: Parser) -> None:
+    """Add the flags of `cancel`."""
+    add_studies(command, "+")
 
+
+def run_cancel(options: argparse.Namespace) -> None:
+    """Take the jobs of studies out of the queue."""
     named = plans(options)
     cells = {cell.hash for plan in named for cell in plan.cells}
     selected = selects(selection(options))
@@ -67,10 +63,8 @@ def _cancel(options: argparse.Namespace) -> None:
     )
 
 
-def _status(options: argparse.Namespace) -> None:
-    from ablations.sweep.slurm.commands import remembered
-    from ablations.sweep.status import status
-
+def run_status(options: argparse.Namespace) -> None:
+    """Print the state of every cell, once or until nothing moves."""
     queue = remembered()
     current = status(shown(options), options.results, queue)
     warn(current.edited)
@@ -85,10 +79,6 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _follow(look: Callable[[], Status], current: Status) -> None:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
     console = Console(highlight=False)
     while not console.is_terminal and (current.moving or current.silent):
         print("\n".join(_lines(current)), flush=True)
@@ -188,7 +178,5 @@ def _where(row: Row) -> str:
 
 
 def _states(rows: Sequence[Row]) -> str:
-    from ablations.sweep.status import STATES
-
     counts = Counter(row["state"] for row in rows)
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])

@@ -12,20 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from ablations import tasks
+from ablations.core.plan import Settings
+from ablations.environments import adapted
+from ablations.environments.gymnax import GymnaxEnvironment
+from ablations.episode import film, gymnax
+from ablations.episode import page as episode_page
+from ablations.episode.offscreen import choose_gl, pictures
+from ablations.episode.page import Run
+from ablations.episode.rollout import Episode, episodes
+from ablations.episode.scene import Scene, mujoco_model, scene
 from ablations.errors import UserError
+from ablations.loading import Policy, load_policy
+from ablations.policies import find_cell, saved_steps
 from ablations.records import Plan, canonical
-
-if TYPE_CHECKING:
-    from ablations.core.plan import Settings
-    from ablations.episode.page import Run
-    from ablations.episode.rollout import Episode
-    from ablations.episode.scene import Scene
-    from ablations.policies import Policy
-    from ablations.tasks.task import Environment
+from ablations.sweep.machine import use_cache
+from ablations.tasks.task import Environment
+from ablations.trainers.control.brax_checkpoints import brax_checkpoints
+from ablations.trainers.values import count
 
 Ink: TypeAlias = tuple[float, float, float]
 Draw: TypeAlias = Callable[[Sequence[int], Ink], Iterator[np.ndarray]]
@@ -79,12 +87,8 @@ def render(
     one of `FORMATS`; by the output's ending where it has one of theirs, else html. Raises UserError
     for what is not there or cannot be drawn.
     """
-    from ablations.sweep.machine import use_cache
-
     format = _format(format, output)
     if format != "html":
-        from ablations.episode.offscreen import choose_gl
-
         choose_gl()
     seed, variants = selected.seed, selected.variants
     cells = [_saved(plan, results, selected.task, variant, seed) for variant in variants]
@@ -99,9 +103,7 @@ def render(
     path = output or _default_path(results, study, task, names, seed, cells, format)
     try:
         if format == "html":
-            from ablations.episode import page as episode
-
-            episode.write(path, study, task, seed, runs)
+            episode_page.write(path, study, task, seed, runs)
         else:
             _film(path, played)
     except OSError as error:
@@ -113,8 +115,6 @@ def _saved(
     plan: Plan | None, results: Path, task: str | None, variant: str | None, seed: int
 ) -> Path:
     """Return the folder of a variant's cell, or of Brax's checkpoints where it is one."""
-    from ablations.policies import brax_checkpoints, find_cell
-
     if variant and brax_checkpoints(variant):
         return Path(variant)
     if plan is None:
@@ -136,8 +136,6 @@ def _format(format: str | None, output: Path | None) -> str:
 
 def _chosen(cells: Sequence[Path], snapshots: Sequence[str]) -> list[list[str | int]]:
     """Return the snapshots of each cell. Raises UserError for more than a page has room for."""
-    from ablations.policies import saved_steps
-
     chosen: list[list[str | int]] = []
     for cell in cells:
         wanted: dict[str | int, None] = {}
@@ -178,12 +176,6 @@ def _play(
 
     bodies: there have to be some.
     """
-    from ablations import tasks
-    from ablations.episode.page import Run
-    from ablations.episode.rollout import episodes
-    from ablations.policies import brax_checkpoints, load_policy
-    from ablations.trainers.values import count
-
     stages: dict[str, Stage] = {}
     settings_of_brax = selected.settings
     ours = [cell for cell in cells if not brax_checkpoints(cell)]
@@ -219,14 +211,8 @@ def _play(
 
 def _stage(made: Environment, task: str, bodies: bool) -> Stage:
     """Return what to play on and how it is drawn. Raises UserError where nothing draws it."""
-    from ablations.environments import adapted
-    from ablations.environments.gymnax import GymnaxEnvironment
-    from ablations.episode.scene import Scene, mujoco_model, scene
-
     env = adapted(made) if hasattr(made, "reset_env") else made
     if isinstance(env, GymnaxEnvironment):
-        from ablations.episode import gymnax
-
         if bodies:
             raise UserError(f"a page shows bodies, and '{task}' has none: give --format gif")
         return Stage(
@@ -237,16 +223,12 @@ def _stage(made: Environment, task: str, bodies: bool) -> Stage:
     seen, model = scene(made, task), mujoco_model(made)
 
     def drawn(of: Episode, places: Sequence[int], ink: Ink) -> Iterator[np.ndarray]:
-        from ablations.episode.offscreen import pictures
-
         return pictures(model, seen, of.positions, of.rotations, places, SIZE, ink)
 
     return Stage(made, seen, drawn)
 
 
 def _film(path: Path, played: Iterable[tuple[Run, Draw]]) -> None:
-    from ablations.episode import film
-
     played = list(played)
     runs = [run for run, _ in played]
     places = film.places(runs)

@@ -11,15 +11,14 @@ import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.lib import format
+from numpy.typing import NDArray
 
 from ablations.core.decode import Json
 from ablations.core.files import MOST_LOG, require_regular
 from ablations.errors import UserError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MOST_ARRAYS = 256_000_000  # bytes
 TAIL_BYTES = 65_536
@@ -128,8 +127,6 @@ def _lines(data: bytes) -> list[str]:
 
 def arrays(path: Path) -> dict[str, NDArray[np.float64]]:
     """Return the arrays of numbers in an .npz file. Raises UserError."""
-    import numpy as np
-
     try:
         with zipfile.ZipFile(path) as members:
             _require_arrays(members)
@@ -141,8 +138,6 @@ def arrays(path: Path) -> dict[str, NDArray[np.float64]]:
 
 def _require_arrays(members: zipfile.ZipFile) -> None:
     """Raise ValueError for arrays that are larger than what is stored of them, or than a log."""
-    from numpy.lib import format
-
     total = 0
     for about in members.infolist():
         with members.open(about) as file:

@@ -14,16 +14,15 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ablations.core.files import require_regular
 from ablations.core.varint import varint
 from ablations.errors import UserError
 from ablations.logs.order import Part, Points, in_order
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 BLOCK_BYTES = 2**20
 FEW = 32  # records of one length: their checksums are faster one by one
@@ -187,8 +186,6 @@ def _spans(data: bytes) -> list[tuple[int, int]]:
 
 def _checked(data: bytes, spans: list[tuple[int, int]]) -> int:
     """Return how many records, from the first on, have the checksums that they tell."""
-    import numpy as np
-
     if not spans:
         return 0
     octets = np.frombuffer(data, np.uint8)
@@ -281,8 +278,6 @@ def _masked_crc(data: bytes) -> int:
 
 def _masked_crcs(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """Return the checksums of many records of one length, `[n, bytes]`, side by side."""
-    import numpy as np
-
     table = np.array(_CRC, np.uint32)
     crc = np.full(len(rows), 0xFFFFFFFF, np.uint32)
     for column in np.ascontiguousarray(rows.T):

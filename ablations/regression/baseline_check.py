@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from ablations.errors import UserError, unless_missing
+from ablations.errors import UserError
 from ablations.regression.baselines import Baseline, Group
 from ablations.regression.check import Check, SequentialCheck, Terms, Wanted, check
 from ablations.regression.curves import Curves, first_difference, require_same_steps
@@ -67,21 +66,3 @@ def check_given(baseline: Baseline, terms: Terms, given: Mapping[str, Curves]) -
 
 def _terms_of(group: Group, terms: Terms) -> Terms:
     return replace(terms, higher_is_better=group.higher_is_better)
-
-
-def draw(
-    folder: Path, name: str, baseline: Baseline, checks: Mapping[str, Check]
-) -> Path | UserError:
-    """Draw the checks of a baseline; return the file, or the error for a missing extra."""
-
-    def written() -> Path:
-        from ablations.regression.figures import checks_figure, write
-
-        metrics = {where: group.metric for where, group in baseline.groups.items()}
-        figure = checks_figure(name, checks, metrics)
-        return write(figure, folder, f"{name}_curves", ("svg", "png"))[-1]
-
-    try:
-        return unless_missing(written)
-    except OSError as error:
-        raise UserError(f"cannot write to '{folder}': {error.strerror}") from None

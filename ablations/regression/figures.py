@@ -33,9 +33,16 @@ BEFORE = "v0"
 AFTER = {"worse": "worse", "better": "better"}
 
 
-def write(figure: Figure, folder: Path, stem: str, formats: Sequence[str]) -> list[Path]:
-    """Write a figure of checks as `<stem>.<format>`, the stem without odd characters."""
-    return paper.write(figure, folder, re.sub(r"[^\w.-]+", "_", stem), formats)
+def draw(
+    name: str,
+    checks: Mapping[str, Check],
+    metrics: Mapping[str, str],
+    path: Path,
+    formats: Sequence[str],
+) -> list[Path]:
+    """Draw checks as `<path>.<format>`, its name without odd characters. See `checks_figure`."""
+    figure = checks_figure(name, checks, metrics)
+    return paper.write(figure, path.parent, re.sub(r"[^\w.-]+", "_", path.name), formats)
 
 
 def checks_figure(name: str, checks: Mapping[str, Check], metrics: Mapping[str, str]) -> Figure:

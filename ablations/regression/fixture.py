@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ablations.errors import UserError, unless_missing
-from ablations.regression import baselines, messages, plugin
+from ablations.regression import baselines, messages, shared
 from ablations.regression.check import Check, Terms, check, sequential
 from ablations.regression.curves import SCORES, Curves, Data, Frame, Rows, Score, from_user
 from ablations.regression.design import FEWEST_OLD
@@ -238,15 +238,15 @@ class LearningCurve:
         stem = f"{test}_{name}" if folder else name
 
         def draw() -> Path:
-            from ablations.regression.figures import checks_figure, write
+            from ablations.regression import figures
 
-            figure = checks_figure(name, {"": result}, {"": metric})
-            return write(figure, Path(target).absolute(), stem, ("png",))[0]
+            path = Path(target).absolute() / stem
+            return figures.draw(name, {"": result}, {"": metric}, path, ("png",))[0]
 
         return str(unless_missing(draw))
 
     def _note(self, text: str) -> None:
-        self._request.node.user_properties.append((plugin.SAID, text))
+        self._request.node.user_properties.append((shared.SAID, text))
 
     def _default_name(self) -> str:
         """Return the test's node id: from its file on, or whole in a folder for all."""
@@ -263,12 +263,12 @@ class LearningCurve:
             )
         folder = self._ini("dir")
         root = self._config.rootpath
-        return (root / folder if folder else self._request.path.parent / plugin.FOLDER) / name
+        return (root / folder if folder else self._request.path.parent / shared.FOLDER) / name
 
     def _claim(self, stem: Path, name: str) -> None:
         """Raise UserError where another check has this baseline; a test may run again."""
         test, path = self._request.node.nodeid, str(stem)
-        owner = self._config.stash[plugin.names].setdefault(path, test)
+        owner = self._config.stash[shared.names].setdefault(path, test)
         if owner != test or path in self._used:
             other = f"by {owner}" if owner != test else "earlier in this test"
             raise UserError(f"the name '{name}' is taken {other}: give each check its own name=")

@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ablations.regression.shared import FOLDER, SAID, names
+
 if TYPE_CHECKING:
     from ablations.regression.fixture import LearningCurve
-
-FOLDER = "learning_curves"
-SAID = "learning_curve"  # what travels from a test to the summary, through xdist too
-names = pytest.StashKey[dict[str, str]]()
 
 INI = {
     "dir": ("", f"folder of the baselines, from the root; default: {FOLDER}/ beside the test"),

@@ -18,18 +18,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ablations.errors import count
 from ablations.report.scores import LAST
 from ablations.report.tables.entries import Column, Sheet, number, policy_text
 from ablations.report.units import LEAD
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
+Curve: TypeAlias = tuple[NDArray[np.int64], NDArray[np.float64]]  # steps, values
 
 EVALUATIONS = 10  # of a run, of which the last `LAST` are its score
 PLACE, AT_CEILING = 0.5, 0.2

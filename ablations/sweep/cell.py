@@ -11,6 +11,7 @@ from ablations.core.record import Configuration, steps_at, steps_of
 from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.sweep.backends import Backend, backend_of
+from ablations.trainers import trainer
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,6 @@ class Cell:
     @property
     def ranked_by(self) -> str:
         """Return the column by which its policies are better or worse."""
-        from ablations.trainers import trainer  # and NumPy, which a crew starts without
-
         evaluated, trained = trainer(self.config["trainer"]["name"]).ranked_by
         return evaluated if self.config["run"]["evaluations"] else trained
 

@@ -20,6 +20,7 @@ from ablations.core.plan import (
 )
 from ablations.core.record import Configuration, Run, settings_read, steps_of
 from ablations.errors import UserError, unknown
+from ablations.looks import planned
 from ablations.records import Plan, digest
 from ablations.request import ARITHMETICS, FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
@@ -40,10 +41,6 @@ def plan(request: Request) -> Plan:
     Raises:
         UserError: a name is unknown, or settings or flags make no sense together.
     """
-    if request.explain is not None:
-        from ablations.sweep import explanation
-
-        return explanation.plan(request)
     selected = select(study_of(request), request)
     study, profile = selected.study, selected.profile
     require_presets(study, request)
@@ -224,7 +221,6 @@ def _looks(study: Study, configs: Mapping[str, OfVariants], request: Request) ->
     """Return the looks of a request."""
     if request.until is None or request.most_seeds is None:
         return NO_LOOKS
-    from ablations.looks import planned
 
     compared = [
         (task, name)

@@ -14,9 +14,12 @@ from ablations.core.record import Configuration
 from ablations.errors import UserError, unknown
 from ablations.records import DamagedPlan, Plan, digest, has_run, plan_path, read_plan
 from ablations.request import Request, Selection, selects
+from ablations.sweep import explanation
 from ablations.sweep.backends.command import study_file
-from ablations.sweep.defaults import known_studies
+from ablations.sweep.defaults import known_studies, study_of
 from ablations.sweep.history import last_plan
+from ablations.sweep.plan import plan as plan_of
+from ablations.trainers import trainer
 from ablations.trainers.field_names import FIELD_NAMES, in_our_names
 
 
@@ -147,8 +150,6 @@ def _in_our_names(request: Request) -> Request:
     """Return a request with names of the field replaced by ours, where its trainer has these."""
     if FIELD_NAMES.keys().isdisjoint({*request.set, *request.vary}):
         return request
-    from ablations.sweep.defaults import study_of
-    from ablations.trainers import trainer
 
     plugins.load()
     study = study_of(request)
@@ -161,9 +162,7 @@ def _in_our_names(request: Request) -> Request:
 
 
 def _resolve(request: Request) -> Plan:
-    from ablations.sweep.plan import plan
-
-    return plan(request)
+    return explanation.plan(request) if request.explain else plan_of(request)
 
 
 def _as_explained(results: Path, request: Request) -> Request:

@@ -23,6 +23,7 @@ from typing import (
 
 import numpy as np
 
+from ablations import tasks
 from ablations.core.plan import Context, Formula
 from ablations.core.record import Configuration, Named, Run
 from ablations.errors import UserError, unknown
@@ -248,8 +249,6 @@ class Definition:
 
     def task(self, name: str) -> Task:
         """Return a task by its name. Raises UserError."""
-        from ablations import tasks
-
         return tasks.task(name)
 
     def schedule(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import errno
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-import ablations.cli
-from ablations.cli import main
-
-CLI = Path(ablations.cli.__file__).parent
+from ablations.cli import main, parser
+from ablations.cli.commands import COMMANDS
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +24,7 @@ def done(shells):
 
 
 def helps() -> list[list[str]]:
-    text = "".join(path.read_text() for path in CLI.glob("*.py"))
-    commands = re.findall(r"add_command\(\s*commands,\s*\"(\w+)\"", text)
-    family = re.findall(r"add_command\(\s*family,\s*\"(\w+)\"", text)
-    assert len(commands) > 12
-    return [[], *([one] for one in commands), *(["baseline", one] for one in family)]
+    return [each.prog.split()[1:] for each in parser().every()]
 
 
 @pytest.mark.parametrize("command", helps(), ids=" ".join)
@@ -43,11 +37,25 @@ def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixtur
     assert not command or command == ["baseline"] or "--results" in said
 
 
-def test_no_file_takes_functions_of_another_as_arguments() -> None:
-    for path in CLI.glob("*.py"):
-        for one in ast.walk(ast.parse(path.read_text())):
-            if isinstance(one, ast.FunctionDef) and one.name == "add_commands":
-                assert [argument.arg for argument in one.args.args] == ["commands"], path
+def test_a_command_imports_its_own_module_and_the_help_of_all_none() -> None:
+    script = (
+        "import sys; from ablations.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('ablations.cli.')))"
+    )
+    loaded = {}
+    for words in ("--help", "--version", "seeds --help", "baseline --help"):
+        command = [sys.executable, "-c", script, *words.split()]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        loaded[words] = {f"ablations.cli.{each.module}" for each in COMMANDS.values()} & {
+            *done.stdout.splitlines()[-1].split()
+        }
+    assert loaded == {
+        "--help": set(),
+        "--version": set(),
+        "seeds --help": {"ablations.cli.planning"},
+        "baseline --help": set(),
+    }
 
 
 def test_each_choice_says_which_numbers_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,7 +146,7 @@ def test_records_that_may_not_be_written_are_said_to_be(
         (closed, "cannot read '"),
         (stale, "cannot read or write in 'results': Stale file handle"),
     ):
-        monkeypatch.setattr("ablations.sweep.clean.waste", function)
+        monkeypatch.setattr("ablations.cli.history.waste", function)
         assert main(["clean"]) == 2
         said = capsys.readouterr().err
         assert said.startswith(f"ablations: {line}")

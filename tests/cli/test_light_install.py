@@ -56,8 +56,9 @@ run = {profile = "smoke"}
 """
 PROGRAM = """
 import contextlib, io, json, sys
-from ablations.cli import main
+from ablations.cli import main, parser
 
+parser()  # of all commands: the module of each
 answers = []
 for command in json.load(sys.stdin):
     out = io.StringIO()

@@ -31,7 +31,7 @@ print("some words"); print("score:", 10 + random.Random(seed).gauss(0, 1) + shif
 def ask(folder, capsys, monkeypatch):
     """The command line, whose runs are in this process; its exit code and what it said."""
     folder.write("score.py", SCORE)
-    monkeypatch.setattr(local, "Processes", local.ThisProcess)
+    monkeypatch.setattr("ablations.cli.gating.Processes", local.ThisProcess)
 
     def ask(*flags: str, command: str = f"{PYTHON} score.py {{seed}} 0 0.1") -> tuple[int, str]:
         fixed = ["gate", "--metric", "score", "--first-seeds", "3"]

@@ -100,7 +100,7 @@ def run(folder, capsys, *flags: str, words: str) -> tuple[int, dict, str]:
 
 
 def test_a_crash_is_a_verdict_with_the_end_of_its_log(folder, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(local, "Processes", local.ThisProcess)
+    monkeypatch.setattr("ablations.cli.gating.Processes", local.ThisProcess)
     folder.write(
         "t.py",
         "import sys\nif len(sys.argv) == 2:\n    print('loading')\n    raise ValueError('no GPU')\n"
@@ -124,7 +124,7 @@ def test_a_crash_is_a_verdict_with_the_end_of_its_log(folder, capsys, monkeypatc
 def test_a_command_that_ignores_its_seed(folder, capsys, monkeypatch, body: str, says) -> None:
     """One that always gives the same number is said to; one that is random all the same is judged
     as any other."""
-    monkeypatch.setattr(local, "Processes", local.ThisProcess)
+    monkeypatch.setattr("ablations.cli.gating.Processes", local.ThisProcess)
     folder.write("t.py", f"import sys, time; {body}")
     words = f"{sys.executable} -S -E t.py {{seed}}"
     code, told, said = run(folder, capsys, "--against=x", "--margin=0.1", "--quiet", words=words)
@@ -164,7 +164,7 @@ def test_bad_bounds_are_refused(folder, capsys, flags, says: str) -> None:
 def test_outcomes_of_0_and_1_have_exact_intervals(folder, capsys, monkeypatch) -> None:
     """Successes of episodes: five gained and none lost are no proof at a rate of 5%, looked at
     twice; twelve of twelve are."""
-    monkeypatch.setattr(local, "Processes", local.ThisProcess)
+    monkeypatch.setattr("ablations.cli.gating.Processes", local.ThisProcess)
     folder.write("t.py", "import sys; print('score:', int(len(sys.argv) == 2))")
     words = f"{sys.executable} -S -E t.py {{seed}}"
     code, told, _ = run(folder, capsys, "--against=x", "--margin=0.1", words=words)

@@ -46,7 +46,7 @@ TERMS = books.sound_terms(
 def ask(folder, capsys, monkeypatch):
     """A gate with the ledger `night.jsonl`; its exit code and what it said."""
     folder.write("score.py", SCORE)
-    monkeypatch.setattr(local, "Processes", local.ThisProcess)
+    monkeypatch.setattr("ablations.cli.gating.Processes", local.ThisProcess)
 
     def ask(*flags: str, words: str = "") -> tuple[int, str]:
         command = f"{PYTHON} score.py {{seed}} {words}".split()

@@ -252,7 +252,7 @@ def test_nothing_to_draw_with_is_said_in_one_line(monkeypatch: pytest.MonkeyPatc
 
 def test_no_more_than_a_page_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = list(range(0, 500, 10))
-    monkeypatch.setattr("ablations.policies.saved_steps", lambda cell: steps)
+    monkeypatch.setattr("ablations.episode.render.saved_steps", lambda cell: steps)
     cells = [Path("a"), Path("b")]
     with pytest.raises(UserError, match=f"100 episodes are too many side by side: at most {MOST}"):
         _chosen(cells, ["all"])

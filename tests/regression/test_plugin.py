@@ -375,12 +375,12 @@ def test_ones_own_scores_and_steps(tmp_path: Path) -> None:
     assert "identical, to the bit, on 12 seeds" in said
 
 
-def test_a_check_loads_neither_pandas_nor_matplotlib_nor_arrow(project: Project) -> None:
+def test_a_check_loads_neither_pandas_nor_matplotlib(project: Project) -> None:
     text = (
         "def test_it(learning_curve):\n"
         "    import sys\n"
         f"    learning_curve.check({CURVES}, name='bandit', seeds=range(100, 120))\n"
-        "    heavy = {'pandas', 'matplotlib', 'arro3', 'seaborn', 'jinja2', 'plotly', 'rich'}\n"
+        "    heavy = {'pandas', 'matplotlib', 'seaborn', 'jinja2', 'plotly', 'rich'}\n"
         "    assert not heavy & set(sys.modules)\n"
     )
     project.test(text)

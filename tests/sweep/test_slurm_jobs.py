@@ -324,9 +324,9 @@ def test_a_crew_starts_without_jax() -> None:
     """A job of a cluster imports this, and workers do the rest."""
     script = (
         "import sys, ablations.sweep.slurm.node, ablations.sweep.backends.compiled\n"
-        "print(sorted({'jax', 'numpy'} & set(sys.modules)))"
+        "print('jax' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert (done.stdout, done.stderr) == ("False\n", "")

@@ -12,7 +12,7 @@ import pytest
 
 from ablations import UserError, find_cell, load_policy
 from ablations.cli import main
-from ablations.policies import brax_checkpoints
+from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 
 SMALL = ["--tasks", "cartpole", "--variants", "standard", "--seeds", "1", "--steps", "1024"]
 SETS = ["--set", "num_envs=4", "unroll_length=32", "num_minibatches=2", "epochs=1"]

@@ -6,6 +6,8 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
+from pylatexenc.latexencode import RULE_DICT, UnicodeToLatexConversionRule, UnicodeToLatexEncoder
+
 from ablations.core.verdict import Verdict
 from ablations.report.formats.numbers import (
     Digits,
@@ -168,12 +170,6 @@ _OWN = {
 
 @functools.cache
 def _encoder() -> Callable[[str], str]:
-    from pylatexenc.latexencode import (
-        RULE_DICT,
-        UnicodeToLatexConversionRule,
-        UnicodeToLatexEncoder,
-    )
-
     encoder: Callable[[str], str] = UnicodeToLatexEncoder(
         conversion_rules=[
             UnicodeToLatexConversionRule(RULE_DICT, {ord(c): text for c, text in _OWN.items()}),

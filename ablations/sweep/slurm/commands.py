@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ablations.errors import UserError
+from ablations.sweep.slurm.cluster import minutes
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 TIMEOUT_SECONDS = 30
@@ -223,8 +224,6 @@ def complaint(text: str) -> str:
 
 
 def _limit(text: str) -> int | None:
-    from ablations.sweep.slurm.cluster import minutes
-
     return None if text in ("infinite", "n/a") else minutes(text)
 
 

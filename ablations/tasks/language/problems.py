@@ -7,7 +7,6 @@ One step is one completion, so the score of a task does not depend on a length.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -15,10 +14,8 @@ import numpy as np
 from ablations.tasks.task import Task, register
 
 if TYPE_CHECKING:
-    import jax
-
     from ablations.core.decode import Json
-    from ablations.tasks.language.puzzles import Mixture, Problem
+    from ablations.tasks.language.environment import Problems
 
 KINDS = (
     "sum",
@@ -31,87 +28,6 @@ KINDS = (
     "reversal",
     "countdown",
 )
-TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
-
-
-@dataclass(frozen=True)
-class Problems:
-    """Problems to be solved.
-
-    mixture: the kinds of problem, equally likely. train_prompts: how many prompts the training set
-        has; 0: every one is new.
-    """
-
-    mixture: Mixture
-    train_prompts: int
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Names of the kinds of problem."""
-        return self.mixture.kinds
-
-    def train(self, key: jax.Array, set_key: jax.Array, count: int) -> Problem:
-        """Draw a batch of training problems, leaves [count, ...].
-
-        Where there is a training set they come from it, none twice before all were taken.
-
-        key: of this batch. set_key: of the run; it decides what is in its training set.
-        """
-        import jax
-        import jax.numpy as jnp
-
-        if not self.train_prompts:
-            return self.held_out(key, count)
-        order = jnp.resize(jax.random.permutation(key, self.train_prompts), (count,))
-        known = self.train_set(set_key)
-        return type(known)(*(leaf[order] for leaf in known))
-
-    def train_set(self, set_key: jax.Array) -> Problem:
-        """Draw all problems of the training set, leaves [train_prompts, ...]."""
-        import jax
-
-        return self.held_out(jax.random.fold_in(set_key, TRAIN_SET), self.train_prompts)
-
-    def held_out(self, key: jax.Array, count: int) -> Problem:
-        """Draw new problems, leaves [count, ...]."""
-        import jax
-
-        return jax.vmap(self.mixture.draw)(jax.random.split(key, count))
-
-    def is_new(self, problems: Problem, set_key: jax.Array) -> jax.Array:
-        """Return float32 [P]: 0 for problems that stand in the training set, 1 for the others."""
-        import jax.numpy as jnp
-
-        if not self.train_prompts:
-            return jnp.ones(problems.prompt.shape[0])
-        known = self.train_set(set_key).prompt
-        same = jnp.all(problems.prompt[:, None] == known[None], axis=-1)
-        return 1.0 - jnp.any(same, axis=-1).astype(jnp.float32)
-
-    def correct(self, problems: Problem, responses: jax.Array) -> jax.Array:
-        """Return bool [P, K]: which of the responses [P, K, L] solve their problem [P]."""
-        import jax
-
-        of_prompt = jax.vmap(self.mixture.correct, in_axes=(None, 0))
-        return jax.vmap(of_prompt)(problems, responses)
-
-
-def reward(
-    correct: jax.Array, kind: jax.Array, pay: Mapping[str, jax.Array], key: jax.Array | None
-) -> jax.Array:
-    """Return what completions are paid, float32 [P, K], by correct [P, K] and kinds [P].
-
-    pay: `reward_right` or `reward_wrong`, times `reward_scales` [kinds], plus normal noise of
-        standard deviation `reward_noise`; without a key no noise.
-    """
-    import jax
-    import jax.numpy as jnp
-
-    paid = jnp.where(correct, pay["reward_right"], pay["reward_wrong"])
-    paid = paid * pay["reward_scales"][kind][:, None]
-    if key is None:
-        return paid
-    return paid + pay["reward_noise"] * jax.random.normal(key, paid.shape)
 
 
 PAY: Mapping[str, Callable[..., np.ndarray | np.float32]] = {
@@ -141,10 +57,11 @@ class Settings(TypedDict):
 
 
 def _make(settings: Settings) -> Problems:
-    from ablations.tasks.language import puzzles
+    from ablations.tasks.language.environment import Problems
+    from ablations.tasks.language.puzzles import mixture
 
     return Problems(
-        mixture=puzzles.mixture(settings["kinds"].split(",")),
+        mixture=mixture(settings["kinds"].split(",")),
         train_prompts=settings["train_prompts"],
     )
 

@@ -23,6 +23,8 @@ from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.tasks.control import quiet
 from ablations.tasks.task import Task
+from ablations.trainers.control.brax_checkpoints import DESCRIPTION
+from ablations.trainers.control.networks import ACTIVATIONS
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.settings import DEFINITION, Structure
 from ablations.trainers.control.state import Policy
@@ -37,7 +39,6 @@ EXPRESSED = {
     "network_normalization": "none",
     "critic_head": "scalar",
 }
-DESCRIPTION = "ppo_network_config.json"
 # Arguments of Brax's make_ppo_networks, by its defaults, that decide how a policy acts.
 NETWORKS = {
     "distribution_type": "tanh_normal",
@@ -46,7 +47,7 @@ NETWORKS = {
     "policy_obs_key": "state",
     "value_obs_key": "state",
 }
-ACTIVATIONS = {"silu": "swish"}  # two names of one
+OTHER_NAMES = {"silu": "swish"}  # two names of one
 
 
 class Described(TypedDict):
@@ -93,7 +94,6 @@ def write(state: Policy, config: Configuration, step: int, folder: Path) -> Path
         from brax.training.acme import running_statistics
         from brax.training.agents.ppo import checkpoint, networks
         from brax.training.types import UInt64
-    from ablations.trainers.control.networks import ACTIVATIONS
 
     structure = decode(Structure, config["structure"])
     normalizer, parameters = state["normalizer"], state["parameters"]
@@ -154,17 +154,6 @@ def _samples(normalizer: Normalizer, config: Configuration) -> int:
     return round(float(normalizer.batches) * batch)
 
 
-def checkpoints(folder: Path) -> dict[int, Path]:
-    """Return the folders of Brax's PPO checkpoints in a folder, by step, ascending.
-
-    It may be one itself; {} where there is none.
-    """
-    found = [folder] if (folder / DESCRIPTION).exists() else []
-    found = found or [path.parent for path in folder.glob(f"*/{DESCRIPTION}")]
-    steps = {int(path.name) if path.name.isdecimal() else 0: path for path in found}
-    return dict(sorted(steps.items()))
-
-
 def read(
     folder: Path, task: Task, settings: Settings
 ) -> tuple[Configuration, dict[str, np.ndarray]]:
@@ -188,7 +177,7 @@ def read(
         "torso": "separate",
         "policy_layers": given.get("policy_hidden_layer_sizes", [32] * 4),
         "value_layers": given.get("value_hidden_layer_sizes", [256] * 5),
-        "activation": ACTIVATIONS.get(activation, activation),
+        "activation": OTHER_NAMES.get(activation, activation),
         "observation_normalization": "before" if described["normalize_observations"] else "none",
     }
     config = DEFINITION.resolve(task, {**values, **settings})

@@ -9,7 +9,7 @@ import variants
 from ablations.environments import Environment
 from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.control.environment import Environments
-from ablations.trainers.control.settings import Sizes, compiles
+from ablations.trainers.control.sizes import Sizes, compiles
 from ablations.trainers.optimizer import Rule
 
 

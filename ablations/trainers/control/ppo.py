@@ -9,29 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Unpack
 
 import jax
 import jax.numpy as jnp
 
 import variants
+from ablations.environments import adapted
+from ablations.errors import UserError
+from ablations.tasks.task import EpisodeSettings
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, where
 from ablations.trainers.control import advantages, coefficients
 from ablations.trainers.control import critic as critics
 from ablations.trainers.control.advantages import Estimate, Estimator, Experience
 from ablations.trainers.control.coefficients import Measured
+from ablations.trainers.control.composing import composed
 from ablations.trainers.control.critic import Critic
-from ablations.trainers.control.distribution import Distribution
+from ablations.trainers.control.distribution import Distribution, distribution_of
+from ablations.trainers.control.heads import SCALAR, Head
 from ablations.trainers.control.loss import Minibatch, policy_log_ratio, ppo_loss
 from ablations.trainers.control.minibatches import Draws, take
-from ablations.trainers.control.networks import Networks, Start
+from ablations.trainers.control.networks import Networks, Start, make_networks
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.rollout_trainer import Choose, RolloutTrainer
 from ablations.trainers.control.state import Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
-from ablations.trainers.trainer import Metrics, Tree, Variant
+from ablations.trainers.trainer import Metrics, Program, Tree, Variant
 from variants.observation_statistics import PER_BATCH
+
+if TYPE_CHECKING:
+    from ablations.trainers.control.settings import Structure
 
 # The learner, and whether kl_stop has ended the update, None where it never does.
 Update: TypeAlias = tuple[Learner, jax.Array | None]
@@ -326,3 +334,39 @@ class PPO(RolloutTrainer[Carried, Sample]):
             return self.distribution.mode(raw, chosen)
         noise = self.distribution.noise(key, raw.shape[:-1])
         return self.distribution.sample(raw, noise, chosen).action
+
+
+def compose(axes: Mapping[str, str], **program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
+    """Compose PPO for one task and one structure. axes: with their defaults.
+
+    The task needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
+    read where it has them. Raises UserError for an environment that the task does not describe.
+    """
+    task, structure = program["task"], program["structure"]
+    env = adapted(task.made(program["settings"]), task)
+    parts = composed(env, axes, **program)
+    fixed = parts["fixed"]
+    critic = fixed["critic_head"]
+    distribution = distribution_of(env.actions, fixed)
+    if structure["torso"] == "shared" and env.observations.policy is not None:
+        raise UserError(
+            f"torso=shared has one observation for policy and critic, and those of task "
+            f"'{task.name}' differ: use torso=separate"
+        )
+    return PPO(
+        networks=make_networks(
+            env.observations,
+            distribution.outputs,
+            policy_layers=structure["policy_layers"],
+            value_layers=structure.get("value_layers", ()),
+            torso=structure["torso"],
+            activation=structure["activation"],
+            normalized=fixed["network_normalization"],
+            filters=structure.get("filters", 0),
+            head=SCALAR
+            if critic == "scalar"
+            else Head(critic, structure["value_outputs"], structure["value_range"]),
+        ),
+        distribution=distribution,
+        **parts,
+    )

@@ -6,23 +6,30 @@ The loop of rollouts and updates is `RolloutTrainer`: actions are the best by Q 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Unpack
 
 import jax
 import jax.numpy as jnp
 
+from ablations.environments import Discrete, adapted
+from ablations.tasks.task import EpisodeSettings
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, switch, where
 from ablations.trainers.control.advantages import scaled_rewards
+from ablations.trainers.control.composing import composed
 from ablations.trainers.control.minibatches import Draws, take
-from ablations.trainers.control.networks import QNetwork, Start
+from ablations.trainers.control.networks import QNetwork, Start, make_q_network
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.rollout_trainer import Choose, RolloutTrainer
 from ablations.trainers.control.state import Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
-from ablations.trainers.trainer import Metrics, Tree, Variant
+from ablations.trainers.trainer import Metrics, Program, Tree, Variant
+
+if TYPE_CHECKING:
+    from ablations.trainers.control.pqn_settings import Structure
 
 Array = jax.Array
 
@@ -248,3 +255,25 @@ class PQN(RolloutTrainer[Carried, Array]):
             return jnp.argmax(values, axis=-1).astype(jnp.int32)
         noise = jax.random.uniform(key, (*values.shape[:-1], 2))
         return epsilon_greedy(values, noise, numbers["epsilon_end"])
+
+
+def compose(axes: Mapping[str, str], **program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
+    """Compose PQN for one task and one structure. axes: with their defaults.
+
+    The task needs `episode_length`. Raises UserError for an environment that it does not describe.
+    """
+    task, structure = program["task"], program["structure"]
+    env = adapted(task.made(program["settings"]), task)
+    assert isinstance(env.actions, Discrete), "`refuses` lets no other task through"
+    parts = composed(env, axes, **program)
+    return PQN(
+        network=make_q_network(
+            env.observations,
+            env.actions.choices,
+            structure["value_layers"],
+            activation=structure["activation"],
+            normalized=parts["fixed"]["network_normalization"] != "none",
+            filters=structure.get("filters", 0),
+        ),
+        **parts,
+    )

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Unpack
 
 from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.control import settings as ppo
-from ablations.trainers.control.settings import Sizes, check, compiles, iteration_steps
+from ablations.trainers.control.sizes import Sizes, check, compiles, iteration_steps, unread_on
 from ablations.trainers.rates import BETAS
-from ablations.trainers.trainer import Definition, Option, Program, Trainer
+from ablations.trainers.trainer import Definition, Option, Program
 from variants import Number
 
-# What is composed here is imported where it is: flax and optax take longer to import than JAX, and
-# who only plans does not need them.
 if TYPE_CHECKING:
     from ablations.trainers.control.pqn import PQN
 
@@ -76,36 +74,10 @@ class Structure(Sizes):
 
 
 def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
-    """Compose PQN for one task and one structure.
+    """Compose PQN for one task and one structure; see `pqn.compose`."""
+    from ablations.trainers.control import pqn
 
-    Its settings need `episode_length`. Raises UserError for an environment that the task does not
-    describe.
-    """
-    from ablations.environments import Discrete, adapted
-    from ablations.trainers.control.composing import composed
-    from ablations.trainers.control.networks import make_q_network
-    from ablations.trainers.control.pqn import PQN
-
-    task, structure = program["task"], program["structure"]
-    env = adapted(task.made(program["settings"]), task)
-    assert isinstance(env.actions, Discrete), "`refuses` lets no other task through"
-    parts = composed(env, AXES, **program)
-    return PQN(
-        network=make_q_network(
-            env.observations,
-            env.actions.choices,
-            structure["value_layers"],
-            activation=structure["activation"],
-            normalized=parts["fixed"]["network_normalization"] != "none",
-            filters=structure.get("filters", 0),
-        ),
-        **parts,
-    )
-
-
-def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
-    """Return the composed program in the form that the engine runs."""
-    return compose(**program).trainer
+    return pqn.compose(AXES, **program)
 
 
 def refuses(task: Task) -> list[str]:
@@ -125,9 +97,9 @@ DEFINITION = Definition(
     numbers=NUMBERS,
     defaults=DEFAULTS,
     structure=STRUCTURE,
-    unread=lambda composition: ppo.unread_on(composition.task),
+    unread=lambda composition: unread_on(composition.task),
     compiles=compiles,
-    make=make,
+    make=lambda **program: compose(**program).trainer,
     iteration_steps=iteration_steps,
     step_unit="environment step",
     refuses=refuses,

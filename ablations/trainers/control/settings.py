@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NotRequired, Unpack
 import variants
 from ablations.errors import UserError
 from ablations.tasks.task import EpisodeSettings, Task
-from ablations.trainers.rates import BETAS, Betas, complaints_of
+from ablations.trainers.control.sizes import Sizes, check, compiles, iteration_steps, unread_on
+from ablations.trainers.rates import BETAS
 from ablations.trainers.trainer import (
     Composition,
     Definition,
@@ -17,13 +18,11 @@ from ablations.trainers.trainer import (
     Metrics,
     Option,
     Program,
-    Trainer,
     Variant,
 )
 from variants import Number
 
-# What is composed here is imported where it is: flax and optax take longer to import than JAX, and
-# who only plans does not need them.
+# Flax and optax take longer to import than JAX, and who only plans does not need them.
 if TYPE_CHECKING:
     import jax
 
@@ -136,21 +135,6 @@ STRUCTURE = {
 }
 
 
-class Sizes(Betas):
-    """Options of every trainer of control tasks.
-
-    filters: of images. reset_pool: where resets are not fresh.
-    """
-
-    num_envs: int
-    unroll_length: int
-    num_minibatches: int
-    epochs: int
-    activation: str
-    filters: NotRequired[int]
-    reset_pool: NotRequired[int]
-
-
 class Structure(Sizes):
     """The options of `STRUCTURE`; value_layers: where the torso is separate."""
 
@@ -185,62 +169,11 @@ def unread(composition: Composition) -> dict[str, str]:
     return found | unread_on(task)
 
 
-def unread_on(task: Task) -> dict[str, str]:
-    """Return the options that no trainer reads on a task, and why: of pools and of images."""
-    found: dict[str, str] = {}
-    if task.fresh:
-        found["reset_pool"] = f"every episode of {task.name} starts from a reset of its own"
-    if not task.image:
-        found["filters"] = f"observations of {task.name} are no images"
-    return found
-
-
 def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
-    """Compose PPO for one task and one structure.
+    """Compose PPO for one task and one structure; see `ppo.compose`."""
+    from ablations.trainers.control import ppo
 
-    Its settings need `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
-    read where it has them. Raises UserError for an environment that the task does not describe.
-    """
-    from ablations.environments import adapted
-    from ablations.trainers.control.composing import composed
-    from ablations.trainers.control.distribution import distribution_of
-    from ablations.trainers.control.heads import SCALAR, Head
-    from ablations.trainers.control.networks import make_networks
-    from ablations.trainers.control.ppo import PPO
-
-    task, structure = program["task"], program["structure"]
-    env = adapted(task.made(program["settings"]), task)
-    parts = composed(env, AXES, **program)
-    fixed = parts["fixed"]
-    critic = fixed["critic_head"]
-    distribution = distribution_of(env.actions, fixed)
-    if structure["torso"] == "shared" and env.observations.policy is not None:
-        raise UserError(
-            f"torso=shared has one observation for policy and critic, and those of task "
-            f"'{task.name}' differ: use torso=separate"
-        )
-    return PPO(
-        networks=make_networks(
-            env.observations,
-            distribution.outputs,
-            policy_layers=structure["policy_layers"],
-            value_layers=structure.get("value_layers", ()),
-            torso=structure["torso"],
-            activation=structure["activation"],
-            normalized=fixed["network_normalization"],
-            filters=structure.get("filters", 0),
-            head=SCALAR
-            if critic == "scalar"
-            else Head(critic, structure["value_outputs"], structure["value_range"]),
-        ),
-        distribution=distribution,
-        **parts,
-    )
-
-
-def make(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
-    """Return the composed program in the form that the engine runs."""
-    return compose(**program).trainer
+    return ppo.compose(AXES, **program)
 
 
 def diagnosis(
@@ -289,40 +222,6 @@ def diagnosis(
     return measure
 
 
-def compiles(structure: Sizes) -> tuple[str, ...]:
-    """Return axes whose choice is compiled in: segments without equal parts cannot be traced."""
-    return ("minibatch_unit",) if structure["num_envs"] % structure["num_minibatches"] else ()
-
-
-def iteration_steps(structure: Sizes) -> int:
-    """Return the environment steps of one iteration."""
-    return structure["num_envs"] * structure["unroll_length"]
-
-
-def check(
-    *, structure: Sizes, settings: EpisodeSettings, numbers: Mapping[str, float] | None = None
-) -> list[str]:
-    """Return complaints about settings that do not fit together, in words."""
-    complaints = complaints_of(structure)
-    num_envs = structure["num_envs"]
-    group_size = settings.get("reset_group_size", 1)
-    if num_envs % group_size:
-        complaints.append(
-            f"num_envs={num_envs} is not divisible by reset_group_size={group_size}: "
-            f"use {_neighbours(num_envs, group_size)}"
-        )
-    if "episode_length" not in settings:
-        complaints.append(
-            "the task has no setting episode_length, at which episodes would be truncated"
-        )
-    return complaints
-
-
-def _neighbours(number: int, divisor: int) -> str:
-    below = number // divisor * divisor
-    return f"{below} or {below + divisor}" if below else str(divisor)
-
-
 DEFINITION = Definition(
     name="ppo",
     summary="proximal policy optimisation, on control tasks and games",
@@ -333,7 +232,7 @@ DEFINITION = Definition(
     structure=STRUCTURE,
     unread=unread,
     compiles=compiles,
-    make=make,
+    make=lambda **program: compose(**program).trainer,
     iteration_steps=iteration_steps,
     step_unit="environment step",
     check=check,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ablations.tasks.language.problems import Problems
+from ablations.tasks.language.environment import Problems
 from ablations.tasks.language.puzzles import Problem
 from ablations.trainers.trainer import Metrics
 

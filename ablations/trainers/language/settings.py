@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Unpack
 
 from ablations.core.plan import Settings
 from ablations.trainers.rates import BETAS, Betas, complaints_of
-from ablations.trainers.trainer import Composition, Definition, Option, Program, Trainer, Tree
+from ablations.trainers.trainer import Composition, Definition, Option, Program, Trainer
 from variants import Number
 
 if TYPE_CHECKING:
     from ablations.trainers.language.trainer import Language
+
+if TYPE_CHECKING:
+    pass
 
 AXES = {
     "prompt_advantage": "per_prompt",
@@ -118,60 +121,16 @@ def unread(composition: Composition) -> dict[str, str]:
 
 def compose(**program: Unpack[Program[Settings, Structure]]) -> Language:
     """Compose the trainer of one task and one structure."""
-    from ablations.tasks.language import puzzles
-    from ablations.trainers.language.completions import Special
-    from ablations.trainers.language.decoder import DecoderConfig, make_decoder
-    from ablations.trainers.language.trainer import Language
-    from ablations.trainers.language.warm_start import warm_start
-    from ablations.trainers.optimizer import Rule
+    from ablations.trainers.language import composing
 
-    structure = program["structure"]
-    problems = program["task"].made(program["settings"])
-    config = DecoderConfig(
-        vocabulary=len(puzzles.VOCABULARY),
-        width=structure["width"],
-        layers=structure["layers"],
-        heads=structure["heads"],
-        mlp_width=structure["mlp_width"],
-    )
-    special = Special(puzzles.PAD, puzzles.END)
-
-    def start(seed: int) -> Tree:
-        return warm_start(config, problems, special, structure["warm_start_steps"], seed)
-
-    return Language(
-        problems=problems,
-        decoder=make_decoder(config),
-        start=start,
-        special=special,
-        prompts=structure["prompts"],
-        samples=structure["samples_per_prompt"],
-        length=problems.mixture.response_length,
-        num_minibatches=structure["num_minibatches"],
-        epochs=structure["epochs"],
-        critic=structure["critic"],
-        updates_per_chunk=program["updates_per_chunk"],
-        evaluation_prompts=program.get("evaluation_envs", 256),
-        rule=Rule(beta1=structure["adam_beta1"], beta2=structure["adam_beta2"]),
-        fixed={"completion_unit": AXES["completion_unit"], **program.get("choices", {})},
-    )
+    return composing.compose(AXES, **program)
 
 
 def make(**program: Unpack[Program[Settings, Structure]]) -> Trainer:
     """Return the composed program in the form that the engine runs."""
-    import jax
+    from ablations.trainers.language import composing
 
-    language = compose(**program)
-    return Trainer(
-        init=language.init,
-        chunk=language.chunk,
-        evaluate=language.evaluate,
-        policy=language.policy,
-        steps_per_chunk=language.updates_per_chunk * iteration_steps(program["structure"]),
-        act=language.act,
-        start=language.start,
-        given=jax.eval_shape(language.decoder.init, jax.random.key(0)),
-    )
+    return composing.as_trainer(compose(**program))
 
 
 def compiles(structure: Structure) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ablations.tasks.language.problems import Problems
-from ablations.tasks.language.problems import reward as paid
+from ablations.tasks.language.environment import Problems
+from ablations.tasks.language.environment import reward as paid
 from ablations.tasks.language.puzzles import Problem
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches

@@ -30,7 +30,8 @@ import optax
 from filelock import FileLock
 
 from ablations.records import write_atomically
-from ablations.tasks.language.problems import Problems
+from ablations.tasks.language import puzzles
+from ablations.tasks.language.environment import Problems
 from ablations.trainers.language.completions import Special, masked_log_probs, read
 from ablations.trainers.language.decoder import DecoderConfig, make_decoder
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
@@ -115,8 +116,6 @@ def _teacher(
     config: DecoderConfig, kinds: tuple[str, ...], special: Special, steps: int
 ) -> Callable[[jax.Array], Tree]:
     """Return the compiled function of a key that teaches."""
-    from ablations.tasks.language import puzzles
-
     mixture = puzzles.mixture(kinds)
     decoder = make_decoder(config)
     if steps == 0:

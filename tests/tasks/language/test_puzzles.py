@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ablations.tasks import task, tasks
 from ablations.tasks.language import problems as language
 from ablations.tasks.language import puzzles
+from ablations.tasks.language.environment import reward
 from ablations.tasks.language.puzzles import (
     END,
     PAD,
@@ -170,7 +171,7 @@ def test_kinds_of_a_mixture_are_equally_likely() -> None:
 def paid(name: str, correct: jax.Array, kind: jax.Array, key: jax.Array | None = None) -> jax.Array:
     one = task(name)
     pay = {name: as_array(one.settings[name]) for name, as_array in one.data.items()}
-    return language.reward(correct, kind, pay, key)
+    return reward(correct, kind, pay, key)
 
 
 def test_rewards_are_what_the_task_says() -> None:

@@ -22,6 +22,7 @@ from ablations.sweep import provenance
 from ablations.sweep.backends import Backend, Prepared, Speed
 from ablations.sweep.backends.command import ended
 from ablations.sweep.backends.command.repository import noted
+from ablations.sweep.backends.command.training import Commands
 from ablations.sweep.cell import Cell
 from ablations.sweep.order import Order
 
@@ -70,8 +71,6 @@ class CommandBackend(Backend):
 
     def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
         """Return a runner of the commands of a line, one after the other."""
-        from ablations.sweep.backends.command.training import Commands
-
         return Commands(order)
 
     def provenance(self, cell: Cell, order: Order) -> Provenance:

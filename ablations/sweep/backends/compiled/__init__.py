@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ablations import tasks
 from ablations.core.decode import decode
 from ablations.core.record import Configuration, Provenance
 from ablations.errors import UserError, count, lacking
@@ -23,6 +24,7 @@ from ablations.sweep.backends import Backend, Prepared, Speed
 from ablations.sweep.cell import Cell
 from ablations.sweep.machine import even_lanes
 from ablations.sweep.order import Order
+from ablations.trainers import trainer
 
 LANES_PER_DEVICE = 16
 # Where nothing was measured yet: an accelerator's block of lanes; a core has its task's speed, with
@@ -47,7 +49,6 @@ class CompiledBackend(Backend):
         """
         if "diagnosis" in config:
             return digest({name: value for name, value in config.items() if name != "seed"})
-        from ablations.trainers import trainer  # and NumPy, which a crew starts without
 
         definition = trainer(config["trainer"]["name"])
         return digest(definition.program(config, accelerator=accelerator))
@@ -79,8 +80,6 @@ class CompiledBackend(Backend):
 
     def require_installed(self, cells: Sequence[Cell]) -> None:
         """Refuse a light install, which plans and reads, and tasks whose library is missing."""
-        from ablations import tasks
-
         if need := lacking("jax"):
             raise UserError(f"training needs {need}")
         for name in dict.fromkeys(cell.config["task"]["name"] for cell in cells):
@@ -175,8 +174,6 @@ def assumed_rate(config: Configuration, accelerator: bool) -> float:
 
     Those of the task, less what larger networks take.
     """
-    from ablations import tasks
-
     if accelerator:
         return ASSUMED_BLOCK_RATE
     known = tasks.tasks().get(config["task"]["name"])

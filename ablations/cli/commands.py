@@ -1,0 +1,94 @@
+"""Every command: the module that has it, and what the help of all says of it."""
+
+from __future__ import annotations
+
+from ablations.cli.arguments import Command
+
+COMMANDS = {
+    "list": Command("catalogue", "what there is", "nothing"),
+    "show": Command(
+        "describe", "the resolved configuration: formulas, numbers, differences", "nothing"
+    ),
+    "run": Command("running", "run what a study needs and nobody has"),
+    "status": Command(
+        "watching",
+        "every cell: done, running, queued, failed and why, missing",
+        "of its studies",
+        only_reads=True,
+    ),
+    "cancel": Command("watching", "take the jobs of studies out of the cluster's queue"),
+    "compare": Command(
+        "comparing", "values of any setting, or libraries: a study by itself, and its table"
+    ),
+    "tune": Command(
+        "tuning", "choose each variant's learning rate, or what a study tunes, on seeds of its own"
+    ),
+    "exam": Command(
+        "examining", "whether a baseline learns enough on tasks to judge details there"
+    ),
+    "explain": Command(
+        "explaining", "which details make the gap between two presets, or two variants of studies"
+    ),
+    "table": Command("results", "the results in numbers", "of its studies", only_reads=True),
+    "diagnose": Command("results", "bias and variance of advantages, and what training met"),
+    "figure": Command(
+        "results",
+        "learning curves, differences and more, ready for a paper",
+        "of its studies",
+        only_reads=True,
+    ),
+    "report": Command(
+        "results",
+        "every study on one self-contained page, report/index.html",
+        "of its studies",
+        only_reads=True,
+    ),
+    "render": Command(
+        "policies", "episodes of saved policies, to watch: a page or a GIF", only_reads=True
+    ),
+    "policies": Command(
+        "policies", "the saved policies of a cell; and out to Brax", only_reads=True
+    ),
+    "export": Command(
+        "exchanging", "runs for other tools, or as an archive to be committed", only_reads=True
+    ),
+    "import": Command("exchanging", "other people's runs, for our statistics and page"),
+    "remove": Command(
+        "history", "delete a study's plans, and the cells that no other study has", "nothing"
+    ),
+    "clean": Command("history", "what may be deleted, and its size", "nothing"),
+    "seeds": Command(
+        "planning",
+        "how many seeds a comparison needs, from a standard deviation or from runs",
+        "nothing",
+    ),
+    "claims": Command("claiming", "published claims, judged by the records", only_reads=True),
+    "questions": Command(
+        "questioning",
+        "does a detail matter? answers with bounds, by the records",
+        only_reads=True,
+    ),
+    "baseline": Command(
+        "checking",
+        "what to do with a baseline",
+        family={
+            "save": Command("checking", "store curves, for `check` to compare with"),
+            "list": Command("checking", "every baseline", "nothing"),
+            "show": Command("checking", "a baseline's scores, history and provenance", "nothing"),
+        },
+    ),
+    "check": Command("checking", "train again and compare with baselines; exit code 1: got worse"),
+    "gate": Command(
+        "gating",
+        "run a command before and after a change: no worse (exit code 0), worse (1), undecided (3)",
+    ),
+    "completion": Command(
+        "completing", 'a script for a shell: eval "$(ablations completion bash)"', "nothing"
+    ),
+    "items": Command(
+        "items",
+        "evaluations with a row per prompt or episode: rates, and two of them compared item by "
+        "item: no worse (exit code 0), worse (1), undecided (3)",
+        "nothing",
+    ),
+}

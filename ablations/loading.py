@@ -1,0 +1,181 @@
+"""Saved policies, loaded with one call to act, and written for Brax."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from ablations import plugins, tasks
+from ablations.core.plan import Settings
+from ablations.core.record import Configuration
+from ablations.environments import adapted
+from ablations.errors import UserError
+from ablations.policies import Saved, file_of, folder_of, record_of
+from ablations.sweep.checkpoints import system_error
+from ablations.sweep.snapshots import ABOUT
+from ablations.trainers import Trainer, Tree
+from ablations.trainers import trainer as trainer_named
+from ablations.trainers.composed import compose
+from ablations.trainers.control import brax_policies
+from ablations.trainers.control.brax_checkpoints import brax_checkpoints
+from ablations.trainers.control.environment import Environments
+from ablations.trainers.control.outcomes import whole_episodes
+from ablations.trainers.leaves import Mismatch, from_arrays
+from ablations.trainers.values import count
+
+
+@dataclass(frozen=True, eq=False)  # a function to jax.jit, which hashes it
+class Policy:
+    """A saved policy: `policy(observation)` acts by its mode, `policy(observation, key)` samples.
+
+    observation: [..., O], as the environment gives it: what normalisation there is, is inside.
+    Returns the action [..., A] for the environment's `step`. Works under jit and vmap.
+
+    config: of the cell that it comes from. step: environment steps of training behind it.
+    state: what the trainer keeps of a policy, as a pytree; `trainer`: the composed trainer.
+    """
+
+    config: Configuration
+    step: int
+    state: Tree = field(repr=False)
+    trainer: Trainer = field(repr=False)
+
+    def __call__(self, observation: ArrayLike, key: jax.Array | None = None) -> jax.Array:
+        """Act on observations [..., O]."""
+        assert self.trainer.act is not None
+        return self.trainer.act(self.state, observation, key)
+
+    def evaluate(self, episodes: int = 16, seed: int = 0) -> dict[str, float]:
+        """Play whole episodes by the mode, all at once; return their means.
+
+        Names are those of a curve's evaluations. Raises UserError for what is no policy of a
+        control task.
+        """
+        about = self.config["task"]
+        task = tasks.task(about["name"])
+        settings = task.completed(about["settings"])
+        if "episode_length" not in settings:
+            raise UserError(f"policies on '{task.name}' are not evaluated by episodes")
+        environments = Environments(
+            adapted(task.made(settings), task),
+            episodes,
+            count("episode_length", settings["episode_length"], 1),
+            unpaid=task.unpaid(settings),
+        )
+        metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))
+        return {name: float(value) for name, value in metrics.items()}
+
+    def save_for_brax(self, folder: str | Path) -> Path:
+        """Write a checkpoint for `brax.training.agents.ppo.checkpoint.load_policy`.
+
+        Returns the path to give to that. Raises UserError for what Brax's networks cannot express.
+        """
+        try:
+            return brax_policies.write(self.state, self.config, self.step, Path(folder))
+        except ValueError as error:
+            raise system_error(error, Path(folder)) from None
+
+
+def load_policy(
+    cell: str | Path,
+    step: int | str = "best",
+    *,
+    results: str | Path = "results",
+    task: str | None = None,
+    settings: Settings | None = None,
+) -> Policy:
+    """Load a saved policy, ready to act.
+
+    cell: the folder of a cell (see `find_cell`), its hash, one policy file, or a folder with
+    checkpoints of Brax's PPO. step: "best", "last" or one of `saved_steps`; Brax's checkpoints have
+    no scores, and the last is their best. task, settings: what Brax trained on, such as "hopper"
+    and {"backend": "mjx"}. Raises UserError for what is not there, is damaged, or does not fit what
+    the configuration's trainer makes today.
+    """
+    plugins.load()
+    if theirs := brax_checkpoints(cell):
+        return _of_brax(Path(cell), theirs, step, task, settings or {})
+    path = Path(cell)
+    if path.suffix == ".npz":
+        data = _bytes(path)
+    else:
+        record = record_of(folder_of(cell, results))
+        path, checksum = file_of(record, folder_of(cell, results), step)
+        data = _bytes(path)
+        if hashlib.sha256(data).hexdigest() != checksum:
+            raise UserError(f"the policy '{path}' is damaged: it fails its checksum")
+    return _from_bytes(path, data)
+
+
+def _of_brax(
+    folder: Path,
+    theirs: Mapping[int, Path],
+    step: int | str,
+    task: str | None,
+    settings: Settings,
+) -> Policy:
+    if task is None:
+        raise UserError(f"'{folder}' does not say what Brax trained on: name the task")
+    wanted = max(theirs) if step in ("best", "last") else step
+    if wanted not in theirs:
+        steps = ", ".join(map(str, theirs))
+        raise UserError(f"'{folder}' has no policy of step {step}: there are {steps}")
+    assert isinstance(wanted, int)
+    config, arrays = brax_policies.read(theirs[wanted], tasks.task(task), settings)
+    return _composed(f"'{theirs[wanted]}' does not fit {task}", config, wanted, arrays)
+
+
+def _from_bytes(path: Path, data: bytes) -> Policy:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            about = json.loads(stored[ABOUT].tobytes())
+            arrays = {n: stored[n].view(d) for n, d in about["dtypes"].items()}
+        config, step = about["config"], about["step"]
+    except Exception:
+        raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
+    return _composed(f"'{path}' does not fit its trainer of today", config, step, arrays)
+
+
+def _composed(
+    misfit: str, config: Configuration, step: int, arrays: Mapping[str, np.ndarray]
+) -> Policy:
+    """Return the policy of these arrays; misfit: how the error for others' begins."""
+    completed = trainer_named(config["trainer"]["name"]).completed(config)
+    trainer, as_data = compose(config, fixed=tuple(completed["choices"]))
+    if trainer.act is None:
+        raise UserError(f"policies of the trainer '{config['trainer']['name']}' do not act")
+    like = jax.eval_shape(
+        lambda key, variant: trainer.policy(trainer.init(key, variant)),
+        jax.random.key(0),
+        as_data(config),
+    )
+    try:
+        return Policy(config, step, from_arrays(arrays, like), trainer)
+    except Mismatch as why:
+        raise UserError(f"{misfit}: {why}") from None
+
+
+def brax_saved(folder: Path, task: str | None, settings: Settings) -> list[Saved]:
+    """Return the checkpoints of Brax's, with the return in 16 episodes here."""
+    name = "evaluation/return"
+    return [
+        Saved(step, {name: load_policy(path, task=task, settings=settings).evaluate()[name]}, path)
+        for step, path in brax_checkpoints(folder).items()
+    ]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"the policy '{path}' is missing") from None
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None

@@ -1,0 +1,45 @@
+"""The pages of questions with their figures, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ablations.core.verdict import Answer
+from ablations.records import write_atomically
+from ablations.report.figures import paper
+from ablations.report.figures.questions import all_questions, one_question
+from ablations.report.questions.controls import Outcome
+from ablations.report.questions.entries import Task
+from ablations.report.questions.judge import Found
+from ablations.report.questions.page import index, one_page
+from ablations.report.questions.site import card, site
+
+
+def write(
+    answered: Sequence[Found], controls: Sequence[Outcome], tasks: Sequence[Task], folder: Path
+) -> Path:
+    """Write the list, a page and a figure for each question into a folder; return the list."""
+    pages = {each.question.id: one_page(each) for each in answered}
+    for name, text in {"README": index(answered, tasks, controls), **pages}.items():
+        write_atomically(folder / "questions" / f"{name}.md", text)
+    undecided = (None, Answer.CANNOT_TELL, Answer.NOT_SEEN)
+    told = [each for each in answered if each.answer not in undecided]
+    for name, some in {"all_questions": answered, "told": told}.items():
+        if any(each.answer is not None for each in some):
+            paper.write(all_questions(some), folder, f"questions/{name}", ["svg"])
+    for each in answered:
+        if each.share is not None:
+            paper.write(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
+    return folder / "questions" / "README.md"
+
+
+def write_site(answered: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
+    """Write all questions as one HTML file."""
+    figures = {
+        each.question.id: paper.encoded(paper.draw(one_question(each)), "svg")
+        for each in answered
+        if each.share is not None
+    }
+    cards = [card(each, figures.get(each.question.id)) for each in answered]
+    write_atomically(path, site(cards, controls))

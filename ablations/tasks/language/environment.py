@@ -1,0 +1,79 @@
+"""Mixtures of problems as an environment, and what a right answer pays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ablations.tasks.language.puzzles import Mixture, Problem
+
+TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Problems to be solved.
+
+    mixture: the kinds of problem, equally likely. train_prompts: how many prompts the training set
+        has; 0: every one is new.
+    """
+
+    mixture: Mixture
+    train_prompts: int
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the kinds of problem."""
+        return self.mixture.kinds
+
+    def train(self, key: jax.Array, set_key: jax.Array, count: int) -> Problem:
+        """Draw a batch of training problems, leaves [count, ...].
+
+        Where there is a training set they come from it, none twice before all were taken.
+
+        key: of this batch. set_key: of the run; it decides what is in its training set.
+        """
+        if not self.train_prompts:
+            return self.held_out(key, count)
+        order = jnp.resize(jax.random.permutation(key, self.train_prompts), (count,))
+        known = self.train_set(set_key)
+        return type(known)(*(leaf[order] for leaf in known))
+
+    def train_set(self, set_key: jax.Array) -> Problem:
+        """Draw all problems of the training set, leaves [train_prompts, ...]."""
+        return self.held_out(jax.random.fold_in(set_key, TRAIN_SET), self.train_prompts)
+
+    def held_out(self, key: jax.Array, count: int) -> Problem:
+        """Draw new problems, leaves [count, ...]."""
+        return jax.vmap(self.mixture.draw)(jax.random.split(key, count))
+
+    def is_new(self, problems: Problem, set_key: jax.Array) -> jax.Array:
+        """Return float32 [P]: 0 for problems that stand in the training set, 1 for the others."""
+        if not self.train_prompts:
+            return jnp.ones(problems.prompt.shape[0])
+        known = self.train_set(set_key).prompt
+        same = jnp.all(problems.prompt[:, None] == known[None], axis=-1)
+        return 1.0 - jnp.any(same, axis=-1).astype(jnp.float32)
+
+    def correct(self, problems: Problem, responses: jax.Array) -> jax.Array:
+        """Return bool [P, K]: which of the responses [P, K, L] solve their problem [P]."""
+        of_prompt = jax.vmap(self.mixture.correct, in_axes=(None, 0))
+        return jax.vmap(of_prompt)(problems, responses)
+
+
+def reward(
+    correct: jax.Array, kind: jax.Array, pay: Mapping[str, jax.Array], key: jax.Array | None
+) -> jax.Array:
+    """Return what completions are paid, float32 [P, K], by correct [P, K] and kinds [P].
+
+    pay: `reward_right` or `reward_wrong`, times `reward_scales` [kinds], plus normal noise of
+        standard deviation `reward_noise`; without a key no noise.
+    """
+    paid = jnp.where(correct, pay["reward_right"], pay["reward_wrong"])
+    paid = paid * pay["reward_scales"][kind][:, None]
+    if key is None:
+        return paid
+    return paid + pay["reward_noise"] * jax.random.normal(key, paid.shape)
