@@ -27,7 +27,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ablations.errors import UserError
+from ablations.errors import UserError, missing_extra
 from ablations.request import Selection
 
 if TYPE_CHECKING:
@@ -68,7 +68,10 @@ _ELSEWHERE = {"find_cell": "policies", "saved_steps": "policies", "load_policy":
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'ablations' has no attribute '{name}'")
-    module = importlib.import_module(f"ablations.{_ELSEWHERE.get(name, 'verbs')}")
+    try:
+        module = importlib.import_module(f"ablations.{_ELSEWHERE.get(name, 'verbs')}")
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from None
     return getattr(module, name)
 
 

@@ -180,7 +180,8 @@ def test_search_finds(query: str, served: bool, address: str, built: Path, deskt
     desktop.get(f"{address}index.html")
     found = desktop.execute_async_script(SEARCH, query)
     pages = [link.removeprefix(address).partition("?")[0].partition("#")[0] for link in found]
-    assert set(SEARCHES[query]) & set(pages[:8]), pages
+    # The theme lists a page once, with its other places below it.
+    assert set(SEARCHES[query]) & set([*dict.fromkeys(pages)][:8]), pages
     assert all(link.startswith(address) for link in requests(desktop) if link.startswith("http"))
     assert not complaints(desktop)
 

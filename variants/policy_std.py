@@ -133,7 +133,7 @@ def shifted_softplus_head(*, head: Array, initial_std: Array | float) -> Array:
     ),
     source=(
         "Raffin et al. 2021 (https://arxiv.org/abs/2005.05719); Stable-Baselines3, use_sde with "
-        "sde_sample_freq = 1: noise is drawn anew at every step"
+        "sde_sample_freq = 1: noise is drawn anew at every step, there without the 10⁻⁶"
     ),
     summary="noise on the weights of the last layer: σ grows with the features of a state",
     numbers={"initial_log_std": INITIAL_LOG_STD},

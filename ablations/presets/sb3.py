@@ -144,6 +144,8 @@ def _spread(a: Arguments) -> dict[str, Read]:
 
 def of_discrete(a: Arguments) -> dict[str, Read]:
     """Return the settings that the arguments stand for where actions are whole numbers."""
+    if a["use_sde"]:
+        raise refused("gSDE where actions are whole numbers", "set use_sde=False")
     return of_whole_actions(settings(a)) | {"filters": (0, POLICIES)}
 
 
@@ -155,7 +157,8 @@ IN_WORDS = (
     "VecNormalize's own epsilon for rewards is that for observations; here it is 1e-8 always.",
     "VecNormalize has a gamma of its own, which stays 0.99 when PPO's changes: "
     "vec_normalize_gamma, refused beside another one.",
-    "Refused: schedules of learning_rate, clip_range and clip_range_vf; "
+    "Refused: schedules of learning_rate, clip_range and clip_range_vf; use_sde with another "
+    "sde_sample_freq than 1, whose noise is held for several steps; "
     + ", ".join(UNEXPRESSED)
     + ".",
 )

@@ -407,9 +407,9 @@ def test_seeds_answer_replicate_or_tune(tmp_path: Path) -> None:
     for gain, word in ((20.0, "the same word"), (-20.0, "another word")):
         more = dict(scores)
         for (task, name), of in scores.items():
-            others = around(100 + gain * (name == "brax"), 1.0, 4, 5 + (name == "brax"))
+            others = around(100 + gain * (name == "brax"), 1.0, 6, 5 + (name == "brax"))
             more[task, name] = [*of, *others, 1000.0 * (name == "brax"), 0.0]
-        seeds = [*range(6), *range(500, 504), 1000, 1004]
+        seeds = [*range(6), *range(500, 506), 1000, 1004]
         plan = study(tmp_path / word, more)
         renumbered = tuple(replace(cell, seed=seeds[cell.seed]) for cell in plan.cells)
         found = judged(
@@ -418,10 +418,10 @@ def test_seeds_answer_replicate_or_tune(tmp_path: Path) -> None:
         assert (found.share, found.answer, found.seeds) == (asked.share, asked.answer, 6)
         said = again_text(found, found.again)
         assert said.startswith(word)
-        assert "(4 seeds)" in said
+        assert "(6 seeds)" in said
         assert ("\u2021" in grade_text(found)) is (word == "another word")
         assert found.together is not None
-        assert (found.together.seeds, "All seeds together" in said) == (10, True)
+        assert (found.together.seeds, "All seeds together" in said) == (12, True)
 
 
 def test_failures_and_area_stand_beside_the_score(tmp_path: Path) -> None:
@@ -740,9 +740,9 @@ def test_the_site_is_searched_and_filtered_offline(
         search.send_keys("clip_vloss")
         assert set(shown()) == {
             *("value_clip", "value_clip_deployed"),
-            *("discrete_value_clip", "discrete_value_clip_alone"),
+            *("discrete_value_clip", "discrete_value_clip_alone", "minatar_value_clip"),
         }
-        assert page.find_element("id", "count").text == "4 questions"
+        assert page.find_element("id", "count").text == "5 questions"
         search.send_keys(Keys.CONTROL, "a", Keys.NULL, Keys.DELETE)
         page.find_element("css selector", "#task option:nth-child(2)").click()
         assert set(shown()) == {one.id for one in asked.questions if "walker2d" in one.tasks}

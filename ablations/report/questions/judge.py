@@ -84,9 +84,10 @@ class Found:
 
     @property
     def contradicted(self) -> bool:
-        """Whether other seeds give another word."""
-        again = self.again
-        return again is not None and again.seeds >= FEWEST and again.answer is not self.answer
+        """Whether as many other seeds give another word."""
+        if (again := self.again) is None or not again.seeds >= self.seeds >= FEWEST:
+            return False
+        return again.answer is not self.answer
 
     @property
     def grade(self) -> str:

@@ -109,8 +109,10 @@ def again_text(found: Found, again: Found | None) -> str:
 
 def _with_share(found: Found) -> str:
     """Write the answer, and the effect where it does not say it."""
-    said, share = answer_line(found), share_text(found.share)
-    return said if share in said else f"{said} ({share})"
+    said = answer_line(found)
+    if found.answer in (Answer.YES, Answer.YES_SMALL, Answer.REVERSE):
+        return said
+    return f"{said} ({share_text(found.share)})"
 
 
 def rests_on(found: Found) -> str:
