@@ -1,4 +1,4 @@
-"""What a command reads of the archives in its results folder, unpacked."""
+"""The archives of a results folder, unpacked as far as a command reads them."""
 
 from __future__ import annotations
 

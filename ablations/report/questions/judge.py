@@ -84,7 +84,7 @@ class Found:
 
     @property
     def contradicted(self) -> bool:
-        """Whether as many other seeds give another word."""
+        """True where as many other seeds give another word."""
         if (again := self.again) is None or not again.seeds >= self.seeds >= FEWEST:
             return False
         return again.answer is not self.answer
