@@ -49,7 +49,10 @@ def softplus_head(*, head: Array) -> Array:
 
 INITIAL_STD = Number(1.0, 1e-6, 1e6, "σ that clamped_parameter and shifted_softplus_head start at")
 INITIAL_LOG_STD = Number(
-    0.0, -20.0, 10.0, "log σ that policy_std starts at where it is an exponential"
+    0.0,
+    -20.0,
+    10.0,
+    "log σ that policy_std starts at where it is an exponential; of gsde, of a weight",
 )
 STD_LOW = Number(0.0, 0.0, 1.0, "lowest σ of policy_std=exp_parameter and exp_head")
 BOUNDS = (1e-6, 1e6)

@@ -34,7 +34,7 @@ class OnTask:
     seeds: that are complete. missing: cells of the design that have not run. diverged: runs that
     did. estimate: of the effect. area: of that on the area under the evaluations, in shares of the
     unit. failures: runs below `FAILS` of the unit; None without a unit. joint: the ends of the
-    interval that holds on all tasks of the answer at once, in the metric; None without one.
+    interval that holds on all tasks of the answer at once, in the metric; None of one task alone.
     """
 
     task: Task
@@ -181,7 +181,8 @@ def _answered(whole: Found, found: Scores, measure: Measure) -> Found:
     names = tuple(on.task.name for on in kept)
     units = {on.task.name: on.task.unit for on in kept if on.task.unit is not None}
     over = measure.estimate(found, names, units)
-    joint = {name: _ends(measure.estimate(found, [name], {}, LEVEL / len(names))) for name in names}
+    several = names if len(names) > 1 else ()  # one task disagrees with no other
+    joint = {n: _ends(measure.estimate(found, [n], {}, LEVEL / len(names))) for n in several}
 
     def word(of: Estimate) -> Answer | None:
         bound = of.bound
