@@ -17,7 +17,8 @@ from ablations.core.plan import Context, Formula, Settings
 from ablations.core.record import CommandLine, Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
-from ablations.trainers.trainer import Composition, Definition, Option, Program, Trainer
+from ablations.trainers.definition import Definition
+from ablations.trainers.trainer import Composition, Option, Program, Trainer
 
 if TYPE_CHECKING:
     from variants import Number

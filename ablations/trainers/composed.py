@@ -8,9 +8,29 @@ import numpy as np
 
 import variants as registry
 from ablations.core.record import Configuration
+from ablations.errors import UserError
 from ablations.tasks import task
-from ablations.trainers.composition import require_current
-from ablations.trainers.trainer import Diagnosis, Trainer, Variant, trainer
+from ablations.trainers.composition import choice_named
+from ablations.trainers.definition import trainer
+from ablations.trainers.revisions import current, differences
+from ablations.trainers.trainer import Diagnosis, Trainer, Variant
+
+
+def require_current(config: Configuration) -> None:
+    """Raise UserError for a configuration that code of other revisions resolved.
+
+    What it stands for cannot be computed by this code, nor under its name.
+    """
+    definition = trainer(config["trainer"]["name"])
+    task(config["task"]["name"])
+    for axis, one in config["choices"].items():
+        choice_named(axis, one["name"])
+    found = differences(definition.completed(config), current())
+    if found:
+        raise UserError(
+            f"this is of another version of the code ({'; '.join(found)}): run it again for what "
+            f"today's gives"
+        )
 
 
 def compose(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from ablations.core.plan import Formula, Settings
 from ablations.core.record import Configuration
 from ablations.errors import UserError, unknown
 from ablations.tasks import Task, task
-from ablations.trainers.revisions import current, differences
-from ablations.trainers.trainer import Composition, Definition, Variant, trainer
+from ablations.trainers.trainer import Composition, Variant
 from ablations.trainers.values import like, number, option
 from variants import Number
+
+if TYPE_CHECKING:
+    from ablations.trainers.definition import Definition
 
 T = TypeVar("T")
 
@@ -75,7 +77,8 @@ def resolve(
             raise unknown("setting", name, known)
 
     choices = {
-        name: _choice(name, values.get(name, default)) for name, default in definition.axes.items()
+        name: choice_named(name, values.get(name, default))
+        for name, default in definition.axes.items()
     }
     valued = {name: _within(name, values.get(name, n.default), n) for name, n in numbers.items()}
     structure = {
@@ -134,7 +137,7 @@ def neutral(definition: Definition) -> Configuration:
         numbers |= registry.axis(axis).known_numbers
     return {
         "choices": {
-            axis: {"name": _choice(axis, name), "revision": 1}
+            axis: {"name": choice_named(axis, name), "revision": 1}
             for axis, name in definition.neutral.items()
         },
         "numbers": {
@@ -185,25 +188,11 @@ def _composition(definition: Definition, config: Configuration) -> Composition:
         definition.task(about["name"]),
         about["settings"],
         {**options, **left_out["structure"], **config["structure"]},
-        {**definition.axes, **{axis: _choice(axis, one["name"]) for axis, one in made.items()}},
+        {
+            **definition.axes,
+            **{axis: choice_named(axis, one["name"]) for axis, one in made.items()},
+        },
     )
-
-
-def require_current(config: Configuration) -> None:
-    """Raise UserError for a configuration that code of other revisions resolved.
-
-    What it stands for cannot be computed by this code, nor under its name.
-    """
-    definition = trainer(config["trainer"]["name"])
-    task(config["task"]["name"])
-    for axis, one in config["choices"].items():
-        _choice(axis, one["name"])
-    found = differences(definition.completed(config), current())
-    if found:
-        raise UserError(
-            f"this is of another version of the code ({'; '.join(found)}): run it again for what "
-            f"today's gives"
-        )
 
 
 def inert(definition: Definition, config: Configuration, names: Collection[str]) -> dict[str, str]:
@@ -235,15 +224,16 @@ def _unread(definition: Definition, config: Configuration) -> dict[str, str]:
     return {**of_axes, **reasons}
 
 
-def fixed_axes(config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
+def compiled_in(
+    definition: Definition, config: Configuration, *, accelerator: bool
+) -> tuple[str, ...]:
     """Return the axes whose choice is compiled in.
 
     They are those that are structural and those that the structure asks for, and on an accelerator
     all: under vmap every lane pays for every branch of a switch, a single lane only for the branch
     that it takes.
     """
-    definition = trainer(config["trainer"]["name"])
-    config = definition.completed(config)
+    config = completed(definition, config)
     if accelerator:
         return tuple(config["choices"])
     asked = definition.compiles(config["structure"]) if definition.compiles else ()
@@ -315,7 +305,8 @@ def formulas(
     }
 
 
-def _choice(axis: str, name: Json) -> str:
+def choice_named(axis: str, name: Json) -> str:
+    """Return the name of a choice that an axis has. Raises UserError."""
     try:
         return registry.axis(axis)[name if isinstance(name, str) else repr(name)].name
     except registry.UnknownName as error:

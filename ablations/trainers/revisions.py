@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ablations.core.record import Configuration
 from ablations.tasks import tasks
-from ablations.trainers.trainer import BUILT_IN, trainers
+from ablations.trainers.definition import BUILT_IN, trainers
 
 
 def stated(config: Configuration) -> dict[str, int]:

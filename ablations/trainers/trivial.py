@@ -9,13 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from ablations.core.plan import Settings
-from ablations.trainers.trainer import (
-    Definition,
-    Option,
-    Program,
-    Trainer,
-    Tree,
-)
+from ablations.trainers.definition import Definition
+from ablations.trainers.trainer import Option, Program, Trainer, Tree
 
 if TYPE_CHECKING:
     pass

@@ -41,7 +41,7 @@ from ablations.report.statistics import LEVEL, compare_lost, compare_spreads, de
 from ablations.report.statistics.summaries import REPLICATES, SEED
 from ablations.studies import fraction
 from ablations.sweep.planned import planned
-from ablations.trainers.trainer import BUILT_IN
+from ablations.trainers.definition import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 20

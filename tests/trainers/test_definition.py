@@ -18,7 +18,8 @@ from ablations.sweep.backends.compiled import BACKEND
 from ablations.tasks import task
 from ablations.trainers import Definition, Option, Trainer, trainer, trainers
 from ablations.trainers.choices import apply, fix
-from ablations.trainers.trainer import Composition, register
+from ablations.trainers.definition import register
+from ablations.trainers.trainer import Composition
 
 PPO, LANGUAGE = trainer("ppo"), trainer("language")
 PPO_DEFAULTS = {

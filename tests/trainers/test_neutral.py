@@ -25,9 +25,9 @@ from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
 from ablations.trainers import Definition, Option, Trainer
-from ablations.trainers.composed import compose
-from ablations.trainers.composition import require_current, resolve
-from ablations.trainers.trainer import BUILT_IN
+from ablations.trainers.composed import compose, require_current
+from ablations.trainers.composition import resolve
+from ablations.trainers.definition import BUILT_IN
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 TEXTS = {"formula": "-", "source": "here", "summary": "a toy"}
@@ -40,7 +40,7 @@ def registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
     monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
     for module, name in (
-        ("ablations.trainers.trainer", "_REGISTERED"),
+        ("ablations.trainers.definition", "_REGISTERED"),
         ("ablations.tasks.task", "_TASKS"),
         ("ablations.studies.definition", "_STUDIES"),
     ):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Unpack
 from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.control import settings as ppo
 from ablations.trainers.control.sizes import Sizes, check, compiles, iteration_steps, unread_on
+from ablations.trainers.definition import Definition
 from ablations.trainers.rates import BETAS
-from ablations.trainers.trainer import Definition, Option, Program
+from ablations.trainers.trainer import Option, Program
 from variants import Number
 
 if TYPE_CHECKING:

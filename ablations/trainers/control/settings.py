@@ -10,16 +10,9 @@ import variants
 from ablations.errors import UserError
 from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers.control.sizes import Sizes, check, compiles, iteration_steps, unread_on
+from ablations.trainers.definition import Definition
 from ablations.trainers.rates import BETAS
-from ablations.trainers.trainer import (
-    Composition,
-    Definition,
-    Diagnosis,
-    Metrics,
-    Option,
-    Program,
-    Variant,
-)
+from ablations.trainers.trainer import Composition, Diagnosis, Metrics, Option, Program, Variant
 from variants import Number
 
 # Flax and optax take longer to import than JAX, and who only plans does not need them.

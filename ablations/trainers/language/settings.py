@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from ablations.core.plan import Settings
+from ablations.trainers.definition import Definition
 from ablations.trainers.rates import BETAS, Betas, complaints_of
-from ablations.trainers.trainer import Composition, Definition, Option, Program, Trainer
+from ablations.trainers.trainer import Composition, Option, Program, Trainer
 from variants import Number
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from test_estimates import steps
 import variants
 from ablations.trainers.control.coefficients import start
 from ablations.trainers.control.loss import ppo_loss
-from ablations.trainers.trainer import trainer
+from ablations.trainers.definition import trainer
 
 CHOICES = {
     "policy_loss": "kl_penalty",

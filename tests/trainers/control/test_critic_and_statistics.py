@@ -17,7 +17,7 @@ from ablations.trainers.control.distribution import Normal
 from ablations.trainers.control.heads import Head
 from ablations.trainers.control.loss import Minibatch, ppo_loss
 from ablations.trainers.control.networks import Outputs, make_networks
-from ablations.trainers.trainer import trainer
+from ablations.trainers.definition import trainer
 
 BATCHES = [np.random.default_rng(i).normal(3 * i, 1 + i, (4, 5)) for i in range(3)]
 

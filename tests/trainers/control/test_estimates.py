@@ -13,7 +13,7 @@ from composed import alone, program
 import variants
 from ablations.trainers.control.advantages import Estimate, Experience, estimate
 from ablations.trainers.control.loss import Minibatch
-from ablations.trainers.trainer import trainer
+from ablations.trainers.definition import trainer
 
 T, N = 8, 4
 RNG = np.random.default_rng(0)
