@@ -77,9 +77,12 @@ def _rates(given: str | None) -> tuple[float, ...]:
     if given is None:
         return exam.RATES
     try:
-        return tuple(float(rate) for rate in given.split(","))
+        rates = tuple(float(rate) for rate in given.split(","))
     except ValueError:
-        raise UserError(f"--rates takes numbers such as 3e-4,1e-3, not '{given}'") from None
+        rates = ()
+    if not rates or not all(rate > 0 for rate in rates):
+        raise UserError(f"--rates takes numbers above 0 such as 3e-4,1e-3, not '{given}'")
+    return rates
 
 
 def _presets(given: list[str] | None) -> tuple[str, ...]:

@@ -173,11 +173,11 @@ def fraction(
     fewest = 2 << (len(changes) - 1).bit_length()
     size = fewest if size is None else size
     most = 2 ** len(changes) // (1 + doubled)
-    if not fewest <= size <= most or size.bit_count() != 1:
+    if not isinstance(size, int) or not fewest <= size <= most or size.bit_count() != 1:
         limit = f"{most:,}, to be doubled" if doubled else f"all {most:,} combinations"
         raise UserError(
             f"a fraction of {len(changes)} changes has {fewest} variants or a higher power of two, "
-            f"up to {limit}, not {size}"
+            f"up to {limit}, not {size!r}"
         )
     half = size // 2
     chosen = [*range(len(changes))] if size == fewest else _columns(len(changes), half)

@@ -88,6 +88,8 @@ def test_a_larger_fraction_aliases_fewer_and_leaves_more_columns(changes: int, s
     assert len(unused_columns(factorial)) >= size / 2 - changes
     with pytest.raises(UserError, match=f"has {len(small)} variants or a higher power of two"):
         made(changes, size - 2)
+    with pytest.raises(UserError, match="not '16'"):
+        fraction({f"c{k}": {f"x{k}": 1} for k in range(5)}, size="16")
     with pytest.raises(UserError, match="up to all 32 combinations, not 64"):
         made(5, 64)
 
