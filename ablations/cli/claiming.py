@@ -40,7 +40,7 @@ def add_claims(command: Parser) -> None:
     instead = command.add_mutually_exclusive_group()
     add_flags(
         instead,
-        {"--write": "README.md and its figures in the results folder, anew"},
+        {"--write": "claims/README.md and its figures in the results folder, anew"},
         action="store_true",
     )
     add_flags(

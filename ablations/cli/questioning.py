@@ -36,8 +36,8 @@ def add_questions(command: Parser) -> None:
     add_flags(
         instead,
         {
-            "--write": "questions/README.md, a page and a figure for each, in the results folder, "
-            "anew",
+            "--write": "README.md, and questions/ with a page and a figure for each, in the "
+            "results folder, anew",
             "--controls": "what must come out for answers to be trusted",
         },
         action="store_true",

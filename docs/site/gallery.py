@@ -88,9 +88,9 @@ PICTURES = (
     ),
 )  # fmt: skip
 COMMITTED = (
-    ("All published claims", "Of every claim how many comparisons hold, fail, and are undecided. [The claims](../results/README.md).", "../results/claims.svg", "ablations claims --write"),
+    ("All published claims", "Of every claim how many comparisons hold, fail, and are undecided. [The claims](../results/claims/README.md).", "../results/claims/all_claims.svg", "ablations claims --write"),
     ("One claim", "A published sentence, judged: differences in margins, task by task.", "../results/claims/libraries.svg", "ablations claims --write"),
-    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/conditions.svg", "ablations claims --write"),
+    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/claims/conditions.svg", "ablations claims --write"),
 )  # fmt: skip
 
 

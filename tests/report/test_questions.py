@@ -49,6 +49,7 @@ from ablations.studies import fraction
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "results" / "questions.toml"
 PAGES = ROOT / "results" / "questions"
+LIST = ROOT / "results" / "README.md"
 PASSES = Exam(floor=0.0, score=100.0, lead=9.0, way=100.0, ceiling=0.0)
 WALKER, ANT = Task("walker2d", "w", 40.0, PASSES), Task("ant", "a", 40.0, PASSES)
 TASKS = {"walker2d": WALKER, "ant": ANT}
@@ -587,7 +588,7 @@ def test_a_slip_in_the_file_is_one_line(tmp_path: Path, capsys, old, new, said) 
 
 def studies_that_ran() -> set[str]:
     """The others' archives need no unpacking."""
-    asked, listed = read(FILE), (PAGES / "README.md").read_text()
+    asked, listed = read(FILE), LIST.read_text()
     ran = {one.study for one in asked.questions if (PAGES / f"{one.id}.svg").exists()}
     ran |= {one.other_design for one in asked.questions} - {""}
     row = r"^\| {} .*not run yet"
@@ -608,37 +609,43 @@ def written(folder: Path, change: Callable[[str], str] = str) -> dict[str, bytes
         f"sys.exit(main(['questions', '--write', '--results', {str(folder)!r}]))"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
-    return {path.name: path.read_bytes() for path in sorted((folder / "questions").iterdir())}
+    return kept_in(folder)
+
+
+def kept_in(results: Path) -> dict[str, bytes]:
+    """What `--write` writes, by its path."""
+    paths = [results / "README.md", *sorted((results / "questions").iterdir())]
+    return {str(path.relative_to(results)): path.read_bytes() for path in paths}
 
 
 def test_the_pages_are_regenerated_from_the_archives_without_jax(tmp_path: Path) -> None:
     made = written(tmp_path)
-    kept = {path.name: path.read_bytes() for path in sorted(PAGES.iterdir())}
+    kept = kept_in(PAGES.parent)
     assert list(made) == list(kept), (
         "`ablations questions --write`, and remove pages of no question"
     )
     for name, text in made.items():
-        assert text == kept[name], f"results/questions/{name}: `ablations questions --write`"
+        assert text == kept[name], f"results/{name}: `ablations questions --write`"
 
 
 def test_a_unit_of_twice_the_size_halves_each_effect(tmp_path: Path) -> None:
     """So a page that did not come from its numbers would be found."""
     made = written(tmp_path, lambda text: text.replace("floor = 30", "floor = -140", 1))
     kept = (PAGES / "discount.md").read_text()
-    changed = made["discount.md"].decode()
+    changed = made["questions/discount.md"].decode()
     assert changed != kept
     rows = [re.search(r"walker2d.*\| ([-+]\d+(?:\.\d+)?)% \[", text) for text in (changed, kept)]
     halved, whole = (float(row[1]) for row in rows if row)
     assert 2 * halved == pytest.approx(whole, abs=2)
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [LIST, *sorted(PAGES.glob("*.md"))], ids=lambda page: page.stem)
 def test_links_of_pages_lead_somewhere(page: Path) -> None:
     links = [t for t in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()) if "://" not in t]
     assert links
     for target in links:
         assert (page.parent / target).exists(), target
-    assert page.stem == "README" or f"({page.name})" in (PAGES / "README.md").read_text()
+    assert page == LIST or f"(questions/{page.name})" in LIST.read_text()
 
 
 def test_the_figure_of_all_has_each_that_ran_by_its_effect(tmp_path: Path) -> None:

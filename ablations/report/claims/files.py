@@ -21,12 +21,16 @@ def write(
     again: Sequence[Again],
     folder: Path,
 ) -> Iterator[Path]:
-    """Write README.md and its figures into a folder; yield the paths. Arguments as of `page`."""
+    """Write claims/README.md and its figures into a folder; yield the paths.
+
+    The other arguments are those of `page`.
+    """
+    folder = folder / "claims"
     path = folder / "README.md"
     write_atomically(path, page(claims, at_once, others, again))
     yield path
     figures = {FIGURE: all_claims(claims)}
-    figures |= {f"{FIGURE}/{each.claim.id}": one_claim(each) for each in claims if each.ran}
+    figures |= {each.claim.id: one_claim(each) for each in claims if each.ran}
     if again:
         figures[CONDITIONS] = conditions(again)
     for stem, figure in figures.items():

@@ -1,4 +1,4 @@
-"""results/README.md: every claim, what was run and what was found, from the records alone."""
+"""results/claims/README.md: every claim, what was run, what was found, from the records alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ablations.report.claims.words import Stand, sentence, stands, turning, verd
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.templates import templates
 
-FIGURE, CONDITIONS = "claims", "conditions"  # the stems of the figures, beside the page
+FIGURE, CONDITIONS = "all_claims", "conditions"  # the stems of the figures, beside the page
 _LEVELLED = 1.0  # margins in the last fifth of training
 _OUTCOMES = ("hold", "fail", "hold here and fail there", "are decided in part", "are undecided")
 _PLAIN: Mapping[Stand, str] = {

@@ -19,10 +19,10 @@ from ablations.report.questions.site import card, site
 def write(
     answered: Sequence[Found], controls: Sequence[Outcome], tasks: Sequence[Task], folder: Path
 ) -> Path:
-    """Write the list, a page and a figure for each question into a folder; return the list."""
-    pages = {each.question.id: one_page(each) for each in answered}
+    """Write README.md, and of each question a page and a figure; return the path of the list."""
+    pages = {f"questions/{each.question.id}": one_page(each) for each in answered}
     for name, text in {"README": index(answered, tasks, controls), **pages}.items():
-        write_atomically(folder / "questions" / f"{name}.md", text)
+        write_atomically(folder / f"{name}.md", text)
     undecided = (None, Answer.CANNOT_TELL, Answer.NOT_SEEN)
     told = [each for each in answered if each.answer not in undecided]
     for name, some in {"all_questions": answered, "told": told}.items():
@@ -31,7 +31,7 @@ def write(
     for each in answered:
         if each.share is not None:
             paper.write(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
-    return folder / "questions" / "README.md"
+    return folder / "README.md"
 
 
 def write_site(answered: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""results/questions: the list of questions with their controls, and a page for each."""
+"""results/README.md, the list of questions with their controls, and a page for each."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def replication(found: Found) -> str:
 def _listed(found: Sequence[Found]) -> str:
     lines = [
         [
-            f"[{markdown_text(one.question.question)}]({one.question.id}.md)",
+            f"[{markdown_text(one.question.question)}](questions/{one.question.id}.md)",
             markdown_text(words.answer_line(one)),
             words.effect_text(one),
             words.grade_text(one),
