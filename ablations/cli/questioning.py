@@ -14,7 +14,7 @@ from ablations.errors import UserError, unknown
 from ablations.report.formats import render
 from ablations.report.questions.controls import Outcome, outcome
 from ablations.report.questions.entries import Control, Question, Questions, read
-from ablations.report.questions.evidence import gathered
+from ablations.report.questions.evidence import gathered, spent
 from ablations.report.questions.judge import Found, judged
 from ablations.report.questions.rows import controls_sheet, questions_sheet
 from ablations.report.results import Results
@@ -86,7 +86,8 @@ def run_questions(options: argparse.Namespace) -> None:
         print(options.site)
     else:
         tasks = list(file.tasks.values())
-        print(files.write(answered, controls, tasks, options.results))
+        took = spent(filter(None, map(results_of, entries)))
+        print(files.write(answered, controls, tasks, took, options.results))
 
 
 def _matches(question: Question, words: Sequence[str]) -> bool:

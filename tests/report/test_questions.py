@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,12 +27,12 @@ from scipy import stats
 from ablations import cli
 from ablations.core.verdict import Answer, answer
 from ablations.errors import UserError
-from ablations.records import write_plan
+from ablations.records import Record, write_plan
 from ablations.report.figures.marks import Interval
 from ablations.report.figures.questions import all_questions
 from ablations.report.questions.controls import outcome
 from ablations.report.questions.entries import Control, Exam, Question, Task, read
-from ablations.report.questions.evidence import gathered
+from ablations.report.questions.evidence import gathered, spent
 from ablations.report.questions.judge import Found, OnTask, judged
 from ablations.report.questions.measures import Bound
 from ablations.report.questions.page import one_page, replication
@@ -162,6 +164,17 @@ def test_grades_count_tasks_and_seeds(tasks: int, seeds: int, grade: str) -> Non
 
 
 # From records to an answer
+
+
+def test_a_run_that_two_designs_share_counts_once() -> None:
+    def design(*records: Record | None) -> Any:
+        return SimpleNamespace(runs=lambda: [SimpleNamespace(record=one) for one in records])
+
+    first = Record("a" * 16, {}, provenance={"seconds": 3600.0, "lanes": 4, "processor": "X"})
+    second = Record("b" * 16, {}, provenance={"seconds": 900.0, "processor": "W"})
+    bare = Record("c" * 16, {})
+    took = spent([design(first, second, None), design(second, bare)])
+    assert took == (3, 0.5, ("W", "X"))
 
 
 def test_the_answer_is_the_mean_over_tasks_in_units(tmp_path: Path) -> None:

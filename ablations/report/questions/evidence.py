@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ablations.core.decode import Json, as_json
 from ablations.core.plan import CellEntry, Flags
@@ -42,6 +43,27 @@ def gathered(folder: Path, study: str, run: Flags) -> Results | None:
                 cells.setdefault((cell.task, cell.variant, cell.seed), cell)
     whole = replace(plans[0], tasks=tasks, variants=variants, cells=tuple(cells.values()))
     return Results(whole, folder)
+
+
+class Spent(NamedTuple):
+    """What runs took: their number, the hours that a core trained, and of which makes it was."""
+
+    runs: int
+    core_hours: float
+    processors: tuple[str, ...]
+
+
+def spent(results: Iterable[Results]) -> Spent:
+    """Return what the runs of several designs took; one that several share counts once."""
+    records = {
+        run.record.hash: run.record.provenance
+        for design in results
+        for run in design.runs()
+        if run.record is not None
+    }
+    seconds = sum(one.get("seconds", 0.0) / max(1, one.get("lanes", 1)) for one in records.values())
+    makes = {one["processor"] for one in records.values() if "processor" in one}
+    return Spent(len(records), seconds / 3600, tuple(sorted(makes)))
 
 
 def _stored(folder: Path, study: str) -> Iterator[Plan]:

@@ -11,17 +11,22 @@ from ablations.report.figures import paper
 from ablations.report.figures.questions import all_questions, one_question
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.entries import Task
+from ablations.report.questions.evidence import Spent
 from ablations.report.questions.judge import Found
 from ablations.report.questions.page import index, one_page
 from ablations.report.questions.site import card, site
 
 
 def write(
-    answered: Sequence[Found], controls: Sequence[Outcome], tasks: Sequence[Task], folder: Path
+    answered: Sequence[Found],
+    controls: Sequence[Outcome],
+    tasks: Sequence[Task],
+    took: Spent,
+    folder: Path,
 ) -> Path:
     """Write README.md, and of each question a page and a figure; return the path of the list."""
     pages = {f"questions/{each.question.id}": one_page(each) for each in answered}
-    for name, text in {"README": index(answered, tasks, controls), **pages}.items():
+    for name, text in {"README": index(answered, tasks, controls, took), **pages}.items():
         write_atomically(folder / f"{name}.md", text)
     undecided = (None, Answer.CANNOT_TELL, Answer.NOT_SEEN)
     told = [each for each in answered if each.answer not in undecided]

@@ -13,6 +13,7 @@ from ablations.report.formats.templates import templates
 from ablations.report.questions import words
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.entries import GROUPS, Task
+from ablations.report.questions.evidence import Spent
 from ablations.report.questions.judge import Found, OnTask
 from ablations.report.questions.measures import REPLICATING
 from ablations.request import Request
@@ -25,7 +26,9 @@ _KEPT = {
 _HEADS = ("question", "answer", "effect", "grade", "tasks", "search words")
 
 
-def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outcome]) -> str:
+def index(
+    found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outcome], took: Spent
+) -> str:
     """Write the list: controls first, then the questions in groups, by index.md.j2."""
     ran = [one for one in found if one.answer is not None]
     return (
@@ -35,6 +38,7 @@ def index(found: Sequence[Found], tasks: Sequence[Task], controls: Sequence[Outc
             found=found,
             ran=ran,
             answered=[one for one in ran if one.grade and one.answer is not Answer.CANNOT_TELL],
+            took=took,
             exam=_exam(tasks),
             controls=_controls(controls),
             control_commands=[one.control.command for one in controls if one.kept is None],
