@@ -170,9 +170,11 @@ def test_a_run_that_two_designs_share_counts_once() -> None:
     def design(*records: Record | None) -> Any:
         return SimpleNamespace(runs=lambda: [SimpleNamespace(record=one) for one in records])
 
-    first = Record("a" * 16, {}, provenance={"seconds": 3600.0, "lanes": 4, "processor": "X"})
-    second = Record("b" * 16, {}, provenance={"seconds": 900.0, "processor": "W"})
-    bare = Record("c" * 16, {})
+    first = Record(
+        "a" * 16, {}, "done", provenance={"seconds": 3600.0, "lanes": 4, "processor": "X"}
+    )
+    second = Record("b" * 16, {}, "done", provenance={"seconds": 900.0, "processor": "W"})
+    bare = Record("c" * 16, {}, "done")
     took = spent([design(first, second, None), design(second, bare)])
     assert took == (3, 0.5, ("W", "X"))
 
