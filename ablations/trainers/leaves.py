@@ -21,12 +21,13 @@ class Mismatch(ValueError):
 def to_arrays(tree: Tree) -> dict[str, np.ndarray]:
     """Return a copy of every leaf by its path, random keys as their uint32 data.
 
-    A path is such as "parameters/policy/params/hidden_0/kernel".
+    A path is such as "parameters/policy/params/hidden_0/kernel". Leaves without elements, such as
+    physics has of what a model lacks, are left out: orbax takes none.
     """
     arrays = {name: np.array(leaf) for name, leaf in by_path(jax.tree.map(_data, tree)).items()}
     if len(arrays) != len(jax.tree.leaves(tree)):
         raise Mismatch("two leaves of this pytree have one path: rename a field or a key")
-    return arrays
+    return {name: array for name, array in arrays.items() if array.size}
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], like: Tree) -> Tree:
@@ -36,7 +37,10 @@ def from_arrays(arrays: Mapping[str, np.ndarray], like: Tree) -> Tree:
         `jax.eval_shape` returns. Raises Mismatch.
     """
     expected, treedef = by_path(like), jax.tree.structure(like)
-    if differing := differences(arrays, {n: _data_like(leaf) for n, leaf in expected.items()}):
+    data = {name: _data_like(leaf) for name, leaf in expected.items()}
+    empty = {n: np.zeros(leaf.shape, leaf.dtype) for n, leaf in data.items() if 0 in leaf.shape}
+    arrays = {**empty, **arrays}
+    if differing := differences(arrays, data):
         raise Mismatch(differing)
     leaves = [
         jax.random.wrap_key_data(jnp.asarray(arrays[name]), impl=leaf.dtype._impl.name)

@@ -328,6 +328,8 @@ def test_arrays_there_and_back() -> None:
         "keys": jax.random.split(jax.random.key(1), 4),
         "half": jax.numpy.ones(3, "bfloat16"),
         "flag": np.bool_(True),
+        "empty": np.zeros((0, 3), np.float16),
+        "no keys": jax.random.split(jax.random.key(1), 0),
         "nested": [(np.arange(3, dtype=np.int32),), {"x": np.float32(2)}],
     }
     back = from_arrays(to_arrays(tree), jax.eval_shape(lambda: tree))
@@ -335,6 +337,17 @@ def test_arrays_there_and_back() -> None:
     for mine, its in zip(jax.tree.leaves(tree), jax.tree.leaves(back), strict=True):
         assert mine.dtype == its.dtype
         assert bool((mine == its).all())
+
+
+def test_a_state_with_empty_arrays_is_saved(tmp_path, cell, halfway) -> None:
+    """As that of MuJoCo's physics where a model has no contacts."""
+    state = {"filled": np.arange(3, dtype=np.float32), "empty": np.zeros((0, 3), np.float32)}
+    saved = replace(halfway, state=to_arrays(state))
+    checkpoints.save(tmp_path, cell, Checkpoint(saved, Spent()))
+    read = checkpoints.load(tmp_path, cell, saved.point).saved.state
+    back = from_arrays(read, jax.eval_shape(lambda: state))
+    assert back["empty"].shape == (0, 3)
+    assert back["filled"].tolist() == [0.0, 1.0, 2.0]
 
 
 def test_two_leaves_of_one_path_are_refused() -> None:
