@@ -89,6 +89,7 @@ def test_cartpole_is_at_its_most_where_every_episode_is_whole() -> None:
     assert of.most({"episode_length": 500}) == 500.0
     assert of.most({"episode_length": 200}) == 200.0
     assert task_named("breakout").most({"episode_length": 1000}) is None
+    assert task_named("cartpole_swingup").most({"episode_length": 1000}) == 1000.0
 
 
 def test_the_baseline_of_another_study_is_examined() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +44,6 @@ def _make(name: str, settings: Settings) -> Environment:
 
 
 def _register(
-    name: str,
     theirs: str,
     summary: str,
     *,
@@ -51,11 +52,12 @@ def _register(
     source: str,
     hyperparameters: Settings,
     menagerie: str | None = None,
+    most: Callable[..., float | None] = lambda settings: None,
 ) -> None:
-    """Register an environment of Playground as a task; theirs: its name there."""
+    """Register an environment of Playground as a task; theirs: its name, such as HopperHop."""
     register(
         Task(
-            name=name,
+            name=re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", theirs).lower(),
             summary=f"MuJoCo Playground's {theirs}: {summary}",
             make=partial(_make, theirs),
             lacks=partial(_lacks, menagerie),
@@ -70,6 +72,7 @@ def _register(
             source=source,
             check=check_episodes,
             speed=speed,
+            most=most,
         )
     )
 
@@ -80,10 +83,9 @@ _SUITE = f"MuJoCo Playground (config/dm_control_suite_params.py, brax_ppo_config
 _LOCOMOTION = f"MuJoCo Playground (config/locomotion_params.py, brax_ppo_config){_OWN}"
 
 
-def _register_suite(name: str, theirs: str, summary: str, speed: float) -> None:
+def _register_suite(theirs: str, summary: str, speed: float) -> None:
     """Register an environment of its DeepMind Control Suite, whose rewards are within [0, 1]."""
     _register(
-        name,
         theirs,
         f"{summary}; never terminates",
         steps=60_000_000,
@@ -95,19 +97,17 @@ def _register_suite(name: str, theirs: str, summary: str, speed: float) -> None:
             "entropy_coefficient": 1e-2,
             "unroll_length": 30,
         },
+        most=lambda settings: float(settings["episode_length"]),
     )
 
 
-_register_suite(
-    "cartpole_balance", "CartpoleBalance", "keep a pole upright on a cart in the middle", 90_000
-)
-_register_suite("cartpole_swingup", "CartpoleSwingup", "swing a pole up on a cart", 90_000)
-_register_suite("cheetah_run", "CheetahRun", "run forward on two legs, at 10 m/s or more", 15_000)
-_register_suite("walker_walk", "WalkerWalk", "walk upright on two legs, at 1 m/s or more", 2_000)
-_register_suite("hopper_hop", "HopperHop", "hop forward on one leg, at 2 m/s or more", 2_000)
-_register_suite("reacher_easy", "ReacherEasy", "bring the tip of an arm to a large target", 80_000)
+_register_suite("CartpoleBalance", "keep a pole upright on a cart in the middle", 90_000)
+_register_suite("CartpoleSwingup", "swing a pole up on a cart", 90_000)
+_register_suite("CheetahRun", "run forward on two legs, at 10 m/s or more", 15_000)
+_register_suite("WalkerWalk", "walk upright on two legs, at 1 m/s or more", 2_000)
+_register_suite("HopperHop", "hop forward on one leg, at 2 m/s or more", 2_000)
+_register_suite("ReacherEasy", "bring the tip of an arm to a large target", 80_000)
 _register(
-    "go1_joystick_flat_terrain",
     "Go1JoystickFlatTerrain",
     "a quadruped follows commanded velocities; its critic sees more than its policy",
     steps=200_000_000,

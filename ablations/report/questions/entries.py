@@ -32,6 +32,7 @@ Group = Literal[
     "Optimiser, networks and initialisation",
     "PPO on discrete actions",
     "PPO on MinAtar",
+    "PPO on MuJoCo Playground",
     "Q-learning",
     "Whole libraries and practice",
     "Language",
