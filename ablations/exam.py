@@ -70,6 +70,8 @@ def requests(
             )
 
     given = dict(settings or {})
+    for name in {"evaluations", "points"} & given.keys():
+        raise UserError(f"{name} is the exam's own: a third of a run has {EVALUATIONS} evaluations")
     own = {name for one in tasks for name in task(one).settings}
     of_task = {name: value for name, value in given.items() if name in own}
     run = {"evaluations": SPACED, "points": SPACED}

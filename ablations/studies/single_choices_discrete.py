@@ -1,4 +1,4 @@
-"""One choice of PPO on discrete actions at a time, those of the mission first."""
+"""Single choices of PPO on discrete actions, those that are argued about most first."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.few_actions import few_actions_of_ppo

@@ -1,4 +1,4 @@
-"""One choice of PPO on MuJoCo Playground's tasks at a time, those of the mission."""
+"""Single choices of PPO on MuJoCo Playground's tasks, those that are argued about most."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def compose(
 
 
 def diagnosis_of(config: Configuration) -> Diagnosis:
-    """Return what measures a configuration's estimates. Raises UserError where that is no sense."""
+    """Return the function that measures a configuration's estimates; its trainer has one."""
     definition = trainer(config["trainer"]["name"])
     config = definition.completed(config)
     assert definition.diagnosis is not None

@@ -34,7 +34,8 @@ def from_arrays(arrays: Mapping[str, np.ndarray], like: Tree) -> Tree:
     """Return the pytree of these arrays.
 
     like: a pytree of the same structure whose leaves have a shape and a dtype, such as
-        `jax.eval_shape` returns. Raises Mismatch.
+        `jax.eval_shape` returns. Those without elements may be missing from the arrays. Raises
+        Mismatch.
     """
     expected, treedef = by_path(like), jax.tree.structure(like)
     data = {name: _data_like(leaf) for name, leaf in expected.items()}

@@ -1,7 +1,7 @@
 """The form of a trainer: a few pure functions that the engine compiles, and their settings.
 
 The engine (workers, records, progress, checkpoints, SLURM) knows this page and nothing of RL.
-Importing it starts neither JAX nor the registry: what needs them imports them when it is asked.
+Importing it starts neither JAX nor the registry.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Variant(NamedTuple):
 
 
 class Composition(NamedTuple):
-    """The choices and sizes that decide which settings a trainer reads.
+    """The task, choices and sizes that decide which settings a trainer reads.
 
     settings: the task's. structure, choices: the trainer's, all of them.
     """

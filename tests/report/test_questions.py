@@ -31,10 +31,10 @@ from ablations.report.figures.marks import Interval
 from ablations.report.figures.questions import all_questions
 from ablations.report.questions.controls import outcome
 from ablations.report.questions.entries import Control, Exam, Question, Task, read
-from ablations.report.questions.evidence import gathered, spent
+from ablations.report.questions.evidence import Spent, gathered, spent
 from ablations.report.questions.judge import Found, OnTask, judged
 from ablations.report.questions.measures import Bound
-from ablations.report.questions.page import one_page, replication
+from ablations.report.questions.page import index, one_page, replication
 from ablations.report.questions.words import (
     again_text,
     answer_line,
@@ -486,6 +486,29 @@ def test_what_has_not_run_says_which_interval_to_expect() -> None:
     assert expected(judged(question(), None, {**twice, "ant": replace(ANT, exam=None)}, 80)) is None
 
 
+def test_a_page_says_how_far_the_seeds_that_answer_learned(tmp_path: Path) -> None:
+    """The exam's measure, of the unchanged runs of these seeds, which an exam of others passed."""
+    found = found_of(tmp_path, {"walker2d": 0.0, "ant": 0.0}, spread=40.0)
+    scores = np.array(around(100, 40.0, 10))
+    lead = scores.mean() / scores.std(ddof=1)
+    assert lead < 5
+    assert [on.lead for on in found.tasks] == pytest.approx([lead, lead])
+    page = " ".join(one_page(found).split())
+    assert f"{lead:.1f}" in page
+    assert "On ant these runs fall short of that" in page
+    assert "fall short" not in one_page(found_of(tmp_path / "b", {"walker2d": 0.0, "ant": 0.0}))
+    listed = " ".join(index([found], [*TASKS.values()], [], Spent(0, 0.0, ())).split())
+    assert (
+        f"walker2d in 1 of 1 questions with runs of single changes (at least {lead:.1f})" in listed
+    )
+
+
+def test_a_score_that_is_not_above_doing_nothing_passes_no_exam() -> None:
+    assert PASSES.passes
+    assert not replace(PASSES, floor=100.0).passes
+    assert not replace(PASSES, floor=454.0, score=22.0).passes
+
+
 def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
     """However a design was divided, the answer is that of the whole."""
     scores = {
@@ -577,6 +600,13 @@ def test_the_exam_is_the_one_that_was_run() -> None:
         ),
         ('variant = "timeout_bonus"', 'variant = "timeout"', "variant of 'timeout_own_value'"),
         ('{ profile = "evidence" }', '{ profile = "evident" }', "did you mean 'evidence'"),
+        ('variant = "timeout_bonus"', 'variant = "standard"', "variant and versus are both"),
+        (
+            'run = { profile = "evidence" }\nterms',
+            'run = { profile = "evidence", seeds = 3 }\nterms',
+            "neither tasks nor",
+        ),
+        ('link = "https', 'link = "javascript', "begins with https://"),
         ("core_seconds = 40", "core_seconds = 0", "task 'walker2d': core_seconds"),
         ("[[control]]", "[[controls]]", "did you mean 'control'"),
     ],

@@ -60,7 +60,7 @@ class Exam:
     @property
     def passes(self) -> bool:
         """Return whether the task may judge anything."""
-        enough = self.lead >= LEAD and self.way >= 100 * PLACE
+        enough = self.score > self.floor and self.lead >= LEAD and self.way >= 100 * PLACE
         return enough and self.ceiling <= 100 * AT_CEILING
 
 
@@ -183,11 +183,17 @@ def read(path: Path) -> Questions:
 def _require_sound(where: str, entry: Question | Control, tasks: Mapping[str, Task]) -> None:
     try:
         entry.require_sound()
+        if entry.variant and entry.variant == entry.versus:
+            raise UserError(f"variant and versus are both '{entry.variant}'")
         for task in entry.tasks:
             if task not in tasks:
                 raise unknown("task", task, tasks)
         if isinstance(entry, Question):
             require_fields(entry, entry.statistic, _NEEDS)
+            if "tasks" in entry.run or "seeds" in entry.run:
+                raise UserError("run has neither tasks nor seeds: all that ran of them count")
+            if entry.link and not entry.link.startswith(("https://", "http://")):
+                raise UserError(f"link is an address that begins with https://, not '{entry.link}'")
             if not entry.terms:
                 raise UserError("terms names none")
             if entry.other_design and (

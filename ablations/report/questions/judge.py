@@ -32,9 +32,11 @@ class OnTask:
     """The evidence of a question on a task, in its metric.
 
     seeds: that are complete. missing: cells of the design that have not run. diverged: runs that
-    did. estimate: of the effect. area: of that on the area under the evaluations, in shares of the
-    unit. failures: runs below `FAILS` of the unit; None without a unit. joint: the ends of the
-    interval that holds on all tasks of the answer at once, in the metric; None of one task alone.
+    did. estimate: of the effect. lead: standard deviations between the seeds that answer from doing
+    nothing to the runs without the change; None of a fraction, which has many settings. area: of
+    the effect on the area under the evaluations, in shares of the unit. failures: runs below
+    `FAILS` of the unit; None without a unit. joint: the ends of the interval that holds on all
+    tasks of the answer at once, in the metric; None of one task alone.
     """
 
     task: Task
@@ -42,6 +44,7 @@ class OnTask:
     missing: int
     diverged: int = 0
     estimate: Estimate = NOTHING
+    lead: float | None = None
     area: Bound | None = None
     failures: Failures | None = None
     joint: tuple[float, float] | None = None
@@ -236,4 +239,5 @@ def _on_task(task: Task, found: Scores, areas: Scores, measure: Measure, planned
     if task.unit is None:
         return on
     area = measure.estimate(areas, [task.name], {task.name: task.unit}).bound
-    return replace(on, area=area, failures=measure.failures(found, task))
+    lead = measure.lead(found, task)
+    return replace(on, lead=lead, area=area, failures=measure.failures(found, task))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -116,6 +117,15 @@ class Measure:
         if self.design is None:
             return difference(found, tasks, units, self._pair, level)
         return effect(found, tasks, units, self.design, self._which, level)
+
+    def lead(self, found: Scores, task: Task) -> float | None:
+        """Return how far the runs without the change are above doing nothing, as an exam would."""
+        assert task.exam is not None
+        scores = [*found.by_seed(task.name, self.sides[0][0]).values()]
+        if self.design is not None or len(scores) < 2:
+            return None
+        above, spread = float(np.mean(scores)) - task.exam.floor, float(np.std(scores, ddof=1))
+        return above / spread if spread else math.copysign(math.inf, above)
 
     def failures(self, found: Scores, task: Task) -> Failures | None:
         """Count the runs that failed; of a fraction on the seeds that all settings have."""

@@ -16,6 +16,7 @@ from ablations.report.questions.entries import GROUPS, Task
 from ablations.report.questions.evidence import Spent
 from ablations.report.questions.judge import Found, OnTask
 from ablations.report.questions.measures import REPLICATING
+from ablations.report.units import LEAD
 from ablations.request import Request
 
 _KEPT = {
@@ -23,6 +24,7 @@ _KEPT = {
     False: "**not as it must**",
     None: "so far, of fewer seeds than planned",
 }
+_BOUNDED = (Answer.NO, Answer.NOT_SEEN)
 _HEADS = ("question", "answer", "effect", "grade", "tasks", "search words")
 
 
@@ -39,6 +41,9 @@ def index(
             ran=ran,
             answered=[one for one in ran if one.grade and one.answer is not Answer.CANNOT_TELL],
             took=took,
+            short=_short(found),
+            enough=LEAD,
+            bounded=[one for one in ran if one.grade and one.answer in _BOUNDED],
             exam=_exam(tasks),
             controls=_controls(controls),
             control_commands=[one.control.command for one in controls if one.kept is None],
@@ -68,6 +73,8 @@ def one_page(found: Found) -> str:
             direction=words.direction(found),
             meanings=words.meanings(found),
             numbers=_numbers(found),
+            leads=[on for on in found.tasks if on.lead is not None and on.task.name in found.over],
+            enough=LEAD,
             beside=_beside(found),
             again=words.again_text(found, found.again),
             elsewhere=words.again_text(found, found.elsewhere),
@@ -152,6 +159,20 @@ def _exam(tasks: Sequence[Task]) -> str:
     return "\n".join(pipes(heads, lines, set(heads[1:6])))
 
 
+def _short(found: Sequence[Found]) -> dict[str, tuple[int, int, float]]:
+    """Tasks -> questions whose unchanged runs fall short of the exam, all of them, the least."""
+    leads: dict[str, list[float]] = {}
+    for one in found:
+        for on in one.tasks:
+            if on.lead is not None and on.task.name in one.over:
+                leads.setdefault(on.task.name, []).append(on.lead)
+    return {
+        name: (sum(x < LEAD for x in of), len(of), min(of))
+        for name, of in leads.items()
+        if min(of) < LEAD
+    }
+
+
 def _controls(controls: Sequence[Outcome]) -> str:
     lines = []
     for one in controls:
@@ -173,14 +194,15 @@ def _numbers(found: Found) -> str:
         "[95%]",
         "% of the unit",
         "seeds",
+        "SDs above",
         "diverged",
         "exam",
     ]
     lines = [_row(on) for on in found.tasks]
     if len(found.over) > 1:
         share = words.share_text(found.share)
-        lines.insert(0, ["mean over tasks", "", "", "", "", share, str(found.seeds), "", ""])
-    return "\n".join(pipes(heads, lines, set(heads[1:4]) | {"seeds", "diverged"}))
+        lines.insert(0, ["mean over tasks", "", "", "", "", share, str(found.seeds), "", "", ""])
+    return "\n".join(pipes(heads, lines, set(heads[1:4]) | {"seeds", "SDs above", "diverged"}))
 
 
 def _beside(found: Found) -> str:
@@ -204,7 +226,7 @@ def _beside(found: Found) -> str:
 def _row(on: OnTask) -> list[str]:
     bound, sides = on.estimate.bound, on.estimate.sides
     if bound is None or sides is None:
-        return [on.task.name, *[""] * 5, str(on.seeds), "", words.exam_text(on.task)]
+        return [on.task.name, *[""] * 5, str(on.seeds), "", "", words.exam_text(on.task)]
     places = decimals(*bound)
     interval = ""
     if bound.low is not None and bound.high is not None:
@@ -216,6 +238,7 @@ def _row(on: OnTask) -> list[str]:
         interval,
         words.share_text(on.share),
         str(on.seeds),
+        "" if on.lead is None else f"{on.lead:.1f}",
         str(on.diverged),
         words.exam_text(on.task),
     ]
