@@ -125,7 +125,7 @@ class Measure:
         if self.design is not None or len(scores) < 2:
             return None
         above, spread = float(np.mean(scores)) - task.exam.floor, float(np.std(scores, ddof=1))
-        return above / spread if spread else math.copysign(math.inf, above)
+        return above / spread if spread else math.inf if above > 0 else 0.0
 
     def failures(self, found: Scores, task: Task) -> Failures | None:
         """Count the runs that failed; of a fraction on the seeds that all settings have."""
