@@ -70,11 +70,13 @@ def requests(
             )
 
     given = dict(settings or {})
-    for name in {"evaluations", "points"} & given.keys():
-        raise UserError(f"{name} is the exam's own: a third of a run has {EVALUATIONS} evaluations")
     own = {name for one in tasks for name in task(one).settings}
     of_task = {name: value for name, value in given.items() if name in own}
     run = {"evaluations": SPACED, "points": SPACED}
+    if given.keys() & run:
+        raise UserError(
+            f"{' and '.join(run)} are the exam's own: {EVALUATIONS} in a third of a run"
+        )
     plain = Request(
         study, profile, tuple(tasks), seeds=tuple(seeds), steps=steps, set={**of_task, **run}
     )

@@ -216,7 +216,7 @@ def test_the_command_plans_and_refuses(shell) -> None:
     for flags, reason in (
         (("nosuch",), "unknown task 'nosuch'"),
         (("fast", "--rates", "quick"), "--rates takes numbers"),
-        (("fast", "--set", "evaluations=3"), "evaluations is the exam's own"),
+        (("fast", "--set", "evaluations=3"), "evaluations and points are the exam's own"),
         (("fast", "--rates", "1e-3,0"), "--rates takes numbers above 0"),
         (("fast", "--steps", "4096"), "give --steps 15360"),
         (("fast", "--steps", "40000"), "give --steps 46080"),

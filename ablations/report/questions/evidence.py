@@ -46,7 +46,7 @@ def gathered(folder: Path, study: str, run: Flags) -> Results | None:
 
 
 class Spent(NamedTuple):
-    """What runs took: their number, the hours that a core trained, and of which makes it was."""
+    """The cost of runs: how many, the hours that a core trained, and the makes of processors."""
 
     runs: int
     core_hours: float
@@ -54,7 +54,7 @@ class Spent(NamedTuple):
 
 
 def spent(results: Iterable[Results]) -> Spent:
-    """Return what the runs of several designs took; one that several share counts once."""
+    """Return the cost of the runs of several designs; one that they share counts once."""
     records = {
         run.record.hash: run.record.provenance
         for design in results

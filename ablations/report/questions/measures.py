@@ -119,10 +119,12 @@ class Measure:
         return effect(found, tasks, units, self.design, self._which, level)
 
     def lead(self, found: Scores, task: Task) -> float | None:
-        """Return how far the runs without the change are above doing nothing, as an exam would."""
+        """Return the lead of the runs without the change; None of a fraction or of one seed."""
         assert task.exam is not None
+        if self.design is not None:
+            return None
         scores = [*found.by_seed(task.name, self.sides[0][0]).values()]
-        if self.design is not None or len(scores) < 2:
+        if len(scores) < 2:
             return None
         above, spread = float(np.mean(scores)) - task.exam.floor, float(np.std(scores, ddof=1))
         return above / spread if spread else math.inf if above > 0 else 0.0
