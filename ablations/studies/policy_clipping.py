@@ -35,7 +35,8 @@ register(
             paper=VARIANTS,
             tasks=("arithmetic",),
             claims=QUICK,
-            judged=("clip", "clip_higher", "gspo", "cispo"),
+            judged=QUICK,
+            judged_rate=3e-5,  # the best of three for PPO's clip; the table is in results/reference/exam
         ),
         **LANGUAGE_SCORE,
     )

@@ -210,6 +210,7 @@ def language(
     iterations: int = 400,
     claims: Iterable[str] = (),
     judged: Iterable[str] = (),
+    judged_rate: float = 3e-4,
     **settings: Json,
 ) -> dict[str, Profile]:
     """Return the profiles of a language study.
@@ -218,8 +219,9 @@ def language(
     seeds and ten evaluations, of the variants that published claims are about. `evidence` is that
     of docs/evidence.md, of the variants `judged`.
 
-    iterations: of 64 completions, in `quick`; `paper` trains five times as long. settings: what all
-    variants of the study share.
+    iterations: of 64 completions, in `quick`; `paper` trains five times as long. judged_rate: the
+    learning rate of `evidence` where a variant has none of its own. settings: what all variants of
+    the study share.
     """
     tasks = tuple(tasks)
     quick_one = Profile(
@@ -233,7 +235,13 @@ def language(
         settings=settings,
     )
     in_full = replace(quick_one, seeds=20, evaluations=10, variants=tuple(claims))
-    learned = replace(in_full, steps=BATCH * LEARNED, variants=tuple(judged), score="last")
+    learned = replace(
+        in_full,
+        steps=BATCH * LEARNED,
+        variants=tuple(judged),
+        score="last",
+        settings=settings | {"learning_rate": judged_rate},
+    )
     return {
         "smoke": Profile(
             tasks=tasks[-1:],

@@ -84,7 +84,7 @@ register(
             ),
             "evidence": Profile(
                 tasks=tuple(JUDGED),
-                seeds=10,
+                seeds=40,
                 evaluations=10,
                 evaluation_envs=64,
                 variants=tuple(CHOICES),
