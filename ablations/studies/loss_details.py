@@ -33,8 +33,8 @@ register(
             "not needed, and its estimator and its place matter."
         ),
         claim_source=(
-            "Yu et al. 2025 (DAPO); Liu et al. 2025 (Dr. GRPO); Shao et al. 2024 (GRPO); verl issue "
-            "593"
+            "Yu et al. 2025 (DAPO); Liu et al. 2025 (Dr. GRPO); Shao et al. 2024 (GRPO); verl, "
+            "issue 593"
         ),
         baseline="grpo",
         variants=VARIANTS,

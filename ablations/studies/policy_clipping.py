@@ -36,7 +36,7 @@ register(
             tasks=("arithmetic",),
             claims=QUICK,
             judged=QUICK,
-            judged_rate=3e-5,  # the best of three for PPO's clip; the table is in results/reference/exam
+            judged_rate=3e-5,  # the best of three for PPO's clip, by the exam
         ),
         **LANGUAGE_SCORE,
     )
