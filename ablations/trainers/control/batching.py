@@ -195,9 +195,17 @@ def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[jax
     return _bind(equation, *arrays)
 
 
+def _same_rank(outside: Var | Literal, inside: Var | Literal) -> bool:
+    return len(_shaped(outside).shape) == len(_shaped(inside).shape)
+
+
 def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     params = equation.params
-    first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+    # what is scanned over, and what is stacked, has one axis more than inside: releases of JAX say
+    # how many these are in different ways
+    inner = params["jaxpr"].jaxpr
+    last = sum(map(_same_rank, equation.invars, inner.invars))
+    first = last - sum(map(_same_rank, equation.outvars, inner.outvars))
     fixed, start, rows = values[:first], values[first:last], values[last:]
     batched = [x.batched for x in start]
     returned: list[bool] = []
