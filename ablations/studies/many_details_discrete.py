@@ -25,7 +25,7 @@ CHANGES: dict[str, Settings] = {
     "swish": {"activation": "swish"},
 }
 VARIANTS = fraction(CHANGES, size=128, doubled=True)
-_PROFILES = few_actions_of_ppo(VARIANTS, seeds=6)
+_PROFILES = few_actions_of_ppo(VARIANTS, seeds=3)
 _PROFILES["quick"] = replace(  # for minutes, a design of its own
     _PROFILES["quick"], seeds=2, variants=tuple(VARIANTS)[:128]
 )

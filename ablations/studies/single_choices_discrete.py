@@ -1,7 +1,7 @@
 """Single choices of PPO on discrete actions, those that are argued about most first."""
 
 from ablations.studies.definition import Study, Variant, register
-from ablations.studies.few_actions import few_actions_of_ppo
+from ablations.studies.few_actions import JUDGED_ON_TWENTY, few_actions_of_ppo
 
 CHOICES = {
     "baseline": Variant({}, summary="PureJaxRL's settings: a timeout counts as a termination"),
@@ -61,6 +61,6 @@ register(
         variants=CHOICES,
         margin=0.05,
         metric="evaluation/return",
-        profiles=few_actions_of_ppo(CHOICES, seeds=40),
+        profiles=few_actions_of_ppo(CHOICES, seeds=40, judged=JUDGED_ON_TWENTY),
     )
 )
