@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ablations.core.plan import Flags
-from ablations.core.verdict import MARGIN, SEEN, Answer
+from ablations.core.verdict import MARGIN, SEEN, Answer, answer
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals, fixed, p_text
 from ablations.report.formats.templates import templates
@@ -44,6 +44,8 @@ def index(
             short=_short(found),
             enough=LEAD,
             bounded=[one for one in ran if one.grade and one.answer in _BOUNDED],
+            on_tasks=(on_tasks := _on_tasks(ran)),
+            told=[one for one in on_tasks if one is not Answer.CANNOT_TELL],
             exam=_exam(tasks),
             controls=_controls(controls),
             control_commands=[one.control.command for one in controls if one.kept is None],
@@ -157,6 +159,17 @@ def _exam(tasks: Sequence[Task]) -> str:
         about = f"{task.runs or task.name} ({task.about})"
         lines.append([markdown_text(about), *numbers, words.exam_text(task) + markdown_text(note)])
     return "\n".join(pipes(heads, lines, set(heads[1:6])))
+
+
+def _on_tasks(found: Sequence[Found]) -> list[Answer]:
+    """Return what each task says by itself, of those that answers rest on."""
+    judged = (on for one in found if one.grade for on in one.tasks if on.task.name in one.over)
+    shares = [on.share for on in judged if on.share is not None]
+    return [
+        answer(value, low, high)
+        for value, low, high in shares
+        if low is not None and high is not None
+    ]
 
 
 def _short(found: Sequence[Found]) -> dict[str, tuple[int, int, float]]:
