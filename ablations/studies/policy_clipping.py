@@ -13,6 +13,10 @@ LOSSES = {
     "none": "no clip",
 }
 VARIANTS = {name: Variant({"policy_loss": name}, summary=text) for name, text in LOSSES.items()}
+VARIANTS["gspo_narrow"] = Variant(
+    {"policy_loss": "gspo", "clip_epsilon": 3e-4, "clip_epsilon_high": 4e-4},
+    summary="GSPO within the range of its article",
+)
 QUICK = ("clip", "clip_higher", "gspo", "cispo", "clip_cov", "none")
 
 register(
@@ -35,7 +39,7 @@ register(
             paper=VARIANTS,
             tasks=("arithmetic",),
             claims=QUICK,
-            judged=QUICK,
+            judged=(*QUICK, "gspo_narrow"),
             judged_rate=3e-5,  # the best of three for PPO's clip, by the exam
         ),
         **LANGUAGE_SCORE,

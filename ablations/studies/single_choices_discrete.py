@@ -23,7 +23,7 @@ CHOICES = {
     ),
     "no_value_clip": Variant({"value_clip": "none"}, summary="the value loss is not clipped"),
     "half_coefficient": Variant(
-        {"value_coefficient": 0.125}, summary="half of the value coefficient, as Brax halves twice"
+        {"value_coefficient": 0.125}, summary="half of the value coefficient"
     ),
     "shared": Variant({"torso": "shared"}, summary="one torso for policy and critic"),
     "shared_half_coefficient": Variant(

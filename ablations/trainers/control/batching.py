@@ -100,7 +100,7 @@ def vmap_trailing(function: Callable[..., Result]) -> Callable[..., Result]:
 
 def _run(program: ClosedJaxpr | Jaxpr, values: Sequence[Value], size: int) -> list[Value]:
     """Return what a jaxpr returns for these values."""
-    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    jaxpr = _open(program)
     consts = [Value(x, False) for x in getattr(program, "consts", ())]
     known: dict[Var, Value] = dict(
         zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True)
@@ -195,17 +195,23 @@ def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[jax
     return _bind(equation, *arrays)
 
 
-def _same_rank(outside: Var | Literal, inside: Var | Literal) -> bool:
-    return len(_shaped(outside).shape) == len(_shaped(inside).shape)
+def _open(program: ClosedJaxpr | Jaxpr) -> Jaxpr:
+    return program.jaxpr if isinstance(program, ClosedJaxpr) else program
+
+
+def _as_many_axes(outside: Sequence[Var | Literal], inside: Sequence[Var | Literal]) -> int:
+    """Count the variables that have as many axes outside of a loop as in it."""
+    pairs = zip(outside, inside, strict=True)
+    return sum(len(_shaped(out).shape) == len(_shaped(inner).shape) for out, inner in pairs)
 
 
 def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     params = equation.params
     # what is scanned over, and what is stacked, has one axis more than inside: releases of JAX say
     # how many these are in different ways
-    inner = params["jaxpr"].jaxpr
-    last = sum(map(_same_rank, equation.invars, inner.invars))
-    first = last - sum(map(_same_rank, equation.outvars, inner.outvars))
+    inner = _open(params["jaxpr"])
+    last = _as_many_axes(equation.invars, inner.invars)
+    first = last - _as_many_axes(equation.outvars, inner.outvars)
     fixed, start, rows = values[:first], values[first:last], values[last:]
     batched = [x.batched for x in start]
     returned: list[bool] = []
