@@ -54,9 +54,22 @@ LIST = ROOT / "results" / "README.md"
 PASSES = Exam(floor=0.0, score=100.0, lead=9.0, way=100.0, ceiling=0.0)
 WALKER, ANT = Task("walker2d", "w", 40.0, PASSES), Task("ant", "a", 40.0, PASSES)
 TASKS = {"walker2d": WALKER, "ant": ANT}
-LANGUAGE = ("arithmetic", "arithmetic_scales")
+LANGUAGE = (
+    "arithmetic",
+    "arithmetic_scales",
+    "arithmetic in small steps",
+    "arithmetic in groups",
+)
 PLAYGROUND = ("cartpole_swingup", "reacher_easy")
-FEW = ("cartpole", "acrobot", "space_invaders", "cartpole with PQN", "breakout with PQN")  # actions
+FEW = (  # actions
+    "cartpole",
+    "acrobot",
+    "cartpole for 46,080 steps",
+    "acrobot for 102,400 steps",
+    "space_invaders",
+    "cartpole with PQN",
+    "breakout with PQN",
+)
 
 
 def question(**changes: object) -> Question:
