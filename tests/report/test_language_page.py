@@ -13,7 +13,7 @@ from ablations.cli import main
 ROOT = Path(__file__).parents[2]
 STUDIES = (
     *("prompt_normalization", "reward_scale", "few_prompts", "group_size", "batch_size"),
-    *("policy_clipping", "language_defaults"),
+    *("policy_clipping", "language_defaults", "loss_details"),
 )
 METRICS = ("accuracy", "pass_at_4", "entropy", "return")
 INTERVAL = r"[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\]"
@@ -31,12 +31,27 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_interval_stands_in_a_table(results: Path, capsys) -> None:
     said = set(re.findall(INTERVAL, " ".join((ROOT / "docs" / "language.md").read_text().split())))
-    asked = [(study,) for study in STUDIES]
-    asked += [("prompt_normalization", "--metric", f"evaluation/{name}") for name in METRICS]
+    asked = [(study, "--profile", "claims") for study in STUDIES if study != "loss_details"]
+    for study, profile in (("prompt_normalization", "claims"), ("loss_details", "evidence")):
+        metrics = [f"evaluation/{name}" for name in METRICS]
+        asked += [(study, "--profile", profile, "--metric", metric) for metric in metrics]
     for one in asked:
-        command = ["table", *one, "--profile", "claims", "--results", str(results)]
-        assert main(command) == 0
+        assert main(["table", *one, "--results", str(results)]) == 0
     printed = re.sub(r" *\| *", " ", capsys.readouterr().out)
     assert len(said) > 30
     missing = said - set(re.findall(INTERVAL, printed))
     assert not missing, f"no table has {sorted(missing)}"
+
+
+def test_every_effect_stands_on_the_page_of_its_question() -> None:
+    page = (ROOT / "docs" / "language.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("|") and "/questions/" in line]
+    for row in rows:
+        names = re.findall(r"/questions/(\w+)\.md", row)
+        told = re.findall(r"[+-][\d.]+% \[[^]]+\]†?", row.replace("*", ""))
+        told = told or [f"any effect is below {bound}" for bound in re.findall(r"[\d.]+%", row)]
+        for name, effect in zip(names, told, strict=True):
+            text = (ROOT / "results" / "questions" / f"{name}.md").read_text()
+            assert effect.rstrip("†") in " ".join(text.split()), row
+            assert effect.endswith("†") == ("Grade C†" in text), row
+    assert len(rows) > 9
