@@ -31,7 +31,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_interval_stands_in_a_table(results: Path, capsys) -> None:
     said = set(re.findall(INTERVAL, " ".join((ROOT / "docs" / "language.md").read_text().split())))
-    asked = [(study, "--profile", "claims") for study in STUDIES if study != "loss_details"]
+    asked: list[tuple[str, ...]] = [
+        (study, "--profile", "claims") for study in STUDIES if study != "loss_details"
+    ]
     for study, profile in (("prompt_normalization", "claims"), ("loss_details", "evidence")):
         metrics = [f"evaluation/{name}" for name in METRICS]
         asked += [(study, "--profile", profile, "--metric", metric) for metric in metrics]
