@@ -12,11 +12,13 @@ LOSSES = {
     "clip_cov": "Clip-Cov: a few tokens of high covariance are left out",
     "none": "no clip",
 }
-VARIANTS = {name: Variant({"policy_loss": name}, summary=text) for name, text in LOSSES.items()}
-VARIANTS["gspo_narrow"] = Variant(
-    {"policy_loss": "gspo", "clip_epsilon": 3e-4, "clip_epsilon_high": 4e-4},
-    summary="GSPO within the range of its article",
-)
+VARIANTS = {
+    **{name: Variant({"policy_loss": name}, summary=text) for name, text in LOSSES.items()},
+    "gspo_narrow": Variant(
+        {"policy_loss": "gspo", "clip_epsilon": 3e-4, "clip_epsilon_high": 4e-4},
+        summary="GSPO within the range of its article",
+    ),
+}
 QUICK = ("clip", "clip_higher", "gspo", "cispo", "clip_cov", "none")
 
 register(

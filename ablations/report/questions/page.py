@@ -33,6 +33,7 @@ def index(
 ) -> str:
     """Write the list: controls first, then the questions in groups, by index.md.j2."""
     ran = [one for one in found if one.answer is not None]
+    on_tasks = _on_tasks(ran)
     return (
         templates(Path(__file__).parent)
         .get_template("index.md.j2")
@@ -44,7 +45,7 @@ def index(
             short=_short(found),
             enough=LEAD,
             bounded=[one for one in ran if one.grade and one.answer in _BOUNDED],
-            on_tasks=(on_tasks := _on_tasks(ran)),
+            on_tasks=on_tasks,
             told=[one for one in on_tasks if one is not Answer.CANNOT_TELL],
             exam=_exam(tasks),
             controls=_controls(controls),
