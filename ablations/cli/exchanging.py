@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ablations import exchange, studies
 from ablations.cli.arguments import Parser, add_flags, add_studies
+from ablations.cli.output import folder_flag
 from ablations.cli.selected import shown_with_edits
 from ablations.errors import UserError, count
 
@@ -112,10 +113,11 @@ def run_import(options: argparse.Namespace) -> None:
         claim_source=options.source,
     )
     plan = exchange.import_runs(options.paths, options.study, options.results, wanted, say=print)
+    study = options.study + folder_flag(options)
     print(
         f"{count(len(plan.variants), 'run')} with {count(len(plan.seeds), 'seed')} on "
         f"{', '.join(plan.tasks)}: "
-        f"`ablations table {options.study}` and `ablations report {options.study}` know them now"
+        f"`ablations table {study}` and `ablations report {study}` know them now"
     )
     for line in exchange.unfinished(plan, options.results):
         print(line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 
 from ablations.core.decode import Json
 
@@ -38,3 +39,9 @@ def print_json(value: Json) -> None:
 def alone(options: argparse.Namespace) -> None:
     """Have a command that runs cells print nothing beside its table, where that is data."""
     options.quiet = options.quiet or options.format == "json"
+
+
+def folder_flag(options: argparse.Namespace) -> str:
+    """Return the flag of another results folder than the usual one, for a command to run next."""
+    folder = str(options.results)
+    return "" if folder == "results" else f" --results {shlex.quote(folder)}"

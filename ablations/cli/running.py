@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from ablations import until
 from ablations.cli.arguments import Parser, add_flags, add_studies, positive
 from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
+from ablations.cli.output import folder_flag
 from ablations.cli.selected import resolved
 from ablations.errors import UserError, count, duration, printable
 from ablations.records import Plan
@@ -125,7 +126,7 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
             f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
         )
         if outcome.done:
-            print(f"next: ablations table {_names(plans)}")
+            print(f"next: ablations table {_names(plans)}{folder_flag(options)}")
     return 1 if outcome.failed else 0
 
 
@@ -139,7 +140,7 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
         print(sent.script, end="")
         return 0
     if not options.quiet or dry:
-        print(*_submitted(_names(plans), sent, dry), sep="\n")
+        print(*_submitted(_names(plans), folder_flag(options), sent, dry), sep="\n")
     if sent.refused:
         raise UserError(
             f"Slurm took {sent.taken} of {len(sent.estimate.jobs)} jobs ({sent.refused}): the same "
@@ -148,7 +149,7 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
     return 0
 
 
-def _submitted(names: str, sent: Submitted, dry: bool) -> Iterable[str]:
+def _submitted(names: str, flag: str, sent: Submitted, dry: bool) -> Iterable[str]:
     jobs = sent.estimate.jobs
     counts = f"{names}: {count(sent.cells, 'cell')}: {sent.found} done, {sent.queued} queued"
     if not jobs:
@@ -160,7 +161,8 @@ def _submitted(names: str, sent: Submitted, dry: bool) -> Iterable[str]:
         if not dry:
             yield f"submitted as {', '.join(sent.arrays)}"
     if not dry and (jobs or sent.queued):
-        yield f"follow: ablations status {names} --watch; stop: ablations cancel {names}"
+        studies = names + flag
+        yield f"follow: ablations status {studies} --watch; stop: ablations cancel {studies}"
 
 
 def _names(plans: list[Plan]) -> str:

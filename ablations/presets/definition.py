@@ -74,9 +74,13 @@ class Preset:
 
         Raises UserError for an argument that the library does not have, or of a value that is none.
         """
-        for name in arguments:
+        for name, value in arguments.items():
             if name not in self.arguments:
                 raise unknown(f"argument of preset '{self.name}'", name, self.arguments)
+            if isinstance(self.arguments[name], bool) and value not in (True, False):
+                raise UserError(
+                    f"preset '{self.name}' takes {name}=true or {name}=false, and not {value!r}"
+                )
         try:
             return dict(self.settings({**self.arguments, **arguments}))
         except (TypeError, ValueError, ArithmeticError):

@@ -113,6 +113,17 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
     return path
 
 
+def _first_command(study: str) -> str:
+    """Return the command that plans a study of this name, which may be one of `explain`."""
+    start, joint, end = study.replace(".", "/").partition("_to_")
+    if not joint:
+        return f"`ablations run {study}`"
+    within, slash, _ = start.rpartition("/")
+    if slash and "/" not in end:
+        end = f"{within}/{end}"
+    return f"`ablations explain {start} {end}`, or `ablations run {study}` if that is a study"
+
+
 def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     """Return a stored plan of a study: the one of that name, else the last that ran.
 
@@ -124,7 +135,7 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     if not NAME.fullmatch(study) or not folder.is_dir():
         planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
         raise UserError(
-            f"'{study}' has not run in '{results}': start with `ablations run {study}`, "
+            f"'{study}' has not run in '{results}': start with {_first_command(study)}, "
             f"or name another folder with --results"
             + (f"; what has run there: {', '.join(planned)}" if planned else "")
         )

@@ -296,6 +296,8 @@ REFUSED = [
         {"reward.clip_range": 10},
         r"own are reward.clip_range=\(-10.0, 10.0\)",
     ),
+    ("sb3", {"use_sde": "yes"}, "takes use_sde=true or use_sde=false, and not 'yes'"),
+    ("cleanrl", {"anneal_lr": 2}, "takes anneal_lr=true or anneal_lr=false, and not 2"),
     ("trl_grpo", {"num_generations": None}, "cannot take num_generations=None"),
 ]
 
@@ -314,8 +316,10 @@ def test_what_no_setting_expresses_is_said_of_each_preset() -> None:
         module = importlib.import_module(f"ablations.presets.{name}")
         for argument in module.UNEXPRESSED:
             assert argument in " ".join(module.PRESET.in_words)
-            with pytest.raises(UserError, match=f"{argument}=other"):
-                module.PRESET.values(**{argument: "other"})
+            usual = module.PRESET.arguments[argument]
+            other = not usual if isinstance(usual, bool) else "other"
+            with pytest.raises(UserError, match=f"{argument}={other}"):
+                module.PRESET.values(**{argument: other})
 
 
 @pytest.mark.parametrize("name", sorted(TASKS.keys() - LANGUAGE))

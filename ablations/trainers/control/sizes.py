@@ -58,7 +58,8 @@ def check(
         )
     if "episode_length" not in settings:
         complaints.append(
-            "the task has no setting episode_length, at which episodes would be truncated"
+            "the task has no setting episode_length, at which episodes are truncated: choose a "
+            "task of control (`ablations list tasks`)"
         )
     return complaints
 
