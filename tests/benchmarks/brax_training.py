@@ -12,8 +12,9 @@ each side). Margin, seeds, learning rate and budget were fixed before a comparis
 two by how far other seeds (100 and on) of our own trainer scatter. Eight seeds of each side were to
 decide, and on inverted_pendulum could not: by their spread 75 would. So 80 others, 8 to 87, were
 run, once, and decide alone; on cartpole_balance ten could not, and 40 others, 10 to 49, do. All are
-in the table. On MuJoCo Playground's tasks Brax's trainer has that library's wrapper. Writes brax_training.md and brax_training.csv, whose rows of
-other tasks stay; with --table it draws the former anew from the latter.
+in the table. On MuJoCo Playground's tasks Brax's trainer has that library's wrapper. Writes
+brax_training.md and brax_training.csv, whose rows of other tasks stay; with --table it draws the
+former anew from the latter.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ def page(rows: list[list[str]]) -> str:
         "seeds with its 95% t interval. Margin, stated before the runs: "
         f"{MARGIN:g}; equivalent: the interval lies within it (TOST at 2.5% on each side, its p "
         "beside). Eight seeds could not decide inverted_pendulum; by their spread 75 would. So 80 "
-        "others were run, once, and decide alone; likewise 40 others of cartpole_balance, after ten.",
+        "others were run, once, and decide alone; so do 40 others of cartpole_balance, after ten.",
         "",
         "| task | seeds | steps | Brax | [seeds] | ours | [seeds] | difference | [95%] | p (TOST) "
         "| verdict |",
