@@ -5,7 +5,7 @@
     python tests/benchmarks/discrete.py steady [--tasks cartpole breakout] [--seeds 8] [--rounds 7]
         [--output results/reference/speed/discrete_steady.md]
     python tests/benchmarks/discrete.py learning [--tasks cartpole breakout asterix] [--seeds 20]
-        [--output results/reference/discrete.md]
+        [--first 0] [--output results/reference/discrete.md]
 
     with --purejaxrl FOLDER, a checkout of it at 31756b1; without it the first two are against
     rejax alone, and learning is ours alone
@@ -23,8 +23,8 @@ learning: the tasks' own settings at full length, against PureJaxRL's own script
 the return of episodes that ended in the last tenth of training, ours minus theirs with its 95%
 interval (Welch's: they share no random number), and the mode's at the end; solved: seeds whose mode
 has the most that the task pays. --results keeps what was trained, ours and, in
-purejaxrl/, theirs, seed by seed, and --output the rows of other tasks and steps: the command goes
-on where it ended.
+purejaxrl/, theirs, seed by seed, and --output the rows of other tasks, steps and seeds: the command
+goes on where it ended.
 Peers live in the environment of peers.py's rejax, as they need gymnax 0.0.9. Learning takes hours.
 """
 
@@ -39,7 +39,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -141,14 +142,13 @@ def trained(train: Any, spec: Spec) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    each = spec.get("each")
-    keys = jax.vmap(jax.random.PRNGKey)(jnp.array(each or range(spec["seeds"])))
+    if each := spec.get("each"):
+        one = jax.jit(jax.vmap(partial(train, spec["lambdas"][0])))
+        ended_at = [one(jax.random.PRNGKey(seed)[None]).item() for seed in each]
+        return {"trained_at": time.time(), "returns": ended_at}
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]))
     values = jnp.float32(jnp.array(spec["lambdas"]))
-    program = jax.jit(jax.vmap(train, in_axes=(None, 0)))
-    compiled = program.lower(values[0], keys[:1] if each else keys).compile()
-    if each:
-        returns = [compiled(values[0], key[None]).item() for key in keys]
-        return {"trained_at": time.time(), "returns": returns}
+    compiled = jax.jit(jax.vmap(train, in_axes=(None, 0))).lower(values[0], keys).compile()
     if spec.get("steady"):
         by_turns(lambda: jax.block_until_ready(compiled(values[0], keys)))
     found = [jax.block_until_ready(compiled(value, keys)) for value in values]
@@ -244,7 +244,7 @@ def ours_once(spec: Spec, results: Path, cache: Path) -> Took:
 
 
 def speed(asked: argparse.Namespace, python: Path) -> str:
-    rows = []
+    rows = {tuple(row[:3]): row for row in kept_rows(asked.output)}
     for task in asked.tasks or ["cartpole", "breakout"]:
         for peer in SIDES if asked.purejaxrl else ("rejax",):
             spec = {
@@ -263,13 +263,24 @@ def speed(asked: argparse.Namespace, python: Path) -> str:
                 times.append((ours, peer_once(python, spec)[0]))
             runs = f"{len(LAMBDAS)} x {spec['seeds']} x {spec['steps']:,}"
             shown = [task, peer, runs, *beside([(o.wall, t.wall) for o, t in times])]
-            shown += beside([(o.cpu, t.cpu) for o, t in times])
-            rows.append(f"| {' | '.join(shown)} |")
-            print(rows[-1], file=sys.stderr, flush=True)
-    head = "| task | against | values x seeds x steps | times faster | ours, s | theirs, s "
-    head += "| CPU: times less | ours, CPU s | theirs, CPU s |"
-    load = f"{os.getloadavg()[2]:.0f} processes wanted a core in the last 15 minutes, on average."
-    return "\n".join([load, "", head, "|---|---|---|---|---|---|---|---|---|", *rows])
+            load = f"{os.getloadavg()[2]:.0f}"
+            shown += [*beside([(o.cpu, t.cpu) for o, t in times]), load, commit()]
+            rows[tuple(shown[:3])] = shown
+            print(*shown, file=sys.stderr, flush=True)
+    return "\n".join([*markdown(SPEED, rows.values()), "", LOAD])
+
+
+SPEED = (
+    *("task", "against", "values x seeds x steps", "times faster", "ours, s", "theirs, s"),
+    *("CPU: times less", "ours, CPU s", "theirs, CPU s", "load", "commit"),
+)
+LOAD = "Load: so many processes wanted a core in the 15 minutes before the row's end, on average."
+
+
+def commit() -> str:
+    from ablations.sweep.provenance import of_checkout
+
+    return of_checkout().get("commit", "")[:7]
 
 
 def beside(times: Sequence[tuple[float, float]]) -> list[str]:
@@ -285,7 +296,7 @@ UPDATES = {"cartpole": 24, "breakout": 2, "asterix": 2}  # of a turn
 
 
 def steady(asked: argparse.Namespace, python: Path) -> str:
-    rows = []
+    rows: list[list[str]] = []
     for task in asked.tasks or ["cartpole", "breakout"]:
         for peer in SIDES if asked.purejaxrl else ("rejax",):
             arguments = arguments_of(peer, task)
@@ -319,11 +330,15 @@ def steady(asked: argparse.Namespace, python: Path) -> str:
             shown[-1] += f" [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
             shown += [f"{statistics.median(x):,.0f}" for x in zip(*rates, strict=True)]
             shown += [f"{seconds:.0f}" for seconds in begun]
-            rows.append(f"| {' | '.join(shown)} |")
-            print(rows[-1], file=sys.stderr, flush=True)
-    head = "| task | against | ours over theirs | our steps per CPU second | theirs "
-    head += "| our start and compilation, CPU s | theirs |"
-    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows])
+            rows.append(shown)
+            print(*shown, file=sys.stderr, flush=True)
+    return "\n".join(markdown(STEADY, rows))
+
+
+STEADY = (
+    *("task", "against", "ours over theirs", "our steps per CPU second", "theirs"),
+    *("our start and compilation, CPU s", "theirs"),
+)
 
 
 def turns_of(python: Path | str, side: str, spec: Spec) -> subprocess.Popen[str]:
@@ -349,16 +364,16 @@ def answer(process: subprocess.Popen[str], start: str) -> str:
 
 def learning(asked: argparse.Namespace, python: Path | None) -> str:
     from ablations import curves
-    from ablations.sweep.provenance import of_checkout
     from ablations.tasks import task
 
-    rows, seeds = kept_rows(asked.output), asked.seeds or 20
-    commit = of_checkout().get("commit", "")[:7]
+    rows = {tuple(row[:3]): Learned(*row) for row in kept_rows(asked.output)}
+    seeds = range(asked.first, asked.first + (asked.seeds or 20))
+    these = f"{seeds[0]}-{seeds[-1]}"
     for name in asked.tasks or ["cartpole", "breakout", "asterix"]:
         steps = asked.steps or task(name).steps
         results = Path(asked.results)
         command = [sys.executable, "-m", "ablations.cli", "run", "exam", "--variants", "baseline"]
-        command += ["--tasks", name, "--seeds", str(seeds), "--steps", str(steps), "--quiet"]
+        command += ["--tasks", name, "--seeds", these, "--steps", str(steps), "--quiet"]
         command += ["--evaluations", "10", "--results", str(results)]
         timed(command, base_environment(results / "cache"))
         runs = curves("exam", results=results)  # of its last plan
@@ -369,16 +384,15 @@ def learning(asked: argparse.Namespace, python: Path | None) -> str:
         if python:
             peer = purejaxrl_of(python, asked, name, steps, seeds)
             theirs, apart = spread(peer), difference(last, peer)
-        solved = f"{int((mode >= SOLVED[name]).sum())} of {seeds}" if name in SOLVED else ""
-        row = Learned(name, f"{steps:,}", str(seeds), spread(last), theirs)
-        rows[row[:2]] = row._replace(mode=spread(mode), solved=solved, commit=commit, apart=apart)
+        solved = f"{int((mode >= SOLVED[name]).sum())} of {len(seeds)}" if name in SOLVED else ""
+        row = Learned(name, f"{steps:,}", these, spread(last), theirs)
+        rows[row[:3]] = row._replace(mode=spread(mode), solved=solved, commit=commit(), apart=apart)
         print(*row, file=sys.stderr, flush=True)
-    lines = [f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * len(HEAD), *rows.values())]
-    return "\n".join([*lines, "", PUBLISHED])
+    return "\n".join([*markdown(HEAD, rows.values()), "", PUBLISHED])
 
 
 class Learned(NamedTuple):
-    """A row: what one task's seeds learned in so many steps."""
+    """A row: what seeds of one task learned in so many steps."""
 
     task: str
     steps: str
@@ -396,8 +410,8 @@ HEAD = Learned(
     *("solved", "commit", "ours - PureJaxRL [95%]"),
 )
 PUBLISHED = """\
-A row is `--tasks TASK --steps STEPS --seeds SEEDS`, and the learning rate falls to 0 within its
-steps. Mean ± standard deviation over seeds.
+A row is `--tasks TASK --steps STEPS --first FIRST --seeds NUMBER`, and the learning rate falls to 0
+within its steps. Mean ± standard deviation over seeds.
 
 Published by PureJaxRL, at 31756b1: of Breakout a figure in its README
 (docs/minatar_plot_seconds.png), whose curve ends near 40, with no number of steps beside it; of
@@ -405,25 +419,28 @@ Space Invaders one curve in examples/brax_minatar.ipynb; of Asterix nothing. So 
 its own script, run here."""
 
 
-def kept_rows(page: Path | None) -> dict[tuple[str, ...], Learned]:
-    """The rows that a page has already, by task and steps."""
+def kept_rows(page: Path | None) -> list[list[str]]:
+    """The rows of the table that a page has already, without its head."""
     if page is None or not page.exists():
-        return {}
-    lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
-    rows = [Learned(*(cell.strip() for cell in line[1:-1].split("|"))) for line in lines]
-    return {row[:2]: row for row in rows if row.task not in (HEAD.task, "---")}
+        return []
+    lines = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines[2:]]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
 
 
 def purejaxrl_of(
-    python: Path, asked: argparse.Namespace, name: str, steps: int, seeds: int
+    python: Path, asked: argparse.Namespace, name: str, steps: int, seeds: range
 ) -> list[float]:
     """The returns of seeds of PureJaxRL's script, once trained kept with the results.
 
     Those that are missing are trained by one process, one after the other.
     """
     folder = Path(asked.results) / "purejaxrl"
-    kept = [folder / f"{name}_{steps}_{seed}.json" for seed in range(seeds)]
-    if missing := [seed for seed in range(seeds) if not kept[seed].exists()]:
+    kept = {seed: folder / f"{name}_{steps}_{seed}.json" for seed in seeds}
+    if missing := [seed for seed in seeds if not kept[seed].exists()]:
         spec: dict[str, Any] = {
             "side": "purejaxrl",
             "task": name,
@@ -437,7 +454,7 @@ def purejaxrl_of(
         folder.mkdir(parents=True, exist_ok=True)
         for seed, value in zip(missing, returns or [], strict=True):
             kept[seed].write_text(json.dumps({"returns": [value]}))
-    return [float(json.loads(path.read_text())["returns"][0]) for path in kept]
+    return [float(json.loads(path.read_text())["returns"][0]) for path in kept.values()]
 
 
 def spread(values: Any) -> str:
@@ -479,6 +496,7 @@ def main() -> None:
     parser.add_argument("what", choices=TABLES)
     parser.add_argument("--tasks", nargs="+", choices=GYMNAX)
     parser.add_argument("--seeds", type=int)
+    parser.add_argument("--first", type=int, default=0, help="of learning: the first of the seeds")
     parser.add_argument("--steps", type=int, help="of a run; default: see the text above")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--purejaxrl", type=lambda x: str(Path(x) / "purejaxrl"))
