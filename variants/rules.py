@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
+from functools import cache, wraps
 from typing import TypeAlias, TypeVar
 
 from variants.checks import RegistrationError
@@ -116,7 +116,12 @@ def _answers(
     rules: list[Callable[..., Answer]], variant: Mapping[str, Setting]
 ) -> Iterator[Answer]:
     for rule in rules:
-        parameters = inspect.signature(rule).parameters
-        seen = {name: variant.get(name, p.default) for name, p in parameters.items()}
+        seen = {name: variant.get(name, default) for name, default in _defaults(rule).items()}
         if inspect.Parameter.empty not in seen.values():
             yield rule(**seen)
+
+
+@cache
+def _defaults(rule: Callable[..., Answer]) -> dict[str, object]:
+    """Return what a rule looks at, each with its default, or `inspect.Parameter.empty`."""
+    return {name: p.default for name, p in inspect.signature(rule).parameters.items()}

@@ -37,10 +37,10 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
                     f"trainer '{definition.name}' has a setting '{name}', which a choice of "
                     f"{axis} cannot bring as a number: give it another name"
                 )
-            default = definition.defaults.get(name, one.default)
-            mine = replace(one, default=_within(name, default, one))
+            default = _within(name, definition.defaults.get(name, one.default), one)
+            mine = one if default is one.default else replace(one, default=default)
             other = found.setdefault(name, mine)
-            if replace(mine, summary=other.summary) != other:
+            if other is not mine and replace(mine, summary=other.summary) != other:
                 raise UserError(
                     f"the number '{name}' of {axis} means something else elsewhere in the trainer "
                     f"'{definition.name}': {_range(mine)} and {_range(other)}"
@@ -49,6 +49,13 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
         if name not in found or name in definition.numbers:
             raise unknown(f"number that choices of '{definition.name}' read", name, found)
     return found
+
+
+def names(definition: Definition) -> tuple[str, ...]:
+    """Return the names of all that one can set on a trainer: axes, numbers, structure."""
+    of_axes = (name for axis in definition.axes for name in registry.axis(axis).known_numbers)
+    found = [*definition.axes, *definition.numbers, *of_axes, *definition.structure]
+    return tuple(dict.fromkeys(found))
 
 
 def reads(definition: Definition, of: Composition) -> frozenset[str]:
@@ -160,14 +167,14 @@ def completed(definition: Definition, config: Configuration) -> Configuration:
     left_out = neutral(definition)
     if not any(left_out.values()):
         return config
-    read = reads(definition, _composition(definition, config))
-    names = [*definition.axes, *known_numbers(definition), *definition.structure]
+    read = reads(definition, _composition(definition, config, left_out))
+    known = names(definition)
 
     def whole(neutral: Mapping[str, T], given: Mapping[str, T]) -> dict[str, T]:
         values = {**neutral, **given}
         return {
             name: values[name]
-            for name in dict.fromkeys([*names, *values])
+            for name in dict.fromkeys([*known, *values])
             if name in given or (name in values and name in read)
         }
 
@@ -179,9 +186,11 @@ def completed(definition: Definition, config: Configuration) -> Configuration:
     }
 
 
-def _composition(definition: Definition, config: Configuration) -> Composition:
+def _composition(
+    definition: Definition, config: Configuration, left_out: Configuration
+) -> Composition:
     """Return the composition of a configuration, its task's settings completed."""
-    left_out, about = neutral(definition), config["task"]
+    about = config["task"]
     options = {name: one.default for name, one in definition.structure.items()}
     made = {**left_out["choices"], **config["choices"]}
     return Composition(
@@ -197,7 +206,7 @@ def _composition(definition: Definition, config: Configuration) -> Composition:
 
 def inert(definition: Definition, config: Configuration, names: Collection[str]) -> dict[str, str]:
     """Return those of the names that cannot act in a configuration, and why."""
-    known = {*definition.axes, *known_numbers(definition), *definition.structure}
+    known = definition.settings
     config = completed(definition, config)
     read = {*config["choices"], *config["numbers"], *config["structure"]}
     of = definition.task(config["task"]["name"])
@@ -214,7 +223,7 @@ def inert(definition: Definition, config: Configuration, names: Collection[str])
 
 def _unread(definition: Definition, config: Configuration) -> dict[str, str]:
     """Return what a configuration does not read and why, the numbers of its unread axes too."""
-    reasons = definition.unread(_composition(definition, config))
+    reasons = definition.unread(_composition(definition, config, neutral(definition)))
     of_axes = {
         number: reason
         for axis, reason in reasons.items()

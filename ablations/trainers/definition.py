@@ -85,7 +85,9 @@ class Definition:
     @property
     def settings(self) -> set[str]:
         """The names of all that one can set on it."""
-        return {*self.axes, *self.known_numbers(), *self.structure}
+        from ablations.trainers import composition
+
+        return {*composition.names(self)}
 
     def reads(self, of: Composition) -> frozenset[str]:
         """Return the axes, numbers and options that a composition reads, whatever their values."""
