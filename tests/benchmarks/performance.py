@@ -52,6 +52,7 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
         "playground": ["brax_steady.py cartpole_balance:small --rounds 9"],
         "accelerator": ["accelerator_lanes.py --output {page}"],
         "discrete_steady": ["discrete.py steady --rounds 7 --output {page}"],
+        "discrete_products": ["discrete.py products --rounds 7 --output {page}"],
         "discrete": [f"discrete.py speed --rounds {rounds} --output {{page}}"],
         "peers": [f"{peers} --peers rejax vmap brax"],
         "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],
