@@ -55,10 +55,13 @@ def run_show(options: argparse.Namespace) -> None:
 
 def _setting(name: str) -> list[str]:
     """Return what there is to say of a setting; nothing of another name."""
-    from ablations.cli.describe_setting import setting_lines, setting_names
+    from ablations.cli.describe_setting import setting_lines, setting_names, trial
 
     setting = FIELD_NAMES.get(name, name)
-    return [*setting_lines(setting)] if setting in setting_names() else []
+    if setting not in setting_names():
+        return []
+    command = trial(setting)
+    return [*setting_lines(setting), *([f"try it: {command}"] if command else [])]
 
 
 def show(

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
 
 import variants as registry
 from ablations.cli.catalogue import range_text
 from ablations.core.decode import Json
 from ablations.core.record import settings_read
-from ablations.errors import value_text
+from ablations.errors import UserError, value_text
 from ablations.presets import preset, presets
+from ablations.request import Selection, parse_levels
+from ablations.sweep import comparison
+from ablations.sweep.plan import plan
+from ablations.tasks import task
 from ablations.trainers import Definition, Option, trainers
 from ablations.trainers.composition import neutral
 from variants import Axis, Choice, Number
@@ -27,23 +34,50 @@ def setting_lines(name: str) -> Iterator[str]:
 
     name: one of `setting_names`.
     """
-    having = [trainer for trainer in trainers().values() if name in trainer.settings]
-    users = _users(name, having)
+    having, users = _having(name), _users(name, _having(name))
     if name in registry.axes():
-        axis = registry.axis(name)
-        yield from _axis_lines(axis, having, users)
-        levels = list(axis.names[:2])
-    else:
-        for trainer in having:
-            if name in trainer.structure:
-                yield from _option_lines(name, trainer.structure[name], trainer)
-            else:
-                yield from _number_lines(name, trainer.known_numbers()[name], trainer)
-        for value, who in users.items():
-            yield f"    {value:<20} {', '.join(who)}"
-        levels = [*users][:2]
-    if len(levels) == 2:
-        yield f"try it: ablations compare {name}={','.join(map(str, levels))} --tasks fast"
+        yield from _axis_lines(registry.axis(name), having, users)
+        return
+    for trainer in having:
+        if name in trainer.structure:
+            yield from _option_lines(name, trainer.structure[name], trainer)
+        else:
+            yield from _number_lines(name, trainer.known_numbers()[name], trainer)
+    for value, who in users.items():
+        yield f"    {value:<20} {', '.join(who)}"
+
+
+def _having(setting: str) -> list[Definition]:
+    """Return the trainers that have a setting."""
+    return [trainer for trainer in trainers().values() if setting in trainer.settings]
+
+
+SMALL = ("fast", "cartpole", "breakout", "addition")  # tasks on which a setting is tried
+MOST = 3  # values, and choices that read a setting, are tried
+
+
+def trial(name: str) -> str | None:
+    """Return a command that compares two values of a setting where it is read; None of none.
+
+    name: one of `setting_names`.
+    """
+    having = _having(name)
+    levels = [*(registry.axis(name) if name in registry.axes() else _users(name, having))]
+    where = [one for one in SMALL if any(t.name in task(one).hyperparameters for t in having)]
+    readers = [
+        {axis: choice.name}
+        for axis in dict.fromkeys(axis for trainer in having for axis in trainer.axes)
+        for choice in registry.axis(axis).values()
+        if name in choice.numbers
+    ]
+    for on, pair, reader in product(where, combinations(levels[:MOST], 2), [{}, *readers[:MOST]]):
+        compared = f"{name}={','.join(pair)}".replace(" ", "")
+        selection = Selection(tasks=(on,), set=reader)
+        with contextlib.suppress(UserError):
+            plan(comparison.request(parse_levels([compared]), selection))
+            sets = "".join(f" --set {axis}={choice}" for axis, choice in reader.items())
+            return f"ablations compare {shlex.quote(compared)} --tasks {on}{sets}"
+    return None
 
 
 def against(*names: str) -> Iterator[str]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 from ablations.environments.brax import BraxEnvironment
-from ablations.environments.environment import Discrete, Environment, Tree
+from ablations.environments.environment import Box, Discrete, Environment, Tree
 from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.errors import UserError
 from ablations.tasks import Task
 
-MEMBERS = ("observations", "fresh", "trailing", "reset", "step")  # of ours, beside `actions`
+# What tells whose form an environment has -> whose it is, and what else it has then.
+FORMS = {
+    "actions": ("our environments", ("observations", "fresh", "trailing", "reset", "step")),
+    "step_env": ("Gymnax's", ("reset_env", "action_space", "default_params")),
+    "action_size": ("Brax's", ("reset", "step")),
+}
 
 
 def adapted(made: Tree, task: Task | None = None) -> Environment:
@@ -20,6 +27,7 @@ def adapted(made: Tree, task: Task | None = None) -> Environment:
         the task says of it.
     """
     environment = _adapted(made)
+    _require_actions_and_observations(environment)
     seen = {
         "discrete": isinstance(environment.actions, Discrete),
         "image": environment.observations.image is not None,
@@ -35,19 +43,29 @@ def adapted(made: Tree, task: Task | None = None) -> Environment:
 
 
 def _adapted(made: Tree) -> Environment:
-    if hasattr(made, "actions"):
-        environment: Environment = made
-        if missing := [name for name in MEMBERS if not hasattr(made, name)]:
-            raise UserError(
-                f"{type(made).__name__} has `actions`, as our environments have, and lacks "
-                f"{', '.join(missing)}"
-            )
-        return environment
-    if hasattr(made, "step_env"):
+    kind = type(made).__name__
+    told = next((name for name in FORMS if hasattr(made, name)), None)
+    if told is None:
+        raise UserError(
+            f"{kind} is no environment: it has neither `actions`, as ours have, nor `action_size`, "
+            f"as Brax's, nor `step_env`, as Gymnax's"
+        )
+    whose, members = FORMS[told]
+    if missing := [name for name in members if not hasattr(made, name)]:
+        raise UserError(f"{kind} has `{told}`, as {whose} have, and lacks {', '.join(missing)}")
+    if told == "step_env":
         return GymnaxEnvironment(made, made.default_params)
-    if hasattr(made, "action_size"):
-        return BraxEnvironment(made)
-    raise UserError(
-        f"{type(made).__name__} is no environment: it has neither `actions`, as ours have, nor "
-        f"`action_size`, as Brax's, nor `step_env`, as Gymnax's"
-    )
+    environment: Environment = made if told == "actions" else BraxEnvironment(made)
+    return environment
+
+
+def _require_actions_and_observations(environment: Environment) -> None:
+    """Raise UserError for actions of another type, and observations that contradict themselves."""
+    actions, seen = environment.actions, environment.observations
+    if not isinstance(actions, Box | Discrete):
+        raise UserError(f"actions are a Box or a Discrete, and not {actions!r}")
+    if seen.image is not None and math.prod(seen.image) != seen.size:
+        raise UserError(f"an image of {seen.image} has not the {seen.size} numbers of observations")
+    for start, stop in filter(None, (seen.policy, seen.value)):
+        if not 0 <= start < stop <= seen.size:
+            raise UserError(f"observations have {seen.size} numbers, and no part {start}:{stop}")

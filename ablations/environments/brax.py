@@ -81,7 +81,7 @@ class BraxEnvironment:
     def observations(self) -> Observations:
         """The form of its observations. Raises UserError for what is neither a vector nor two."""
         # Brax's env.observation_size resets an environment, operation by operation: seven seconds
-        seen = jax.eval_shape(lambda key: self.env.reset(key).obs, jax.random.key(0))
+        seen = jax.eval_shape(lambda key: self._first(key).obs, jax.random.key(0))
         parts = seen if isinstance(seen, Mapping) else {"state": seen}
         shapes = [getattr(part, "shape", ()) for part in parts.values()]
         if not set(parts) <= set(PARTS) or "state" not in parts or any(len(s) != 1 for s in shapes):
@@ -97,8 +97,18 @@ class BraxEnvironment:
 
     def reset(self, key: jax.Array) -> State:
         """Return the first state of an episode."""
-        state = self.env.reset(key)
+        state = self._first(key)
         return _apart(state.replace(done=jnp.zeros_like(state.done)))
+
+    def _first(self, key: jax.Array) -> BraxState:
+        state = self.env.reset(key)
+        fields = ("obs", "reward", "done", "metrics", "info", "replace")
+        if missing := [name for name in fields if not hasattr(state, name)]:
+            raise UserError(
+                f"a reset of {type(self.env).__name__} returns {type(state).__name__}, which lacks "
+                f"{', '.join(missing)}"
+            )
+        return state
 
     def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
         """Return the state after an action [A], and what it gave."""

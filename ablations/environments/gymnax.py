@@ -12,6 +12,7 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ablations.environments.environment import (
     Actions,
@@ -46,8 +47,9 @@ class GymnaxEnvironment:
     """An environment with Gymnax's interface as one of ours.
 
     Its steps may be random: each has a key of its own, from the key of the reset and the number of
-    the step. Its own limit of time is not asked; the task's setting episode_length is. An image is
-    flattened, row by row.
+    the step. The limit of time is the task's setting episode_length; what `step_env` returns as
+    termination is one, also where the environment counts a limit of its own as an end, as those of
+    Gymnax before 1.0 do. An image is flattened, row by row.
     """
 
     env: GymnaxLike
@@ -57,13 +59,23 @@ class GymnaxEnvironment:
 
     @cached_property
     def actions(self) -> Actions:
-        """Its actions. Raises UserError for those that are neither one number nor one vector."""
+        """Its actions. Raises UserError for those that are neither one number nor one vector.
+
+        Also for none, and for a vector without bounds.
+        """
         space = self.env.action_space(self.params)
         if hasattr(space, "n"):
+            if space.n < 1:
+                raise UserError(f"there are {space.n} actions: at least 1")
             return Discrete(int(space.n))
         shape = getattr(space, "shape", None)
-        if shape is None or len(shape) > 1:
+        if shape is None or len(shape) > 1 or not hasattr(space, "low"):
             raise UserError(f"actions are one number or one vector, and these are {space}")
+        if not np.isfinite([*np.ravel(space.low), *np.ravel(space.high)]).all():
+            raise UserError(
+                f"actions go from {space.low} to {space.high}: give them finite bounds, to which "
+                "[-1, 1] is stretched"
+            )
         return Box(shape[0] if shape else 1)
 
     @cached_property
@@ -86,19 +98,19 @@ class GymnaxEnvironment:
     def reset(self, key: jax.Array) -> State:
         """Return the first state of an episode."""
         key_reset, key_steps = jax.random.split(key)
-        observation, physics = self.env.reset_env(key_reset, self.params)
+        returned = self.env.reset_env(key_reset, self.params)
+        observation, physics = _parts("reset_env", returned, ("observation", "state"))
         return State(_strong(physics), _flat(observation), (key_steps, jnp.uint32(0)))
 
     def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
         """Return the state after an action, and what it gave."""
         key, count = state.carried
-        observation, physics, reward, termination, _ = self.env.step_env(
+        returned = self.env.step_env(
             jax.random.fold_in(key, count), state.physics, self._as_theirs(action), self.params
         )
+        observation, physics, reward, termination, _ = _parts("step_env", returned, STEP)
         after = State(
-            map_alike(lambda before, now: jnp.asarray(now, before.dtype), state.physics, physics),
-            _flat(observation),
-            (key, count + 1),
+            map_alike(_in_type_of, state.physics, physics), _flat(observation), (key, count + 1)
         )
         return after, Step(jnp.asarray(reward, jnp.float32), jnp.asarray(termination, bool))
 
@@ -109,6 +121,26 @@ class GymnaxEnvironment:
         space = self.env.action_space(self.params)
         low, high = jnp.asarray(space.low), jnp.asarray(space.high)
         return (low + (high - low) * 0.5 * (action + 1.0)).reshape(space.shape)
+
+
+STEP = ("observation", "state", "reward", "termination", "info")
+
+
+def _parts(function: str, returned: Tree, names: tuple[str, ...]) -> Tree:
+    """Return what a function of the environment returned. Raise UserError for another number."""
+    if not isinstance(returned, tuple | list) or len(returned) != len(names):
+        raise UserError(f"{function} of an environment is to return {', '.join(names)}")
+    return returned
+
+
+def _in_type_of(before: jax.Array, now: Tree) -> Tree:
+    """Return a part of a state in its type of before, where no value is lost by that.
+
+    As it is elsewhere, which trainers refuse.
+    """
+    same = jnp.result_type(now) == before.dtype
+    held = same or jnp.result_type(before, now) == before.dtype
+    return jnp.asarray(now, before.dtype) if held else jnp.asarray(now)
 
 
 def _flat(observation: jax.Array) -> jax.Array:

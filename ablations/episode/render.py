@@ -214,7 +214,9 @@ def _stage(made: Environment, task: str, bodies: bool) -> Stage:
     env = adapted(made) if hasattr(made, "reset_env") else made
     if isinstance(env, GymnaxEnvironment):
         if bodies:
-            raise UserError(f"a page shows bodies, and '{task}' has none: give --format gif")
+            raise UserError(
+                f"a page shows bodies, and '{task}' has none: --format gif draws what Gymnax draws"
+            )
         return Stage(
             env,
             Scene((), (), (), gymnax.timestep(env)),

@@ -26,8 +26,8 @@ Read: TypeAlias = "tuple[Json, str]"
 # that two of them do not differ in it.
 FRESH = 64
 FRESH_IN_WORDS = (
-    f"Every episode starts from a fresh reset; here an environment has {FRESH} of them, drawn from "
-    "the seed, and takes them in turn."
+    "Every episode starts from a fresh reset, as here on Gymnax's tasks; on others an environment "
+    f"has {FRESH} of them, drawn from the seed, and takes them in turn."
 )
 # Of presets of language models.
 RATE_IN_WORDS = (
@@ -65,7 +65,7 @@ class Preset:
             others = ", ".join(name for name, one in presets().items() if one.discrete)
             raise UserError(
                 f"preset '{self.name}' is for actions that are vectors, and those of '{task.name}' "
-                f"are whole numbers: presets for both are {others}"
+                f"are whole numbers: presets for both are {others} (--variants chooses)"
             )
         return self.discrete or self
 

@@ -35,8 +35,8 @@ class Task:
     make: settings -> one unbatched copy of an environment, with the interface of Brax, of MuJoCo
         Playground, of Gymnax or of `ablations.environments`. Imports what it needs when called.
     settings: name -> default of everything that changes the environment: episode_length (steps
-        until truncation), reset_group_size (so many neighbouring environments share one reset),
-        backend...
+        until truncation), reset_group_size (so many neighbouring environments share one reset, and
+        the randomness of their steps where those are random), backend...
     hyperparameters: trainer name -> {setting: value}, over the trainer's defaults.
     steps: environment steps of a full-length run (the `paper` profile).
     source: where the hyperparameters come from.

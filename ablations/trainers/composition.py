@@ -117,7 +117,7 @@ def resolve(
         ),
     ]
     if complaints:
-        raise UserError("; ".join(complaints))
+        raise UserError("; ".join(dict.fromkeys(complaints)))
     left_out = neutral(definition)
     config["task"]["settings"] = _without(task.neutral, settings)
     config["choices"] = _without(left_out["choices"], config["choices"])

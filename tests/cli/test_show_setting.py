@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 import variants
@@ -21,6 +23,29 @@ def test_every_setting_is_described() -> None:
                 assert choice.formula.splitlines()[0].strip() in text
         else:
             assert any(f" of {trainer}: " in text for trainer in trainers())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("advantage", "--tasks fast"),
+        ("max_gradient_norm", "--set gradient_clip=global_norm"),
+        ("value_layers", "--tasks fast"),
+        ("num_envs", "--tasks fast"),
+        ("filters", "--tasks breakout"),
+        ("q_target", "--tasks cartpole"),
+        ("epsilon_end", "--tasks cartpole"),
+        ("kl_coefficient", "--tasks addition"),
+        ("samples_per_prompt", "--tasks addition"),
+    ],
+)
+def test_the_command_that_tries_a_setting_runs(name, words, capsys) -> None:
+    assert cli.main(["show", name]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    first, *command = shlex.split(last.removeprefix("try it: "))
+    assert first == "ablations"
+    assert words in last
+    assert cli.main([*command, "--dry-run"]) == 0
 
 
 @pytest.mark.parametrize(

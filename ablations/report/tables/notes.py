@@ -220,10 +220,12 @@ def notes(plan: Plan, scored: Scores, learned: Units, rows: Sequence[Entry]) -> 
         yield from _shortened([_failure(cell) for cell in failed])
     empty = [cell for cell in scored.cells if cell.status == "empty"]
     if empty:
-        yield (
-            f"{len(empty)} of {total} cells have no value of {scored.metric} in that window "
-            "(no episode finished)"
+        why = (
+            f"fewer than {LAST} values of {scored.metric}: the score is the mean of the last {LAST}"
+            if scored.score == "last"
+            else f"no value of {scored.metric} in that window (no episode finished)"
         )
+        yield f"{len(empty)} of {total} cells have {why}"
         yield from _shortened([f"no value: {place}" for place in _places(empty)])
     yield from _versions(scored)
     yield from scored.edited

@@ -91,7 +91,8 @@ class Environments:
     """N copies of one environment.
 
     episode_length: steps until truncation.
-    reset_group_size: so many neighbouring environments share one reset; divides num_envs.
+    reset_group_size: so many neighbouring environments share one reset, and the randomness of their
+        steps where the environment draws some from its reset's key; divides num_envs.
     random_elapsed_steps: clocks start uniformly in [0, episode_length) instead of at 0, as in
         RSL-RL, so that environments that never terminate do not all end their episodes at the same
         step. These shortened first episodes are trained on, but are not counted as finished.
@@ -169,7 +170,7 @@ class Environments:
 
         Those that end start again, as `first` has it.
         """
-        after, given = batched_step(self.env)(episodes.state, action)
+        after, given = self._stepped(episodes.state, action)
         self._require("observation", after.observation, self.env.observations.size)
         self._require("reward", given.reward)
         self._require("termination", given.termination)
@@ -209,6 +210,13 @@ class Environments:
             place=place,
         )
         return running, outcome
+
+    def _stepped(self, state: State, action: jax.Array) -> tuple[State, Step]:
+        """Return the state after actions [N, A], and what they gave."""
+        returned: Tree = batched_step(self.env)(state, action)
+        if not (isinstance(returned, tuple) and list(map(type, returned)) == [State, Step]):
+            raise UserError(f"a step of {self._name} is to return a State and a Step")
+        return returned
 
     def _require(self, name: str, array: Tree, *shape: int) -> None:
         """Raise UserError for an array [N, ...] whose shape in each environment is another."""

@@ -61,6 +61,8 @@ def check(
             "the task has no setting episode_length, at which episodes are truncated: choose a "
             "task of control (`ablations list tasks`)"
         )
+    elif settings["episode_length"] < 1:
+        complaints.append(f"episode_length={settings['episode_length']} is too small: at least 1")
     return complaints
 
 

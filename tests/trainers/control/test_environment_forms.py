@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from ablations.environments import Discrete, Observations, State, Step
+from ablations.environments import Discrete, Observations, State, Step, adapted
 from ablations.errors import UserError
 from ablations.trainers.control.environment import Environments
 from ablations.trainers.control.networks import patches
@@ -31,9 +34,9 @@ class Counter:
         return State(state.physics + action, self.after), self.given
 
 
-def steps(counter: Counter):
+def steps(counter):
     """Return the forms of a reset and a step of three of them."""
-    environments = Environments(counter, num_envs=3, episode_length=5)
+    environments = Environments(adapted(counter), num_envs=3, episode_length=5)
 
     def both(key: jax.Array):
         return environments.step(environments.reset(key), jnp.zeros(3, jnp.int32))
@@ -96,6 +99,96 @@ def test_a_state_that_changes_its_form_is_refused(first, then, words) -> None:
             continue  # between physics and that of a reset numbers are promoted
         with pytest.raises(UserError, match=f"a step of Drifting changes .*: {place}"):
             steps(drifting)
+
+
+class Walker:
+    """Gymnax's interface, with a state that starts as it is told to."""
+
+    default_params = None
+
+    def __init__(self, start=0.0, by=1.0, space=None, more=()) -> None:
+        self.start, self.by, self.more = start, by, more
+        self.space = space or SimpleNamespace(n=2)
+
+    def action_space(self, params):
+        return self.space
+
+    def reset_env(self, key, params):
+        return jnp.zeros(2), self.start
+
+    def step_env(self, key, state, action, params):
+        state = state + self.by
+        return jnp.full(2, state, float), state, 0.0, False, {}, *self.more
+
+
+@pytest.mark.parametrize(
+    ("start", "by", "after"),
+    [(0, 1, 3), (0.0, 1, 3.0), (np.uint8(250), 2, 0), (np.int32(7), np.uint8(1), 10)],
+)
+def test_a_state_of_gymnax_keeps_its_type(start, by, after) -> None:
+    environment = adapted(Walker(start, by))
+    state = environment.reset(jax.random.key(0))
+    for _ in range(3):
+        state, _ = environment.step(state, jnp.int32(0))
+    assert state.physics.dtype == jnp.asarray(start).dtype
+    assert state.physics == after
+
+
+@pytest.mark.parametrize(
+    ("start", "by", "words"),
+    [
+        (0, 0.1, r"'physics' is float32\[\], not int32\[\]"),
+        (np.int32(0), 0.1, r"'physics' is float32\[\], not int32\[\]"),
+        (False, 1, r"'physics' is int32\[\], not bool\[\]"),
+        (np.uint8(250), np.int32(1), r"'physics' is int32\[\], not uint8\[\]"),
+    ],
+)
+def test_a_state_of_gymnax_whose_numbers_a_cast_would_change_is_refused(start, by, words) -> None:
+    with pytest.raises(UserError, match=f"a step of Walker changes .*: {words}"):
+        steps(Walker(start, by))
+
+
+def space(**fields) -> Walker:
+    return Walker(space=SimpleNamespace(**fields))
+
+
+class Bare:
+    action_size = 2
+
+
+class Braxlike(Bare):
+    def reset(self, key):
+        return SimpleNamespace(obs=jnp.zeros(2), reward=0.0)
+
+    step = reset
+
+
+def counting(**fields) -> Counter:
+    made = Counter()
+    vars(made).update(fields)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (Walker(more=(False,)), "step_env .* is to return observation, state, reward, termination"),
+        (space(n=0), "there are 0 actions: at least 1"),
+        (space(nvec=(2, 3), shape=(2,)), "actions are one number or one vector"),
+        (space(low=-1.0, high=1.0, shape=(2, 2)), "actions are one number or one vector"),
+        (space(low=-np.inf, high=np.inf, shape=(2,)), "actions go from -inf to inf: .* finite"),
+        (SimpleNamespace(step_env=None, reset_env=None), "lacks action_space, default_params"),
+        (Bare(), "Bare has `action_size`, as Brax's have, and lacks reset, step"),
+        (Braxlike(), "a reset of Braxlike returns .*, which lacks done, metrics, info, replace"),
+        (counting(actions="left right"), "actions are a Box or a Discrete, and not 'left right'"),
+        (counting(observations=Observations(2, image=(5, 5, 1))), r"an image of \(5, 5, 1\) has"),
+        (counting(observations=Observations(2, policy=(0, 5))), "2 numbers, and no part 0:5"),
+        (counting(step=lambda state, action: state), "a step of Counter is to return a State and"),
+    ],
+)
+def test_what_is_no_environment_is_told_in_a_line(made, words) -> None:
+    with pytest.raises(UserError, match=words):
+        steps(made)
 
 
 def test_a_convolution_needs_three_by_three() -> None:
