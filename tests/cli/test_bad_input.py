@@ -104,7 +104,6 @@ CASES = [
     ("table cleanrl_to_sb3", "start with `ablations explain cleanrl sb3`"),
     ("table gae.brax_to_vtrace", "start with `ablations explain gae/brax gae/vtrace`"),
     ("run exam --base cleanrl --tasks arithmetic", "choose a task of control"),
-    ("run gae --tasks cartpole --set episode_length=0", "ablations: gae/standard on cartpole: e"),
     ("figure toy --output /dev/null/x", "cannot make the folder '/dev/null/x'"),
     ("table gae --format word", "unknown --format: 'word'"),
     ("status", "nothing has run in 'results'"),

@@ -38,6 +38,7 @@ def test_defaults_fit_together() -> None:
             {"reset_group_size": 5},
             "num_envs=32 is not divisible by reset_group_size=5: use 30 or 35",
         ),
+        ({}, {"episode_length": 0}, "episode_length=0 is too small: at least 1"),
     ],
 )
 def test_complaints(structure: dict[str, Any], settings: dict[str, Any], complaint: str) -> None:
