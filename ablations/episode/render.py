@@ -215,7 +215,7 @@ def _stage(made: Environment, task: str, bodies: bool) -> Stage:
     if isinstance(env, GymnaxEnvironment):
         if bodies:
             raise UserError(
-                f"a page shows bodies, and '{task}' has none: give --format gif, of what Gymnax draws"
+                f"a page shows bodies, and '{task}' has none: give --format gif, if Gymnax draws it"
             )
         return Stage(
             env,
