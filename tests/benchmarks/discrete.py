@@ -484,7 +484,8 @@ HEAD = Learned(
 )
 PUBLISHED = """\
 A row is `--tasks TASK --steps STEPS --first FIRST --seeds NUMBER`, and the learning rate falls to 0
-within its steps. Mean ± standard deviation over seeds.
+within its steps. Mean ± standard deviation over seeds. A seed of PureJaxRL's script ends elsewhere
+where it is compiled otherwise (threads, what else it returns): seeds are draws, no fixed numbers.
 
 Published by PureJaxRL, at 31756b1: of Breakout a figure in its README
 (docs/minatar_plot_seconds.png), whose curve ends near 40, with no number of steps beside it; of
