@@ -16,10 +16,13 @@ from ablations.presets import preset, presets
 from ablations.request import Selection, parse_levels
 from ablations.sweep import comparison
 from ablations.sweep.plan import plan
-from ablations.tasks import task
+from ablations.tasks import task, tasks
 from ablations.trainers import Definition, Option, trainers
 from ablations.trainers.composition import neutral
 from variants import Axis, Choice, Number
+
+SMALL = ("fast", "cartpole", "breakout", "addition")  # tasks on which a setting is tried first
+MOST = 3  # tasks, values, and choices that read a setting, that are tried
 
 
 def setting_names() -> list[str]:
@@ -52,10 +55,6 @@ def _having(setting: str) -> list[Definition]:
     return [trainer for trainer in trainers().values() if setting in trainer.settings]
 
 
-SMALL = ("fast", "cartpole", "breakout", "addition")  # tasks on which a setting is tried
-MOST = 3  # values, and choices that read a setting, are tried
-
-
 def trial(name: str) -> str | None:
     """Return a command that compares two values of a setting where it is read; None of none.
 
@@ -63,20 +62,25 @@ def trial(name: str) -> str | None:
     """
     having = _having(name)
     levels = [*(registry.axis(name) if name in registry.axes() else _users(name, having))]
-    where = [one for one in SMALL if any(t.name in task(one).hyperparameters for t in having)]
+    of_trainers = [
+        known
+        for known in dict.fromkeys([*SMALL, *tasks()])
+        if any(trainer.name in task(known).hyperparameters for trainer in having)
+    ]
     readers = [
         {axis: choice.name}
         for axis in dict.fromkeys(axis for trainer in having for axis in trainer.axes)
         for choice in registry.axis(axis).values()
         if name in choice.numbers
     ]
-    for on, pair, reader in product(where, combinations(levels[:MOST], 2), [{}, *readers[:MOST]]):
+    pairs = list(combinations(levels[:MOST], 2))
+    for place, pair, reader in product(of_trainers[:MOST], pairs, [{}, *readers[:MOST]]):
         compared = f"{name}={','.join(pair)}".replace(" ", "")
-        selection = Selection(tasks=(on,), set=reader)
+        selection = Selection(tasks=(place,), set=reader)
         with contextlib.suppress(UserError):
             plan(comparison.request(parse_levels([compared]), selection))
             sets = "".join(f" --set {axis}={choice}" for axis, choice in reader.items())
-            return f"ablations compare {shlex.quote(compared)} --tasks {on}{sets}"
+            return f"ablations compare {shlex.quote(compared)} --tasks {place}{sets}"
     return None
 
 

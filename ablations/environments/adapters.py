@@ -10,7 +10,7 @@ from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.errors import UserError
 from ablations.tasks import Task
 
-# What tells whose form an environment has -> whose it is, and what else it has then.
+# A member that tells an environment's library -> that library, and the other members of its form.
 FORMS = {
     "actions": ("our environments", ("observations", "fresh", "trailing", "reset", "step")),
     "step_env": ("Gymnax's", ("reset_env", "action_space", "default_params")),
@@ -44,28 +44,30 @@ def adapted(made: Tree, task: Task | None = None) -> Environment:
 
 def _adapted(made: Tree) -> Environment:
     kind = type(made).__name__
-    told = next((name for name in FORMS if hasattr(made, name)), None)
-    if told is None:
+    telling = next((name for name in FORMS if hasattr(made, name)), None)
+    if telling is None:
         raise UserError(
             f"{kind} is no environment: it has neither `actions`, as ours have, nor `action_size`, "
             f"as Brax's, nor `step_env`, as Gymnax's"
         )
-    whose, members = FORMS[told]
+    whose, members = FORMS[telling]
     if missing := [name for name in members if not hasattr(made, name)]:
-        raise UserError(f"{kind} has `{told}`, as {whose} have, and lacks {', '.join(missing)}")
-    if told == "step_env":
+        raise UserError(f"{kind} has `{telling}`, as {whose} have, and lacks {', '.join(missing)}")
+    if telling == "step_env":
         return GymnaxEnvironment(made, made.default_params)
-    environment: Environment = made if told == "actions" else BraxEnvironment(made)
+    environment: Environment = made if telling == "actions" else BraxEnvironment(made)
     return environment
 
 
 def _require_actions_and_observations(environment: Environment) -> None:
     """Raise UserError for actions of another type, and observations that contradict themselves."""
-    actions, seen = environment.actions, environment.observations
+    actions, form = environment.actions, environment.observations
     if not isinstance(actions, Box | Discrete):
         raise UserError(f"actions are a Box or a Discrete, and not {actions!r}")
-    if seen.image is not None and math.prod(seen.image) != seen.size:
-        raise UserError(f"an image of {seen.image} has not the {seen.size} numbers of observations")
-    for start, stop in filter(None, (seen.policy, seen.value)):
-        if not 0 <= start < stop <= seen.size:
-            raise UserError(f"observations have {seen.size} numbers, and no part {start}:{stop}")
+    if actions[0] < 1:
+        raise UserError(f"there is nothing to choose in actions {actions}: at least 1")
+    if form.image is not None and math.prod(form.image) != form.size:
+        raise UserError(f"an image of {form.image} has not the {form.size} numbers of observations")
+    for start, stop in filter(None, (form.policy, form.value)):
+        if not 0 <= start < stop <= form.size:
+            raise UserError(f"observations have {form.size} numbers, and no part {start}:{stop}")

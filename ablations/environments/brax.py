@@ -101,8 +101,11 @@ class BraxEnvironment:
         return _apart(state.replace(done=jnp.zeros_like(state.done)))
 
     def _first(self, key: jax.Array) -> BraxState:
+        """Return the state of a reset. Raise UserError for one that lacks what is read of it."""
         state = self.env.reset(key)
-        fields = ("obs", "reward", "done", "metrics", "info", "replace")
+        fields = ["obs", "reward", "done", "metrics", "replace"]
+        if not hasattr(state, "pipeline_state"):
+            fields += ["data", "info"]
         if missing := [name for name in fields if not hasattr(state, name)]:
             raise UserError(
                 f"a reset of {type(self.env).__name__} returns {type(state).__name__}, which lacks "

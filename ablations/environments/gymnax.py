@@ -59,31 +59,30 @@ class GymnaxEnvironment:
 
     @cached_property
     def actions(self) -> Actions:
-        """Its actions. Raises UserError for those that are neither one number nor one vector.
+        """Its actions.
 
-        Also for none, and for a vector without bounds.
+        Raises UserError for those that are neither one number nor one vector within finite bounds.
         """
         space = self.env.action_space(self.params)
         if hasattr(space, "n"):
-            if space.n < 1:
-                raise UserError(f"there are {space.n} actions: at least 1")
             return Discrete(int(space.n))
         shape = getattr(space, "shape", None)
         if shape is None or len(shape) > 1 or not hasattr(space, "low"):
             raise UserError(f"actions are one number or one vector, and these are {space}")
-        if not np.isfinite([*np.ravel(space.low), *np.ravel(space.high)]).all():
+        low, high = (np.asarray(getattr(space, x, None), np.float32) for x in ("low", "high"))
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = high - low
+        if not (np.isfinite(width) & (width >= 0)).all():
             raise UserError(
-                f"actions go from {space.low} to {space.high}: give them finite bounds, to which "
-                "[-1, 1] is stretched"
+                f"actions go from {low} to {high}: give them finite bounds, to which [-1, 1] is "
+                "stretched"
             )
         return Box(shape[0] if shape else 1)
 
     @cached_property
     def observations(self) -> Observations:
         """The form of its observations. Raises UserError for those of several parts."""
-        seen = jax.eval_shape(
-            lambda key: self.env.reset_env(key, self.params)[0], jax.random.key(0)
-        )
+        seen = jax.eval_shape(lambda key: self._first(key)[0], jax.random.key(0))
         shape = getattr(seen, "shape", None)
         if shape is None or len(shape) not in (0, 1, 3):
             raise UserError(
@@ -98,9 +97,13 @@ class GymnaxEnvironment:
     def reset(self, key: jax.Array) -> State:
         """Return the first state of an episode."""
         key_reset, key_steps = jax.random.split(key)
-        returned = self.env.reset_env(key_reset, self.params)
-        observation, physics = _parts("reset_env", returned, ("observation", "state"))
+        observation, physics = self._first(key_reset)
         return State(_strong(physics), _flat(observation), (key_steps, jnp.uint32(0)))
+
+    def _first(self, key: jax.Array) -> tuple[Tree, Tree]:
+        returned = self.env.reset_env(key, self.params)
+        observation, state = self._parts("reset_env", returned, ("observation", "state"))
+        return observation, state
 
     def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
         """Return the state after an action, and what it gave."""
@@ -108,11 +111,19 @@ class GymnaxEnvironment:
         returned = self.env.step_env(
             jax.random.fold_in(key, count), state.physics, self._as_theirs(action), self.params
         )
-        observation, physics, reward, termination, _ = _parts("step_env", returned, STEP)
+        observation, physics, reward, termination, _ = self._parts("step_env", returned, STEP)
         after = State(
             map_alike(_in_type_of, state.physics, physics), _flat(observation), (key, count + 1)
         )
         return after, Step(jnp.asarray(reward, jnp.float32), jnp.asarray(termination, bool))
+
+    def _parts(self, function: str, returned: Tree, names: tuple[str, ...]) -> Tree:
+        """Return what a function returned. Raise UserError for another number of parts."""
+        if not isinstance(returned, tuple | list) or len(returned) != len(names):
+            raise UserError(
+                f"{function} of {type(self.env).__name__} is to return {', '.join(names)}"
+            )
+        return returned
 
     def _as_theirs(self, action: jax.Array) -> jax.Array:
         """Return an action in the bounds of the environment, [-1, 1] stretched to them."""
@@ -126,21 +137,15 @@ class GymnaxEnvironment:
 STEP = ("observation", "state", "reward", "termination", "info")
 
 
-def _parts(function: str, returned: Tree, names: tuple[str, ...]) -> Tree:
-    """Return what a function of the environment returned. Raise UserError for another number."""
-    if not isinstance(returned, tuple | list) or len(returned) != len(names):
-        raise UserError(f"{function} of an environment is to return {', '.join(names)}")
-    return returned
+def _in_type_of(before: jax.Array, now: Tree) -> jax.Array:
+    """Return a part of a state in its type of before.
 
-
-def _in_type_of(before: jax.Array, now: Tree) -> Tree:
-    """Return a part of a state in its type of before, where no value is lost by that.
-
-    As it is elsewhere, which trainers refuse.
+    Real numbers stay real where there were whole numbers or flags, and trainers refuse the change:
+    a cast would cut them.
     """
-    same = jnp.result_type(now) == before.dtype
-    held = same or jnp.result_type(before, now) == before.dtype
-    return jnp.asarray(now, before.dtype) if held else jnp.asarray(now)
+    cut = jnp.issubdtype(jnp.result_type(now), jnp.floating)
+    cut = cut and not jnp.issubdtype(before.dtype, jnp.floating)
+    return jnp.asarray(now) if cut else jnp.asarray(now, before.dtype)
 
 
 def _flat(observation: jax.Array) -> jax.Array:

@@ -4,11 +4,10 @@
         [--output results/reference/speed/discrete.md]
     python tests/benchmarks/discrete.py steady [--tasks cartpole breakout] [--seeds 8] [--rounds 7]
         [--output results/reference/speed/discrete_steady.md]
+    python tests/benchmarks/discrete.py products [--tasks cartpole breakout] [--rounds 3]
+        [--output results/reference/speed/discrete_products.md]
     python tests/benchmarks/discrete.py learning [--tasks cartpole breakout asterix] [--seeds 20]
         [--first 0] [--output results/reference/discrete.md]
-
-    python tests/benchmarks/discrete.py products [--tasks cartpole breakout] [--rounds 7]
-        [--output results/reference/speed/discrete_products.md]
 
     with --purejaxrl FOLDER, a checkout of it at 31756b1; without it the first two are against
     rejax alone, and learning is ours alone
@@ -150,8 +149,8 @@ def trained(train: Any, spec: Spec) -> dict[str, Any]:
 
     if each := spec.get("each"):
         one = jax.jit(jax.vmap(functools.partial(train, spec["lambdas"][0])))
-        ended_at = [one(jax.random.PRNGKey(seed)[None]).item() for seed in each]
-        return {"trained_at": time.time(), "returns": ended_at}
+        of_each = [one(jax.random.PRNGKey(seed)[None]).item() for seed in each]
+        return {"trained_at": time.time(), "returns": of_each}
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]))
     values = jnp.float32(jnp.array(spec["lambdas"]))
     compiled = jax.jit(jax.vmap(train, in_axes=(None, 0))).lower(values[0], keys).compile()
@@ -314,20 +313,21 @@ def speed(asked: argparse.Namespace, python: Path) -> str:
                 with tempfile.TemporaryDirectory() as folder:
                     ours = ours_once(spec, Path(folder) / "results", Path(folder) / "cache")
                 times.append((ours, peer_once(python, spec)[0]))
-            runs = f"{len(LAMBDAS)} x {spec['seeds']} x {spec['steps']:,}"
+            runs = f"{len(LAMBDAS)} x {spec['seeds']} x {spec['steps']:,} x {asked.rounds}"
             shown = [task, peer, runs, *beside([(o.wall, t.wall) for o, t in times])]
-            load = f"{os.getloadavg()[2]:.0f}"
-            shown += [*beside([(o.cpu, t.cpu) for o, t in times]), load, commit()]
+            shown += [*beside([(o.cpu, t.cpu) for o, t in times]), commit()]
             rows[tuple(shown[:3])] = shown
             print(*shown, file=sys.stderr, flush=True)
-    return "\n".join([*markdown(SPEED, rows.values()), "", LOAD])
+    return "\n".join([*markdown(SPEED, rows.values()), "", ROWS])
 
 
 SPEED = (
-    *("task", "against", "values x seeds x steps", "times faster", "ours, s", "theirs, s"),
-    *("CPU: times less", "ours, CPU s", "theirs, CPU s", "load", "commit"),
+    *("task", "against", "values x seeds x steps x rounds", "times faster", "ours, s", "theirs, s"),
+    *("CPU: times less", "ours, CPU s", "theirs, CPU s", "commit"),
 )
-LOAD = "Load: so many processes wanted a core in the 15 minutes before the row's end, on average."
+ROWS = """\
+A row is the command with its task, seeds, steps and rounds, at its commit. PureJaxRL's Breakout
+waits for itself where XLA has two threads and does not end, so it has no row."""
 
 
 def commit() -> str:
@@ -399,7 +399,7 @@ def of_products(asked: argparse.Namespace, python: Path) -> str:
             "rounds": asked.rounds,
         }
         side = turns_of(sys.executable, "--products", spec)
-        found = json.loads(side.communicate()[0].splitlines()[-1])
+        found = json.loads(answer(side, "{"))
         shares = sorted(p / u for u, p in zip(found["update"], found["products"], strict=True))
         each = [1000 * statistics.median(found[x]) / UPDATES[task] for x in ("update", "products")]
         share = f"{statistics.median(shares):.2f} [{shares[0]:.2f}, {shares[-1]:.2f}]"

@@ -464,7 +464,7 @@ def test_a_score_of_too_few_evaluations_says_so(study) -> None:
     plan, results = study({("ant", "base"): [1.0], ("ant", "other"): [2.0]}, points=2)
     (said, *_) = [n for n in table(Results(plan, results), score="last").notes if "cells have" in n]
     few = f"fewer than 3 values of {plan.study.metric}"
-    assert said == f"2 of 2 cells have {few}: the score is the mean of the last 3"
+    assert said.startswith(f"2 of 2 cells have {few}, where the score is the mean of the last 3:")
 
 
 def test_records_of_other_versions_are_named(study) -> None:

@@ -194,7 +194,7 @@ def test_a_task_of_ones_own_trains() -> None:
 
 def test_observations_of_several_parts_are_refused() -> None:
     observation = {"state": jnp.zeros(3), "pixels": jnp.zeros((8, 8, 3))}
-    fields = dict.fromkeys(("reward", "done", "metrics", "info", "replace"))
+    fields = dict.fromkeys(("reward", "done", "metrics", "info", "data", "replace"))
     state = SimpleNamespace(obs=observation, **fields)
     env = SimpleNamespace(reset=lambda key: state, step=None, action_size=1)
     parts = Task("parts", "two observations", lambda settings: env, {"episode_length": 5})

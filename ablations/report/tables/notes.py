@@ -221,7 +221,8 @@ def notes(plan: Plan, scored: Scores, learned: Units, rows: Sequence[Entry]) -> 
     empty = [cell for cell in scored.cells if cell.status == "empty"]
     if empty:
         why = (
-            f"fewer than {LAST} values of {scored.metric}: the score is the mean of the last {LAST}"
+            f"fewer than {LAST} values of {scored.metric}, where the score is the mean of the last "
+            f"{LAST}: too few evaluations, or no episode finished"
             if scored.score == "last"
             else f"no value of {scored.metric} in that window (no episode finished)"
         )

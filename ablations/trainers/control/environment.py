@@ -214,9 +214,10 @@ class Environments:
     def _stepped(self, state: State, action: jax.Array) -> tuple[State, Step]:
         """Return the state after actions [N, A], and what they gave."""
         returned: Tree = batched_step(self.env)(state, action)
-        if not (isinstance(returned, tuple) and list(map(type, returned)) == [State, Step]):
+        pair = isinstance(returned, tuple | list) and len(returned) == 2
+        if not (pair and isinstance(returned[0], State) and isinstance(returned[1], Step)):
             raise UserError(f"a step of {self._name} is to return a State and a Step")
-        return returned
+        return returned[0], returned[1]
 
     def _require(self, name: str, array: Tree, *shape: int) -> None:
         """Raise UserError for an array [N, ...] whose shape in each environment is another."""

@@ -59,7 +59,7 @@ def check(
     if "episode_length" not in settings:
         complaints.append(
             "the task has no setting episode_length, at which episodes are truncated: choose a "
-            "task of control (`ablations list tasks`)"
+            "task of control (`ablations list tasks`), or give yours that setting"
         )
     elif settings["episode_length"] < 1:
         complaints.append(f"episode_length={settings['episode_length']} is too small: at least 1")

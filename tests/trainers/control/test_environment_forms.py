@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ablations.environments import Discrete, Observations, State, Step, adapted
+from ablations.environments import Box, Discrete, Observations, State, Step, adapted
 from ablations.errors import UserError
 from ablations.trainers.control.environment import Environments
 from ablations.trainers.control.networks import patches
@@ -123,7 +123,10 @@ class Walker:
 
 @pytest.mark.parametrize(
     ("start", "by", "after"),
-    [(0, 1, 3), (0.0, 1, 3.0), (np.uint8(250), 2, 0), (np.int32(7), np.uint8(1), 10)],
+    [
+        *((0, 1, 3), (0.0, 1, 3.0), (np.float32(0), np.int32(1), 3.0), (False, 1, True)),
+        *((np.uint8(250), 2, 0), (np.uint8(250), np.int32(2), 0), (np.int32(7), np.uint8(1), 10)),
+    ],
 )
 def test_a_state_of_gymnax_keeps_its_type(start, by, after) -> None:
     environment = adapted(Walker(start, by))
@@ -139,11 +142,10 @@ def test_a_state_of_gymnax_keeps_its_type(start, by, after) -> None:
     [
         (0, 0.1, r"'physics' is float32\[\], not int32\[\]"),
         (np.int32(0), 0.1, r"'physics' is float32\[\], not int32\[\]"),
-        (False, 1, r"'physics' is int32\[\], not bool\[\]"),
-        (np.uint8(250), np.int32(1), r"'physics' is int32\[\], not uint8\[\]"),
+        (False, 0.5, r"'physics' is float32\[\], not bool\[\]"),
     ],
 )
-def test_a_state_of_gymnax_whose_numbers_a_cast_would_change_is_refused(start, by, words) -> None:
+def test_real_numbers_where_a_state_of_gymnax_had_whole_ones_are_refused(start, by, words) -> None:
     with pytest.raises(UserError, match=f"a step of Walker changes .*: {words}"):
         steps(Walker(start, by))
 
@@ -172,14 +174,24 @@ def counting(**fields) -> Counter:
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (Walker(more=(False,)), "step_env .* is to return observation, state, reward, termination"),
-        (space(n=0), "there are 0 actions: at least 1"),
+        (
+            Walker(more=(False,)),
+            "step_env of Walker is to return observation, state, reward, t",
+        ),
+        (space(n=0), r"nothing to choose in actions Discrete\(choices=0\): at least 1"),
+        (counting(actions=Box(0)), r"nothing to choose in actions Box\(size=0\)"),
+        (space(low=-1.0, shape=(2,)), "actions go from -1.0 to nan: give them finite bounds"),
+        (space(low=-3.4e38, high=3.4e38, shape=(2,)), "actions go from .* give them finite bounds"),
+        (space(low=1.0, high=-1.0, shape=(2,)), "actions go from 1.0 to -1.0"),
         (space(nvec=(2, 3), shape=(2,)), "actions are one number or one vector"),
         (space(low=-1.0, high=1.0, shape=(2, 2)), "actions are one number or one vector"),
         (space(low=-np.inf, high=np.inf, shape=(2,)), "actions go from -inf to inf: .* finite"),
         (SimpleNamespace(step_env=None, reset_env=None), "lacks action_space, default_params"),
         (Bare(), "Bare has `action_size`, as Brax's have, and lacks reset, step"),
-        (Braxlike(), "a reset of Braxlike returns .*, which lacks done, metrics, info, replace"),
+        (
+            Braxlike(),
+            "a reset of Braxlike returns .*, which lacks done, metrics, replace, d",
+        ),
         (counting(actions="left right"), "actions are a Box or a Discrete, and not 'left right'"),
         (counting(observations=Observations(2, image=(5, 5, 1))), r"an image of \(5, 5, 1\) has"),
         (counting(observations=Observations(2, policy=(0, 5))), "2 numbers, and no part 0:5"),
