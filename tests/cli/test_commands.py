@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import json
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from ablations.cli import main, parser
 from ablations.cli.commands import COMMANDS
+from ablations.cli.output import folder_flag
 
 
 @pytest.fixture(scope="module")
@@ -191,3 +193,11 @@ def test_every_command_knows_the_number_of_an_own_choice(shell) -> None:
         said = shell("show", "advantage_normalization", *flags, *wrong, code=2).stderr
         assert line in said
         assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "flag"),
+    [("results", ""), ("my runs", " --results 'my runs'"), ("/r", " --results /r")],
+)
+def test_a_hint_names_another_results_folder(folder, flag) -> None:
+    assert folder_flag(argparse.Namespace(results=Path(folder))) == flag
