@@ -37,7 +37,8 @@ def setting_lines(name: str) -> Iterator[str]:
 
     name: one of `setting_names`.
     """
-    having, users = _having(name), _users(name, _having(name))
+    having = _having(name)
+    users = _users(name, having)
     if name in registry.axes():
         yield from _axis_lines(registry.axis(name), having, users)
         return
@@ -56,7 +57,7 @@ def _having(setting: str) -> list[Definition]:
 
 
 def trial(name: str) -> str | None:
-    """Return a command that compares two values of a setting where it is read; None of none.
+    """Return a command that compares two values of a setting where it is read, or None.
 
     name: one of `setting_names`.
     """

@@ -64,7 +64,7 @@ def _require_actions_and_observations(environment: Environment) -> None:
     actions, form = environment.actions, environment.observations
     if not isinstance(actions, Box | Discrete):
         raise UserError(f"actions are a Box or a Discrete, and not {actions!r}")
-    if actions[0] < 1:
+    if (actions.choices if isinstance(actions, Discrete) else actions.size) < 1:
         raise UserError(f"there is nothing to choose in actions {actions}: at least 1")
     if form.image is not None and math.prod(form.image) != form.size:
         raise UserError(f"an image of {form.image} has not the {form.size} numbers of observations")

@@ -51,7 +51,7 @@ def known_numbers(definition: Definition) -> dict[str, Number]:
     return found
 
 
-def names(definition: Definition) -> tuple[str, ...]:
+def known_settings(definition: Definition) -> tuple[str, ...]:
     """Return the names of all that one can set on a trainer: axes, numbers, structure."""
     of_axes = (name for axis in definition.axes for name in registry.axis(axis).known_numbers)
     found = [*definition.axes, *definition.numbers, *of_axes, *definition.structure]
@@ -168,7 +168,7 @@ def completed(definition: Definition, config: Configuration) -> Configuration:
     if not any(left_out.values()):
         return config
     read = reads(definition, _composition(definition, config, left_out))
-    known = names(definition)
+    known = known_settings(definition)
 
     def whole(neutral: Mapping[str, T], given: Mapping[str, T]) -> dict[str, T]:
         values = {**neutral, **given}

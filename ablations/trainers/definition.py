@@ -87,7 +87,7 @@ class Definition:
         """The names of all that one can set on it."""
         from ablations.trainers import composition
 
-        return {*composition.names(self)}
+        return {*composition.known_settings(self)}
 
     def reads(self, of: Composition) -> frozenset[str]:
         """Return the axes, numbers and options that a composition reads, whatever their values."""

@@ -24,7 +24,8 @@ it.
 products: an update of ours beside a program that computes its products of matrices alone (forward
 and backward, of every step and minibatch, in float32), in turns in one process: what no way to
 write the rest can go below.
-learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones:
+learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones,
+with one thread:
 the return of episodes that ended in the last tenth of training, ours minus theirs with its 95%
 interval (Welch's: they share no random number), and the mode's at the end; solved: seeds whose mode
 has the most that the task pays. --results keeps what was trained, ours and, in
@@ -57,6 +58,7 @@ GYMNAX = {"cartpole": "CartPole-v1", "breakout": "Breakout-MinAtar", "asterix": 
 STEPS = {"cartpole": 500_000, "breakout": 1_000_000, "asterix": 1_000_000}  # of a study's runs
 SOLVED = {"cartpole": 500.0}
 WORKERS = 2
+ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1"}
 # PureJaxRL's, of purejaxrl/ppo.py and examples/brax_minatar.ipynb; rejax has the same by its names
 CLASSIC = {
     "LR": 2.5e-4,
@@ -270,7 +272,8 @@ def peer_once(python: Path, spec: Spec) -> tuple[Took, list[float] | None]:
     """The time to the end of training, and the seeds' returns."""
     command = [str(python), str(Path(__file__).resolve()), "--side", json.dumps(spec)]
     before = cpu_seconds()
-    printed, began, *_ = timed(command, base_environment(None))
+    threads = ONE_THREAD if "each" in spec else {}
+    printed, began, *_ = timed(command, base_environment(None) | threads)
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return Took(found["trained_at"] - began, cpu_seconds() - before), found["returns"]
 
@@ -418,7 +421,7 @@ def turns_of(python: Path | str, side: str, spec: Spec) -> subprocess.Popen[str]
     """A process that trains for each line it is sent; not yet ready."""
     return subprocess.Popen(
         [str(python), str(Path(__file__).resolve()), side, json.dumps(spec)],
-        env={**base_environment(None), "NPROC": "1", "OMP_NUM_THREADS": "1"},
+        env=base_environment(None) | ONE_THREAD,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

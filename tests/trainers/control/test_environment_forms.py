@@ -176,7 +176,7 @@ def counting(**fields) -> Counter:
     [
         (
             Walker(more=(False,)),
-            "step_env of Walker is to return observation, state, reward, t",
+            "step_env of Walker is to return observation, state, reward, termination, info",
         ),
         (space(n=0), r"nothing to choose in actions Discrete\(choices=0\): at least 1"),
         (counting(actions=Box(0)), r"nothing to choose in actions Box\(size=0\)"),
@@ -190,7 +190,7 @@ def counting(**fields) -> Counter:
         (Bare(), "Bare has `action_size`, as Brax's have, and lacks reset, step"),
         (
             Braxlike(),
-            "a reset of Braxlike returns .*, which lacks done, metrics, replace, d",
+            "a reset of Braxlike returns .*, which lacks done, metrics, replace, data, info",
         ),
         (counting(actions="left right"), "actions are a Box or a Discrete, and not 'left right'"),
         (counting(observations=Observations(2, image=(5, 5, 1))), r"an image of \(5, 5, 1\) has"),
