@@ -25,7 +25,6 @@ SEEDS_BELOW = 2**31
 FIRST_LOOK = 8
 MOST_LOOKED = 64
 GEOMETRIES = ("common", "own")
-ARITHMETICS = ("portable", "native")
 SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
 
 

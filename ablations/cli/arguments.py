@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 from ablations.errors import NEAR, UserError, printable, unknown
 from ablations.request import (
-    ARITHMETICS,
     GEOMETRIES,
     Selection,
     parse_levels,
@@ -267,12 +266,6 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         },
         type=whole,
     )
-    group.add_argument(
-        "--arithmetic",
-        choices=ARITHMETICS,
-        help="of a CPU: the same bits on every processor (default), or its own, with AVX-512 where "
-        "it has that; other cells, and never in one table with these",
-    )
     add_flags(group, {"--set NAME=VALUE": "a setting for all variants"}, **several)
     add_flags(
         group,
@@ -302,8 +295,6 @@ def selection(options: argparse.Namespace) -> Selection:
     settings = parse_settings(options.set or [])
     if options.evaluations is not None:
         settings["evaluations"] = options.evaluations
-    if options.arithmetic == "native":
-        settings["arithmetic"] = options.arithmetic
     return {
         "profile": options.profile,
         "tasks": options.tasks,
@@ -314,8 +305,7 @@ def selection(options: argparse.Namespace) -> Selection:
         "steps": options.steps,
         "base": options.base,
         "geometry": options.geometry,
-        # portable is no setting, and yet a selection: the last plan may be a native one
-        "set": settings if settings or options.arithmetic else None,
+        "set": settings or None,
         "vary": parse_levels(options.vary) if options.vary else None,
     }
 

@@ -62,7 +62,8 @@ class Diagnosis(TypedDict):
 class Run(TypedDict, total=False):
     """The length of a training, and its evaluations.
 
-    Points of its curve, updates between two of them, environment steps of an update.
+    Points of its curve, updates between two of them, environment steps of an update. arithmetic:
+    only read, of older records.
     """
 
     points: Count

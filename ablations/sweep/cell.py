@@ -64,11 +64,6 @@ class Cell:
         return backend_of(self.config)
 
     @property
-    def is_native(self) -> bool:
-        """Return whether its arithmetic is native, whose bits depend on the processor."""
-        return self.config["run"].get("arithmetic") == "native"
-
-    @property
     def is_diagnosis(self) -> bool:
         """Return whether it is a diagnosis; see diagnosis.py."""
         return "diagnosis" in self.config

@@ -36,8 +36,6 @@ PORTABLE = " ".join(
         "--xla_disable_hlo_passes=cse_barrier_expander",
     ]
 )
-# Behind them, for `--arithmetic native`: what the processor has, and its own bits.
-NATIVE = "--xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
 # Settings of JAX and Flax that a worker may have of the shell: where it runs, what is kept, what is
 # printed. None changes a number or ends a healthy run, but for the last, which `arithmetic` names.
 INHERITED = frozenset(
@@ -66,11 +64,11 @@ NO_PROGRAMS = (
 ORDER = 4
 
 
-def worker_environment(*, accelerator: bool, native: bool = False) -> dict[str, str]:
+def worker_environment(*, accelerator: bool) -> dict[str, str]:
     """Return the environment of a worker, without settings that would change its numbers.
 
     On a CPU it has one core and one XLA device: faster over all cells, and a cell's bits then
-    depend on neither the cores nor the neighbours. native: on a CPU, all that the processor can do.
+    depend on neither the cores nor the neighbours.
     """
     left_out = left_out_of_workers()
     environment = {name: one for name, one in os.environ.items() if name not in left_out}
@@ -80,8 +78,7 @@ def worker_environment(*, accelerator: bool, native: bool = False) -> dict[str, 
         if _portable():
             # What a user sets stands behind ours and wins.
             given = environment.get("XLA_FLAGS", "").removeprefix(PORTABLE).strip()
-            ours = f"{PORTABLE} {NATIVE}" if native else PORTABLE
-            environment["XLA_FLAGS"] = f"{ours} {given}".strip()
+            environment["XLA_FLAGS"] = f"{PORTABLE} {given}".strip()
     return environment
 
 

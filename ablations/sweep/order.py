@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ablations.core.record import Checkout
-from ablations.errors import UserError
 from ablations.records import write_atomically
 from ablations.sweep.backends import Backend
 from ablations.sweep.cell import Cell, backend_of_all
@@ -61,21 +60,6 @@ class Order:
     def backend(self) -> Backend:
         """Return the backend of its cells."""
         return backend_of_all(self.cells)
-
-    @property
-    def native(self) -> bool:
-        """Return whether its cells are of native arithmetic.
-
-        Raises:
-            UserError: some of them are: a process has one arithmetic.
-        """
-        kinds = {cell.is_native for cell in self.cells}
-        if len(kinds) > 1:
-            raise UserError(
-                "some of these cells are of native arithmetic and some are not, which takes other "
-                "workers: run them apart"
-            )
-        return True in kinds
 
     @property
     def left(self) -> tuple[Cell, ...]:

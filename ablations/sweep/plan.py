@@ -19,10 +19,10 @@ from ablations.core.plan import (
     Tuned,
 )
 from ablations.core.record import Configuration, Run, settings_read, steps_of
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError
 from ablations.looks import planned
 from ablations.records import Plan, digest
-from ablations.request import ARITHMETICS, FIRST_LOOK, Request
+from ablations.request import FIRST_LOOK, Request
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.sweep.defaults import defaults, require_presets, study_of
@@ -138,11 +138,6 @@ def _configurations(
     found: dict[str, Configuration] = {}
     for name, variant in study.variants.items():
         values = values_of(study, profile, task, variant, request)
-        if values.get("arithmetic") != request.set.get("arithmetic"):
-            raise UserError(
-                f"'{study.name}' sets arithmetic, which is chosen for all cells of a run: leave it "
-                f"out there, and give --arithmetic native"
-            )
         try:
             config = definition.resolve(task, values, RUN_SETTINGS)
             run = schedule(definition, config, values, profile, task)
@@ -333,22 +328,15 @@ def schedule(
     profile: Profile,
     task: Task,
 ) -> Run:
-    """Return how long a configuration trains, and where its curve has points.
-
-    The arithmetic is in it where it is not portable.
-    """
-    arithmetic = str(values.get("arithmetic", ARITHMETICS[0]))
-    if arithmetic not in ARITHMETICS:
-        raise unknown("arithmetic", arithmetic, ARITHMETICS)
+    """Return how long a configuration trains, and where its curve has points."""
     evaluations = count("evaluations", values.get("evaluations", profile.evaluations), 0)
     environments = count(
         "evaluation_envs", values.get("evaluation_envs", profile.evaluation_envs), 1
     )
-    run = definition.schedule(
+    return definition.schedule(
         config,
         steps=count("steps", values.get("steps", profile.steps or task.steps), 1),
         points=count("points", values.get("points", profile.points), 1),
         evaluations=evaluations,
         evaluation_envs=environments,
     )
-    return run if arithmetic == ARITHMETICS[0] else {**run, "arithmetic": arithmetic}

@@ -12,7 +12,7 @@ from ablations.studies import Profile, Study, Variant
 from ablations.studies.definition import combinations
 
 PRESET = "preset"  # what is varied, where libraries are compared
-RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs", "arithmetic")
+RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
 
 
 @dataclass(frozen=True)

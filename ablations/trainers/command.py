@@ -30,7 +30,7 @@ STDOUT = "stdout"  # in place of a curve's file: what the command prints
 CODE = "code"  # the setting that says at which of several sites a variant runs
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 _OF_A_SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1")
-_OF_THE_ENGINE = ("points", "evaluations", "evaluation_envs", "arithmetic")
+_OF_THE_ENGINE = ("points", "evaluations", "evaluation_envs")
 
 
 @dataclass(frozen=True)

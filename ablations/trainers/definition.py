@@ -163,7 +163,7 @@ class Definition:
     def program(self, config: Configuration, *, accelerator: bool) -> ProgramName:
         """Return what names the program of a configuration: all of it that is not data."""
         run = config["run"]
-        name: ProgramName = {
+        return {
             "trainer": config["trainer"],
             "task": self.task(config["task"]["name"]).program(config["task"]["settings"]),
             "structure": config["structure"],
@@ -175,9 +175,6 @@ class Definition:
                 if axis in config["choices"]  # else it is neutral, and names nothing
             },
         }
-        if "arithmetic" in run:
-            name["arithmetic"] = run["arithmetic"]
-        return name
 
     def place(self, config: Configuration) -> Context:
         """Return nothing: a program runs anywhere."""

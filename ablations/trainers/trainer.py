@@ -106,7 +106,6 @@ class ProgramName(TypedDict):
     structure: Settings
     updates_per_chunk: int
     evaluation_envs: int
-    arithmetic: NotRequired[str]
     compiled_in: Mapping[str, Named]
 
 

@@ -10,21 +10,14 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import jax
 import pytest
 
-from ablations import make_trainer, studies
-from ablations.errors import UserError
-from ablations.request import Request
-from ablations.studies import definition
+from ablations import make_trainer
 from ablations.sweep import machine
-from ablations.sweep.cell import cells_of
-from ablations.sweep.order import Order
-from ablations.sweep.plan import plan
 
 # The contracted axes of every product in the text of a program that JAX hands to XLA.
 CONTRACTED = re.compile(
@@ -214,89 +207,12 @@ def test_jax_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-# Native arithmetic
-
-
-def test_native_workers_have_all_that_the_processor_can_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_flags_of_the_user_stand_behind_those_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_portable", lambda: True)
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
     monkeypatch.setenv("XLA_FLAGS", "--mine=1")
-    portable = machine.worker_environment(accelerator=False)
-    native = machine.worker_environment(accelerator=False, native=True)
-    assert portable["XLA_FLAGS"] == f"{machine.PORTABLE} --mine=1"
-    assert native["XLA_FLAGS"] == f"{machine.PORTABLE} {machine.NATIVE} --mine=1"
-    assert {**native, "XLA_FLAGS": ""} == {**portable, "XLA_FLAGS": ""}
-    accelerated = machine.worker_environment(accelerator=True, native=True)
-    assert accelerated["XLA_FLAGS"] == "--mine=1", "of CPUs"
-    monkeypatch.setenv("XLA_FLAGS", f"{machine.PORTABLE} {machine.NATIVE}")
-    assert machine.arithmetic() == (
-        f"{machine.processor()}, {machine.NATIVE}, order {machine.ORDER}"
-    )
-
-
-def test_native_cells_are_other_cells() -> None:
-    asked = {"variants": ("standard", "brax"), "seeds": 2}
-    native = plan(Request("gae", "smoke", set={"arithmetic": "native"}, **asked))
-    portable = plan(Request("gae", "smoke", set={"arithmetic": "portable"}, **asked))
-    assert portable.cells == plan(Request("gae", "smoke", **asked)).cells, "hashes are as they were"
-    for one, other in zip(native.cells, portable.cells, strict=True):
-        assert one.hash != other.hash
-        assert "arithmetic" not in other.config["run"]
-        run = {**other.config["run"], "arithmetic": "native"}
-        assert one.config == {**other.config, "run": run}
-    ours, theirs = cells_of(native), cells_of(portable)
-    assert {cell.program() for cell in ours}.isdisjoint(cell.program() for cell in theirs)
-    with pytest.raises(UserError, match="unknown arithmetic 'nativ': did you mean 'native'"):
-        plan(Request("gae", "smoke", set={"arithmetic": "nativ"}))
-    with pytest.raises(UserError, match="arithmetic cannot be varied"):
-        plan(Request("gae", "smoke", vary={"arithmetic": ("native", "portable")}))
-
-
-def test_an_order_is_of_one_arithmetic(tmp_path: Path) -> None:
-    """Read from its file, as a worker of Slurm does."""
-    asked = {"variants": ("standard",), "seeds": 1}
-    kinds = {
-        kind: cells_of(plan(Request("gae", "smoke", set={"arithmetic": kind}, **asked)))
-        for kind in ("native", "portable")
-    }
-    for kind, cells in kinds.items():
-        order = Order("run", "results", cells).write(tmp_path / kind)
-        assert Order.read(order).native == (kind == "native")
-    both = Order("run", "results", (*kinds["native"], *kinds["portable"]))
-    with pytest.raises(UserError, match="run them apart"):
-        _ = both.native
-
-
-def test_native_and_portable_cells_are_never_in_one_table(shell) -> None:
-    flags = ("toy", "--variants", "up", "--seeds", "1", "--quiet", "--workers", "1")
-    native = ("--arithmetic", "native")
-    shell("run", *flags)
-    dry = shell("run", *flags[:5], *native, "--dry-run").stdout
-    assert "1 cell: 0 done, 1 to run" in dry
-    shell("run", *flags, *native)
-    assert len(shell.curves()) == 2
-    last, both = (
-        json.loads(shell("table", *flags[:5], *more, "--format", "json").stdout)
-        for more in (native, ())
-    )
-    assert [row["n"] for row in (*last["rows"], *both["rows"])] == [1, 1]
-    assert "missing" not in shell("status", "toy").stdout, "the last plan, a native one"
-    assert "missing" in shell("status", "toy", "--arithmetic", "portable").stdout
-
-
-def test_a_study_chooses_no_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = studies.study("gae")
-    sets = {"standard": studies.Variant({"advantage": "standard", "arithmetic": "native"})}
-    for changed in (
-        replace(study, settings={"arithmetic": "native"}),
-        replace(study, variants=study.variants | sets),
-    ):
-        monkeypatch.setitem(definition._STUDIES, "gae", changed)
-        with pytest.raises(UserError, match="which is chosen for all cells of a run"):
-            plan(Request("gae", "smoke"))
+    on_a_cpu = machine.worker_environment(accelerator=False)
+    assert on_a_cpu["XLA_FLAGS"] == f"{machine.PORTABLE} --mine=1"
+    assert machine.worker_environment(accelerator=True)["XLA_FLAGS"] == "--mine=1"
 
 
 def test_arithmetic_names_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ class CompiledBackend(Backend):
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return an environment under which numbers are the same in every shell."""
-        return machine.worker_environment(accelerator=order.accelerator, native=order.native)
+        return machine.worker_environment(accelerator=order.accelerator)
 
     def require_installed(self, cells: Sequence[Cell]) -> None:
         """Refuse a light install, which plans and reads, and tasks whose library is missing."""
