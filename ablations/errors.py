@@ -16,7 +16,7 @@ NEAR = 0.6  # of two names that one may be a slip of the other; farther, a hint 
 SHOWN = 24  # names that an error lists
 # What the base install leaves out: extra -> the modules that come with it
 EXTRAS = {
-    "report": ("jinja2", "markupsafe", "matplotlib", "pandas", "plotly"),
+    "report": ("jinja2", "markupsafe", "matplotlib", "pandas"),
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
     "gymnax": ("gymnax",),
     "playground": ("mujoco_playground",),

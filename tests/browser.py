@@ -70,25 +70,3 @@ def requests(page: Any) -> list[str]:
 def complaints(page: Any) -> list[str]:
     """Errors and warnings of the console since the last call."""
     return [entry["message"] for entry in page.get_log("browser") if entry["level"] != "INFO"]
-
-
-DRAW_ALL = """
-const done = arguments[arguments.length - 1];
-for (const one of document.querySelectorAll("details")) one.open = true;
-const wait = () => new Promise((next) => setTimeout(next, 60));
-(async () => {
-  while (!window.Plotly) await wait();
-  const plots = [...document.querySelectorAll(".plot")];
-  for (const plot of plots) {
-    plot.scrollIntoView({behavior: 'instant'});
-    while (!plot.dataset.drawn) await wait();
-  }
-  scrollTo({top: 0, behavior: 'instant'});
-  done([plots.length, plots.filter((one) => one.querySelector(".main-svg")).length]);
-})();
-"""
-
-
-def draw_all(page: Any) -> list[int]:
-    """Scrolls through the page, all details open: how many charts there are, how many drawn."""
-    return page.execute_async_script(DRAW_ALL)

@@ -380,7 +380,7 @@ def test_a_check_loads_neither_pandas_nor_matplotlib(project: Project) -> None:
         "def test_it(learning_curve):\n"
         "    import sys\n"
         f"    learning_curve.check({CURVES}, name='bandit', seeds=range(100, 120))\n"
-        "    heavy = {'pandas', 'matplotlib', 'seaborn', 'jinja2', 'plotly', 'rich'}\n"
+        "    heavy = {'pandas', 'matplotlib', 'seaborn', 'jinja2', 'rich'}\n"
         "    assert not heavy & set(sys.modules)\n"
     )
     project.test(text)
@@ -420,6 +420,6 @@ def test_the_light_install_has_neither_trainer_nor_figures_in_it() -> None:
     # What comes with rich, so that requirements of requirements are seen to be followed.
     assert {"numpy", "arro3-core", "pygments"} <= found
     heavy = {"jax", "jaxlib", "brax", "flax", "optax", "orbax-checkpoint", "torch", "mujoco"}
-    figures = {"matplotlib", "pandas", "plotly", "seaborn", "jinja2", "pillow", "pyarrow", "scipy"}
+    figures = {"matplotlib", "pandas", "seaborn", "jinja2", "pillow", "pyarrow", "scipy"}
     assert not (heavy | figures) & found
     assert len(found) <= 11

@@ -9,7 +9,7 @@ from synthetic import realistic
 
 import ablations
 from ablations.errors import UserError
-from ablations.report.figures import interactive, paper, study_figures
+from ablations.report.figures import paper, study_figures
 from ablations.report.figures.aggregates import profiles, sample_efficiency
 from ablations.report.figures.curves import curves
 from ablations.report.figures.marks import Band, Line
@@ -42,7 +42,6 @@ def test_no_panel_has_more_lines_than_there_are_colours(forty) -> None:
     assert sum(len(lines) - 1 for lines in panels) + 1 == 40
     for lines in panels:
         assert len({line.color for line in lines}) == len(lines) <= LINES_OF_A_PANEL
-    assert [entry["name"] for entry in interactive.legend(plan)] == list(plan.variants)
 
 
 def test_seeds_are_drawn_on_demand(forty) -> None:

@@ -14,25 +14,23 @@ from markupsafe import Markup
 from ablations.core.plan import Formula
 from ablations.errors import UserError, value_text
 from ablations.records import Plan
-from ablations.report.figures import FAR, Figure, interactive, study_figures
+from ablations.report.figures import FAR, Figure, study_figures
 from ablations.report.formats import render
 from ablations.report.formats.words import answer
 from ablations.report.page.runs import Makers, Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard
 from ablations.report.results import Results
-from ablations.report.scores import baseline_of, largest, scores, step_unit
+from ablations.report.scores import Scores, baseline_of, largest, scores, step_unit
 from ablations.report.tables import (
     KINDS,
-    Sheet,
-    Table,
     default_kind,
     effects_in_words,
     explained_in_words,
     table,
 )
 
+_WIDTH = 7.0  # inches of a figure, whose title and caption are the page's
 _LARGEST_SVG = 300_000  # bytes: a figure of dozens of panels is smaller as pixels
-FILES = {"csv": "csv", "tex": "latex"}  # that a table can be saved as
 KIND_TITLES = {
     "effects": "Effects of what the variants set",
     "efficiency": "Sample efficiency",
@@ -44,36 +42,19 @@ KIND_TITLES = {
 class Chart:
     """A figure of the page.
 
-    key: names its data. image: a data URI of the figure for print and where no script runs, or
-    None. folded: shown when the reader asks for it.
+    key: names its place. image: a data URI. folded: shown when the reader asks for it.
     """
 
     key: str
-    figure: Figure
-    image: str | None
+    title: str
+    caption: str
+    image: str
     folded: bool = False
-
-    @property
-    def columns(self) -> int:
-        """Panels side by side, where there is room."""
-        return interactive.columns(self.figure)
-
-    @property
-    def headings(self) -> list[str]:
-        """Titles of its panels."""
-        return [interactive.title(panel) for panel in self.figure.drawn]
-
-    @property
-    def formats(self) -> tuple[str, ...]:
-        """Formats of the files that it can be saved as."""
-        if self.image is None:
-            return ()
-        return ("svg", "png") if self.image.startswith("data:image/svg") else ("png",)
 
 
 @dataclass(frozen=True)
 class Folded:
-    """A further table of a study. key: names its files."""
+    """A further table of a study. key: names its place."""
 
     key: str
     title: str
@@ -96,8 +77,7 @@ class Alternative:
 class Section:
     """A study on the page.
 
-    problem: all there is where its records have no scores. files: table -> format -> text, to be
-    saved.
+    problem: all there is where its records have no scores.
     """
 
     slug: str
@@ -112,24 +92,21 @@ class Section:
     scorecard: tuple[Score, ...] = ()
     summary: str = ""
     variants: tuple[Alternative, ...] = ()
-    legend: Sequence[interactive.Json] = ()
     table: Markup | None = None
     caption: str = ""
     notes: tuple[str, ...] = ()
     charts: tuple[Chart, ...] = ()
     sheets: tuple[Folded, ...] = ()
-    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     runs: tuple[Run, ...] = ()
     failures: tuple[str, ...] = ()
 
 
-def section(results: Results, slug: str, *, static: bool, folder: Path, makers: Makers) -> Section:
+def section(results: Results, slug: str, *, folder: Path, makers: Makers) -> Section:
     """Return a study's section; with `problem` where its records have no scores.
 
     Args:
         results: of the study.
         slug: its anchor.
-        static: whether with figures for print.
         folder: where the page will lie, for links.
         makers: takes what made its runs.
     """
@@ -160,14 +137,12 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
     if compared is None:
         assert leading is not None
         effects = kind == "effects"
-        figures = study_figures(results, scored, only=("effects", "curves") if effects else ())
+        only = ("effects", "curves") if effects else ()
         return replace(
             common,
             summary=(effects_in_words if effects else explained_in_words)(leading),
             variants=tuple(_variants(plan)) if effects else (),
-            legend=interactive.legend(plan) if effects else (),
-            charts=_charts(figures, slug, static and largest(scored) <= FAR),
-            files=_files({f"{slug}/table": leading}),
+            charts=_charts(results, scored, slug, only),
             table=Markup(render(replace(leading, caption=""), "html")),
             caption=leading.caption,
         )
@@ -177,8 +152,6 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
         for kind, title in KIND_TITLES.items()
         if (sheet := KINDS[kind](results, None)) is not None
     }
-    tables: dict[str, Table | Sheet] = {f"{slug}/table": compared}
-    tables |= {key: sheet for key, (_, sheet) in sheets.items()}
     return replace(
         common,
         unit=unit,
@@ -192,9 +165,7 @@ def section(results: Results, slug: str, *, static: bool, folder: Path, makers: 
             Folded(key, title, sheet.caption, Markup(render(replace(sheet, caption=""), "html")))
             for key, (title, sheet) in sheets.items()
         ),
-        files=_files(tables),
-        legend=interactive.legend(plan),
-        charts=_charts(study_figures(results, scored), slug, static and largest(scored) <= FAR),
+        charts=_charts(results, scored, slug),
     )
 
 
@@ -207,13 +178,6 @@ def slugs(names: Sequence[str]) -> list[str]:
             slug += "-"
         unique.append(slug)
     return unique
-
-
-def _files(tables: Mapping[str, Table | Sheet]) -> dict[str, dict[str, str]]:
-    return {
-        key: {ending: render(table, format) for ending, format in FILES.items()}
-        for key, table in tables.items()
-    }
 
 
 # Facts
@@ -255,10 +219,14 @@ def _variants(plan: Plan) -> Iterator[Alternative]:
 # Figures
 
 
-def _charts(figures: Mapping[str, Figure], slug: str, static: bool) -> tuple[Chart, ...]:
+def _charts(
+    results: Results, scored: Scores, slug: str, only: Sequence[str] = ()
+) -> tuple[Chart, ...]:
+    if largest(scored) > FAR:
+        return ()
     return tuple(
-        Chart(f"{slug}/{name}", figure, _image(figure) if static else None, name == "diagnostics")
-        for name, figure in figures.items()
+        Chart(f"{slug}/{name}", figure.title, figure.caption, _image(figure), name == "diagnostics")
+        for name, figure in study_figures(results, scored, only=only).items()
     )
 
 
@@ -266,8 +234,8 @@ def _image(figure: Figure) -> str:
     """Draw a figure as a data URI."""
     from ablations.report.figures import paper
 
-    drawing = paper.draw(figure)
+    drawing = paper.draw(figure, _WIDTH)
     data, kind = paper.encoded(drawing, "svg"), "svg+xml"
     if len(data) > _LARGEST_SVG:
-        data, kind = paper.encoded(drawing, "png", dpi=75), "png"
+        data, kind = paper.encoded(drawing, "png", dpi=150), "png"
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

@@ -17,7 +17,7 @@ from ablations.report.scores import Cell, scores
 
 @dataclass(frozen=True)
 class Run:
-    """A cell, as the table of runs shows it: page.js knows its fields by their places."""
+    """A run, as the table of runs shows it."""
 
     task: str
     variant: str
