@@ -128,7 +128,7 @@ def _study(study: Study) -> Described:
     more = len(study.variants) - len(few)
     lines = [f"variants  {', '.join(few)}{f' and {more} more' if more else ''}"]
     lines += (
-        f"{name:<9} {profile.seeds} seeds on {', '.join(profile.tasks)}"
+        f"{name:<9} {len(profile.every_seed())} seeds on {', '.join(profile.tasks)}"
         for name, profile in study.profiles.items()
     )
     data = {

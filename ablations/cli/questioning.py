@@ -159,4 +159,4 @@ def _variants(study: Study, request: Request) -> Sequence[str]:
 
 def _seeds(study: Study, request: Request) -> int:
     own = request.seeds
-    return study.profiles[request.profile].seeds if own is None else len(own)
+    return len(own or study.profiles[request.profile].every_seed())

@@ -45,10 +45,11 @@ def add_table(command: Parser) -> None:
     add_flags(
         command,
         {
-            "--score": "of a run: its last tenth, all of it (auc), its last three evaluations "
-            "(last); default: the profile's, else final"
+            "--score": "of a run: the mean over its last tenth (final), the area under the curve "
+            "(auc), the mean of the last three (last) or of all evaluations (mean); default: the "
+            "profile's, else final"
         },
-        choices=("final", "auc", "last"),
+        choices=("final", "auc", "last", "mean"),
     )
     add_flags(
         command,

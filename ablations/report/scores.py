@@ -65,8 +65,15 @@ def last(steps: ArrayLike, values: ArrayLike) -> float:
     return float(seen[-LAST:].mean()) if len(seen) >= LAST else math.nan
 
 
+def mean(steps: ArrayLike, values: ArrayLike) -> float:
+    """Compute the mean of all points `[n]` that have a value; NaN where none has."""
+    _, numbers = _points(steps, values)
+    seen = numbers[~np.isnan(numbers)]
+    return float(seen.mean()) if len(seen) else math.nan
+
+
 Score = Callable[[ArrayLike, ArrayLike], float]
-SCORES: Mapping[str, Score] = {"final": final, "auc": auc, "last": last}
+SCORES: Mapping[str, Score] = {"final": final, "auc": auc, "last": last, "mean": mean}
 
 
 NO_CURVE = Curve(np.zeros(0, np.int64), np.zeros(0))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class Variant:
     """One composition: what it sets (choices, numbers, structure) over the study's common settings.
 
+    A value such as "x1/3" multiplies the number that the task has for the setting.
+
     versus: the variant it is compared with, instead of the study's baseline. grid: it is one of all
     combinations of some levels, so that it may be the same composition as another of them. preset:
     a library, whose own settings take the place of the task's under all that is set. tuned: task ->
@@ -50,12 +52,14 @@ class Profile:
     task_settings: task -> the same, for that task alone; `steps` may be set here too.
     own: task -> what takes the place of its own settings, beneath those of a library and all that
         is set.
-    score: of a run's evaluations, "last" of the last three; None: the mean over the last tenth.
-    baseline_seeds: of the study's baseline, where it has more than its variants.
+    seeds: a number n for the seeds 0 to n - 1, or the seeds themselves.
+    score: the mean of a run's last three evaluations ("last") or of all of them ("mean"); None: the
+        mean over the last tenth.
+    baseline_seeds: the same as seeds, for a baseline that has more of them than its variants.
     """
 
     tasks: tuple[str, ...]
-    seeds: int
+    seeds: int | tuple[int, ...]
     steps: int | None = None
     points: int = 20
     evaluations: int = 5
@@ -65,7 +69,21 @@ class Profile:
     task_settings: Mapping[str, Settings] = field(default_factory=dict)
     own: Mapping[str, Settings] = field(default_factory=dict)
     score: str | None = None
-    baseline_seeds: int | None = None
+    baseline_seeds: int | tuple[int, ...] | None = None
+
+    def every_seed(self) -> tuple[int, ...]:
+        """Return the seeds of the variants."""
+        return _seeds(self.seeds)
+
+    def further_seeds(self) -> tuple[int, ...]:
+        """Return the seeds that the baseline alone has."""
+        return tuple(
+            seed for seed in _seeds(self.baseline_seeds or 0) if seed not in self.every_seed()
+        )
+
+
+def _seeds(given: int | tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(range(given)) if isinstance(given, int) else given
 
 
 @dataclass(frozen=True)

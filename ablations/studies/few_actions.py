@@ -87,7 +87,10 @@ _OF_PPO: dict[str, Json] = {"learning_rate_schedule": "constant"}
 
 
 def few_actions_of_ppo(
-    variants: Iterable[str], *, seeds: int, judged: Mapping[str, Settings] = JUDGED
+    variants: Iterable[str],
+    *,
+    seeds: int | tuple[int, ...],
+    judged: Mapping[str, Settings] = JUDGED,
 ) -> dict[str, Profile]:
     """Return four profiles of studies that train with PPO, all of them with the same variants.
 

@@ -98,7 +98,7 @@ def plan(request: Request) -> Plan:
     _require_flags(request)
     profile = profile_of(start.study, request.profile)
     tasks = [definition.task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
-    seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, profile.seeds)))
+    seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, len(profile.every_seed()))))
     values = {one.name: _values(start, end, one, request) for one in tasks}
     gaps = {one.name: gap(definition, one, *values[one.name]) for one in tasks}
     _require_that_flags_act(gaps, request)

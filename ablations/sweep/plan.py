@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -308,8 +309,11 @@ def _described_task(study: Study, task: Task, configs: OfVariants) -> StoredTask
 def values_of(
     study: Study, profile: Profile, task: Task, variant: Variant, request: Request
 ) -> dict[str, Json]:
-    """Return everything that is set for a variant on a task; the later source wins."""
-    return {
+    """Return everything that is set for a variant on a task; the later source wins.
+
+    Raises UserError for a multiple, such as "x1/3", of a setting that has no number beneath it.
+    """
+    values = {
         **defaults(task, composer(study.trainer), study, variant, request, profile),
         **study.settings,
         **profile.settings,
@@ -317,8 +321,19 @@ def values_of(
         **variant.tuned.get(task.name, {}),
         **request.set,
         **({} if request.steps is None else {"steps": request.steps}),
-        **variant.sets,
     }
+    return values | {name: _multiplied(name, x, values) for name, x in variant.sets.items()}
+
+
+def _multiplied(name: str, value: Json, beneath: Settings) -> Json:
+    """Return a multiple such as "x1/3" of the setting beneath it; any other value as it is."""
+    if not isinstance(value, str) or not re.fullmatch(r"x\d+(\.\d+)?(/[1-9]\d*)?", value):
+        return value
+    number, _, divisor = value[1:].partition("/")
+    base = beneath.get(name)
+    if isinstance(base, bool) or not isinstance(base, (int, float)):
+        raise UserError(f"{name}={value} multiplies the task's own {name}, and it has none")
+    return base * float(number) / float(divisor or 1)
 
 
 def schedule(

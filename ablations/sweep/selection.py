@@ -50,8 +50,9 @@ def select(study: Study, request: Request) -> Selected:
         study=study,
         profile=profile,
         tasks=tuple(dict.fromkeys(request.tasks or profile.tasks)),
-        seeds=request.seeds or tuple(range(FIRST_LOOK if request.until else profile.seeds)),
-        of_baseline=tuple(range(profile.seeds, profile.baseline_seeds or 0)) if own else (),
+        seeds=request.seeds
+        or (tuple(range(FIRST_LOOK)) if request.until else profile.every_seed()),
+        of_baseline=profile.further_seeds() if own else (),
     )
 
 

@@ -352,6 +352,8 @@ def test_a_profile_gives_the_baseline_more_seeds(monkeypatch: pytest.MonkeyPatch
     assert (chosen.seeds, chosen.of_baseline) == ((0, 1), (2, 3, 4))
     for flags in ({"seeds": (3, 4)}, {"until": "decided", "most_seeds": 32}):
         assert not select(study_of, Request("gae", "smoke", **flags)).of_baseline
+    named = dataclasses.replace(profile, seeds=(7, 9), baseline_seeds=(7, 8, 9))
+    assert (named.every_seed(), named.further_seeds()) == ((7, 9), (8,))
     monkeypatch.setitem(definition._STUDIES, "gae", study_of)
     made_of = plan_of(Request("gae", "smoke"))
     seeds = {v: [c.seed for c in made_of.cells if c.variant == v] for v in made_of.variants}

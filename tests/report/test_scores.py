@@ -11,7 +11,7 @@ from ablations.core.files import SetAside
 from ablations.errors import UserError
 from ablations.records import Record, cell_folder, digest, read_record, write_record
 from ablations.report.results import Results
-from ablations.report.scores import auc, final, scores
+from ablations.report.scores import auc, final, mean, scores
 
 STEPS = np.arange(1, 21) * 50
 
@@ -36,6 +36,11 @@ def test_final_skips_points_without_a_value() -> None:
 def test_final_is_exact_where_floats_are_not() -> None:
     steps = np.arange(1, 11) * 3 * 2**33  # 0.9 * 10 * step is no integer in float32
     assert final(steps, np.arange(10.0)) == 9
+
+
+def test_mean_is_that_of_all_points_with_a_value() -> None:
+    assert mean([1, 2, 9], [1.0, np.nan, 4.0]) == 2.5
+    assert np.isnan(mean([1], [np.nan]))
 
 
 def test_auc_of_a_constant_is_the_constant_and_of_a_line_its_middle() -> None:

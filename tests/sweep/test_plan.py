@@ -51,6 +51,27 @@ def test_a_run_has_at_least_its_steps_and_less_than_a_chunk_more(
         assert not gaps or max(gaps) - min(gaps) <= 1
 
 
+def test_a_variant_may_multiply_the_learning_rate_of_each_task() -> None:
+    made = plan(Request("many_details_validated", "evidence", seeds=1))
+    rates = {(cell.task, cell.config["numbers"]["learning_rate"]) for cell in made.cells}
+    assert rates == {
+        ("cartpole", 1e-3),
+        ("cartpole", 1e-3 / 3),
+        ("acrobot", 3e-4),
+        ("acrobot", 3e-4 / 3),
+    }
+
+
+def test_a_multiple_of_what_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Variant({"torso": "x1/3"})
+    study = dataclasses.replace(studies.study("gae"), variants={"a": Variant({}), "b": shared})
+    monkeypatch.setitem(
+        studies.definition._STUDIES, "gae", dataclasses.replace(study, baseline="a")
+    )
+    with pytest.raises(UserError, match="multiplies the task's own torso"):
+        plan(Request("gae", "smoke", variants=("a", "b")))
+
+
 def test_the_layers_of_a_configuration() -> None:
     """Trainer < task < profile < --set; a variant's own settings cannot be overridden."""
     config = cells(seeds=1)[0].config

@@ -50,7 +50,8 @@ def table(results: Results, *, metric: str | None = None, score: str | None = No
         metric: a column of the curves, by default the study's own. One that is no return has no
             margin and no direction.
         score: "final", the mean over the last tenth of training; "auc", that over all of it;
-            "last", that of the last three evaluations. By default the plan's own.
+            "last", that of the last three evaluations; "mean", that of all evaluations. By default
+            the plan's own.
 
     Raises:
         UserError: an unknown metric or score.

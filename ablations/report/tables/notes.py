@@ -27,6 +27,7 @@ def caption(plan: Plan, scored: Scores, learned: Units, rows: Sequence[Entry]) -
         "final": "over the last 10% of training",
         "auc": "over all of training (AUC)",
         "last": f"of the last {LAST} evaluations",
+        "mean": "of all evaluations",
     }
     beyond = bool(learned.trivial)
     exact = all_successes(scored, learned, {row.task for row in rows})
