@@ -46,8 +46,7 @@ ALLOWED = {
     "gate": {"sweep", "trainers", "studies", "report", "looks", "distributions", *COMMON},
     "noise": {"sweep", "trainers", "studies", "report", "distributions", *COMMON},
     # The intervals and the style of its figures.
-    # And the readers of a night's metrics.
-    "regression": {"curve", "report", "looks", "distributions", "exchange", "logs", *COMMON},
+    "regression": {"curve", "report", "looks", "distributions", *COMMON},
     # The scores that it exports.
     "exchange": {
         "core",

@@ -9,11 +9,8 @@
     figures.py         both curves, drawn
     baseline_files.py  where they lie in a results folder
     from_records.py    from the records of a study to curves by task and variant
-    baseline_check.py  a stored baseline against other curves, by scores or bit by bit
+    baseline_check.py  a stored baseline against other curves
     training.py        trains a baseline's seeds again (the only file here that trains)
-    history.py         one run a night against the nights before: tonight, and a drift
-    nights.py          the values of nightly runs, from their metrics files
-    paper.py           a paper's mean and SD against one's own runs
     plugin.py          pytest's options and summary
     fixture.py         the pytest fixture `learning_curve`
     provenance.py      where a baseline comes from

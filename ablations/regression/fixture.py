@@ -18,9 +18,6 @@ from ablations.regression import baselines, messages, shared
 from ablations.regression.check import Check, Terms, check, sequential
 from ablations.regression.curves import SCORES, Curves, Data, Frame, Rows, Score, from_user
 from ablations.regression.design import FEWEST_OLD
-from ablations.regression.history import NIGHTS, RATE, NightCheck, check_nights
-from ablations.regression.history import Terms as Nightly
-from ablations.regression.nights import read_nights
 from ablations.regression.provenance import of_process
 
 AGAIN = "pytest --learning-curve-update --learning-curve-reason"
@@ -134,44 +131,6 @@ class LearningCurve:
             else:
                 checked = check(_baseline(stem, name, group), read, terms)
         return self._say(name, checked, metric, fail_on)
-
-    def history(
-        self,
-        file: str | Path,
-        metric: str,
-        *,
-        night: str | None = None,
-        since: str | None = None,
-        nights: int = NIGHTS,
-        rate: float = RATE,
-        higher_is_better: bool = True,
-    ) -> NightCheck:
-        """Fail the test where tonight's run is worse than the nights before, or the nights drift.
-
-        Args:
-            file: a table or JSON lines with a row a night, or a folder with a run a night; tonight
-                is the last. From the folder of the test, unless it is absolute.
-            metric: its column or tag.
-            night: the column with the names of the nights; default: their numbers.
-            since: the first night that counts, after a change that was wanted.
-            nights: how many before tonight are the baseline.
-            rate: of false alarms, of each night.
-            higher_is_better: the direction of the metric.
-
-        Returns:
-            The result. Too few nights fail nothing, and are said.
-        """
-        __tracebackhide__ = True
-        with _failing_for_users():
-            read = read_nights(self._request.path.parent / file, metric, night)
-            read = read if since is None else read.since(since)
-            terms = Nightly(nights, rate, lower_is_better=not higher_is_better)
-            check = check_nights(read.values, terms, read.names)
-        line = f"{metric}: {check.text}"
-        self._note(line)
-        if check.failed:
-            pytest.fail(line, pytrace=False)
-        return check
 
     def _update(
         self,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from ablations.errors import UserError, count
-from ablations.regression.baseline_check import Bits, planned
+from ablations.errors import UserError
+from ablations.regression.baseline_check import planned
 from ablations.regression.baselines import Baseline
 from ablations.regression.check import Check, Row, Terms
 from ablations.regression.curves import scores
@@ -174,16 +174,6 @@ def lines(checks: Mapping[str, Check], alike: str) -> Iterator[str]:
         if checked.differs is not None:
             seed, step = checked.differs
             yield f"{name}: bits differ from step {step:,.0f} on (seed {seed}); {alike}"
-
-
-def bits_line(name: str, bits: Bits, alike: str) -> str:
-    """Return a bitwise comparison in a line."""
-    if bits.failed is not None:
-        return f"{name}: differs: seed {bits.failed[0]} failed: {bits.failed[1]}"
-    if bits.differs is not None:
-        seed, step = bits.differs
-        return f"{name}: seed {seed} differs from step {step:,.0f} on; {alike}"
-    return f"{name}: identical, to the bit, on {count(bits.shared, 'seed')}"
 
 
 def report(title: str, checks: Mapping[str, Check], alike: str, figure: Path | UserError) -> str:

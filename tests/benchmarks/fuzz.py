@@ -469,7 +469,7 @@ READERS: dict[str, Reader] = {
         _heartbeat, ("status walk", "status walk --json", "clean", "cancel walk"), 8
     ),
     "baseline": Reader(
-        _baseline, ("baseline show b", "baseline list", "check b --records results --exact"), 12
+        _baseline, ("baseline show b", "baseline list", "check b --records results"), 12
     ),
     "claims": Reader(partial(_of_text, "results/claims.toml"), ("claims", "claims --cost")),
     "study file": Reader(

@@ -1,4 +1,4 @@
-"""How often a gate, a ledger and a nightly guard are wrong, and what they cost: many at once.
+"""How often a gate and a ledger are wrong, and what they cost: many at once.
 
     python tests/benchmarks/gate_errors.py --runs sac.txt --runs td3.txt [--jobs 2]
 
@@ -27,14 +27,13 @@ import numpy as np
 from gate_calibration import RUNS, stored
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-from scipy.stats import beta, norm, rankdata
+from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from ablations import gate, looks
 from ablations.gate import early
 from ablations.gate.early import Sample, chance_to_pass
 from ablations.gate.ledger import budget_level
-from ablations.regression import history
 from ablations.report.statistics import compare, compare_unpaired
 
 Floats = NDArray[np.float64]
@@ -404,52 +403,6 @@ def ledger_rows(table: Table, kind: Kind, *, paired: bool) -> None:
         )
 
 
-# Nights
-
-
-def night_alarms(windows: Floats, rate: float) -> NDArray[np.bool_]:
-    """The alarms of many windows `[rows, nights]`, as `check_nights` has them."""
-    before, tonight = windows[:, :-1], windows[:, -1]
-    n = before.shape[1]
-    spread = before.std(axis=1, ddof=1) * np.sqrt(1 + 1 / n)
-    by_t = student.cdf((tonight - before.mean(axis=1)) / spread, n - 1)
-    lower = (before <= tonight[:, None]).sum(axis=1)
-    alone = np.where(lower == 0, by_t, np.maximum(by_t, (1 + lower) / (n + 1)))
-    sums = np.zeros(len(windows))
-    for i in range(1, n + 1):
-        seen = windows[:, : i + 1]
-        ranks = rankdata(seen, axis=1)[:, -1]
-        steps = norm.ppf((ranks - 0.5) / (i + 1))
-        moved = np.rint((-steps - 0.5) / 0.02) * 0.02
-        sums = np.maximum(0.0, sums + moved)
-    drift = np.array([history.p_drift(n + 1, total) for total in sums])
-    return (alone <= rate / 2) | (drift <= rate / 2)
-
-
-def night_rows(table: Table, kind: Kind, *, paired: bool) -> None:
-    rng, unit, n = np.random.default_rng(11), kind.unit, history.NIGHTS
-    quiet = kind.draw(rng, (GATES, n + 1))[0]
-    alarms = int(night_alarms(quiet, history.RATE).sum())
-    for row in quiet[:20]:
-        assert history.check_nights(row).failed == night_alarms(row[None], history.RATE)[0]
-    found = []
-    for shape in ("step", "ramp"):
-        runs = kind.draw(rng, (300, n + 10))[0]
-        loss = np.full(10, 0.2) if shape == "step" else 0.2 * np.arange(1, 11) / 10
-        runs[:, n:] -= loss * unit
-        seen = [night_alarms(runs[:, k : n + 1 + k], history.RATE) for k in range(10)]
-        found.append(float(np.any(seen, axis=0).mean()))
-    where = f"nights, {kind.name}"
-    table.add(
-        kind.name,
-        table.rate(where, alarms, GATES, history.RATE),
-        percent(found[0]),
-        percent(found[1]),
-        table.promise(f"{where}: a drift of 20% found within ten nights in 80%", found[0] >= 0.8),
-        f"{100 * kind.draw(rng, (5000,))[0].std() / unit:.0f}%",
-    )
-
-
 @dataclass(frozen=True)
 class Section:
     """A table: its title, what stands above it, its columns, and what makes its rows."""
@@ -470,10 +423,6 @@ def some(kind: Kind) -> tuple[bool, ...]:
     if "0.5" in kind.name:
         return ()
     return (True, False) if "TD3" in kind.name or kind.name == "normal, pair 0" else (True,)
-
-
-def one(kind: Kind) -> tuple[bool, ...]:
-    return () if "0.5" in kind.name else (True,)
 
 
 SECTIONS = (
@@ -519,17 +468,6 @@ SECTIONS = (
         ledger_rows,
         some,
     ),
-    Section(
-        "One run a night",
-        f"{GATES:,} windows of {history.NIGHTS} nights and tonight; stated rate of each night "
-        f"{percent(history.RATE)}. A loss of 20% of the unit, at once or growing over ten nights.",
-        (
-            *("runs", "false alarms a night", "found within ten nights", "growing", "80%"),
-            "deviation of a run, of the unit",
-        ),
-        night_rows,
-        one,
-    ),
 )
 
 
@@ -556,7 +494,7 @@ def page(files: tuple[Path, ...], jobs: int) -> Iterator[str]:
         for job, table in zip(work, pool.map(made, work), strict=True):
             tables.setdefault(job[0], []).append(table)
             print("\n".join(table.lines), flush=True)
-    yield "# Errors and power of gates, ledgers and the nightly guard"
+    yield "# Errors and power of gates and ledgers"
     yield ""
     yield (
         "`python tests/benchmarks/gate_errors.py` with the final scores of 192 SAC and 193 TD3 "

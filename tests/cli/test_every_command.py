@@ -53,7 +53,6 @@ COMMANDS = {
     "baseline list": "",
     "baseline show b": "",
     "check b --records results": "",
-    "check b --records results --exact": "",
     "check b --records results --format markdown": "",
     "show {name} {plugin}": "",
     "show {argument} {flags} {plugin}": "",

@@ -1,4 +1,4 @@
-"""The GitHub Action and the workflows of the docs, their steps run here as a runner would."""
+"""The GitHub Action and the workflow of the docs, their steps run here as a runner would."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "docs" / "action"
-OF_GITHUB = re.compile(r"actions/(checkout|setup-python|cache/(restore|save))@v\d+")
+OF_GITHUB = re.compile(r"actions/(checkout|setup-python)@v\d+")
 TRAIN = """\
 import argparse, random
 parser = argparse.ArgumentParser()
@@ -35,7 +35,6 @@ class Runner:
             "GITHUB_STEP_SUMMARY": str(self.summary),
             "GITHUB_OUTPUT": str(self.outputs),
             "GITHUB_ACTION_PATH": str(ACTION),
-            "GITHUB_RUN_NUMBER": "0",
         }
 
     def shell(self, script: str, environment: dict[str, str], folder: Path) -> int:
@@ -65,39 +64,19 @@ class Runner:
         lines = self.outputs.read_text().splitlines() if self.outputs.exists() else [""]
         return lines[-1].removeprefix("exit-code=")
 
-    def cache(self, uses: str, step: dict) -> None:
-        """Keep nights.csv, or bring it back, as the cache does."""
-        path, kept = (self.folder / name for name in (step["with"]["path"], "kept"))
-        source, target = (path, kept) if "save" in uses else (kept, path)
-        target.unlink(missing_ok=True)
-        if source.exists():
-            target.write_bytes(source.read_bytes())
-
-    def job(self, workflow: str, number: int = 0) -> int:
-        """Run the steps; one with a condition runs after a failure too, if that holds."""
-        self.environment["GITHUB_RUN_NUMBER"] = str(number)
-        self.outputs.unlink(missing_ok=True)
+    def job(self, workflow: str) -> int:
+        """Run the steps up to the first that fails."""
         about = yaml.safe_load((ACTION / workflow).read_text())
         assert set(about["permissions"].items()) == {("contents", "read")}
         (job,) = about["jobs"].values()
         ended = 0
         for step in job["steps"]:
-            uses, condition = step.get("uses", ""), step.get("if")
-            if condition:
-                wanted = re.findall(r"exit-code == '(\d)'", condition)
-                assert condition.startswith("always() && (")
-                if self.exit_code not in wanted:
-                    continue
-            elif ended:
-                continue
-            if uses == "./docs/action":
+            if step.get("uses") == "./docs/action":
                 ended = self.action(step["with"])
-            elif uses:
-                assert OF_GITHUB.fullmatch(uses)
-                if "cache" in uses:
-                    self.cache(uses, step)
             else:
-                ended = self.shell(step["run"], {}, self.folder)
+                assert OF_GITHUB.fullmatch(step["uses"])
+            if ended:
+                break
         return ended
 
 
@@ -114,36 +93,6 @@ def runner(tmp_path: Path) -> Runner:
 def test_no_secrets() -> None:
     for path in ACTION.iterdir():
         assert "secrets" not in path.read_text()
-
-
-def test_the_nightly_workflow_finds_a_bug(runner: Runner) -> None:
-    nights = "".join(f"2026-01-0{n},{0.9 + n * 5 % 7 / 50}\n" for n in range(1, 8))
-    (runner.folder / "kept").write_text(f"night,score\n{nights}")
-    assert runner.job("nightly.yml", 7) == 0
-    assert "- **score**: fine: " in runner.summary.read_text()
-    (runner.folder / "train.py").write_text(TRAIN.format(shift=-3))
-    assert runner.job("nightly.yml", 8) == 1
-    posted = runner.summary.read_text()
-    assert posted.count("### ablations check") == 2
-    assert "- **score**: worse: -2.9" in posted
-    assert runner.exit_code == "1"
-
-
-def test_nights_that_are_kept_are_whole_and_there_once(runner: Runner) -> None:
-    kept = runner.folder / "kept"
-    kept.write_text("night,score\n" + "".join(f"2026-01-1{n},{n % 3}\n" for n in range(7)))
-    for number, rows in ((10, 8), (10, 8), (11, 9)):
-        assert runner.job("nightly.yml", number) == 0
-        assert len(kept.read_text().splitlines()) == 1 + rows, "run again, it replaces its row"
-    good = kept.read_text()
-    (runner.folder / "train.py").write_text("print('starting', 'up'); print('1,2')")
-    assert runner.job("nightly.yml", 12) == 2
-    assert "score must be a number" in runner.summary.read_text()
-    assert kept.read_text() == good
-    (runner.folder / "train.py").write_text("raise SystemExit(1)")
-    assert runner.job("nightly.yml", 13) == 1
-    (runner.folder / "train.py").write_text(TRAIN.format(shift=1))
-    assert runner.job("nightly.yml", 14) == 0
 
 
 def test_the_pull_request_workflow_posts_the_looks(runner: Runner) -> None:
