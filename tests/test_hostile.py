@@ -7,7 +7,6 @@ from pathlib import Path
 import hostile_folder
 import pytest
 import sandbox
-
 from benchmarks import fuzz
 
 COMMANDS = (
