@@ -39,22 +39,6 @@ WRITES = {
     "check": ("checks",),
 }
 
-CLAIM = """\
-[[claim]]
-id = "drift"
-title = "Drift helps"
-source = "somebody"
-published = "12 against 10"
-judged = "fast is better than slow"
-study = "walk"
-metric = "return"
-statistic = "difference"
-direction = "higher"
-variant = "fast"
-versus = "slow"
-tasks = "task"
-margin = 0.05
-"""
 RUNS = "run,seed,step,return\n" + "".join(
     f"{run},{seed},{step},{step * drift + seed}\n"
     for run, drift in (("a", 1), ("b", 2))
@@ -88,10 +72,10 @@ def preload() -> None:
         *("ablations.cli", "ablations.report.tables", "ablations.report.formats"),
         *("ablations.report.figures", "ablations.report.page", "ablations.exchange"),
         *("ablations.regression.figures", "ablations.sweep.status", "ablations.sweep.local"),
-        *("ablations.report.claims", "ablations.sweep.plan", "ablations.trainers.command"),
+        *("ablations.sweep.plan", "ablations.trainers.command"),
         *("ablations.sweep.planned", "ablations.sweep.outdated", "ablations.sweep.clean"),
         *("ablations.regression.from_records", "ablations.regression.baseline_files"),
-        *("ablations.report.claims.page", "ablations.policies", "ablations.sweep.snapshots"),
+        *("ablations.policies", "ablations.sweep.snapshots"),
         *("ablations.sweep.slurm.cluster", "ablations.presets.verl", "arro3.core"),
         *("pandas.io.formats.csvs", "pyarrow.pandas_compat", "tensorboardX"),
         *("pandas", "arro3.io", "matplotlib.pyplot", "sqlite3"),
@@ -102,12 +86,11 @@ def preload() -> None:
 
 
 def build(folder: Path) -> Path:
-    """Make a folder with a study that ran, imported runs, an archive, a baseline and claims."""
+    """Make a folder with a study that ran, imported runs, an archive and a baseline."""
     folder.mkdir(parents=True)
     for name, text in {**walk.FILES, "runs.csv": RUNS}.items():
         (folder / name).write_text(text)
     (folder / "results").mkdir()
-    (folder / "results" / "claims.toml").write_text(CLAIM)
     made = (
         ["run", "walk.toml", "--cluster", "debug"],
         ["import", "runs.csv", "--study", "theirs"],

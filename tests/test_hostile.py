@@ -14,7 +14,7 @@ COMMANDS = (
     *("table walk --format html", "table odd0 --format latex", "table named --seeds 2"),
     *("table escaping", "table elsewhere", "table linked", "table zero", "table pipe"),
     *("table round", "table deep", "table newer", "status walk", "status walk --seeds 2"),
-    *("report walk odd2", "figure odd0 --format svg", "export walk odd4", "claims"),
+    *("report walk odd2", "figure odd0 --format svg", "export walk odd4"),
     *("export walk --format archive", "clean", "show walk", "show 0123456789abcdef"),
     *(
         "policies 0123456789abcdef",

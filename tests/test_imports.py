@@ -90,7 +90,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     ],
     "report": [
         ("ablations.cli.checking", "ablations.regression.figures"),
-        ("ablations.cli.claiming", "ablations.report.claims.files"),
         ("ablations.cli.examining", "ablations.report.figures.paper"),
         ("ablations.cli.gating", "ablations.report.figures.paper"),
         ("ablations.cli.questioning", "ablations.report.questions.files"),

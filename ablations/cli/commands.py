@@ -62,7 +62,6 @@ COMMANDS = {
         "how many seeds a comparison needs, from a standard deviation or from runs",
         "nothing",
     ),
-    "claims": Command("claiming", "published claims, judged by the records", only_reads=True),
     "questions": Command(
         "questioning",
         "does a detail matter? answers with bounds, by the records",

@@ -34,18 +34,12 @@ class Verdict(StrEnum):
     TOO_FEW_SEEDS = "too few seeds"
     NO_SEED_IS_COMPLETE = "no seed is complete"
     DOES_NOT_ACT = "does not act"
-    NOT_RUN_YET = "not run yet"
     NOTHING_LEARNED = "nothing learned"
 
     @property
     def sign(self) -> int:
         """Return 1 or -1 where the difference lies above or below 0, else 0."""
         return _SIGNS.get(self, 0)
-
-    @property
-    def amount_undecided(self) -> bool:
-        """Return whether the sign is known, and not whether the difference exceeds the margin."""
-        return self in _DECIDED
 
     @property
     def same(self) -> bool:

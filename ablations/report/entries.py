@@ -1,4 +1,4 @@
-"""Files of entries, claims and questions: TOML whose tables are decoded as types."""
+"""Files of entries, such as questions: TOML whose tables are decoded as types."""
 
 from __future__ import annotations
 

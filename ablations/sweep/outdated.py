@@ -11,7 +11,7 @@ from ablations import plugins
 from ablations.errors import count
 from ablations.records import Plan, cell_folder, usable_record
 from ablations.request import Request
-from ablations.trainers.revisions import current, differences, stated
+from ablations.trainers.revisions import current, differences
 
 
 def outdated(plan: Plan, results: Path) -> str | None:
@@ -50,30 +50,6 @@ def edited(plan: Plan, results: Path) -> list[str]:
             of.append(record.provenance.get("plugins", {}))
     lines = plugins.edited(one for of in used.values() for one in of)
     return [f"{plan.study.name}: {line}" for line in lines]
-
-
-def apart(plan: Plan, other: Plan, results: Path) -> str | None:
-    """Return why records of two plans cannot be compared: their revisions differ.
-
-    None where they can be, or where the other has no records.
-    """
-    if not any(cell_folder(results, cell.hash).exists() for cell in other.cells):
-        return None
-    ours, theirs = (
-        {what: one for cell in of.cells for what, one in stated(cell.config).items()}
-        for of in (plan, other)
-    )
-    found = [
-        f"{what} is of revision {ours[what]} and {theirs[what]}"
-        for what in ours
-        if theirs.get(what, ours[what]) != ours[what]
-    ]
-    if not found:
-        return None
-    return (
-        f"{plan.study.name} and `{_command(other)}` are of different code ({'; '.join(found)}) "
-        f"and not compared: run both again"
-    )
 
 
 def _command(plan: Plan) -> str:

@@ -87,11 +87,6 @@ PICTURES = (
         "learning-curves.md",
     ),
 )  # fmt: skip
-COMMITTED = (
-    ("All published claims", "Of every claim how many comparisons hold, fail, and are undecided. [The claims](../results/claims/README.md).", "../results/claims/all_claims.svg", "ablations claims --write"),
-    ("One claim", "A published sentence, judged: differences in margins, task by task.", "../results/claims/libraries.svg", "ablations claims --write"),
-    ("Claims under other conditions", "Does a verdict stand with other physics, networks or learning rates?", "../results/claims/conditions.svg", "ablations claims --write"),
-)  # fmt: skip
 
 
 def page() -> str:
@@ -107,8 +102,6 @@ def _lines() -> Iterator[str]:
     yield "that of a paper's text; without `--width` they have titles. PNG and PDF come with `--format`.\n"
     for picture in PICTURES:
         yield from _shown(picture.title, picture.text, f"gallery/{picture.kept}", picture.command)
-    for title, text, file, command in COMMITTED:
-        yield from _shown(title, text, file, command)
 
 
 def _shown(title: str, text: str, file: str, command: str) -> Iterator[str]:

@@ -72,7 +72,7 @@ VALUES: tuple[Any, ...] = (
 )
 WORDS = (
     *("nan", "inf", "-inf", "1e999", "-1", "0", "1.5", "true", "[]", "{}", '""', '"../../x"'),
-    *('"""', "[[claim]]", "[study]", "= = =", "\0", "\ud7ff", "9" * 500, '"' + "x" * 3000 + '"'),
+    *('"""', "[study]", "= = =", "\0", "\ud7ff", "9" * 500, '"' + "x" * 3000 + '"'),
     *("1_000", "2020-01-01", "[1, 2]", "{ a = 1 }", "'", "\ufeff", "é", "[" * 3000),
 )
 
@@ -437,7 +437,7 @@ NAMES = (
 ASKED = (
     *("table {name}", "status {name}", "import runs.csv --study={name}", "report {name}"),
     *("show {name}", "policies {name}", "baseline show {name}", "check {name} --records results"),
-    *("table walk --metric={name}", "claims --file={name}", "table walk --results={name}"),
+    *("table walk --metric={name}", "table walk --results={name}"),
     *(
         "export {name}",
         "baseline save walk --name={name}",
@@ -458,11 +458,9 @@ class Reader:
 
 
 READERS: dict[str, Reader] = {
-    "record": Reader(
-        _record, (*READS, f"show {HASH}", f"policies {HASH}", "policies walk", "claims"), 20
-    ),
+    "record": Reader(_record, (*READS, f"show {HASH}", f"policies {HASH}", "policies walk"), 20),
     "curve": Reader(_curve, ("table walk", "export walk", "run walk.toml --dry-run")),
-    "plan": Reader(_plan, (*READS, "status", "table walk --kind power", "show walk", "claims"), 25),
+    "plan": Reader(_plan, (*READS, "status", "table walk --kind power", "show walk"), 25),
     "unit, last plan": Reader(_beside_plan, ("table walk", "status", "clean", "export")),
     "archive": Reader(_archive, ("table walk", "status", "export walk"), 15),
     "heartbeat": Reader(
@@ -471,7 +469,6 @@ READERS: dict[str, Reader] = {
     "baseline": Reader(
         _baseline, ("baseline show b", "baseline list", "check b --records results"), 12
     ),
-    "claims": Reader(partial(_of_text, "results/claims.toml"), ("claims", "claims --cost")),
     "study file": Reader(
         partial(_of_text, "walk.toml"),
         ("run walk.toml --dry-run", "table walk.toml", "show walk.toml"),

@@ -4,9 +4,8 @@
     python tests/benchmarks/guard.py AFTER [--bits]   # after it; then: diff -r BEFORE AFTER
 
 hashes/: of every cell of every profile of every shipped study and preset. tables/: every study of
-the archives, in each kind and format, and its export as CSV. claims/: the page and its figures as
-`ablations claims --write` makes them. commands/: what the reading commands print. --bits: the
-curves of the smoke cells of three studies, trained anew.
+the archives, in each kind and format, and its export as CSV. commands/: what
+the reading commands print. --bits: the curves of the smoke cells of three studies, trained anew.
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ READING = (
     ["show", "gae"],
     ["show", "prompt_normalization"],
     ["show", "brax"],
-    ["claims", "--cost"],
-    ["claims", "--conditions"],
     ["status", "gae", "--profile", "claims", "--json"],
     ["explain", "brax", "cleanrl", "--tasks", "fast", "--profile", "smoke", "--dry-run"],
 )
@@ -125,10 +122,6 @@ def main() -> None:
             output / "commands",
             (("_".join(line).replace("/", "_"), printed(*line)) for line in READING),
         )
-        said = printed("claims", "--write")
-        pages = Path("results")
-        changed = digests(pages / "claims")
-        write(output / "claims", iter([("page", changed), ("printed", said)]))
         if asked.bits:
             for study in TRAINED:
                 printed("run", study, "--profile", "smoke", "--seeds", "1", "--results", "trained")

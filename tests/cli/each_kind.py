@@ -25,7 +25,6 @@ import walk
 from ablations.core.plan import CellEntry
 from ablations.exchange import archive, import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
-from ablations.request import Selection
 from ablations.sweep import diagnosis, explanation
 from ablations.sweep.planned import resolved
 
@@ -424,61 +423,6 @@ RENDERED = (
 
 # Commands in a row
 
-CLAIM = """\
-[[claim]]
-id = "x"
-title = "t"
-source = "s"
-published = "p"
-judged = "j"
-study = "{study}"
-metric = "{metric}"
-statistic = "{statistic}"
-direction = "{direction}"
-tasks = ["{task}"]
-margin = {margin}
-run = {run}
-{more}
-"""
-STATISTICS = ("difference", "spread", "robustness", "effect", "interaction", "agreement")
-
-
-def toml(value: object) -> str:
-    if isinstance(value, dict):
-        parts = {json.dumps(k): toml(x) for k, x in value.items() if x not in (None, {})}
-        return f"{{ {', '.join(f'{name} = {part}' for name, part in parts.items())} }}"
-    return json.dumps(value)
-
-
-def write_claims(made: Made) -> None:
-    """A file with a claim of each statistic about the first two variants: difference.toml, ..."""
-    plan = read_plan(BEFORE if BEFORE.exists() else RESULTS, made.name)
-    names = [*plan.variants, *plan.variants][:2]
-    first, other = (json.dumps([name], ensure_ascii=False) for name in names)
-    both = json.dumps(names, ensure_ascii=False)
-    sets = [name for one in names for name in plan.variants[one].sets] or ["rate"]
-    more = {
-        "difference": f"variant = {other}\nversus = {first}",
-        "spread": f"variant = {other}\nversus = {first}",
-        "robustness": f"variant = {both}\nversus = {both}",
-        "effect": f'factor = "{sets[0]}"',
-        "interaction": "",
-        "agreement": f'against = "{plan.study.metric}"',
-    }
-    asked = {k: x for k, x in plan.request.items() if k in Selection.__annotations__}
-    for statistic in STATISTICS:
-        text = CLAIM.format(
-            study=made.name,
-            metric=plan.study.metric,
-            statistic=statistic,
-            direction="higher" if statistic in ("difference", "spread", "effect") else "none",
-            task=next(iter(plan.tasks)),
-            margin=1.5 if statistic == "spread" else 0.05,
-            run=toml(asked if made.flags else {}),
-            more=more[statistic],
-        )
-        Path(f"{statistic}.toml").write_text(text)
-
 
 class Answer(NamedTuple):
     """code: None after a traceback, which is then in `err`."""
@@ -498,7 +442,6 @@ def answers(kind: str, commands: Sequence[str]) -> list[Answer]:
     warnings.simplefilter("always")
     with contextlib.redirect_stdout(io.StringIO()):
         made = EVERY[kind]()
-        write_claims(made)
     results = BEFORE if BEFORE.exists() else RESULTS
     cells = [path.name for path in sorted((results / "cells").glob("[!.]*"))]
     words = {

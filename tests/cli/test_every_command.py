@@ -63,31 +63,16 @@ COMMANDS = {
     "run {argument} {flags} {plugin} --dry-run": "",
     "tune {name} --show {plugin}": "nothing was tuned for '",
     "cancel {name}": "",
-    "claims --file difference.toml {plugin}": "",
-    "claims --file spread.toml {plugin}": "",
-    "claims --file robustness.toml {plugin}": "robustness is lost between tasks: it needs two",
-    "claims --file effect.toml {plugin}": NO_FACTORIAL[3:],
-    "claims --file interaction.toml {plugin}": NO_FACTORIAL[3:],
-    "claims --file agreement.toml {plugin}": "",
-    "claims --file difference.toml --cost {plugin}": "",
     "clean": "",
     "clean --yes": "",
 }
 SAVE = "baseline save {name} --name b"
-CLAIMS = {
-    one: f"claims --file {one}.toml {{plugin}}"
-    for one in ("difference", "spread", "robustness", "effect", "interaction", "agreement")
-}
 RENDER, POLICIES, OF_CELL = "render {name} {plugin}", "policies {name}", "policies {cell}"
 POWER, EFFICIENCY = "table {name} --kind power", "table {name} --kind efficiency"
 STABILITY = "table {name} --kind stability"
 RUN, TUNE = "run {argument} {flags} {plugin} --dry-run", "tune {name} --show {plugin}"
 NO_POWER = {POWER: "compares nothing yet, or its metric has no margin"}
 NO_STUDY = {RUN: "unknown study '", TUNE: "unknown study '"}
-ONLY_DIFFERENCES = {
-    CLAIMS[one]: "only differences can be looked at"
-    for one in ("spread", "effect", "interaction", "agreement")
-}
 NO_VALUE = {
     **NO_POWER,
     **dict.fromkeys((EFFICIENCY, STABILITY), "has no finished run"),
@@ -108,7 +93,6 @@ IMPORTED = {
     "table {name} --variants nope {plugin}": ALL_RUNS,
     "status {name} --profile nope {plugin}": ALL_RUNS,
     **NO_STUDY,
-    "claims --file difference.toml --cost {plugin}": "all runs of the claims were imported",
     **dict.fromkeys((RENDER, POLICIES, OF_CELL), "has no saved policies: it was imported"),
 }
 TWO_TASKS = dict.fromkeys((RENDER, POLICIES), "ran on several tasks (")
@@ -132,24 +116,17 @@ OTHERWISE = (
 # kind -> command -> as in COMMANDS
 REFUSED: dict[str, dict[str, str]] = {
     "on two tasks": TWO_TASKS,
-    "until decided": ONLY_DIFFERENCES,
     "preset": {
         **NO_POWER,
         TUNE: "unknown study 'cleanrl'",
-        CLAIMS["robustness"]: "variant names one twice",
-        CLAIMS["agreement"]: "compare nothing",
     },
     "factorial": {
         "table {name} --kind effects": "",
-        CLAIMS["effect"]: "",
-        CLAIMS["interaction"]: "",
     },
     "fraction": {
         **ONLY_COMPARISONS,
         **FEW,
         "table {name} --kind effects": "",
-        CLAIMS["effect"]: "",
-        CLAIMS["interaction"]: "whose interactions cannot be told apart",
     },
     "language": {TUNE: ""},
     "explanation": EXPLAINED,
@@ -163,13 +140,10 @@ REFUSED: dict[str, dict[str, str]] = {
     "one seed": {**NO_POWER, **FEW},
     "one variant": {
         **NO_POWER,
-        CLAIMS["robustness"]: "variant names one twice",
-        CLAIMS["agreement"]: "compare nothing",
     },
     "without the baseline": {
         **NO_POWER,
         **dict.fromkeys((RENDER, POLICIES), "unknown variant of 'toy' 'up': known: down"),
-        CLAIMS["robustness"]: "variant names one twice",
     },
     "NaN": {**NO_POWER, SAVE: "every seed of toy/line/down diverged"},
     "nothing but NaN": {**NO_VALUE, SAVE: "has no value where its final score looks"},
@@ -205,7 +179,6 @@ REFUSED: dict[str, dict[str, str]] = {
     "gate": {
         **NO_POWER,
         **COMMAND,
-        **ONLY_DIFFERENCES,
         **dict.fromkeys(OTHERWISE, "and nothing defines it here"),
         RUN: "unknown study 'gate'",
     },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import subprocess
@@ -60,20 +59,6 @@ def test_reading_results_executes_nothing_that_they_name(folder, capsys, monkeyp
     for command in ("table", "status", "report", "figure", "export", "cancel"):
         assert main([command, "theirs", "--seeds", "2"]) == 2
         assert "name its study file instead, which was 'theirs.py'" in said(capsys)
-    assert not (folder.path / "executed").exists()
-
-
-def test_claims_of_somebody_else_execute_nothing(folder, capsys) -> None:
-    folder.write("theirs.py", EXECUTES + STUDY)
-    claim = {
-        **{"id": "a", "title": "t", "source": "s", "published": "p", "judged": "j"},
-        **{"study": "theirs.py", "metric": "return", "statistic": "difference"},
-        **{"direction": "higher", "variant": "fast", "versus": "slow", "tasks": "task"},
-    }
-    lines = [f"{name} = {json.dumps(value)}" for name, value in claim.items()]
-    folder.write("results/claims.toml", "\n".join(["[[claim]]", *lines, "margin = 0.05"]))
-    assert main(["claims"]) == 2
-    assert "'theirs.py' is no name of a study" in said(capsys)
     assert not (folder.path / "executed").exists()
 
 

@@ -168,6 +168,23 @@ def test_what_makes_no_fraction_is_refused(changes: dict, said: str) -> None:
         fraction(changes)
 
 
+def test_two_settings_of_which_some_combinations_lack_are_one_factor() -> None:
+    statistics = [("all", "minibatch"), ("all", "batch"), ("group", "batch")]
+    sets = {
+        f"{a},{s},{c}": {"advantage": a, "statistics": s, "scope": c}
+        for a, (s, c) in itertools.product(("gae", "brax"), statistics)
+    }
+    found = design(sets, "gae,all,minibatch")
+    assert found is not None
+    assert found.factors == {
+        "advantage": ("gae", "brax"),
+        "statistics, scope": ("all, minibatch", "all, batch", "group, batch"),
+    }
+    assert found.variants["brax,group,batch"] == (1, 2)
+    del sets["brax,all,batch"]
+    assert design(sets, "gae,all,minibatch") is None
+
+
 @pytest.mark.parametrize(
     "places",
     [

@@ -37,13 +37,9 @@ from words import (
 )
 
 from ablations.core.plan import Looks
-from ablations.report.claims import comparisons
-from ablations.report.claims.found import part_of, word_of
 from ablations.report.formats import FORMATS, render
 from ablations.report.statistics import (
     compare,
-    compare_lost,
-    compare_spreads,
     not_the_best,
     seeds_to_decide,
     verdict,
@@ -122,31 +118,6 @@ def test_differences_within_rounding_are_none() -> None:
     over = compare(np.full((2, 20), [[0.1 + 0.2], [1e6]]), np.full((2, 20), [[0.3], [1e6]]), 0.05)
     assert (over.difference, over.sign) == (0.0, 0)
     assert not not_the_best(np.array([np.full(20, 0.1 + 0.2), np.full(20, 0.3)])).any()
-
-
-@given(pairs(), LEVELS)
-@settings(max_examples=150, deadline=None, derandomize=True)
-def test_spreads_and_losses_go_with_their_words(both, level) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        spread = compare_spreads(*both, level)
-        margin = math.log(1.2)
-        part = part_of("a", word_of(spread, margin), spread, margin, planned=spread.n)
-    where = (spread.difference, spread.low, spread.high, margin, spread.n)
-    assert contradicts(part.word, *where) == ""
-    assert part.sign == spread.sign
-    for number in (spread.difference, spread.low, spread.high):
-        ratio = comparisons._ratio(number)
-        assert ratio is None or 0 < ratio < math.inf
-
-
-@pytest.mark.parametrize("n", [1, 2, 8])
-@pytest.mark.parametrize("shift", [0.0, 0.5, -0.5])
-def test_losses_that_no_seed_changes_have_no_interval(n: int, shift: float) -> None:
-    line = np.repeat([[[0.0], [1.0]], [[1.0], [0.0]]], n, axis=2)  # what is lost is 1/2
-    found = compare_lost(line * (1 + shift), line)
-    assert word_of(found, 0.05) == "undecided"
-    assert found.low is None
 
 
 @given(st.lists(st.lists(NUMBERS, min_size=6, max_size=6), min_size=2, max_size=5))

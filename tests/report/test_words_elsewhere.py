@@ -1,11 +1,10 @@
-"""No word contradicts its numbers in effects, shares, claims and gates; of tables see
+"""No word contradicts its numbers in effects, shares and gates; of tables see
 `test_words.py`."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,18 +23,12 @@ from words import (
     results_of,
     scores_of,
     side,
-    two_tasks,
     warnings_are,
 )
 
 from ablations import gate, looks
 from ablations.core.plan import Detail, Explanation
-from ablations.core.verdict import Verdict
 from ablations.gate import run
-from ablations.report.claims.entries import Claim
-from ablations.report.claims.judge import judged
-from ablations.report.claims.words import sentence, stand, turning
-from ablations.report.claims.words import verdict as verdict_of_claim
 from ablations.report.formats import FORMATS, render
 from ablations.report.statistics import compare
 from ablations.report.tables import ALL_TASKS
@@ -147,102 +140,6 @@ def test_what_cancels_does_act() -> None:
     assert rows["y"] == "undecided", "its curves are other bits"
     same = {row["detail"]: row["verdict"] for row in shares_of("equal", "equal", bits=0.0)}
     assert set(same.values()) == {INERT}
-
-
-# Claims
-
-
-def claim_of(statistic: str, direction: str, **about) -> Claim:
-    whole = {
-        **dict.fromkeys(("title", "source", "published", "judged"), "s"),
-        **{"id": "c", "study": "s", "metric": "training/return", "margin": MARGIN},
-        **about,
-    }
-    return Claim(statistic=statistic, direction=direction, **{"tasks": ("a", "b"), **whole})
-
-
-def goes_with_its_parts(one) -> None:
-    """A claim that was judged."""
-    for part in one.parts:
-        assert part.word != Verdict.NOT_RUN_YET
-        where = (part.effect, part.effect_low, part.effect_high, 1.0, part.n)
-        word = "undecided" if part.word == "nothing learned" else part.word
-        if part.effect is not None:
-            assert contradicts(word, *where) == "", part
-        assert side(word) in (0, part.sign)
-        for direction, sign in (("higher", 1), ("lower", -1)):
-            found = stand(part.word, direction)
-            assert (found == "holds") == (side(word) == sign)
-            assert (found == "opposite") == (side(word) == -sign)
-            assert (found == "no difference") == (word in ("equivalent", "identical"))
-        same, other = stand(part.word, "none"), stand(part.word, "differs")
-        alike = word in ("equivalent", "identical")
-        assert (same == "holds") == (other == "no difference") == alike
-        assert (same == "differs") == (other == "holds") == (bool(side(word)) and "," not in word)
-    said = verdict_of_claim(one)
-    signs = {}
-    for part in one.parts:
-        signs.setdefault(part.label, set()).add(side(part.word))
-    if any({1, -1} <= of for of in signs.values()):
-        assert "tasks disagree" in said
-    for text in (said, sentence(one), turning(one)):
-        assert "nan" not in text
-
-
-@pytest.mark.parametrize("direction", ["higher", "lower", "none", "differs"])
-@pytest.mark.parametrize("statistic", ["difference", "spread"])
-def test_claims_go_with_their_parts(statistic: str, direction: str) -> None:
-    cells = two_tasks(pairs=PAIRS[::3])
-    names = tuple(dict.fromkeys(one.variant for one in cells))[1:]
-    margin = MARGIN if statistic == "difference" else 1.1
-    results = results_of(plan_of(cells, "base"), scores_of(cells))
-    for variant in (names, *((name,) for name in names)):
-        about = {"variant": variant, "versus": ("base",), "margin": margin}
-        goes_with_its_parts(judged(claim_of(statistic, direction, **about), results))
-
-
-def test_a_claim_whose_tasks_differ_on_every_seed_says_so() -> None:
-    cells = two_tasks(pairs=[("up", "down")])
-    results = results_of(plan_of(cells, "base"), scores_of(cells))
-    about = {"variant": ("up | down",), "versus": ("base",)}
-    one = judged(claim_of("difference", "higher", **about), results)
-    assert verdict_of_claim(one).endswith("; tasks disagree")
-    assert "one difference lies above 0 and another below" in sentence(one), "no interval does"
-
-
-@pytest.mark.parametrize("statistic", ["effect", "interaction"])
-def test_claims_of_effects_go_with_their_parts(statistic: str) -> None:
-    for first, both in itertools.product(PAIRS[::6], ("equal", "down")):
-        cells = factorial_of(first, "noise", both)
-        about = {"factor": "p"} if statistic == "effect" else {}
-        results = results_of(plan_of(cells, "00", sets=SETS), scores_of(cells))
-        goes_with_its_parts(judged(claim_of(statistic, "higher", **about), results))
-
-
-def test_metrics_agree_up_to_rounding() -> None:
-    """Large scores have large roundings: that is no difference between two metrics."""
-    for offset, pair in itertools.product((0.0, 1e6), (("up", "down"), ("noise", "beyond"))):
-        cells = two_tasks(lambda task, x, add=offset: x + add, pairs=[pair])
-        other = [replace(one, value=one.value * 3 / 3 + 0.1 - 0.1) for one in cells]
-        both = scores_of(cells), scores_of(other, "evaluation/return")
-        about = {"metric": "evaluation/return", "against": "training/return"}
-        claim = claim_of("agreement", "none", **about)
-        one = judged(claim, results_of(plan_of(cells, "base"), *both))
-        assert {part.word for part in one.parts} <= {"undecided", "equivalent"}
-        goes_with_its_parts(one)
-
-
-def test_a_line_that_loses_the_same_on_every_seed_is_open() -> None:
-    cells = []
-    lines = {"l@1": (0, 2), "l@2": (2, 0), "m@1": (1, 1), "m@2": (0, 0)}
-    for (name, best), (task, place) in itertools.product(lines.items(), (("a", 0), ("b", 1))):
-        base = np.arange(SEEDS) / 8 + best[place]
-        cells += [cell(task, name, k, x, len(cells) / 4096, 1.0) for k, x in enumerate(base)]
-    about = {"variant": ("l@1", "l@2"), "versus": ("m@1", "m@2")}
-    results = results_of(plan_of(cells, "m@1"), scores_of(cells))
-    one = judged(claim_of("robustness", "higher", **about), results)
-    assert one.parts[0].word == "undecided"
-    goes_with_its_parts(one)
 
 
 # The gate

@@ -19,7 +19,7 @@ from ablations import cli, tasks, until
 from ablations.exchange import archive, restore
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 from ablations.request import Request
-from ablations.sweep.outdated import apart, outdated
+from ablations.sweep.outdated import outdated
 from ablations.sweep.plan import on_seeds, plan
 from ablations.sweep.planned import resolved
 from ablations.sweep.prepare import missing, prepare
@@ -240,8 +240,3 @@ def test_other_seeds_of_a_plan_are_of_its_revisions(
     bump(monkeypatch, "choice")
     found = on_seeds(before, (3, 4))
     assert (found.cells, found.request, found.name) == (more.cells, more.request, more.name)
-    now = asked(set={"discount": 0.9})
-    assert apart(before, now, tmp_path) is None, "it has no record"
-    ran(tmp_path, now)
-    assert "advantage=brax is of revision 1 and 7" in str(apart(before, now, tmp_path))
-    assert apart(now, asked(), tmp_path) is None

@@ -64,9 +64,8 @@ from ablations.report.statistics.power import (
     seeds_to_decide,
 )
 from ablations.report.statistics.regression import regress
-from ablations.report.statistics.robustness import compare_lost, lost
 from ablations.report.statistics.shares import Attribution, attribution, shares
-from ablations.report.statistics.spread import compare_spreads, worst_quarter
+from ablations.report.statistics.spread import worst_quarter
 from ablations.report.statistics.summaries import (
     FEWEST,
     LEVEL,
@@ -93,8 +92,6 @@ __all__ = [
     "attribution",
     "chances",
     "compare",
-    "compare_lost",
-    "compare_spreads",
     "compare_unpaired",
     "design",
     "deviation",
@@ -103,7 +100,6 @@ __all__ = [
     "interval",
     "iqm",
     "judge",
-    "lost",
     "median_steps",
     "most_differing",
     "not_the_best",
