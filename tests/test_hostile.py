@@ -7,6 +7,7 @@ from pathlib import Path
 import hostile_folder
 import pytest
 import sandbox
+
 from benchmarks import fuzz
 
 COMMANDS = (
