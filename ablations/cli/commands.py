@@ -30,7 +30,6 @@ COMMANDS = {
         "explaining", "which details make the gap between two presets, or two variants of studies"
     ),
     "table": Command("results", "the results in numbers", "of its studies", only_reads=True),
-    "diagnose": Command("results", "bias and variance of advantages, and what training met"),
     "figure": Command(
         "results",
         "learning curves, differences and more, ready for a paper",

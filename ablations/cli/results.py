@@ -1,4 +1,4 @@
-"""The commands `table`, `diagnose`, `figure` and `report`: results as numbers and pictures."""
+"""The commands `table`, `figure` and `report`: results as numbers and pictures."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from ablations.cli.arguments import Parser, add_flags, add_studies, positive
+from ablations.cli.arguments import Parser, add_flags, add_studies
 from ablations.cli.output import FORMATS, add_format
-from ablations.cli.selected import resolved, shown, shown_with_edits
+from ablations.cli.selected import shown, shown_with_edits
 from ablations.errors import UserError
 from ablations.records import write_atomically
 from ablations.report import formats, tables
 from ablations.report.formats.terminal import print_in_terminal
 from ablations.report.results import Results
-from ablations.report.tables import diagnostics
-from ablations.sweep import diagnosis
 
 _METRIC = {"--metric": "another column of the curves, such as evaluation/return"}
 
@@ -27,10 +25,11 @@ def add_table(command: Parser) -> None:
         command,
         {
             "--kind": "what of a study: its comparisons (default), the effects of a factorial "
-            "(default of a fraction of one), sample efficiency, the seeds it needs, or how stable "
-            "it is; of an explanation the shares of a gap (default)"
+            "(default of a fraction of one), sample efficiency, the seeds it needs, how stable it "
+            "is, or what training recorded (diagnostics); of an explanation the shares of a gap "
+            "(default)"
         },
-        choices=("comparison", "effects", "efficiency", "power", "shares", "stability"),
+        choices=("comparison", *tables.KINDS),
     )
     add_format(command, "default: as wide as the terminal; in a pipe, markdown", default=None)
     add_flags(
@@ -56,15 +55,6 @@ def add_table(command: Parser) -> None:
         {"--output DIR": "write <study>.md, .tex, ... there instead, or <study>_<kind>.md"},
         type=Path,
     )
-
-
-def add_diagnose(command: Parser) -> None:
-    """Add the flags of `diagnose`."""
-    add_studies(command, "+")
-    add_format(command)
-    add_flags(command, {"--output DIR": "write files there instead"}, type=Path)
-    add_flags(command, {"--workers N": "default: one per core"}, type=positive)
-    add_flags(command, {"--quiet": "no progress on stderr"}, action="store_true")
 
 
 def add_figure(command: Parser) -> None:
@@ -116,24 +106,6 @@ def run_table(options: argparse.Namespace) -> None:
 def _fits_a_terminal(options: argparse.Namespace) -> bool:
     elsewhere = options.format or options.wide or options.output
     return not elsewhere and (options.caption or sys.stdout.isatty())
-
-
-def run_diagnose(options: argparse.Namespace) -> None:
-    """Measure the estimates of studies, and print them."""
-    plans = resolved(options)
-    diagnosis.run(plans, options.results, workers=options.workers, quiet=options.quiet)
-    for plan in plans:
-        cells = diagnosis.cells(plan)
-        measured = diagnostics.read_measured(
-            diagnosis.folder(options.results), ((cell.task, cell.seed, cell.hash) for cell in cells)
-        )
-        sheets = [
-            diagnostics.estimates_sheet(plan, measured, diagnosis.reference(cells[0])),
-            diagnostics.training_sheet(Results(plan, options.results)),
-        ]
-        for sheet in sheets:
-            if sheet is not None:
-                _put(formats.render(sheet, options.format), options, f"{sheet.study}_{sheet.kind}")
 
 
 def _put(text: str, options: argparse.Namespace, name: str) -> None:

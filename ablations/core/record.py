@@ -47,17 +47,6 @@ class CommandLine(TypedDict, total=False):
     revision: str
 
 
-class Diagnosis(TypedDict):
-    """The measurements beside training.
-
-    measured: choice -> its revision. stages: when, as shares of the training.
-    """
-
-    measured: Mapping[str, int]
-    stages: list[float]
-    revision: int
-
-
 @repeated
 class Run(TypedDict, total=False):
     """The length of a training, and its evaluations.
@@ -78,8 +67,8 @@ class Configuration(TypedDict, total=False):
     """All that decides a result.
 
     choices: axis -> choice. numbers, structure: name -> value, of what the composition reads.
-    command: of a cell that is one. diagnosis: of a cell that measures its estimates. One that
-    somebody else ran has `imported`, `study` and `variant`, and neither trainer nor run.
+    command: of a cell that is one. A run that somebody else made has `imported`, `study` and
+    `variant`, and neither trainer nor run.
     """
 
     seed: int
@@ -90,7 +79,6 @@ class Configuration(TypedDict, total=False):
     structure: Mapping[str, Json]
     run: Run
     command: CommandLine
-    diagnosis: Diagnosis
     imported: Mapping[str, Json] | None
     study: str
     variant: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -64,16 +63,8 @@ class Cell:
         return backend_of(self.config)
 
     @property
-    def is_diagnosis(self) -> bool:
-        """Return whether it is a diagnosis; see diagnosis.py."""
-        return "diagnosis" in self.config
-
-    @property
     def measured(self) -> frozenset[int]:
-        """Return the points after which it is evaluated; of a diagnosis, its stages."""
-        if self.is_diagnosis:
-            stages = self.config["diagnosis"]["stages"]
-            return frozenset(math.ceil(share * self.points) for share in stages)
+        """Return the points after which it is evaluated."""
         return self.evenly_spaced(self.config["run"]["evaluations"])
 
     @property

@@ -16,7 +16,6 @@ from ablations.core.files import set_aside
 from ablations.errors import UserError
 from ablations.names import NAME
 from ablations.records import read_plan
-from ablations.sweep import diagnosis
 from ablations.sweep.backends.command import ended
 from ablations.sweep.claims import at_rest, hold
 from ablations.sweep.slurm import commands
@@ -54,13 +53,11 @@ def waste(results: Path) -> list[Path]:
     wanted, whole = _wanted(results)
     if wanted is None:
         return []
-    measured = diagnosis.folder(results)
     found = [path for path in _ours(results, "cells") if whole and path.name not in wanted]
-    for folder in (results, measured):
-        found += _ours(folder, "set-aside")
-        for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code"):
-            found += (path for path in _ours(folder, part) if not _needed(folder, path))
-        found += (path for path in _ours(folder, "work/ended") if ended.is_gone(folder, path))
+    found += _ours(results, "set-aside")
+    for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code"):
+        found += (path for path in _ours(results, part) if not _needed(results, path))
+    found += (path for path in _ours(results, "work/ended") if ended.is_gone(results, path))
     return [*found, *_ours(results, "cache"), *_ours(results, "code")]
 
 

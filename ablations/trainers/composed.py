@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-import variants as registry
 from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.tasks import task
 from ablations.trainers.composition import choice_named
 from ablations.trainers.definition import trainer
 from ablations.trainers.revisions import current, differences
-from ablations.trainers.trainer import Diagnosis, Trainer, Variant
+from ablations.trainers.trainer import Trainer, Variant
 
 
 def require_current(config: Configuration) -> None:
@@ -58,22 +57,3 @@ def compose(
         return definition.data(config)._replace(iterations=np.float32(iterations))
 
     return composed, as_data
-
-
-def diagnosis_of(config: Configuration) -> Diagnosis:
-    """Return the function that measures a configuration's estimates; its trainer has one."""
-    definition = trainer(config["trainer"]["name"])
-    config = definition.completed(config)
-    assert definition.diagnosis is not None
-    return definition.diagnosis(
-        task=task(config["task"]["name"]),
-        settings=config["task"]["settings"],
-        structure=config["structure"],
-        choices={axis: choice["name"] for axis, choice in config["choices"].items()},
-        numbers=config["numbers"],
-    )
-
-
-def revisions(axis: str) -> dict[str, int]:
-    """Return the revision of every choice on an axis."""
-    return {choice.name: choice.revision for choice in registry.axis(axis).values()}

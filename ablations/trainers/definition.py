@@ -15,7 +15,7 @@ from ablations import tasks
 from ablations.core.plan import Context, Formula
 from ablations.core.record import Configuration, Run
 from ablations.errors import UserError, unknown
-from ablations.trainers.trainer import Composition, Diagnosis, Option, ProgramName, Trainer, Variant
+from ablations.trainers.trainer import Composition, Option, ProgramName, Trainer, Variant
 
 if TYPE_CHECKING:
     from ablations.core.plan import Settings
@@ -48,10 +48,6 @@ class Definition:
         what is read.
     iteration_steps(structure) -> steps of one iteration, in `step_unit`.
     step_unit: what the step of a curve counts, in the singular: "environment step".
-    diagnosis(task, settings, structure, choices, numbers) -> function(state, variant, key) -> a
-        flat dict of scalars, named <choice>/<what>: how good the choices of the axis `diagnosed`
-        are as estimates, at a moment of training; None where there is nothing of that kind. It may
-        raise UserError.
     ranked_by: the column by which its policies are better or worse, where a run has evaluations and
         where it has none.
     revision: bumped when the meaning of the trainer changes; part of every cell's hash.
@@ -69,8 +65,6 @@ class Definition:
     compiles: Callable[..., Collection[str]] | None = None
     refuses: Callable[[Task], list[str]] = field(default=lambda task: [])
     check: Callable[..., list[str]] = field(default=lambda **_: [])
-    diagnosis: Callable[..., Diagnosis] | None = None
-    diagnosed: str = ""
     ranked_by: tuple[str, str] = ("evaluation/return", "training/return")
     step_unit: str = "environment step"
     revision: int = 1

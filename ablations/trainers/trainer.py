@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 Tree: TypeAlias = Any  # a pytree of arrays
 Scalar: TypeAlias = "jax.Array | np.float32 | float"
 Metrics: TypeAlias = "dict[str, jax.Array]"  # name -> scalar
-Diagnosis: TypeAlias = "Callable[..., Metrics]"  # of (state, variant, key)
 SettingsT = TypeVar("SettingsT")
 StructureT = TypeVar("StructureT")
 

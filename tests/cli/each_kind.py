@@ -25,7 +25,7 @@ import walk
 from ablations.core.plan import CellEntry
 from ablations.exchange import archive, import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
-from ablations.sweep import diagnosis, explanation
+from ablations.sweep import explanation
 from ablations.sweep.planned import resolved
 
 RESULTS = Path("results")
@@ -146,20 +146,6 @@ def presets_explained() -> Made:
     plan = fill(explanation.plan(request))
     flags = ("--seeds", "2", "--tasks", "fast")
     return Made(plan.study.name, plan.study.name, flags)
-
-
-def diagnosed() -> Made:
-    made = of_toy("toy_measured")
-    plan = read_plan(RESULTS, "toy_measured")
-    for cell in diagnosis.cells(plan):
-        columns: dict[str, list[Any]] = {"step": [1000, 2000, 3000]}
-        for choice, kind in itertools.product(
-            ("up", "down"), ("bias", "variance", "squared_bias", "correlation")
-        ):
-            columns[f"{choice}/{kind}"] = [0.1 + cell.seed, 0.2, 0.3]
-        record = Record(cell.hash, cell.config, "done", provenance={"versions": {}})
-        write_record(diagnosis.folder(RESULTS), record, columns, lasting=False)
-    return made
 
 
 # With what goes wrong
@@ -386,7 +372,6 @@ EVERY: Mapping[str, Callable[[], Made]] = {
     "language": lambda: smoke("prompt_normalization"),
     "explanation": explained,
     "explanation of presets": presets_explained,
-    "diagnosis": diagnosed,
     "failures": lambda: of_toy(ended=some_fail),
     "nothing but failures": lambda: of_toy(ended=all_fail),
     "one seed": lambda: selected(seeds=1),

@@ -17,7 +17,7 @@ import pytest
 from each_kind import Answer
 
 FORMATS = ("latex", "csv", "html", "json")
-SHEETS = ("comparison", "effects", "efficiency", "power", "shares", "stability")
+SHEETS = ("comparison", "diagnostics", "effects", "efficiency", "power", "shares", "stability")
 NO_FACTORIAL = "is no factorial"
 NO_GAP = "explains no gap"
 NO_POLICIES = "has no saved policies"
@@ -28,6 +28,7 @@ COMMANDS = {
     "table {argument} {flags} {plugin}": "",
     **{f"table {{name}} --format {format}": "" for format in FORMATS},
     "table {name} --kind comparison": "",
+    "table {name} --kind diagnostics": "",
     "table {name} --kind effects": NO_FACTORIAL,
     "table {name} --kind efficiency": "",
     "table {name} --kind power": "",
@@ -184,6 +185,13 @@ REFUSED: dict[str, dict[str, str]] = {
     },
 }
 
+for one in (
+    *("nothing but failures", "no records", "no cells", "uneven CSV", "CSV of one number", "npz"),
+    *("odd names", "Trackio", "event files", "archive", "archive of an import", "command", "gate"),
+):
+    recorded_nothing = {"table {name} --kind diagnostics": "has no finished run that recorded any"}
+    REFUSED[one] = REFUSED.get(one, {}) | recorded_nothing
+
 PROGRAM = f"""
 import json, sys
 sys.path[:0] = [{str(Path(each_kind.__file__).parent)!r}]
@@ -253,7 +261,6 @@ HOSTILE = {
     "table toy/up": "'toy/up' has not run in 'results'",
     "show mine": "",
     "run mine": "unknown study 'mine'",
-    "diagnose mine": "unknown study 'mine'",
     "explain mine/ours mine/theirs": "unknown preset or variant 'mine/ours'",
     "import runs.csv --study toy": "study 'toy' was run here: import under another name",
     "import folder --study new": "no TensorBoard event files or other logs in 'folder'",

@@ -62,15 +62,6 @@ def test_what_has_no_bodies_is_a_film_and_no_page(study: Any) -> None:
     assert "'cartpole' has none: give --format gif" in said
 
 
-def test_advantages_are_diagnosed(study: Any) -> None:
-    asked = ["diagnose", "gae", *SMALL, *SETS, "--workers", "1", "--format", "json"]
-    said = study(*asked, plugin=False).stdout
-    tables = [json.loads(text) for text in said.split("\n\n") if text.strip()]
-    rows = [row for table in tables for row in table["rows"] if "choice" in row]
-    assert {row["choice"] for row in rows} >= {"standard", "brax", "done_cut"}
-    assert all(row["bias"] is not None for row in rows)
-
-
 @pytest.mark.parametrize(
     ("command", "says"),
     [

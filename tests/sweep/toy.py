@@ -8,7 +8,6 @@ TOY_HURRY names is there), to raise while it is traced (`broken`).
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from pathlib import Path
@@ -99,20 +98,7 @@ def make(
     return trainers.Trainer(init, chunk, evaluate, lambda state: state.x, updates_per_chunk * 10)
 
 
-def diagnosis(**composition: Any) -> Any:
-    def measure(state: State, variant: Any, key: Any) -> dict[str, Any]:
-        kinds = ("bias", "variance", "squared_bias", "correlation")
-        noise = 1 + jax.random.uniform(key, (len(AXIS), len(kinds)))
-        return {
-            f"{choice}/{kind}": state.x * noise[i, j]
-            for i, choice in enumerate(AXIS)
-            for j, kind in enumerate(kinds)
-        }
-
-    return measure
-
-
-TOY = trainers.register(
+trainers.register(
     trainers.Definition(
         name="toy",
         summary="a random walk",
@@ -133,9 +119,6 @@ TOY = trainers.register(
         make=make,
         iteration_steps=lambda structure: 10,
     )
-)
-trainers.register(
-    dataclasses.replace(TOY, name="toy_measured", diagnosis=diagnosis, diagnosed="toy_direction")
 )
 tasks.register(
     tasks.Task(
@@ -173,7 +156,6 @@ SLOW = {"hooked": True, "slow": 0.1}
 _study("toy_slow", up=SLOW, down={"toy_direction": "down", **SLOW})
 HELD = {"hooked": True, "slow": 1.0}  # until it must hurry
 _study("toy_held", up=HELD, down={"toy_direction": "down", **HELD})
-_study("toy_measured", "toy_measured", up=HELD, down={"toy_direction": "down", **HELD})
 _study("toy_close", up={}, down={"toy_direction": "down"}, wander={"wander": 0.05})
 _study("toy_nan", up={}, nan={"explode_at": 7})
 _study("toy_deadly", up={}, deadly={"hooked": True, "die": 1})

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NotRequired, Unpack
 
 import variants
-from ablations.errors import UserError
-from ablations.tasks.task import EpisodeSettings, Task
+from ablations.tasks.task import EpisodeSettings
 from ablations.trainers.control.sizes import Sizes, check, compiles, iteration_steps, unread_on
 from ablations.trainers.definition import Definition
 from ablations.trainers.rates import BETAS
-from ablations.trainers.trainer import Composition, Diagnosis, Metrics, Option, Program, Variant
+from ablations.trainers.trainer import Composition, Option, Program
 from variants import Number
 
 # Flax and optax take longer to import than JAX, and who only plans does not need them.
 if TYPE_CHECKING:
-    import jax
-
-    from ablations.trainers.control.ppo import PPO, PPOState
+    from ablations.trainers.control.ppo import PPO
 
 ACTIVATIONS = ("tanh", "swish", "relu", "elu")  # of networks.ACTIVATIONS
 
@@ -169,52 +165,6 @@ def compose(**program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
     return ppo.compose(AXES, **program)
 
 
-def diagnosis(
-    *,
-    task: Task,
-    settings: EpisodeSettings,
-    structure: Structure,
-    choices: Mapping[str, str],
-    numbers: Mapping[str, float],
-) -> Diagnosis:
-    """Measure every choice of `advantage`; see `diagnostics.advantage_errors`."""
-    from ablations.trainers.control import diagnostics
-
-    if choices["observation_statistics"] == "per_environment":
-        raise UserError(
-            "advantages are diagnosed in copies of the environments, and observation_statistics="
-            "per_environment belongs to each: choose variants with other statistics"
-        )
-    if choices["reward_scaling"] != "constant":
-        raise UserError(
-            f"advantages are diagnosed in units of constantly scaled reward, and reward_scaling="
-            f"{choices['reward_scaling']} changes them while it trains: choose variants with "
-            f"reward_scaling=constant"
-        )
-    ppo = compose(
-        task=task,
-        settings=settings,
-        structure=structure,
-        updates_per_chunk=1,
-        choices={axis: one for axis, one in choices.items() if variants.axis(axis).structural},
-    )
-    # Every choice of `advantage` is measured, whatever the one that trains reads.
-    discount = numbers.get("discount", DEFAULTS["discount"])
-    steps = diagnostics.horizon(discount, ppo.unroll_length)
-
-    def measure(state: PPOState, variant: Variant, key: jax.Array) -> Metrics:
-        return diagnostics.advantage_errors(
-            ppo,
-            state,
-            variant,
-            key,
-            horizon=steps,
-            continuations=diagnostics.CONTINUATIONS,
-        )
-
-    return measure
-
-
 DEFINITION = Definition(
     name="ppo",
     summary="proximal policy optimisation, on control tasks and games",
@@ -229,7 +179,5 @@ DEFINITION = Definition(
     iteration_steps=iteration_steps,
     step_unit="environment step",
     check=check,
-    diagnosis=diagnosis,
-    diagnosed="advantage",
     revision=2,
 )

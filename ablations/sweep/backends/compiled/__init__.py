@@ -43,13 +43,7 @@ class CompiledBackend(Backend):
     title = "program {}"
 
     def program(self, config: Configuration, *, accelerator: bool = False) -> str:
-        """Return the digest of all of a configuration that is not data.
-
-        A diagnosis is compiled for one composition.
-        """
-        if "diagnosis" in config:
-            return digest({name: value for name, value in config.items() if name != "seed"})
-
+        """Return the digest of all of a configuration that is not data."""
         definition = trainer(config["trainer"]["name"])
         return digest(definition.program(config, accelerator=accelerator))
 

@@ -20,13 +20,13 @@ from ablations.sweep.cell import Cell
 from ablations.sweep.lane import Lane, Saved
 from ablations.sweep.order import Keeping
 from ablations.trainers import Trainer, Tree, Variant, trainer
-from ablations.trainers.composed import compose, diagnosis_of
+from ablations.trainers.composed import compose
 from ablations.trainers.leaves import from_arrays, to_arrays
 
 LARGE_BYTES = 2**20
 Lift: TypeAlias = Callable[[Callable[..., Tree]], Callable[..., Tree]]
 Metrics: TypeAlias = Mapping[str, jax.Array]  # of all lanes, or numbers of one
-Keys: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
+Keys: TypeAlias = tuple[jax.Array, jax.Array]
 
 
 def pass_large_constants(
@@ -142,7 +142,6 @@ class Program:
         self.lanes = fit
 
     def _compile(self, cell: Cell, name: str, locks: Path | None) -> None:
-        measure = diagnosis_of(cell.config) if cell.is_diagnosis else self.trainer.evaluate
         lift = self._lift
         keys, measuring_keys, data = self._inputs([cell])
         given = []
@@ -177,7 +176,8 @@ class Program:
             return Compiled(lifted.lower(state(), data).compile())
 
         def compile_measure() -> Compiled:
-            return Compiled(jax.jit(lift(measure)).lower(state(), data, measuring_keys).compile())
+            measure = jax.jit(lift(self.trainer.evaluate))
+            return Compiled(measure.lower(state(), data, measuring_keys).compile())
 
         def make(part: str, maker: Callable[[], Compiled]) -> None:
             started = time.monotonic()
@@ -246,8 +246,7 @@ class Program:
         """Return the keys of training and of measuring, and the variants, of a padded block."""
         block = self._padded(cells)
         seeds = np.array([cell.config["seed"] for cell in block], np.uint32)
-        whole, training, evaluating = _keys(seeds if self.lanes > 1 else seeds[0])
-        measuring = whole if cells[0].is_diagnosis else evaluating
+        training, measuring = _keys(seeds if self.lanes > 1 else seeds[0])
         configs = [cell.config for cell in block]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._as_data, configs))
         if self.lanes == 1:
@@ -321,10 +320,7 @@ class Block:
         return self.point == self._cell.points or all(lane.diverged for lane in self.lanes)
 
     def advance(self) -> None:
-        """Run a chunk of training and the measurement that follows; add a row to each curve.
-
-        Of a diagnosis the row has only what was measured.
-        """
+        """Run a chunk of training and the measurement that follows; add a row to each curve."""
         program = self._program
         self._state, metrics, finite = program._chunk(self._state, self._data)
         self.point += 1
@@ -332,11 +328,8 @@ class Block:
         if self.point in self._measured and program._measure is not None:
             key = program._place(_fold_in(self._measuring_keys, self.point))
             measured = program._measure(self._state, self._data, key)
-        if self._cell.is_diagnosis:
-            self._append(measured)
-        else:
-            self._append(metrics | measured)
-            self._note_divergence(finite)
+        self._append(metrics | measured)
+        self._note_divergence(finite)
 
     def _append(self, metrics: Metrics) -> None:
         values = {name: np.atleast_1d(value) for name, value in jax.device_get(metrics).items()}
@@ -365,11 +358,11 @@ class Block:
 
 @jax.jit
 def _keys(seeds: jax.Array) -> Keys:
-    """Return the keys of seeds, or of one, and those to train and to evaluate with."""
+    """Return the keys to train and to evaluate with, of seeds or of one."""
 
     def of_one(seed: jax.Array) -> Keys:
-        whole = jax.random.key(seed)
-        return whole, *jax.random.split(whole)
+        training, evaluating = jax.random.split(jax.random.key(seed))
+        return training, evaluating
 
     return of_one(seeds) if seeds.ndim == 0 else jax.vmap(of_one)(seeds)
 

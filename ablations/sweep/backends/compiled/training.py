@@ -59,8 +59,7 @@ class Training:
                 for checkpoint in self._spent
             ]
         self._notify(refused, resumed=found is not None)
-        count = 0 if cells[0].is_diagnosis else keeping.snapshots
-        self.snapshots = [Snapshots(results, cell, count) for cell in cells]
+        self.snapshots = [Snapshots(results, cell, keeping.snapshots) for cell in cells]
         self._first_step = self._saved_step = self.block.step
         self._began = self._saved_at = time.monotonic()
 

@@ -1,5 +1,7 @@
 """Bias and variance of advantage estimates where the truth has a closed form.
 
+    pytest benchmarks/test_advantage_errors.py
+
 A coin: each step pays the action, whatever came before, and the policy's action has mean 0. So
 V = 0 and A = a, for any discount, while the critic says c everywhere. With δ = a + γc - c, the
 estimate of GAE over T steps is A + Σ_{0<t<T} (γλ)^t a_t - (1-γ) c Σ_{t<T} (γλ)^t.
@@ -16,18 +18,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from composed import variant
+from advantage_errors import LONGEST, advantage_errors, horizon
 
 from ablations.tasks import Task
-from ablations.trainers.control.diagnostics import LONGEST, advantage_errors, horizon
+from ablations.trainers import Variant
 from ablations.trainers.control.ppo import PPOState
-from ablations.trainers.control.settings import STRUCTURE, compose
+from ablations.trainers.control.settings import DEFINITION, STRUCTURE, compose
 from variants.policy_std import MIN_STD
 
 N, M, T, H = 64, 64, 8, 12
 LENGTH = 1000
 GAMMA, CRITIC = 0.9, 2.0
 CHOICES = ("standard", "brax", "done_cut", "masked_truncation", "timeout_bonus")
+
+
+def variant(**numbers: float) -> Variant:
+    """PPO's defaults with some numbers set, as data."""
+    task = {"name": "fast", "settings": {"reset_group_size": 2, "random_elapsed_steps": True}}
+    return DEFINITION.data({"choices": {}, "numbers": numbers, "structure": {}, "task": task})
 
 
 @jax.tree_util.register_dataclass

@@ -1,8 +1,10 @@
-"""Measure the errors of advantage estimates at a moment of training.
+"""Bias and variance of every choice of `advantage` while the baseline of `gae` trains.
 
-The states are those in which the training environments are. In each, the policy draws one action;
-M continuations play on from that state and action, and M more from the state alone, by the same
-policy and each with noise of its own.
+    python benchmarks/advantage_errors.py [--tasks reacher hopper] [--seeds 4]
+
+Measures after 10%, 50% and 100% of the training. The states are those in which the training
+environments are. In each, the policy draws one action; M continuations play on from that state and
+action, and M more from the state alone, by the same policy and each with noise of its own.
 
 Truth: A = Q(s, a) - V(s), the mean discounted returns of the first and of the second M. Episodes
 end in them only by termination: where the clock would truncate, they go on, for that is what a
@@ -17,21 +19,34 @@ continuations, so that their common noise cancels in a bias.
 
 from __future__ import annotations
 
+import argparse
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import scipy.stats
 
 import variants
+from ablations import tasks
 from ablations.environments import State as Environment
+from ablations.request import Request
+from ablations.sweep.cell import Cell, cells_of
+from ablations.sweep.machine import use_cache
+from ablations.sweep.plan import plan
 from ablations.trainers.choices import apply, fix
+from ablations.trainers.composed import compose as composed
 from ablations.trainers.control.advantages import Experience
 from ablations.trainers.control.environment import Episodes
 from ablations.trainers.control.ppo import PPO, PPOState
+from ablations.trainers.control.settings import AXES, DEFINITION, compose
 from ablations.trainers.trainer import Metrics, Variant
 
+STAGES = (0.1, 0.5, 1.0)
 REMAINDER = 0.05
 LONGEST = 1000
 CONTINUATIONS = 16
@@ -162,3 +177,98 @@ def _errors(estimate: jax.Array, after_action: jax.Array, after_state: jax.Array
         "variance": estimate.var(1, ddof=1).mean(),
         "correlation": jnp.corrcoef(estimate.ravel(), truth.ravel())[0, 1],
     }
+
+
+def measurements(cell: Cell) -> Iterator[tuple[int, dict[str, float]]]:
+    """Train a cell; yield the step and the errors after each stage."""
+    config = DEFINITION.completed(cell.config)
+    choices = {axis: config["choices"][axis]["name"] for axis in AXES}
+    assert choices["reward_scaling"] == "constant", "else the unit of the errors changes"
+    assert choices["observation_statistics"] != "per_environment", "which copies do not have"
+    ppo = compose(
+        task=tasks.task(cell.task),
+        settings=config["task"]["settings"],
+        structure=config["structure"],
+        updates_per_chunk=config["run"]["updates_per_chunk"],
+        choices={axis: one for axis, one in choices.items() if axis != "advantage"},
+    )
+    variant = composed(cell.config)[1](cell.config)
+    steps = horizon(config["numbers"]["discount"], ppo.unroll_length)
+    measure = jax.jit(partial(advantage_errors, ppo, horizon=steps, continuations=CONTINUATIONS))
+    init, chunk = jax.jit(ppo.init), jax.jit(ppo.chunk)
+    key = jax.random.key(cell.seed)
+    state = init(jax.random.split(key)[0], variant)
+    for point in range(1, cell.points + 1):
+        state, _ = chunk(state, variant)
+        if point in {math.ceil(share * cell.points) for share in STAGES}:
+            found = measure(state, variant, jax.random.fold_in(key, point))
+            yield cell.step_at(point), {name: float(value) for name, value in found.items()}
+
+
+def interval(values: np.ndarray) -> str:
+    """Return a mean over seeds with Student's 95% interval."""
+    mean, error = values.mean(), scipy.stats.sem(values)
+    reach = error * scipy.stats.t.ppf(0.975, len(values) - 1)
+    return f"{mean:.3f} [{mean - reach:.3f}, {mean + reach:.3f}]"
+
+
+def ratio(numbers: np.ndarray, reference: np.ndarray) -> str:
+    """Return the geometric mean of ratios that are paired by seed, with its interval."""
+    logs = np.log(numbers / reference)
+    reach = scipy.stats.sem(logs) * scipy.stats.t.ppf(0.975, len(logs) - 1)
+    middle, low, high = np.exp([logs.mean(), logs.mean() - reach, logs.mean() + reach])
+    return f"{middle:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def rows(task: str, step: int, seeds: list[dict[str, float]]) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each choice; the first is the one that trained."""
+    found = {name: np.array([one[name] for one in seeds]) for name in seeds[0]}
+    names = [name.removesuffix("/bias") for name in found if name.endswith("/bias")]
+    names.sort(key=lambda name: name != "standard")
+    variance = {name: found[f"{name}/variance"] for name in names}
+    rmse = {
+        name: np.sqrt(np.maximum(found[f"{name}/squared_bias"], 0) + variance[name])
+        for name in names
+    }
+    for name in names:
+        yield (
+            *(task, f"{step:,}", name, interval(found[f"{name}/bias"])),
+            *(f"{np.sqrt(variance[name].mean()):.4f}", ratio(variance[name], variance[names[0]])),
+            *(f"{np.sqrt(np.mean(rmse[name] ** 2)):.4f}", ratio(rmse[name], rmse[names[0]])),
+            interval(found[f"{name}/correlation"]),
+        )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", nargs="+", default=["reacher", "hopper"])
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=200_000)
+    asked = parser.parse_args()
+    use_cache()
+    header = [
+        "task",
+        "step",
+        "choice",
+        "bias",
+        "sd",
+        "variance-ratio",
+        "RMSE",
+        "RMSE-ratio",
+        "correlation",
+    ]
+    print(*header, sep=" | ")
+    print(*("---" for _ in header), sep=" | ")
+    for task in asked.tasks:
+        request = Request(
+            "gae", tasks=(task,), variants=("standard",), seeds=asked.seeds, steps=asked.steps
+        )
+        of_seeds = [list(measurements(cell)) for cell in cells_of(plan(request))]
+        for stage in zip(*of_seeds, strict=True):
+            for row in rows(task, stage[0][0], [found for _, found in stage]):
+                print(*row, sep=" | ", flush=True)
+
+
+if __name__ == "__main__":
+    main()
