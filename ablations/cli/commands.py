@@ -83,10 +83,4 @@ COMMANDS = {
     "completion": Command(
         "completing", 'a script for a shell: eval "$(ablations completion bash)"', "nothing"
     ),
-    "items": Command(
-        "items",
-        "evaluations with a row per prompt or episode: rates, and two of them compared item by "
-        "item: no worse (exit code 0), worse (1), undecided (3)",
-        "nothing",
-    ),
 }

@@ -23,7 +23,6 @@ Each side of those intervals is wrong with a chance of at most `rate` over all l
     ledger.py     one error budget for many candidates, and the file that they are booked in
     night.py      a candidate against the best so far
     sheets.py     tables of looks and ledgers
-    items.py      two evaluations of the same items
 """
 
 from ablations.gate.question import (

@@ -1,4 +1,4 @@
-"""Success rates and evaluations paired by item, against scipy, enumeration and simulation."""
+"""Success rates, against scipy, enumeration and simulation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 from ablations.distributions import beta_cdf, beta_quantile
-from ablations.report.statistics.items import compare_items, mean_of_items
 from ablations.report.statistics.rates import (
     compare_outcomes,
     is_outcome,
@@ -86,50 +85,3 @@ def test_what_is_an_outcome() -> None:
     assert not is_outcome([0, 0.5])
     assert not is_outcome([])
     assert not is_outcome([0, np.nan])
-
-
-def test_single_items_of_numbers_have_the_paired_t_interval() -> None:
-    random = np.random.default_rng(0)
-    a, b = random.normal(size=(2, 30))
-    found = compare_items(a, b, level=0.1)
-    test = stats.ttest_rel(a, b)
-    interval = test.confidence_interval(0.9)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-    assert found.p == pytest.approx(test.pvalue)
-
-
-def test_equal_clusters_have_the_t_interval_of_their_means() -> None:
-    random = np.random.default_rng(1)
-    a, b = random.normal(size=(2, 24))
-    clusters = [name for name in "abcdefgh" for _ in range(3)]
-    found = compare_items(a, b, clusters)
-    means = (a - b).reshape(8, 3).mean(axis=1)
-    interval = stats.ttest_1samp(means, 0).confidence_interval(0.95)
-    assert (found.n, found.low, found.high) == (
-        8,
-        pytest.approx(interval.low),
-        pytest.approx(interval.high),
-    )
-
-
-def test_clustered_intervals_cover_where_those_of_items_do_not() -> None:
-    """Clusters of 2 to 12 items that gain or lose together."""
-    random, covered = np.random.default_rng(2), np.zeros(2)
-    sizes = np.resize([2, 4, 12, 6], 40)
-    clusters = np.repeat(np.arange(40), sizes)
-    for _ in range(400):
-        together = random.normal(size=40)[clusters] + 0.5 * random.normal(size=len(clusters))
-        for at, given in enumerate((clusters, None)):
-            found = compare_items(together, np.zeros(len(clusters)), given, 0.05)
-            covered[at] += found.low <= 0 <= found.high
-    assert covered[0] / 400 > 0.91
-    assert covered[1] / 400 < 0.7
-
-
-def test_means_of_items() -> None:
-    found = mean_of_items([1, 1, 0, 1])
-    assert (found.low, found.high) == pytest.approx(tuple(rate_interval(3, 4)))
-    found = mean_of_items([0.5, 1.0, 0.0, 0.5])
-    assert found.difference == 0.5
-    assert mean_of_items([1.0], ["a"]).low == pytest.approx(0.025)
-    assert mean_of_items([0.5, 1.0], ["a", "a"]).low is None
