@@ -56,11 +56,6 @@ COMMANDS = {
         "history", "delete a study's plans, and the cells that no other study has", "nothing"
     ),
     "clean": Command("history", "what may be deleted, and its size", "nothing"),
-    "seeds": Command(
-        "planning",
-        "how many seeds a comparison needs, from a standard deviation or from runs",
-        "nothing",
-    ),
     "questions": Command(
         "questioning",
         "does a detail matter? answers with bounds, by the records",

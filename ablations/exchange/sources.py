@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import itertools
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ from ablations.exchange.outcomes import Outcome, exported
 from ablations.exchange.places import Place, placed
 from ablations.exchange.reading import Curve, is_long, judged_of, read_csv, table_text
 from ablations.logs.files import content, unpacked_name
-from ablations.report.scores import final
 
 # Files that are looked for in a folder: the first kind that is there.
 _KINDS = (
@@ -91,31 +89,6 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
             yield Read(source.path, curves, metric, known)
         if runs:
             yield _judged(stated_path, runs, rule, notes)
-
-
-def final_scores(
-    paths: Sequence[Path | str], metric: str | None
-) -> tuple[dict[tuple[str, str], list[float]], list[str]]:
-    """Score the runs in paths by the last tenth of their curves.
-
-    Returns:
-        (task, run) -> the score of each seed; and a line for what was left out or guessed.
-
-    Raises:
-        UserError: what cannot be read, and a run without a finite score.
-    """
-    notes: list[str] = []
-    scores: dict[tuple[str, str], list[float]] = {}
-    for read in read_all(paths, Rule(metric=metric), notes):
-        for (task, run, seed), curve in read.curves.items():
-            score = final(curve.steps, curve.values[read.metric])
-            if not math.isfinite(score):
-                raise UserError(
-                    f"'{run}' on '{task}', seed {seed}, has no finite {read.metric} in the last "
-                    f"tenth of its steps ({curve.source}): leave it out or train it again"
-                )
-            scores.setdefault((task, run), []).append(score)
-    return scores, notes
 
 
 def _is_table(source: Source) -> bool:

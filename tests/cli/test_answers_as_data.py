@@ -67,8 +67,6 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "clean",
         "remove mine",
         "baseline list",
-        "seeds runs.csv --margin 3",
-        "seeds --sd 2 --margin 3",
     ],
 )
 def test_stdout_is_one_document(study: Path, capsys, command: str) -> None:

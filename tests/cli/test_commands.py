@@ -46,7 +46,7 @@ def test_a_command_imports_its_own_module_and_the_help_of_all_none() -> None:
         "print(*sorted(name for name in sys.modules if name.startswith('ablations.cli.')))"
     )
     loaded = {}
-    for words in ("--help", "--version", "seeds --help", "baseline --help"):
+    for words in ("--help", "--version", "clean --help", "baseline --help"):
         command = [sys.executable, "-c", script, *words.split()]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         loaded[words] = {f"ablations.cli.{each.module}" for each in COMMANDS.values()} & {
@@ -55,7 +55,7 @@ def test_a_command_imports_its_own_module_and_the_help_of_all_none() -> None:
     assert loaded == {
         "--help": set(),
         "--version": set(),
-        "seeds --help": {"ablations.cli.planning"},
+        "clean --help": {"ablations.cli.history"},
         "baseline --help": set(),
     }
 
