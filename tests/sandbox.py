@@ -95,7 +95,7 @@ def build(folder: Path) -> Path:
         ["run", "walk.toml", "--cluster", "debug"],
         ["import", "runs.csv", "--study", "theirs"],
         ["export", "walk", "--format", "archive"],
-        ["baseline", "save", "walk", "--name", "b"],
+        ["check", "b", "--save", "walk"],
         ["table", "walk", "theirs"],
     )
     with child() as (inside, answer):

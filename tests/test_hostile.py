@@ -21,8 +21,6 @@ COMMANDS = (
         "policies 0123456789abcdef",
         "policies walk",
         "cancel walk",
-        "baseline list",
-        "baseline show b",
     ),
     *("check b --records results", "import runs.csv --study ../../escaped", "clean --yes"),
     *("run walk.toml --dry-run", "table walk --results outside", "table ../../outside"),

@@ -144,18 +144,16 @@ class Command(NamedTuple):
 
     module: of the command line, whose `add_<name>` adds the command's flags to a parser, and whose
     `run_<name>` carries it out. unpacks: what of the archives, before it runs. only_reads: of a
-    folder that cannot be written it shows all the same what its archives hold. family: commands
-    that it leads to, instead of being one.
+    folder that cannot be written it shows all the same what its archives hold.
     """
 
     module: str
     summary: str
     unpacks: Literal["all", "of its studies", "nothing"] = "all"
     only_reads: bool = False
-    family: Mapping[str, Command] = {}
 
 
-def add_commands(parser: Parser, table: Mapping[str, Command], family: str = "") -> None:
+def add_commands(parser: Parser, table: Mapping[str, Command]) -> None:
     """Add commands to a parser, each without its flags until it is the one to be parsed."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in table.items():
@@ -163,14 +161,11 @@ def add_commands(parser: Parser, table: Mapping[str, Command], family: str = "")
         added = commands.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
-        added.late = partial(_add_flags_of, command, family + name)
+        added.late = partial(_add_flags_of, command, name)
 
 
 def _add_flags_of(command: Command, name: str, parser: Parser) -> None:
     """Add the flags that every command has, and its own."""
-    if command.family:
-        add_commands(parser, command.family, f"{name}_")
-        return
     module = part(command.module)
     parser.set_defaults(run=getattr(module, f"run_{name}"), command=command)
     add_flags(parser, {"--results DIR": "default: results"}, type=Path, default=Path("results"))

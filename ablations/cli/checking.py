@@ -1,4 +1,4 @@
-"""The commands `baseline` and `check`: curves against stored ones."""
+"""The command `check`: curves against stored ones."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ablations.cli.arguments import Parser, add_flags, add_studies, positive
-from ablations.cli.output import add_json, print_json
-from ablations.cli.selected import plans
-from ablations.core.decode import Json, as_json
+from ablations.cli.arguments import Parser, add_flags, positive
 from ablations.errors import UserError, unless_missing
 from ablations.records import Plan
 from ablations.regression import (
@@ -24,24 +21,7 @@ from ablations.regression.baselines import Baseline
 from ablations.regression.check import Check, Terms, play_checks
 from ablations.regression.training import Training
 from ablations.sweep.local import Processes
-from ablations.sweep.planned import resolved_again
-
-
-def add_baseline_save(command: Parser) -> None:
-    """Add the flags of `baseline save`."""
-    add_studies(command, "+")
-    add_flags(command, {"--name": None}, required=True)
-    add_flags(command, {"--reason": "why; an update needs one, and keeps it"})
-
-
-def add_baseline_list(command: Parser) -> None:
-    """Add the flags of `baseline list`."""
-    add_json(command)
-
-
-def add_baseline_show(command: Parser) -> None:
-    """Add the argument of `baseline show`."""
-    command.add_argument("baseline", metavar="BASELINE")
+from ablations.sweep.planned import planned, resolved_again
 
 
 def add_check(command: Parser) -> None:
@@ -58,50 +38,19 @@ def add_check(command: Parser) -> None:
     add_flags(command, {"--format": None}, choices=("text", "markdown"), default="text")
     add_flags(command, {"--figures DIR": "default: checks/ in the results"}, type=Path)
     add_flags(command, {"--workers N": "default: one per core"}, type=positive)
-
-
-def run_baseline_save(options: argparse.Namespace) -> None:
-    """Store the curves of studies as a baseline."""
-    baseline = files.save(plans(options), options.results, options.name, options.reason)
-    print(
-        f"{options.name}: {len(baseline.groups)} curves of {files.fewest_seeds(baseline.groups)} "
-        f"seeds: {baseline.history[-1]['reason']}"
+    group = command.add_argument_group("in place of a check")
+    add_flags(
+        group, {"--save STUDY": "store the curves of its last run as the baseline"}, nargs="+"
     )
-    print(files.stem_of(options.results, options.name).parent)
-
-
-def run_baseline_list(options: argparse.Namespace) -> None:
-    """Print every baseline."""
-    baselines = dict(files.stored(options.results))
-    if options.json:
-        print_json({name: _data(baseline) for name, baseline in baselines.items()})
-        return
-    if not baselines:
-        print(f"no baselines in '{options.results / 'baselines'}'")
-    for name, baseline in baselines.items():
-        last = baseline.history[-1]
-        print(
-            f"{name}: {', '.join(baseline.groups)}; {files.fewest_seeds(baseline.groups)} seeds; "
-            f"version {len(baseline.history)} of {last['date']}: {last['reason']}"
-        )
-
-
-def _data(baseline: Baseline) -> dict[str, Json]:
-    return {
-        "curves": list(baseline.groups),
-        "seeds": files.fewest_seeds(baseline.groups),
-        "history": [as_json(version) for version in baseline.history],
-    }
-
-
-def run_baseline_show(options: argparse.Namespace) -> None:
-    """Print the scores, history and provenance of a baseline."""
-    baseline = files.read(options.results, options.baseline)
-    print("\n".join([options.baseline, *messages.description(baseline)]))
+    add_flags(group, {"--reason": "why; an update needs one, and keeps it"})
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Check baselines; return the exit code."""
+    """Check baselines, or store one; return the exit code."""
+    if options.save:
+        return _save(options)
+    if options.reason:
+        raise UserError("--reason goes with --save")
     alpha, effect = options.alpha, options.effect
     if not 0 < alpha < 0.5:
         raise UserError(f"--alpha must be between 0 and 0.5, not {alpha:g}")
@@ -117,6 +66,22 @@ def run_check(options: argparse.Namespace) -> int:
         folder = options.results / "checks" / Path(name).name
         worse += _check(options, baseline, folder, terms)
     return 1 if worse else 0
+
+
+def _save(options: argparse.Namespace) -> int:
+    """Store the curves of studies as a baseline."""
+    if len(options.baselines) > 1:
+        raise UserError("--save takes one BASELINE")
+    (name,) = options.baselines
+    baseline = files.save(
+        planned(options.save, options.results, {}), options.results, name, options.reason
+    )
+    print(
+        f"{name}: {len(baseline.groups)} curves of {files.fewest_seeds(baseline.groups)} seeds: "
+        f"{baseline.history[-1]['reason']}"
+    )
+    print(files.stem_of(options.results, name).parent)
+    return 0
 
 
 def _check(options: argparse.Namespace, baseline: Baseline, folder: Path, terms: Terms) -> int:

@@ -61,16 +61,10 @@ COMMANDS = {
         "does a detail matter? answers with bounds, by the records",
         only_reads=True,
     ),
-    "baseline": Command(
+    "check": Command(
         "checking",
-        "what to do with a baseline",
-        family={
-            "save": Command("checking", "store curves, for `check` to compare with"),
-            "list": Command("checking", "every baseline", "nothing"),
-            "show": Command("checking", "a baseline's scores, history and provenance", "nothing"),
-        },
+        "train again and compare with stored curves (exit code 1: got worse), or store them",
     ),
-    "check": Command("checking", "train again and compare with baselines; exit code 1: got worse"),
     "gate": Command(
         "gating",
         "run a command before and after a change: no worse (exit code 0), worse (1), undecided (3)",

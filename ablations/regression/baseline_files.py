@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ablations.core.decode import decode
-from ablations.core.files import set_aside
 from ablations.errors import UserError
 from ablations.names import require_name
 from ablations.records import Plan, Record, as_read, read_plan, read_record, usable_record
@@ -21,15 +20,6 @@ def stem_of(results: Path, name: str) -> Path:
     """Return results/baselines/<name>/baseline, without its suffix; or in a folder, as a path."""
     folder = Path(name) if os.sep in name else results / "baselines" / name
     return folder / "baseline"
-
-
-def stored(results: Path) -> Iterator[tuple[str, Baseline]]:
-    """Yield every baseline of a results folder with its name."""
-    for path in sorted((results / "baselines").glob("*/baseline.json")):
-        try:
-            yield path.parent.name, baselines.read(path.with_suffix(""), path.parent.name)
-        except UserError as why:
-            set_aside(why)
 
 
 def read(results: Path, name: str) -> Baseline:

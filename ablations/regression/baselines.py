@@ -203,7 +203,9 @@ def read(stem: Path, name: str) -> Baseline:
 def missing(stem: Path, name: str) -> UserError:
     """Return the error for a baseline that is not there."""
     folder = stem.parent
-    known = sorted(path.stem for path in folder.glob("*.json")) if stem.name != "baseline" else []
+    known = sorted(path.stem for path in folder.glob("*.json"))
+    if stem.name == "baseline":  # of a results folder
+        known = sorted(path.parent.name for path in folder.parent.glob("*/baseline.json"))
     return UserError(
         f"no baseline '{name}' in '{folder}'" + (f"; there: {', '.join(known)}" if known else "")
     )

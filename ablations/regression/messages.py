@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ablations.errors import UserError
-from ablations.regression.baseline_check import planned
-from ablations.regression.baselines import Baseline
 from ablations.regression.check import Check, Row, Terms
-from ablations.regression.curves import scores
 from ablations.regression.design import Design
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals, p_text
@@ -192,26 +189,3 @@ def markdown(title: str, checks: Mapping[str, Check], alike: str, figure: Path |
     if isinstance(figure, Path):
         parts += ["", f"Both curves: `{figure}`"]
     return "\n".join(parts)
-
-
-def description(baseline: Baseline) -> Iterator[str]:
-    """Yield a baseline's scores, the plan of a check, its history and its origin."""
-    for name, test in planned(baseline, Terms()).items():
-        group, curves = baseline.groups[name], test.baseline
-        yield (
-            f"  {name}: {group.metric}, {len(curves)} seeds, {len(curves.steps)} points up to "
-            f"step {curves.steps[-1]:,.0f}"
-        )
-        for score, values in scores(curves).items():
-            yield (
-                f"    {score_name(score)}: {values.mean():.4g} ± {values.std(ddof=1):.2g} between "
-                f"seeds"
-            )
-        line = plan_line("", test.design, test.unit, test.terms)
-        yield f"    a check: {line.lstrip(': ')}"
-    yield "  history"
-    for version in baseline.history:
-        yield f"    {version['date']}  {version['reason']}"
-    yield "  provenance"
-    for key, value in baseline.provenance.items():
-        yield f"    {key:<10} {value}"

@@ -436,11 +436,11 @@ NAMES = (
 )
 ASKED = (
     *("table {name}", "status {name}", "import runs.csv --study={name}", "report {name}"),
-    *("show {name}", "policies {name}", "baseline show {name}", "check {name} --records results"),
+    *("show {name}", "policies {name}", "check {name} --records results"),
     *("table walk --metric={name}", "table walk --results={name}"),
     *(
         "export {name}",
-        "baseline save walk --name={name}",
+        "check {name} --save walk",
         "import {name} --study=x",
         "clean --results={name}",
     ),
@@ -466,9 +466,7 @@ READERS: dict[str, Reader] = {
     "heartbeat": Reader(
         _heartbeat, ("status walk", "status walk --json", "clean", "cancel walk"), 8
     ),
-    "baseline": Reader(
-        _baseline, ("baseline show b", "baseline list", "check b --records results"), 12
-    ),
+    "baseline": Reader(_baseline, ("check b --records results",), 12),
     "study file": Reader(
         partial(_of_text, "walk.toml"),
         ("run walk.toml --dry-run", "table walk.toml", "show walk.toml"),

@@ -18,7 +18,7 @@ from ablations.errors import UserError
 
 # What prints neither a table nor a list: a description, a path, a run, a report with an exit code.
 WITHOUT = {
-    *("run", "cancel", "show", "baseline save", "baseline show", "check"),
+    *("run", "cancel", "show", "check"),
     *("figure", "report", "render", "export", "import", "completion"),
 }
 
@@ -66,7 +66,6 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "list studies",
         "clean",
         "remove mine",
-        "baseline list",
     ],
 )
 def test_stdout_is_one_document(study: Path, capsys, command: str) -> None:

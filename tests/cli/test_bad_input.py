@@ -83,7 +83,7 @@ CASES = [
     ("run gae --seed 3", "unknown flag --seed: did you mean --seeds?"),
     ("run gae --var brax", "unknown flag --var: did you mean --variants or --vary?"),
     ("run --prof=smoke", "unknown flag --prof: did you mean --profile?"),
-    ("baseline save gae --nam x", "unknown flag --nam: did you mean --name?"),
+    ("check mine --sav gae", "unknown flag --sav: did you mean --save?"),
     ("render . --task hopper", "'.' holds no checkpoint of Brax's PPO"),
     ("policies ./checkpoints", "'./checkpoints' holds no checkpoint of Brax's PPO"),
     ("render gae --snapshots 3", "unknown flag --snapshots: did you mean --snapshot?"),

@@ -50,9 +50,7 @@ COMMANDS = {
     "export {name} --format marl-eval": "",
     "export {name} --format archive": "",
     "export {name} --metric nope": "unknown metric 'nope'",
-    "baseline save {name} --name b": "",
-    "baseline list": "",
-    "baseline show b": "",
+    "check b --save {name}": "",
     "check b --records results": "",
     "check b --records results --format markdown": "",
     "show {name} {plugin}": "",
@@ -67,7 +65,7 @@ COMMANDS = {
     "clean": "",
     "clean --yes": "",
 }
-SAVE = "baseline save {name} --name b"
+SAVE = "check b --save {name}"
 RENDER, POLICIES, OF_CELL = "render {name} {plugin}", "policies {name}", "policies {cell}"
 POWER, EFFICIENCY = "table {name} --kind power", "table {name} --kind efficiency"
 STABILITY = "table {name} --kind stability"
@@ -204,7 +202,7 @@ def expected(kind: str) -> dict[str, str]:
     """command -> part of the line that refuses it."""
     commands = {**COMMANDS, **REFUSED.get(kind, {})}
     if commands[SAVE]:
-        of_baseline = [one for one in commands if one.startswith(("baseline show", "check"))]
+        of_baseline = [one for one in commands if one.startswith("check b --r")]
         commands |= dict.fromkeys(of_baseline, "no baseline 'b' in")
     return commands
 

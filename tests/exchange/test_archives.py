@@ -134,7 +134,7 @@ def test_what_is_there_stays_and_what_is_deleted_comes_back(ran, tmp_path: Path)
 def test_what_needs_no_record_unpacks_none(ran, tmp_path: Path, capsys) -> None:
     plan = read_plan(ran.results, "toy_nan")
     archive([plan], ran.results, tmp_path / "archive")
-    for command in ("list axes", "show gae --profile smoke", "clean", "baseline list"):
+    for command in ("list axes", "show gae --profile smoke", "clean"):
         assert main([*command.split(), "--results", str(tmp_path)]) == 0
         assert not (tmp_path / "cells").exists(), command
     cell = plan.cells[0].hash

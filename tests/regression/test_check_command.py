@@ -1,4 +1,4 @@
-"""`ablations baseline` and `ablations check`, as typed, on the toy trainer and on worse toys."""
+"""`ablations check`, as typed, on the toy trainer and on worse toys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Shell:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     shell = Shell(tmp_path_factory.mktemp("check"))
     shell("run", "toy", "--variants", "up", "--seeds", "20", "--quiet")
-    said = shell("baseline", "save", "toy", "--name", "up")
+    said = shell("check", "up", "--save", "toy")
     assert "1 curves of 20 seeds: first version" in said
     return shell
 
@@ -72,8 +72,6 @@ def test_a_baseline_is_small_and_says_where_it_is_from(saved: Shell) -> None:
     frame = pandas.read_csv(saved.folder / "results/baselines/up/baseline.csv")
     assert list(frame.columns) == ["curves", "seed", "step", "value"]
     assert len(frame) == 200
-    assert "toy/line/up; 20 seeds" in saved("baseline", "list")
-    assert "first version" in saved("baseline", "show", "up")
 
 
 def test_the_same_code_gives_the_same_bits(shell: Shell) -> None:
@@ -121,9 +119,9 @@ def test_a_run_that_becomes_nan_is_a_regression(shell: Shell) -> None:
 
 
 def test_an_update_needs_a_reason_and_keeps_it(shell: Shell) -> None:
-    said = shell("baseline", "save", "toy", "--name", "up", code=2)
+    said = shell("check", "up", "--save", "toy", code=2)
     assert "an update needs a reason" in said
-    shell("baseline", "save", "toy", "--name", "up", "--reason", "the line is  longer")
+    shell("check", "up", "--save", "toy", "--reason", "the line is  longer")
     assert [one["reason"] for one in described(shell)["history"]] == [
         "first version",
         "the line is longer",
@@ -142,12 +140,15 @@ def edit(shell: Shell, **fields: object) -> None:
 
 
 def test_bad_input(shell: Shell) -> None:
-    assert "no baseline 'down' in 'results/baselines/down'" in shell("check", "down", code=2)
+    missing = shell("check", "down", code=2)
+    assert "no baseline 'down' in 'results/baselines/down'; there: up" in missing
+    assert "--save takes one BASELINE" in shell("check", "up", "down", "--save", "toy", code=2)
+    assert "--reason goes with --save" in shell("check", "up", "--reason", "x", code=2)
     assert "--alpha must be between 0 and 0.5" in shell("check", "up", "--alpha", "0", code=2)
     assert "--effect must be above 0" in shell("check", "up", "--effect", "-1", code=2)
     few = shell("check", "up", "--seeds", "2", code=2)
     assert "too few seeds: 2 seeds against 20 of the baseline" in few
-    name = shell("baseline", "save", "toy", "--name", "../up", code=2)
+    name = shell("check", "../up", "--save", "toy", code=2)
     assert "letters, digits" in name
     edit(shell, format=3)
     newer = shell("check", "up", code=2)
@@ -155,7 +156,7 @@ def test_bad_input(shell: Shell) -> None:
     edit(shell, format=2, sha256="0")
     assert "'baseline.csv' fails the checksum" in shell("check", "up", code=2)
     shell("run", "toy", "--variants", "up", "--seeds", "3", "--quiet")
-    few = shell("baseline", "save", "toy", "--name", "few", code=2)
+    few = shell("check", "few", "--save", "toy", code=2)
     assert "a baseline of 3 seeds says too little" in few
 
 
