@@ -22,7 +22,6 @@ from ablations.report.statistics import (
     most_differing,
     not_the_best,
     seeds_for,
-    seeds_range,
     seeds_to_decide,
     summary,
     verdict,
@@ -400,7 +399,8 @@ def test_nine_of_ten_ranges_of_seeds_for_an_effect_hold_the_truth(n: int) -> Non
     truth = seeds_for(0.5, 1.0, 0.5)
     hits = 0
     for pairs in random.normal(size=(200, n)):
-        low, _, high = seeds_range(0.5, judge(pairs).deviation, len(pairs), 0.5)
+        spreads = deviations(n, judge(pairs).deviation, 0.1)
+        low, high = (seeds_for(0.5, spread, 0.5) for spread in spreads)
         hits += low <= truth <= (high or 10**9)
     assert hits / 200 > 0.9 - 2 * 0.021
 

@@ -17,7 +17,7 @@ from ablations.errors import UserError
 from ablations.report.figures.effects import effects
 from ablations.report.formats import FORMATS, render
 from ablations.report.results import Results
-from ablations.report.statistics import Comparison, seeds_range
+from ablations.report.statistics import deviations, seeds_for
 from ablations.report.tables import ALL_TASKS, sheet
 from ablations.report.tables.factorial import factorial
 
@@ -115,9 +115,9 @@ def test_power_rests_on_the_deviations_seen(study) -> None:
     row = found["hopper", "brax"]
     pairs = np.array(scores["hopper", "brax"]) - scores["hopper", "standard"]
     assert row["deviation"] == pytest.approx(pairs.std(ddof=1))
-    seen = Comparison(8, deviation=row["deviation"], level=0.025 / 6)
+    spreads = deviations(8, row["deviation"], 0.1)
     for k, name in ((0, "equivalent"), (1, "1_margins"), (4, "4_margins")):
-        low, _, high = seeds_range(100.0 * k, seen.deviation, seen.n, 100.0, seen.level)
+        low, high = (seeds_for(100.0 * k, spread, 100.0, 0.025 / 6) for spread in spreads)
         assert (row[f"seeds_{name}_low"], row[f"seeds_{name}_high"]) == (low, high)
     assert row["seeds_1_margins_low"] > row["seeds_2_margins_low"] > row["seeds_4_margins_low"]
     assert row["seeds_2_margins_low"] < row["seeds_2_margins_high"]

@@ -60,7 +60,6 @@ from ablations.report.statistics.power import (
     chances,
     deviations,
     seeds_for,
-    seeds_range,
     seeds_to_decide,
 )
 from ablations.report.statistics.regression import regress
@@ -108,7 +107,6 @@ __all__ = [
     "regress",
     "rounding_of",
     "seeds_for",
-    "seeds_range",
     "seeds_to_decide",
     "shares",
     "steps_to_threshold",

@@ -107,32 +107,6 @@ def seeds_to_decide(comparison: Comparison, margin: float | None) -> Seeds:
     )
 
 
-def seeds_range(
-    effect: float,
-    deviation: float,
-    n: int | None,
-    margin: float | None = None,
-    level: float = LEVEL,
-    power: float = POWER,
-) -> Seeds:
-    """Return the seeds that decide a true difference `effect`.
-
-    Args:
-        effect: the true difference.
-        deviation: of the differences.
-        n: seeds that it was estimated from: its 90% chi-squared interval gives the range. None
-            where it is known.
-        margin: in their units.
-        level: of the interval that decides.
-        power: the chance to decide.
-    """
-    least, most = (deviation, deviation) if n is None else deviations(n, deviation, 0.1)
-    low, seen, high = (
-        seeds_for(effect, spread, margin, level, power) for spread in (least, deviation, most)
-    )
-    return Seeds(low, seen, high)
-
-
 def deviations(n: int, deviation: float, level: float) -> tuple[float, float]:
     """Return the (1 - level) interval of a standard deviation of n normal numbers (chi-squared)."""
     freedom = n - 1
