@@ -1,6 +1,6 @@
 """Intervals and tests on simulated returns with known truth: they are right as often as they say.
 
-`tests/benchmarks/coverage_of_intervals.py` prints the same for more shapes, seeds and alternatives.
+`benchmarks/coverage_of_intervals.py` prints the same for more shapes, seeds and alternatives.
 """
 
 from __future__ import annotations

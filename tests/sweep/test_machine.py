@@ -1,6 +1,6 @@
 """What makes a CPU's bits the same everywhere: flags of workers, and products of one form alone.
 
-That the bits are the same is measured by tests/benchmarks/portable_bits.py, which takes minutes.
+That the bits are the same is measured by benchmarks/portable_bits.py, which takes minutes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Summaries, intervals, tests and verdicts over seeds: pure functions of NumPy arrays.
 
 Every choice below was made by simulating returns with known truth (normal, skewed, bimodal,
-ceiling-bound, heavy-tailed) at 5 to 50 seeds; `tests/benchmarks/coverage_of_intervals.py` and
-`tests/benchmarks/verdicts_of_tables.py` print the numbers.
+ceiling-bound, heavy-tailed) at 5 to 50 seeds; `benchmarks/coverage_of_intervals.py` and
+`benchmarks/verdicts_of_tables.py` print the numbers.
 
 * The interval of an IQM is a percentile bootstrap whose levels are widened from the normal to the
   Student quantile: Phi(-t[n-1, .975]) instead of .025 (Hesterberg 2015, "What teachers should know

@@ -95,7 +95,7 @@ def _register(
     """Register a mixture of kinds as a task.
 
     settings: over a reward of 1 for a right answer, 0 for a wrong one. How good the warm starts
-    are: tests/benchmarks/warm_starts.py.
+    are: benchmarks/warm_starts.py.
     """
     register(
         Task(

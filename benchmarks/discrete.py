@@ -1,0 +1,601 @@
+"""Gymnax's tasks against rejax and PureJaxRL: a whole study's time, and what is learned.
+
+    python benchmarks/discrete.py speed [--tasks cartpole breakout] [--seeds 8] [--rounds 3]
+        [--output results/reference/speed/discrete.md]
+    python benchmarks/discrete.py steady [--tasks cartpole breakout] [--seeds 8] [--rounds 7]
+        [--output results/reference/speed/discrete_steady.md]
+    python benchmarks/discrete.py products [--tasks cartpole breakout] [--rounds 3]
+        [--output results/reference/speed/discrete_products.md]
+    python benchmarks/discrete.py learning [--tasks cartpole breakout asterix] [--seeds 20]
+        [--first 0] [--output results/reference/discrete.md]
+
+    with --purejaxrl FOLDER, a checkout of it at 31756b1; without it the first two are against
+    rejax alone, and learning is ours alone
+
+speed: four values of gae_lambda by some seeds, nobody evaluates. Ours is the real command, from an
+empty folder and an empty cache of programs, composed as the peer; a peer is one process that
+compiles once, for all values and seeds. Ratios are within a round, and their median is printed: of
+wall seconds, which say something about a machine left alone, and of the CPU seconds of all
+processes, which hold on a busy one too.
+steady: CPU seconds of a few updates, nothing started or compiled, in turns: ours of one lane, as a
+worker trains, theirs of all seeds under vmap; a thread each, as two of XLA's can wait for each
+other for ever (PureJaxRL, Breakout, eight seeds). What a process starts with and compiles is beside
+it.
+products: an update of ours beside a program that computes its products of matrices alone (forward
+and backward, of every step and minibatch, in float32), in turns in one process: what no way to
+write the rest can go below.
+learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones,
+with one thread:
+the return of episodes that ended in the last tenth of training, ours minus theirs with its 95%
+interval (Welch's: they share no random number), and the mode's at the end; solved: seeds whose mode
+has the most that the task pays. --results keeps what was trained, ours and, in
+purejaxrl/, theirs, seed by seed, and --output the rows of other tasks, steps and seeds: the command
+goes on where it ended.
+Peers live in the environment of peers.py's rejax, as they need gymnax 0.0.9. Learning takes hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from peers import base_environment, environment_of, timed
+
+LAMBDAS = (0.95, 0.9, 0.8, 1.0)
+GYMNAX = {"cartpole": "CartPole-v1", "breakout": "Breakout-MinAtar", "asterix": "Asterix-MinAtar"}
+STEPS = {"cartpole": 500_000, "breakout": 1_000_000, "asterix": 1_000_000}  # of a study's runs
+SOLVED = {"cartpole": 500.0}
+WORKERS = 2
+ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1"}
+# PureJaxRL's, of purejaxrl/ppo.py and examples/brax_minatar.ipynb; rejax has the same by its names
+CLASSIC = {
+    "LR": 2.5e-4,
+    "NUM_ENVS": 4,
+    "NUM_STEPS": 128,
+    "UPDATE_EPOCHS": 4,
+    "NUM_MINIBATCHES": 4,
+    "GAMMA": 0.99,
+    "GAE_LAMBDA": 0.95,
+    "CLIP_EPS": 0.2,
+    "ENT_COEF": 0.01,
+    "VF_COEF": 0.5,
+    "MAX_GRAD_NORM": 0.5,
+    "ACTIVATION": "tanh",
+    "ANNEAL_LR": True,
+}
+MINATAR = {**CLASSIC, "LR": 5e-3, "NUM_ENVS": 64, "NUM_MINIBATCHES": 8, "ACTIVATION": "relu"}
+OF_REJAX = {
+    "num_envs": "NUM_ENVS",
+    "num_steps": "NUM_STEPS",
+    "num_minibatches": "NUM_MINIBATCHES",
+    "num_epochs": "UPDATE_EPOCHS",
+    "learning_rate": "LR",
+    "gamma": "GAMMA",
+    "clip_eps": "CLIP_EPS",
+    "vf_coef": "VF_COEF",
+    "ent_coef": "ENT_COEF",
+    "activation": "ACTIVATION",
+}
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rl-ablations" / "peers"
+
+Spec = Mapping[str, Any]
+
+
+def arguments_of(peer: str, task: str) -> dict[str, Any]:
+    theirs = CLASSIC if task == "cartpole" else MINATAR
+    return theirs if peer == "purejaxrl" else {n: theirs[name] for n, name in OF_REJAX.items()}
+
+
+# A peer, in a process and an environment of its own. These import nothing of ours.
+
+
+def run_rejax(spec: Spec) -> dict[str, Any]:
+    import jax.numpy as jnp
+    from rejax import PPO
+
+    given = dict(spec["arguments"])
+    algorithm = PPO.create(
+        env=GYMNAX[spec["task"]],
+        agent_kwargs={"activation": given.pop("activation")},
+        total_timesteps=spec["steps"],
+        eval_freq=spec["steps"],
+        skip_initial_evaluation=True,
+        **given,
+    ).replace(eval_callback=lambda *_: jnp.zeros(()))
+
+    def train(value: Any, key: Any) -> Any:
+        return algorithm.replace(gae_lambda=value).train(key)[0].actor_ts.params
+
+    return trained(train, spec)
+
+
+def run_purejaxrl(spec: Spec) -> dict[str, Any]:
+    import jax.numpy as jnp
+
+    for name in ("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training", "navix"):
+        sys.modules[name] = ModuleType(name)
+    sys.modules["brax"].envs = sys.modules["brax.envs"]
+    training = sys.modules["brax.envs.wrappers.training"]
+    training.EpisodeWrapper = training.AutoResetWrapper = object
+    sys.path.insert(0, spec["purejaxrl"])
+    from ppo import make_train
+
+    run = {**spec["arguments"], "TOTAL_TIMESTEPS": spec["steps"], "ENV_NAME": GYMNAX[spec["task"]]}
+
+    def train(value: Any, key: Any) -> Any:
+        seen = make_train({**run, "GAE_LAMBDA": value})(key)["metrics"]
+        last = seen["returned_episode"].at[: -(len(seen["returned_episode"]) // 10)].set(False)
+        total = jnp.sum(jnp.where(last, seen["returned_episode_returns"], 0.0))
+        return total / jnp.sum(last)
+
+    return trained(train, spec)
+
+
+def trained(train: Any, spec: Spec) -> dict[str, Any]:
+    """All seeds at once, one value after the other, of one program; those of `each` by one."""
+    import jax
+    import jax.numpy as jnp
+
+    if each := spec.get("each"):
+        one = jax.jit(jax.vmap(functools.partial(train, spec["lambdas"][0])))
+        of_each = [one(jax.random.PRNGKey(seed)[None]).item() for seed in each]
+        return {"trained_at": time.time(), "returns": of_each}
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]))
+    values = jnp.float32(jnp.array(spec["lambdas"]))
+    compiled = jax.jit(jax.vmap(train, in_axes=(None, 0))).lower(values[0], keys).compile()
+    if spec.get("steady"):
+        by_turns(lambda: jax.block_until_ready(compiled(values[0], keys)))
+    found = [jax.block_until_ready(compiled(value, keys)) for value in values]
+    returns = found[0].tolist() if spec["side"] == "purejaxrl" else None
+    return {"trained_at": time.time(), "returns": returns}
+
+
+SIDES = {"rejax": run_rejax, "purejaxrl": run_purejaxrl}
+
+
+def by_turns(run: Callable[[], Any]) -> None:
+    """Prints the CPU seconds so far, and of a run for each line that comes in. Ends the process."""
+    print("ready", time.process_time(), flush=True)
+    run()
+    while sys.stdin.readline():
+        started = time.process_time()
+        run()
+        print(time.process_time() - started, flush=True)
+    os._exit(0)
+
+
+def run_ours(spec: Spec) -> None:
+    by_turns(our_updates(spec)[0])
+
+
+def our_updates(spec: Spec) -> tuple[Callable[[], None], Any]:
+    """Updates of the program that a worker runs on a CPU, composed as the peer is; parameters."""
+    from ablations.sweep.machine import worker_environment
+
+    os.environ |= worker_environment(accelerator=False)  # before JAX starts
+    import jax
+
+    from ablations.presets import preset
+    from ablations.tasks import task
+    from ablations.trainers import trainer
+    from ablations.trainers.composed import compose
+
+    on, definition = task(spec["task"]), trainer("ppo")
+    library = preset(spec["side"]).on(on)
+    config = definition.resolve(on, library.values(**spec["arguments"]))
+    config["run"] = {"updates_per_chunk": spec["updates"], "evaluation_envs": 1}
+    composed, as_data = compose(config, definition.compiled_in(config, accelerator=False))
+    variant = as_data(config)
+    state = jax.jit(composed.init)(jax.random.key(0), variant)
+    parameters = jax.tree.map(jax.numpy.copy, state.parameters)
+    chunk = jax.jit(composed.chunk, donate_argnums=0).lower(state, variant).compile()
+
+    def run() -> None:
+        nonlocal state
+        state, _ = jax.block_until_ready(chunk(state, variant))
+
+    return run, parameters
+
+
+def run_products(spec: Spec) -> dict[str, Any]:
+    """CPU seconds of updates and of their products alone, of each round."""
+    run, parameters = our_updates(spec)
+    import jax
+    import jax.numpy as jnp
+
+    from ablations.trainers.products import dense_product
+
+    networks = [
+        [layers["params"][f"hidden_{i}"]["kernel"] for i in range(len(layers["params"]))]
+        for layers in (parameters["policy"], parameters["value"])
+    ]
+    sizes, inputs = spec["arguments"], len(networks[0][0])
+    T, N, minibatches = (sizes[x] for x in ("NUM_STEPS", "NUM_ENVS", "NUM_MINIBATCHES"))
+    seen = jnp.ones((T, N, inputs))
+    batches = seen.reshape(minibatches, -1, inputs)
+
+    def outputs(networks: Any, x: jax.Array) -> jax.Array:
+        last = [functools.reduce(dense_product, layers, x) for layers in networks]
+        return sum(jnp.mean(jnp.square(y)) for y in last)
+
+    def descend(networks: Any, x: jax.Array) -> tuple[Any, None]:
+        slope = jax.grad(outputs)(networks, x)
+        return jax.tree.map(lambda w, g: w - 1e-6 * g, networks, slope), None
+
+    def update(networks: Any, _: None) -> tuple[Any, jax.Array]:
+        acted = jax.lax.map(lambda x: outputs(networks, x), seen)
+        epochs = jnp.concatenate([batches] * sizes["UPDATE_EPOCHS"])
+        return jax.lax.scan(descend, networks, epochs)[0], jnp.sum(acted)
+
+    products = jax.jit(lambda x: jax.lax.scan(update, x, length=spec["updates"]))
+    products = products.lower(networks).compile()
+    sides = {"update": run, "products": lambda: jax.block_until_ready(products(networks))}
+    took: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(spec["rounds"] + 1):
+        for name, side in sides.items():
+            started = time.process_time()
+            side()
+            took[name].append(time.process_time() - started)
+    return {name: seconds[1:] for name, seconds in took.items()}
+
+
+# The parent
+
+
+class Took(NamedTuple):
+    """Seconds on the clock, and of all processors."""
+
+    wall: float
+    cpu: float
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def peer_once(python: Path, spec: Spec) -> tuple[Took, list[float] | None]:
+    """The time to the end of training, and the seeds' returns."""
+    command = [str(python), str(Path(__file__).resolve()), "--side", json.dumps(spec)]
+    before = cpu_seconds()
+    threads = ONE_THREAD if "each" in spec else {}
+    printed, began, *_ = timed(command, base_environment(None) | threads)
+    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return Took(found["trained_at"] - began, cpu_seconds() - before), found["returns"]
+
+
+def ours_once(spec: Spec, results: Path, cache: Path) -> Took:
+    """The time of the command, composed as the peer is."""
+    from ablations.presets import preset
+    from ablations.tasks import task
+
+    library = preset(spec["side"]).on(task(spec["task"]))
+    usual, asked = library.values(), library.values(**spec["arguments"])
+    sets = {name: x for name, x in asked.items() if usual.get(name) != x}
+    command = [sys.executable, "-m", "ablations.cli", "run", "exam", "--variants", "baseline"]
+    command += ["--base", spec["side"], "--geometry", "own", "--tasks", spec["task"], "--quiet"]
+    command += ["--seeds", str(spec["seeds"]), "--steps", str(spec["steps"]), "--evaluations", "0"]
+    command += ["--workers", str(WORKERS), "--results", str(results)]
+    command += ["--vary", "gae_lambda=" + ",".join(f"{x:g}" for x in spec["lambdas"])]
+    if sets:
+        command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
+    before = cpu_seconds()
+    wall = timed(command, base_environment(cache))[2]
+    return Took(wall, cpu_seconds() - before)
+
+
+def speed(asked: argparse.Namespace, python: Path) -> str:
+    rows = {tuple(row[:3]): row for row in kept_rows(asked.output)}
+    for task in asked.tasks or ["cartpole", "breakout"]:
+        for peer in SIDES if asked.purejaxrl else ("rejax",):
+            spec = {
+                "side": peer,
+                "task": task,
+                "arguments": arguments_of(peer, task),
+                "steps": asked.steps or STEPS[task],
+                "seeds": asked.seeds or 8,
+                "lambdas": LAMBDAS,
+                "purejaxrl": asked.purejaxrl,
+            }
+            times: list[tuple[Took, Took]] = []
+            for _ in range(asked.rounds):
+                with tempfile.TemporaryDirectory() as folder:
+                    ours = ours_once(spec, Path(folder) / "results", Path(folder) / "cache")
+                times.append((ours, peer_once(python, spec)[0]))
+            runs = f"{len(LAMBDAS)} x {spec['seeds']} x {spec['steps']:,} x {asked.rounds}"
+            shown = [task, peer, runs, *beside([(o.wall, t.wall) for o, t in times])]
+            shown += [*beside([(o.cpu, t.cpu) for o, t in times]), commit()]
+            rows[tuple(shown[:3])] = shown
+            print(*shown, file=sys.stderr, flush=True)
+    return "\n".join([*markdown(SPEED, rows.values()), "", ROWS])
+
+
+SPEED = (
+    *("task", "against", "values x seeds x steps x rounds", "times faster", "ours, s", "theirs, s"),
+    *("CPU: times less", "ours, CPU s", "theirs, CPU s", "commit"),
+)
+ROWS = """\
+A row is the command with its task, seeds, steps and rounds, at its commit. PureJaxRL's Breakout
+waits for itself where XLA has two threads and does not end, so it has no row."""
+
+
+def commit() -> str:
+    from ablations.sweep.provenance import of_checkout
+
+    return of_checkout().get("commit", "")[:7]
+
+
+def beside(times: Sequence[tuple[float, float]]) -> list[str]:
+    """The median of theirs over ours, and its range over rounds; both medians."""
+    ratios = sorted(theirs / ours for ours, theirs in times)
+    median = f"{statistics.median(ratios):.2f}"
+    if len(ratios) > 1:
+        median += f" [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
+    return [median, *(f"{statistics.median(x):.0f}" for x in zip(*times, strict=True))]
+
+
+UPDATES = {"cartpole": 24, "breakout": 2, "asterix": 2}  # of a turn
+
+
+def steady(asked: argparse.Namespace, python: Path) -> str:
+    rows: list[list[str]] = []
+    for task in asked.tasks or ["cartpole", "breakout"]:
+        for peer in SIDES if asked.purejaxrl else ("rejax",):
+            arguments = arguments_of(peer, task)
+            of_update = arguments_of("purejaxrl", task)
+            steps = UPDATES[task] * of_update["NUM_ENVS"] * of_update["NUM_STEPS"]
+            seeds = asked.seeds or 8
+            spec = {
+                "side": peer,
+                "task": task,
+                "arguments": arguments,
+                "updates": UPDATES[task],
+                "steps": steps,
+                "seeds": seeds,
+                "lambdas": LAMBDAS[:1],
+                "purejaxrl": asked.purejaxrl,
+                "steady": True,
+            }
+            sides = [turns_of(sys.executable, "--ours", spec), turns_of(python, "--side", spec)]
+            begun = [float(answer(side, "ready").split()[1]) for side in sides]
+            rates: list[tuple[float, float]] = []
+            for number in range(asked.rounds):
+                took = [0.0, 0.0]
+                for place in (0, 1) if number % 2 else (1, 0):
+                    print("go", file=sides[place].stdin, flush=True)
+                    took[place] = float(answer(sides[place], ""))
+                rates.append((steps / took[0], steps * seeds / took[1]))
+            for side in sides:
+                side.communicate()
+            ratios = sorted(ours / its for ours, its in rates)
+            shown = [task, peer, f"{statistics.median(ratios):.2f}"]
+            shown[-1] += f" [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
+            shown += [f"{statistics.median(x):,.0f}" for x in zip(*rates, strict=True)]
+            shown += [f"{seconds:.0f}" for seconds in begun]
+            rows.append(shown)
+            print(*shown, file=sys.stderr, flush=True)
+    return "\n".join(markdown(STEADY, rows))
+
+
+def of_products(asked: argparse.Namespace, python: Path) -> str:
+    rows = []
+    for task in asked.tasks or ["cartpole", "breakout"]:
+        spec = {
+            "side": "purejaxrl",
+            "task": task,
+            "arguments": arguments_of("purejaxrl", task),
+            "updates": UPDATES[task],
+            "rounds": asked.rounds,
+        }
+        side = turns_of(sys.executable, "--products", spec)
+        found = json.loads(answer(side, "{"))
+        shares = sorted(p / u for u, p in zip(found["update"], found["products"], strict=True))
+        each = [1000 * statistics.median(found[x]) / UPDATES[task] for x in ("update", "products")]
+        share = f"{statistics.median(shares):.2f} [{shares[0]:.2f}, {shares[-1]:.2f}]"
+        rows.append([task, *(f"{x:.3g}" for x in each), share])
+    return "\n".join(markdown(PRODUCTS, rows))
+
+
+PRODUCTS = ("task", "an update, ms of CPU", "its products alone", "share")
+STEADY = (
+    *("task", "against", "ours over theirs", "our steps per CPU second", "theirs"),
+    *("our start and compilation, CPU s", "theirs"),
+)
+
+
+def turns_of(python: Path | str, side: str, spec: Spec) -> subprocess.Popen[str]:
+    """A process that trains for each line it is sent; not yet ready."""
+    return subprocess.Popen(
+        [str(python), str(Path(__file__).resolve()), side, json.dumps(spec)],
+        env=base_environment(None) | ONE_THREAD,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def answer(process: subprocess.Popen[str], start: str) -> str:
+    """The next line of a process that begins so. Ends this one where there is none."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(start):
+            return line
+    sys.exit(f"{process.args!r} ended with {process.wait()}")
+
+
+def learning(asked: argparse.Namespace, python: Path | None) -> str:
+    from ablations import curves
+    from ablations.tasks import task
+
+    rows = {tuple(row[:3]): Learned(*row) for row in kept_rows(asked.output)}
+    seeds = range(asked.first, asked.first + (asked.seeds or 20))
+    these = f"{seeds[0]}-{seeds[-1]}"
+    for name in asked.tasks or ["cartpole", "breakout", "asterix"]:
+        steps = asked.steps or task(name).steps
+        results = Path(asked.results)
+        command = [sys.executable, "-m", "ablations.cli", "run", "exam", "--variants", "baseline"]
+        command += ["--tasks", name, "--seeds", these, "--steps", str(steps), "--quiet"]
+        command += ["--evaluations", "10", "--results", str(results)]
+        timed(command, base_environment(results / "cache"))
+        runs = curves("exam", results=results)  # of its last plan
+        runs = runs[(runs["task"] == name) & (runs["variant"] == "baseline")]
+        last = runs[runs["step"] > 0.9 * steps].groupby("seed")["training/return"].mean()
+        mode = runs.groupby("seed")["evaluation/return"].last()
+        theirs, apart = "not run", ""
+        if python:
+            peer = purejaxrl_of(python, asked, name, steps, seeds)
+            theirs, apart = spread(peer), difference(last, peer)
+        solved = f"{int((mode >= SOLVED[name]).sum())} of {len(seeds)}" if name in SOLVED else ""
+        row = Learned(name, f"{steps:,}", these, spread(last), theirs)
+        rows[row[:3]] = row._replace(mode=spread(mode), solved=solved, commit=commit(), apart=apart)
+        print(*row, file=sys.stderr, flush=True)
+    return "\n".join([*markdown(HEAD, rows.values()), "", PUBLISHED])
+
+
+class Learned(NamedTuple):
+    """A row: what seeds of one task learned in so many steps."""
+
+    task: str
+    steps: str
+    seeds: str
+    ours: str
+    theirs: str
+    mode: str = ""
+    solved: str = ""
+    commit: str = ""
+    apart: str = ""
+
+
+HEAD = Learned(
+    *("task", "steps", "seeds", "training, ours", "training, PureJaxRL", "the mode at the end"),
+    *("solved", "commit", "ours - PureJaxRL [95%]"),
+)
+PUBLISHED = """\
+A row is `--tasks TASK --steps STEPS --first FIRST --seeds NUMBER`, and the learning rate falls to 0
+within its steps. Mean ± standard deviation over seeds. A seed of PureJaxRL's script ends elsewhere
+where it is compiled otherwise (threads, what else it returns): seeds are draws, no fixed numbers.
+
+Published by PureJaxRL, at 31756b1: of Breakout a figure in its README
+(docs/minatar_plot_seconds.png), whose curve ends near 40, with no number of steps beside it; of
+Space Invaders one curve in examples/brax_minatar.ipynb; of Asterix nothing. So the level is that of
+its own script, run here."""
+
+
+def kept_rows(page: Path | None) -> list[list[str]]:
+    """The rows of the table that a page has already, without its head."""
+    if page is None or not page.exists():
+        return []
+    lines = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines[2:]]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+
+
+def purejaxrl_of(
+    python: Path, asked: argparse.Namespace, name: str, steps: int, seeds: range
+) -> list[float]:
+    """The returns of seeds of PureJaxRL's script, once trained kept with the results.
+
+    Those that are missing are trained by one process, one after the other.
+    """
+    folder = Path(asked.results) / "purejaxrl"
+    kept = {seed: folder / f"{name}_{steps}_{seed}.json" for seed in seeds}
+    if missing := [seed for seed in seeds if not kept[seed].exists()]:
+        spec: dict[str, Any] = {
+            "side": "purejaxrl",
+            "task": name,
+            "arguments": arguments_of("purejaxrl", name),
+            "steps": steps,
+            "each": missing,
+            "lambdas": LAMBDAS[:1],
+            "purejaxrl": asked.purejaxrl,
+        }
+        _, returns = peer_once(python, spec)
+        folder.mkdir(parents=True, exist_ok=True)
+        for seed, value in zip(missing, returns or [], strict=True):
+            kept[seed].write_text(json.dumps({"returns": [value]}))
+    return [float(json.loads(path.read_text())["returns"][0]) for path in kept.values()]
+
+
+def spread(values: Any) -> str:
+    """Mean ± standard deviation over seeds; of one seed its value."""
+    values = [float(value) for value in values]
+    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.1f}{deviation}"
+
+
+def difference(ours: Any, theirs: Any) -> str:
+    """Ours minus theirs with its 95% interval; of one seed each nothing."""
+    from ablations.report.statistics import compare_unpaired
+
+    if min(len(ours), len(theirs)) < 2:
+        return ""
+    found = compare_unpaired(list(ours), list(theirs))
+    return f"{found.difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+
+
+FOLDERS = ("--purejaxrl", "--environments", "--results")
+TABLES: dict[str, Callable[[argparse.Namespace, Any], str]] = {
+    "speed": speed,
+    "steady": steady,
+    "products": of_products,
+    "learning": learning,
+}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--side"]:
+        spec = json.loads(sys.argv[2])
+        print(json.dumps(SIDES[spec["side"]](spec)), flush=True)
+        return
+    if sys.argv[1:2] == ["--ours"]:
+        run_ours(json.loads(sys.argv[2]))
+        return
+    if sys.argv[1:2] == ["--products"]:
+        print(json.dumps(run_products(json.loads(sys.argv[2]))), flush=True)
+        return
+    from pages import measured_on, write  # which import what peers do not have
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=TABLES)
+    parser.add_argument("--tasks", nargs="+", choices=GYMNAX)
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--first", type=int, default=0, help="of learning: the first of the seeds")
+    parser.add_argument("--steps", type=int, help="of a run; default: see the text above")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--purejaxrl", type=lambda x: str(Path(x) / "purejaxrl"))
+    parser.add_argument("--environments", type=Path, default=CACHE)
+    parser.add_argument("--results", default="results", help="of learning: where its cells go")
+    parser.add_argument("--output", type=Path)
+    asked = parser.parse_args()
+    alone = asked.what == "products" or (asked.what == "learning" and not asked.purejaxrl)
+    python = None if alone else environment_of("rejax", asked.environments)
+    table = TABLES[asked.what](asked, python)
+    given = zip(["", *sys.argv], sys.argv, strict=False)  # folders are this machine's
+    words = ["FOLDER" if before in FOLDERS else word for before, word in given][1:]
+    shown = f"`python benchmarks/discrete.py {' '.join(words)}`"
+    text = f"{measured_on()}\n\n{shown}\n\n{table}\n"
+    print(text)
+    if asked.output:
+        write(asked.output, text)
+
+
+if __name__ == "__main__":
+    main()

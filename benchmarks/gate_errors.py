@@ -1,0 +1,525 @@
+"""How often a gate and a ledger are wrong, and what they cost: many at once.
+
+    python benchmarks/gate_errors.py --runs sac.txt --runs td3.txt [--jobs 2]
+
+writes results/reference/gate_errors.md, and ends with exit code 1 where a rate is above 1.2 times
+the stated one, or a promise of power is missed. `--runs`: files with one final score per line; the
+committed table has the 192 SAC and 193 TD3 runs of github.com/flowersteam/rl_stats
+(data/*_final_perfs.txt). Stable-Baselines3's PPO on CartPole is results/reference/examples.
+
+Runs are simulated (normal with a deviation of 15% of the unit, which is what TD3's have) or drawn
+from stored ones, whose unit is their mean. The gates are played on arrays, all at once, with the
+product's levels and chances; `require_the_product_s_words` plays some of them one by one with the
+product itself. A change of a gain or loss is a shift of a null change's runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from gate_calibration import RUNS, stored
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+from scipy.stats import beta, norm
+from scipy.stats import t as student
+
+from ablations import gate, looks
+from ablations.gate import early
+from ablations.gate.early import Sample, chance_to_pass
+from ablations.gate.ledger import budget_level
+from ablations.report.statistics import compare, compare_unpaired
+
+Floats = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, tuple[int, ...]], tuple[Floats, Floats]]
+
+OUT = Path(__file__).parents[1] / "results" / "reference" / "gate_errors.md"
+GATES, NIGHTS_OF_LEDGERS, CANDIDATES = 2000, 300, 50
+ALLOWED = 1.2
+MARGIN = 0.1  # of the unit
+CHUNK = 500
+PATHS = early.PATHS
+WORDS = ("undecided", "better", "no worse", "worse", "not better", "futile")
+UNDECIDED, BETTER, NO_WORSE, WORSE, NOT_BETTER, FUTILE = range(6)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """draw: scores of the change and of the baseline, of one shape. unit: what is learned."""
+
+    name: str
+    draw: Draw
+    unit: float = 1.0
+
+
+def normal(pair: float) -> Draw:
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+        shared = np.sqrt(pair) * rng.normal(size=shape)
+        ours, theirs = (shared + np.sqrt(1 - pair) * rng.normal(size=shape) for _ in range(2))
+        return 1 + 0.15 * ours, 1 + 0.15 * theirs
+
+    return draw
+
+
+def resampled(runs: Floats) -> Draw:
+    return lambda rng, shape: (rng.choice(runs, shape), rng.choice(runs, shape))
+
+
+def kinds(files: Sequence[Path]) -> list[Kind]:
+    found = [Kind("normal, pair 0.5", normal(0.5)), Kind("normal, pair 0", normal(0.0))]
+    scores = {path.stem.split("_")[0].upper(): np.loadtxt(path) for path in files}
+    if RUNS.exists():
+        scores["SB3 PPO"] = stored(RUNS)["learning_rate=0.0003"]
+    for name, runs in scores.items():
+        found.append(Kind(f"{name}, {len(runs)} stored", resampled(runs), float(runs.mean())))
+    return found
+
+
+# Gates, many at once
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of many gates; margin in the runs' units."""
+
+    margin: float
+    better: bool
+    paired: bool
+    futility: float = gate.FUTILITY
+    rate: float = gate.RATE
+    pass_rate: float = gate.RATE
+
+
+@lru_cache(maxsize=256)
+def designs(rate: float) -> looks.Looks:
+    return looks.design(looks.planned(gate.FIRST_SEEDS, gate.MOST_SEEDS), 2 * rate)
+
+
+def interval(
+    ours: Floats, theirs: Floats, paired: bool, below: float, above: float
+) -> tuple[Floats, Floats]:
+    n = ours.shape[1]
+    center = ours.mean(axis=1) - theirs.mean(axis=1)
+    if paired:
+        error = (ours - theirs).std(axis=1, ddof=1) / np.sqrt(n)
+        freedom = np.full(len(center), n - 1.0)
+    else:
+        parts = [side.var(axis=1, ddof=1) / n for side in (ours, theirs)]
+        error = np.sqrt(parts[0] + parts[1])
+        freedom = error**4 / np.maximum((parts[0] ** 2 + parts[1] ** 2) / (n - 1), 1e-300)
+    return (
+        center + stdtrit(freedom, below / 2) * error,
+        center - stdtrit(freedom, above / 2) * error,
+    )
+
+
+def played(ours: Floats, theirs: Floats, asked: Asked) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """The words of gates on runs `[gates, seeds]`, and the seeds that each took."""
+    below, above = designs(asked.pass_rate), designs(asked.rate)
+    words, seeds = np.zeros(len(ours), int), np.full(len(ours), below.seeds[-1])
+    open_ = np.arange(len(ours))
+    for at, look in enumerate(below):
+        n, last = look.seeds, look == below[-1]
+        a, b = ours[open_, :n], theirs[open_, :n]
+        low, high = interval(a, b, asked.paired, look.level, above[at].level)
+        word = np.zeros(len(open_), int)
+        if asked.better:
+            word[high < asked.margin] = NOT_BETTER
+        else:
+            word[(high < -asked.margin) | (last & (high < 0))] = WORSE
+            word[low > -asked.margin] = NO_WORSE
+        word[low > 0] = BETTER
+        if not last and asked.futility:
+            rest = np.flatnonzero(word == UNDECIDED)
+            word[rest[chances(a[rest], b[rest], at, asked) < asked.futility]] = FUTILE
+        words[open_], seeds[open_] = word, n
+        open_ = open_[word == UNDECIDED]
+        if not len(open_):
+            break
+    return words, seeds
+
+
+def chances(ours: Floats, theirs: Floats, at: int, asked: Asked) -> Floats:
+    later = designs(asked.pass_rate)[at + 1 :], designs(asked.rate)[at + 1 :]
+    found = []
+    for start in range(0, len(ours), CHUNK):
+        part = slice(start, start + CHUNK)
+        sides = [ours[part] - theirs[part]] if asked.paired else [ours[part], theirs[part]]
+        samples = [Sample.of(side) for side in sides]
+        found.append(chance_to_pass(samples, asked.margin, *later, better=asked.better))
+    return np.concatenate([*found, np.zeros(0)])
+
+
+def require_the_product_s_words() -> None:
+    """Raise where a gate of an array has another word than the product's own functions."""
+    rng = np.random.default_rng(0)
+    for paired in (True, False):
+        for better in (True, False):
+            asked = Asked(0.1, better, paired)
+            ours, theirs = normal(0.3)(rng, (40, 32))
+            words, seeds = played(ours, theirs, asked)
+            for row in range(40):
+                word, took = one_gate(ours[row], theirs[row], asked)
+                assert (WORDS[words[row]], seeds[row]) == (word, took)
+
+
+def one_gate(ours: Floats, theirs: Floats, asked: Asked) -> tuple[str, int]:
+    design = designs(asked.rate)
+    for at, look in enumerate(design):
+        a, b = ours[: look.seeds], theirs[: look.seeds]
+        found = (compare if asked.paired else compare_unpaired)(a, b, level=look.level)
+        last = look == design[-1]
+        word: str = gate.judged(found, asked.margin, last=last, better=asked.better)
+        if word == "undecided" and not last:
+            sides = [Sample.of(a - b)] if asked.paired else [Sample.of(a), Sample.of(b)]
+            later = design[at + 1 :]
+            chance = chance_to_pass(sides, asked.margin, later, later, better=asked.better)
+            word = "futile" if chance < asked.futility else word
+        if word != "undecided":
+            return word, look.seeds
+    return "undecided", design.seeds[-1]
+
+
+def one_look(power: float, effect: float, deviation: float, rate: float, sides: int) -> float:
+    """Seeds at which a single test has this power; sides: 1 paired, 2 not."""
+    for n in range(2, 400):
+        freedom = sides * (n - 1)
+        z = effect / (deviation / np.sqrt(n))
+        if 1 - norm.cdf(student.isf(rate, freedom) - z) >= power:
+            return float(n)
+    return np.inf
+
+
+# Tables
+
+
+@dataclass
+class Table:
+    """Rows of a page, and what of them is not as promised."""
+
+    lines: list[str]
+    missed: list[str]
+
+    def add(self, *cells: str) -> None:
+        self.lines.append(f"| {' | '.join(cells)} |")
+
+    def rate(self, where: str, wrong: int, total: int, stated: float) -> str:
+        """A rate of errors with its bound; missed where it is above what is allowed."""
+        share = wrong / max(total, 1)
+        bound = 1.0 if wrong == total else float(beta.ppf(0.95, wrong + 1, total - wrong))
+        if share > ALLOWED * stated:
+            self.missed.append(f"{where}: {percent(share)} at a stated {percent(stated)}")
+        return f"{percent(share)} (≤ {percent(bound)})"
+
+    def promise(self, where: str, kept: bool) -> str:
+        if not kept:
+            self.missed.append(where)
+        return "yes" if kept else "**no**"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def errors(table: Table, kind: Kind, *, paired: bool) -> None:
+    """Gates in which nothing changed, or that sit on their boundary."""
+    rng, unit = np.random.default_rng(5), kind.unit
+    mode = "paired" if paired else "unpaired"
+    ours, theirs = kind.draw(rng, (GATES, gate.MOST_SEEDS))
+    for truth, better, wrong, what in (
+        (0.0, False, (WORSE,), "false alarm"),
+        (-MARGIN, False, (NO_WORSE, BETTER), "false pass"),
+        (0.0, True, (BETTER,), "false accept"),
+        (MARGIN, True, (NOT_BETTER,), "false reject"),
+    ):
+        asked = Asked(MARGIN * unit, better, paired)
+        words, seeds = played(ours + truth * unit, theirs, asked)
+        count = int(np.isin(words, wrong).sum())
+        passed = np.isin(words, (BETTER, NO_WORSE) if not better else (BETTER,)).mean()
+        table.add(
+            kind.name,
+            mode,
+            f"{percent(truth)}, {'gains' if better else 'no loss'} required",
+            what,
+            table.rate(f"{kind.name}, {mode}, {what}", count, GATES, gate.RATE),
+            percent(float(passed)),
+            percent(float((words == FUTILE).mean())),
+            f"{seeds.mean():.1f}",
+        )
+
+
+def powers(table: Table, kind: Kind, *, paired: bool) -> None:
+    """Gains and losses that matter: how often they are found, and on how many runs."""
+    rng, unit = np.random.default_rng(6), kind.unit
+    ours, theirs = kind.draw(rng, (GATES, gate.MOST_SEEDS))
+    deviation = float((ours - theirs).std())
+    mode = "paired" if paired else "unpaired"
+    for truth in (0.2, -0.1, -0.2, -0.5):
+        better = truth > 0
+        asked = Asked(MARGIN * unit, better, paired)
+        words, seeds = played(ours + truth * unit, theirs, asked)
+        right = float((words == (BETTER if better else WORSE)).mean())
+        passed = float(np.isin(words, (BETTER, NO_WORSE)).mean())
+        fixed = gate.MOST_SEEDS
+        equal = one_look(min(right, 0.999), abs(truth) * unit, deviation, gate.RATE, 2 - paired)
+        share = seeds.mean() / fixed
+        kept = ""
+        if better and paired:
+            where = f"{kind.name}: a gain of 20% accepted in 80% on 70% of the runs"
+            kept = table.promise(where, right >= 0.8 and share <= 0.7)
+        table.add(
+            kind.name,
+            mode,
+            f"{100 * truth:+.0f}% of the unit",
+            "accepted" if better else "called worse",
+            percent(right),
+            "" if better else percent(passed),
+            f"{seeds.mean():.1f}",
+            percent(share),
+            "" if not better or not np.isfinite(equal) else f"{equal:.0f}",
+            kept,
+        )
+
+
+def futilities(table: Table, kind: Kind, *, paired: bool) -> None:
+    """Early ends: what they save, and what they miss beside gates that never end early."""
+    rng, unit = np.random.default_rng(8), kind.unit
+    ours, theirs = kind.draw(rng, (GATES, gate.MOST_SEEDS))
+    mode = "paired" if paired else "unpaired"
+    for truth, margin in ((MARGIN, MARGIN), (0.05, 0.05), (0.0, MARGIN), (0.0, 0.05)):
+        missed, runs, accepts = [], [], []
+        for futility in (0.0, gate.FUTILITY):
+            asked = Asked(margin * unit, True, paired, futility)
+            words, seeds = played(ours + truth * unit, theirs, asked)
+            missed.append(float((words != BETTER).mean()))
+            accepts.append(int((words == BETTER).sum()))
+            runs.append(float(seeds.mean()))
+        bound = missed[0] / (1 - gate.FUTILITY)
+        where = f"{kind.name}, {mode}, misses of a gain of {percent(truth)}"
+        kept = ""
+        if truth:
+            kept = table.promise(where, missed[1] <= ALLOWED * min(1.0, bound))
+        else:
+            table.rate(f"{kind.name}, {mode}, false accepts", accepts[1], GATES, gate.RATE)
+        table.add(
+            kind.name,
+            mode,
+            percent(truth),
+            percent(margin),
+            percent(missed[0]),
+            percent(missed[1]),
+            percent(min(1.0, bound)) if truth else "",
+            f"{runs[0]:.1f}",
+            f"{runs[1]:.1f}",
+            kept,
+        )
+
+
+# Ledgers
+
+
+@dataclass
+class LedgerCount:
+    """What many nights of a ledger came to."""
+
+    accepted: NDArray[np.int_]
+    false: NDArray[np.int_]
+    found: int
+    helpful: int
+    runs: float
+    picked: list[float]
+    fresh: list[float]
+
+
+def ledgers(kind: Kind, gains: Sequence[float], share: float, *, paired: bool) -> LedgerCount:
+    """Nights of candidates of which a share gains, each against the best so far."""
+    rng, unit, nights = np.random.default_rng(9), kind.unit, NIGHTS_OF_LEDGERS
+    more = 5  # fresh seeds
+    n = gate.MOST_SEEDS + more
+    best = kind.draw(rng, (nights, n))[1]
+    discoveries = np.zeros(nights, int)
+    false = np.zeros(nights, int)
+    found = helpful = 0
+    runs, picked, fresh = 0.0, [], []
+    level_of_best = np.zeros(nights)
+    for number in range(1, CANDIDATES + 1):
+        gain = np.where(rng.random(nights) < share, rng.choice([*gains], nights), 0.0) * unit
+        ours = kind.draw(rng, (nights, n))[0] + (level_of_best + gain)[:, None]
+        helpful += int((gain > 0).sum())
+        for count in np.unique(discoveries):
+            rows = np.flatnonzero(discoveries == count)
+            rate = budget_level(gate.RATE, CANDIDATES, number, int(count))
+            asked = Asked(MARGIN * unit, True, paired, pass_rate=rate)
+            seen = slice(0, gate.MOST_SEEDS)
+            words, seeds = played(ours[rows, seen], best[rows, seen], asked)
+            runs += float(seeds.sum())
+            won = rows[words == BETTER]
+            took = seeds[words == BETTER]
+            for row, m in zip(won, took, strict=True):
+                difference = ours[row] - best[row]
+                picked.append((difference[:m].mean() - gain[row]) / unit)
+                fresh.append((difference[-more:].mean() - gain[row]) / unit)
+            discoveries[won] += 1
+            false[won] += gain[won] == 0
+            found += int((gain[won] > 0).sum())
+            best[won] = ours[won]
+            level_of_best[won] += gain[won]
+    return LedgerCount(discoveries, false, found, helpful, runs / nights, picked, fresh)
+
+
+def ledger_rows(table: Table, kind: Kind, *, paired: bool) -> None:
+    mode = "paired" if paired else "unpaired"
+    for gains, share in (((0.0,), 0.0), ((0.2,), 0.1), ((0.05, 0.1, 0.2), 0.3)):
+        done = ledgers(kind, gains, share, paired=paired)
+        any_false = int((done.false > 0).sum())
+        where = f"ledger, {kind.name}, {mode}, {percent(share)} gain"
+        fdr = float(np.mean(done.false / np.maximum(done.accepted, 1)))
+        if fdr > ALLOWED * gate.RATE:
+            table.missed.append(f"{where}: {percent(fdr)} of the accepted are false")
+        if not share:
+            table.rate(where, any_false, NIGHTS_OF_LEDGERS, gate.RATE)
+        curse = ["", ""]
+        if len(done.picked) > 30:
+            curse = [f"{100 * np.mean(v):+.2f}%" for v in (done.picked, done.fresh)]
+            error = np.std(done.fresh) / np.sqrt(len(done.fresh))
+            table.promise(f"{where}: fresh runs are biased", abs(np.mean(done.fresh)) < 4 * error)
+        names = ", ".join(percent(gain) for gain in gains) if share else ""
+        table.add(
+            kind.name,
+            mode,
+            f"{share:.0%} {names}",
+            f"{done.accepted.mean():.2f}",
+            percent(any_false / NIGHTS_OF_LEDGERS),
+            percent(fdr),
+            percent(done.found / done.helpful) if share else "",
+            f"{done.runs:.0f}",
+            *curse,
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table: its title, what stands above it, its columns, and what makes its rows."""
+
+    title: str
+    text: str
+    columns: tuple[str, ...]
+    rows: Callable[..., None]
+    modes: Callable[[Kind], tuple[bool, ...]]  # paired or not
+
+
+def both(kind: Kind) -> tuple[bool, ...]:
+    return (True,) if "0.5" in kind.name else (True, False)
+
+
+def some(kind: Kind) -> tuple[bool, ...]:
+    """In ledgers candidates and best share no noise: there is no pairing to gain."""
+    if "0.5" in kind.name:
+        return ()
+    return (True, False) if "TD3" in kind.name or kind.name == "normal, pair 0" else (True,)
+
+
+SECTIONS = (
+    Section(
+        "Errors of one gate",
+        f"{GATES:,} gates each, margin {percent(MARGIN)} of the unit, stated rate "
+        f"{percent(gate.RATE)}. In brackets: the upper end, with 95%.",
+        ("runs", "mode", "truth", "counted", "rate", "passed", "futile", "seeds of each side"),
+        errors,
+        both,
+    ),
+    Section(
+        "Power of one gate",
+        "Fixed design: 32 seeds of each side. one look: the seeds at which a single t test of the "
+        "same rate, planned knowing deviation and gain, has the same power.",
+        (
+            *("runs", "mode", "truth", "counted", "share", "passed", "seeds"),
+            *("of the fixed design", "one look", "80% on 70%"),
+        ),
+        powers,
+        both,
+    ),
+    Section(
+        "Early ends",
+        "Gains required; misses without and with early ends, their bound, and seeds.",
+        (
+            *("runs", "mode", "truth", "margin", "missed", "with early ends", "bound", "seeds"),
+            *("with early ends", "kept"),
+        ),
+        futilities,
+        both,
+    ),
+    Section(
+        "Ledgers of 50 candidates",
+        f"{NIGHTS_OF_LEDGERS} nights each, 50 candidates, budget {percent(gate.RATE)}. picked, "
+        "fresh: how far the accepted gain lies above the truth, in the runs that decided and in 5 "
+        "fresh seeds, in shares of the unit.",
+        (
+            *("runs", "mode", "candidates that gain", "accepted a night"),
+            *("nights with a false one", "false of the accepted", "gains found", "seeds a night"),
+            *("picked", "fresh"),
+        ),
+        ledger_rows,
+        some,
+    ),
+)
+
+
+def made(job: tuple[int, int, bool, tuple[Path, ...]]) -> Table:
+    """The rows of one kind of runs in one section."""
+    section, kind, paired, files = job
+    table = Table([], [])
+    # A quarter of the product's paths is as good for what is counted in ledgers.
+    early.PATHS = 250 if SECTIONS[section].rows is ledger_rows else PATHS
+    early._draws.cache_clear()
+    SECTIONS[section].rows(table, kinds(files)[kind], paired=paired)
+    return table
+
+
+def page(files: tuple[Path, ...], jobs: int) -> Iterator[str]:
+    work = [
+        (number, place, paired, files)
+        for number, section in reversed([*enumerate(SECTIONS)])
+        for place, kind in enumerate(kinds(files))
+        for paired in section.modes(kind)
+    ]
+    tables: dict[int, list[Table]] = {}
+    with ProcessPoolExecutor(jobs) as pool:
+        for job, table in zip(work, pool.map(made, work), strict=True):
+            tables.setdefault(job[0], []).append(table)
+            print("\n".join(table.lines), flush=True)
+    yield "# Errors and power of gates and ledgers"
+    yield ""
+    yield (
+        "`python benchmarks/gate_errors.py` with the final scores of 192 SAC and 193 TD3 "
+        "runs (github.com/flowersteam/rl_stats), resampled, and 94 of Stable-Baselines3's PPO."
+    )
+    for number, section in enumerate(SECTIONS):
+        yield from ("", f"## {section.title}", "", section.text, "")
+        yield f"| {' | '.join(section.columns)} |"
+        yield f"|{'---|' * len(section.columns)}"
+        yield from (line for table in tables[number] for line in table.lines)
+    missed = [line for number in sorted(tables) for each in tables[number] for line in each.missed]
+    yield from ("", "## Missed", "", *([f"- {line}" for line in missed] or ["Nothing."]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=Path, action="append", default=[])
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    require_the_product_s_words()
+    lines = list(page(tuple(options.runs), options.jobs))
+    OUT.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    return int(lines[-1] != "Nothing.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

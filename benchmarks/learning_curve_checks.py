@@ -1,0 +1,354 @@
+"""How often `ablations check` is wrong, and what it catches, on curves of really trained seeds.
+
+    python benchmarks/learning_curve_checks.py train      # 10 CPU minutes
+    python benchmarks/learning_curve_checks.py report     # into results/reference
+    python benchmarks/learning_curve_checks.py simulate   # 25 CPU minutes, there as well;
+                                                                # 5 with `simulate 200`
+
+`simulate` takes made-up curves instead, normal between seeds, and baselines of 5 to 24 seeds: is
+the promised power there, how often does "better" hide a loss, what does a lucky baseline cost?
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from ablations.regression.check import Check, Terms, layout, learned, sequential
+from ablations.regression.curves import Curves, scores
+from ablations.report.formats.markdown import pipes
+
+POOL = Path("results/learning_curve_checks.npz")
+REPORT = Path("results/reference/learning_curve_checks.md")
+CHECKS = 200
+OLD, NEW = 20, 12  # seeds of a baseline; of a check, at most
+PLANTED_SEEDS = 256
+
+
+def pool() -> dict[str, np.ndarray]:
+    """name -> curves `[seeds, points]` that are trained so far."""
+    return dict(np.load(POOL)) if POOL.exists() else {}
+
+
+def train() -> None:
+    """Every seed is trained once; 200 baselines and their null checks share none."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    from planted_regressions import LANES, PLANTED, curves
+
+    for name in PLANTED:
+        wanted = CHECKS * (OLD + NEW) if name == "none" else PLANTED_SEEDS
+        first = 1_000_000 * list(PLANTED).index(name)
+        while len(have := pool().get(name, np.zeros((0, 0)))) < wanted:
+            started = time.process_time()
+            count = min(LANES, wanted - len(have))
+            seeds = range(first + len(have), first + len(have) + count)
+            fresh = curves([name] * count, seeds).astype(np.float32)
+            whole = np.concatenate([have, fresh]) if len(have) else fresh
+            POOL.parent.mkdir(parents=True, exist_ok=True)
+            np.savez_compressed(POOL, **{**pool(), name: whole})
+            seconds = (time.process_time() - started) / count
+            print(f"{name}: {len(whole)} of {wanted}, {1e3 * seconds:.0f} ms each", flush=True)
+
+
+# What others do with the same curves, each at its usual use
+
+
+def threshold(baseline: Curves, now: Curves, effect: float) -> bool:
+    """RLlib's learning tests: one seed fails unless its curve reaches a fixed return at any point.
+    The return is the baseline's final mean less the effect, as an author would choose it."""
+    reached = -np.inf if 0 in now.failed else np.nanmax(now.values[now.seeds.index(0)])
+    return bool(reached < scores(baseline)["final"].mean() - effect)
+
+
+def welch(baseline: Curves, now: Curves, effect: float) -> bool:
+    """One-sided at 1% on the final performance of all seeds."""
+    before, after = _final(baseline, now)
+    return bool(stats.ttest_ind(after, before, equal_var=False, alternative="less").pvalue < 0.01)
+
+
+def mann_whitney(baseline: Curves, now: Curves, effect: float) -> bool:
+    """The same by ranks."""
+    before, after = _final(baseline, now)
+    return bool(stats.mannwhitneyu(after, before, alternative="less").pvalue < 0.01)
+
+
+def welch_either(baseline: Curves, now: Curves, effect: float) -> bool:
+    """At 1% on each of final performance and area, as one does who looks at both."""
+    before, after = scores(baseline), scores(now)
+    return welch(baseline, now, effect) or bool(
+        stats.ttest_ind(after["auc"], before["auc"], equal_var=False, alternative="less").pvalue
+        < 0.01
+    )
+
+
+def _final(baseline: Curves, now: Curves) -> tuple[np.ndarray, np.ndarray]:
+    before, after = scores(baseline)["final"], scores(now)["final"]
+    lowest = min([*before, *after])
+    return before, np.append(after, [lowest] * len(now.failed))
+
+
+OTHERS: dict[str, Callable[[Curves, Curves, float], bool]] = {
+    "threshold, 1 seed (RLlib)": threshold,
+    "Welch, final": welch,
+    "Welch, final or area": welch_either,
+    "Mann-Whitney, final": mann_whitney,
+}
+PLANTED_CHECKS = 100
+
+
+def as_curves(rows: np.ndarray, first_seed: int) -> Curves:
+    """A seed whose return is no number at the end has diverged; before, no episode had ended."""
+    steps = np.arange(1.0, rows.shape[1] + 1)
+    whole = np.isfinite(rows[:, -1])
+    seeds = np.arange(first_seed, first_seed + len(rows))
+    lost = {int(seed): "no longer finite" for seed in seeds[~whole]}
+    values = rows[whole].astype(np.float64)
+    return Curves(tuple(int(seed) for seed in seeds[whole]), steps, values, lost)
+
+
+def checks(curves: dict[str, np.ndarray], name: str) -> Iterator[tuple[Curves, np.ndarray]]:
+    """A baseline and the rows of a check: the null's are used once; those of a bug are drawn
+    without replacement from its seeds, so that its checks share some."""
+    null = curves["none"].reshape(CHECKS, OLD + NEW, -1)
+    random = np.random.default_rng(sorted(curves).index(name))
+    for old in null if name == "none" else null[:PLANTED_CHECKS]:
+        rows = old[OLD:] if name == "none" else random.permutation(curves[name])[:NEW]
+        yield as_curves(old[:OLD], 0), rows
+
+
+def ours(baseline: Curves, rows: np.ndarray, effect: float, most: int) -> Check:
+    """Sequential, as of code that draws other numbers from the same seeds."""
+    fresh = as_curves(rows, 0)
+    return sequential(baseline, fresh.of, Terms(effect=effect, most=most))
+
+
+def measured_effect(curves: dict[str, np.ndarray], name: str) -> dict[str, float]:
+    """Loss of each score over all seeds, as a share of what the baseline learns."""
+    null, planted = as_curves(curves["none"], 0), as_curves(curves[name], 0)
+    old, new = scores(null), scores(planted)
+    losses = {}
+    for score, values in old.items():
+        lost = [min(values)] * len(planted.failed)
+        losses[score] = (
+            float(values.mean() - np.append(new[score], lost).mean()) / learned(null).size
+        )
+    return losses
+
+
+BUDGETS = ((0.05, 4), (0.05, 12), (0.15, 12))  # effect, seeds at most
+FULL = BUDGETS[1]
+
+
+def report() -> None:
+    curves = pool()
+    caught, lines, beside = [], [], []
+    for name in curves:
+        hits = dict.fromkeys(BUDGETS, 0)
+        others = dict.fromkeys(OTHERS, 0)
+        taken, flagged, number = [], 0, 0
+        for old, rows in checks(curves, name):
+            number += 1
+            for budget in BUDGETS:
+                found = ours(old, rows, *budget)
+                hits[budget] += found.verdict == "worse"
+                if budget == FULL:
+                    taken.append(len(found.now))
+                    flagged += found.verdict == "better"
+                    caught.append([loss / found.unit for loss in found.design.caught.values()])
+            now = as_curves(rows, 0)
+            for method, judge in OTHERS.items():
+                others[method] += judge(old, now, FULL[0] * learned(old).size)
+        effect = measured_effect(curves, name)
+        real = [f"{100 * effect[score]:.1f}%" for score in ("final", "auc")]
+        shares = [_share(hits[budget], number) for budget in BUDGETS]
+        lines.append([name, *real, *shares, f"{np.mean(taken):.1f}", _share(flagged, number)])
+        beside.append(
+            [name, *real, _share(hits[FULL], number), *(_share(n, number) for n in others.values())]
+        )
+        print(" | ".join([*lines[-1], "||", *beside[-1][3:]]), flush=True)
+    # A smaller loss than the effect may be ruled out as one that does not matter.
+    final, area = np.maximum(np.median(caught, axis=0), FULL[0])
+    budgets = [f"{effect:.0%}, ≤{seeds} seeds" for effect, seeds in BUDGETS]
+    head = ["planted", "loss of final", "loss of area", *budgets, "seeds taken", "better"]
+    head_beside = ["planted", "loss of final", "loss of area", "ours", *OTHERS]
+    REPORT.write_text(
+        "\n".join(
+            [
+                *TEXT.format(
+                    old=OLD,
+                    new=NEW,
+                    checks=CHECKS,
+                    planted=PLANTED_CHECKS,
+                    seeds=PLANTED_SEEDS,
+                    trained=sum(map(len, curves.values())),
+                    final=f"{final:.1%}",
+                    area=f"{area:.1%}",
+                ).splitlines(),
+                "",
+                *pipes(head, lines, set(head[1:])),
+                "",
+                "## Beside what others do",
+                "",
+                *BESIDE.format(new=NEW).splitlines(),
+                "",
+                *pipes(head_beside, beside, set(head_beside[1:])),
+                "",
+            ]
+        )
+    )
+    print(REPORT)
+
+
+def _share(hits: int, of: int) -> str:
+    return f"{100 * hits / of:.1f}%"
+
+
+# Made-up curves: a spread of 1 between seeds in both scores
+
+SIMULATED = Path("results/reference/learning_curve_power.md")
+OLD_SEEDS = (5, 8, 12, 24)
+ASKED = 2.0  # the effect, in standard deviations, where one is asked for
+
+
+def simulate(checks_each: int = 1_000) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "regression"))
+    from synthetic_curves import independent
+
+    def verdicts(
+        old: int,
+        terms: Terms,
+        now: Callable[[dict[str, float]], dict[str, float]],
+        luck: float = 0.0,
+    ) -> tuple[list[Check], Counter[str]]:
+        """now: what a design catches -> what the new curves have lost in each score. luck: the
+        baseline's means are so many of their standard errors above their expectation."""
+        random = np.random.default_rng([old, 7])
+        found = []
+        for _ in range(checks_each):
+            baseline = independent(random, range(old))
+            if luck:
+                above = {name: values.mean() for name, values in scores(baseline).items()}
+                expected = scores(independent(_Still(), range(1)))
+                off = {name: above[name] - expected[name][0] - luck / old**0.5 for name in above}
+                moved = independent(_Still(), range(1), final=off["final"], area=off["auc"])
+                moved_by = moved.values - independent(_Still(), range(1)).values
+                baseline = Curves(baseline.seeds, baseline.steps, baseline.values + moved_by)
+            made, _ = layout(baseline, terms)
+            lost = now({s: max(made.effect, loss) for s, loss in made.caught.items()})
+            found.append(sequential(baseline, lambda s, x=lost: independent(random, s, **x), terms))
+        return found, Counter(one.verdict for one in found)
+
+    few = Terms(effect=0.01, unit=1.0, most=NEW)
+    wanted = Terms(effect=ASKED, unit=1.0)
+    lines = []
+    for old in OLD_SEEDS:
+        line = [str(old)]
+        for terms in (few, wanted):
+            checks, final = verdicts(old, terms, lambda caught: {"final": caught["final"]})
+            _, area = verdicts(old, terms, lambda caught: {"area": caught["auc"]})
+            promised = np.median([max(one.design.caught.values()) for one in checks])
+            if terms is wanted:
+                line.append(f"{np.median([one.design.needed or np.inf for one in checks]):.0f}")
+            line += [
+                f"{promised:.2f}",
+                _share(final["worse"], checks_each),
+                _share(area["worse"], checks_each),
+            ]
+        _, mixed = verdicts(old, wanted, lambda _: {"final": 1.3 * ASKED, "area": -2 * ASKED})
+        _, same = verdicts(old, wanted, lambda _: {})
+        unlucky, alarms = verdicts(old, wanted, lambda _: {}, luck=2.0)
+        line += [
+            _share(mixed["better"], checks_each),
+            _share(same["worse"], checks_each),
+            _share(alarms["worse"], checks_each),
+            f"{100 * np.mean([one.design.lucky for one in unlucky]):.1f}%",
+        ]
+        lines.append(line)
+        print(" | ".join(line), flush=True)
+    head = ["baseline", f"caught, ≤{NEW} seeds", "final", "area", "needed", "caught, ≤32 seeds"]
+    head += ["final", "area", '"better"', "false alarms", "lucky baseline", "stated"]
+    SIMULATED.write_text(
+        "\n".join(
+            [
+                *SIMULATION.format(
+                    checks=f"{checks_each:,}",
+                    error=f"{100 * (0.05 * 0.95 / checks_each) ** 0.5:.1f}%",
+                    new=NEW,
+                    asked=ASKED,
+                ).splitlines(),
+                "",
+                *pipes(head, lines, set(head)),
+                "",
+            ]
+        )
+    )
+    print(SIMULATED)
+
+
+class _Still:
+    """In place of random numbers: what is expected."""
+
+    def normal(self, size: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(size)
+
+
+SIMULATION = """\
+# Does a check keep its promises, on average over baselines?
+
+Made by `benchmarks/learning_curve_checks.py simulate` from made-up curves: both scores normal
+with a standard deviation of 1 between seeds and a correlation of one half; {checks} checks in each
+place, so a share of 95% has a standard error of {error}. False alarms are at 1%.
+
+*baseline*: its seeds. *caught*: the loss that a check says it catches with 95%, in standard
+deviations, the median over baselines; *final*, *area*: how often just that loss is called "worse",
+where it is lost in one score alone. First with at most {new} seeds whatever the effect, then with
+an effect of {asked:g} standard deviations and at most 32. *needed*: seeds that would catch that
+effect (median; inf: more than 1,000, so it takes a larger baseline).
+
+*"better"*: how often a trainer whose final performance has lost 1.3 effects and whose area has
+gained two passes as better. *false alarms*: of a trainer that did not change. *lucky baseline*:
+the same where the means of the baseline's scores both lie two standard errors too high, which
+happens to one baseline in forty; *stated*: what the check says of it, for one score."""
+
+TEXT = """\
+# How often a learning-curve check is wrong, and what it catches
+
+Made by `benchmarks/learning_curve_checks.py` from {trained:,} trained seeds: a small PPO on
+`fast` with observations in odd units, 10,240 steps, 20 points. Every check has a baseline of {old}
+seeds, at most {new} fresh ones, and a false-alarm rate of 1%.
+
+First row: {checks} checks of unchanged code. No two of them share a seed, in the baseline or
+outside. Other rows: {planted} checks each of a planted bug, against the first {planted} of those
+baselines; their seeds are drawn from {seeds} or more trained with the bug, so checks share some.
+
+Losses are what the bug costs over all its seeds, in shares of what the trainer learns (from the
+lowest to the highest point of its mean curve); a negative loss is a gain. Then the share of checks
+that say "worse", by smallest effect worth catching and bound on the seeds; the mean number of seeds
+that the check with {new} took, and how often it said "suspiciously better". At the first effect and
+{new} seeds a check promises to catch, with 95%, a loss of {final} of final performance or {area} of
+the area under the curve (medians over the baselines)."""
+
+BESIDE = """\
+The same baselines and seeds. Ours takes at most {new} seeds and stops earlier where it can; the
+others get all {new}, but for the threshold, which is what RLlib's learning tests do: one seed that
+has to reach a fixed return at any point of training. The return is the baseline's final mean less
+5% of what it learns. The tests are one-sided at 1%."""
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["train"]:
+        os.environ |= {"NPROC": "1", "JAX_PLATFORMS": "cpu"}  # before JAX starts
+        train()
+    elif sys.argv[1:] == ["report"]:
+        report()
+    elif sys.argv[1:2] == ["simulate"]:
+        simulate(*map(int, sys.argv[2:3]))
+    else:
+        sys.exit(__doc__)

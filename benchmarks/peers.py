@@ -1,0 +1,779 @@
+"""A whole study against other ways to run it: rejax over seeds, plain vmap, Brax's ppo.train.
+
+    python benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
+        [--seeds 8] [--variants 4] [--rounds 3] [--runs 4] [--flags defaults ours]
+        [--networks small] [--xla='--xla_...'] [--output results/reference/speed/peers.md]
+
+The study varies gae_lambda, a number in every library, so that nobody compiles more for it than
+they must. Ours is the real command, with records, policies and checkpoints, from an empty results
+folder and an empty cache of programs. It composes what the peer does (its preset, with the same
+arguments) and nobody evaluates while the clock runs. Peers run with XLA's defaults and with our
+flags, in an environment of their own that is made once and kept; vmap, which is our own chunk, in
+this one. A round measures ours, then each peer's two settings; ratios are within a round, and their
+median is printed. At the end one instrument judges the policies of both: the mode's return over
+whole episodes from the same resets.
+
+Peers keep no programs on disk, which is JAX's default, but where the seconds to a first iteration
+are measured. Brax then compiles anew for each run, so only --runs of them are measured: the whole
+is the start, the first run, and the mean of the others for each of the rest. It is measured with
+programs on disk as well: each variant's first run, and one more, which stands for the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import venv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PEERS = ("rejax", "vmap", "brax")
+# Besides the versions of requirements-test.lock, which hold for all. Rejax's environments of Brax
+# lack what later versions of gymnax ask of a state.
+PACKAGES = {"rejax": ("rejax==0.1.3", "gymnax==0.0.9", "brax==0.14.2"), "brax": ("brax==0.14.2",)}
+SHOWN = ("rejax", "gymnax", "distrax", "brax", "jax", "jaxlib", "flax", "optax")
+# Ours: a study whose baseline sets nothing but what both presets have.
+STUDY, BASELINE = "value_coefficient", "separate_0.25"
+LAMBDAS = (0.95, 0.9, 0.8, 1.0)
+NUM_ENVS, UNROLL, MINIBATCHES, EPOCHS = 64, 32, 4, 4
+# name -> hidden layers of the policy and of the value function, and the activation. brax: what
+# Brax's trainer has by default.
+NETWORKS: dict[str, tuple[list[int], list[int], str]] = {
+    "small": ([64, 64], [64, 64], "tanh"),
+    "brax": ([32] * 4, [256] * 5, "swish"),
+}
+EPISODE_LENGTH = 1000
+JUDGED_EPISODES = 16
+ITERATION = NUM_ENVS * UNROLL
+WORKERS = 2
+FLAGS = {"defaults": "XLA's defaults", "ours": "our flags"}
+# What each library is called with, by its own names; its preset says what that is here.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "rejax": {
+        "num_envs": NUM_ENVS,
+        "num_steps": UNROLL,
+        "num_minibatches": MINIBATCHES,
+        "num_epochs": EPOCHS,
+        "learning_rate": 3e-4,
+        "gamma": 0.99,
+        "normalize_observations": True,
+    },
+    "brax": {
+        "batch_size": NUM_ENVS // MINIBATCHES,
+        "num_minibatches": MINIBATCHES,
+        "unroll_length": UNROLL,
+        "num_updates_per_batch": EPOCHS,
+        "learning_rate": 3e-4,
+        "discounting": 0.99,
+        "entropy_cost": 1e-2,
+        "normalize_observations": True,
+    },
+}
+OURS_WITH_VMAP = {
+    "num_envs": NUM_ENVS,
+    "unroll_length": UNROLL,
+    "num_minibatches": MINIBATCHES,
+    "epochs": EPOCHS,
+}
+SETTINGS = {"episode_length": EPISODE_LENGTH, "random_elapsed_steps": False}
+# name -> (what it is, how it is printed). Less is better but for the rates.
+MEASURES = {
+    "seconds": ("whole study, s", "{:.1f}"),
+    "rate": ("steps/s of the study", "{:,.0f}"),
+    "compile": ("compiling, s", "{:.1f}"),
+    "steady": ("steady steps/s", "{:,.0f}"),
+    "cold": ("to the first iteration, cold, s", "{:.1f}"),
+    "warm": ("the same, warm, s", "{:.1f}"),
+    "megabytes": ("peak RSS, MB", "{:,.0f}"),
+}
+RATES = ("rate", "steady")
+
+Spec = Mapping[str, Any]
+Measured = dict[str, Any]
+
+
+def networks_of(spec: Spec) -> dict[str, Any]:
+    """The study's networks by our names."""
+    policy, value, activation = NETWORKS[spec["networks"]]
+    return {"policy_layers": policy, "value_layers": value, "activation": activation}
+
+
+# What a peer does, in a process and an environment of its own. These import nothing of ours.
+
+
+def judged(task: str, act: Callable[[Any, Any], Any], policies: Any) -> list[float]:
+    """Mean return of each of the stacked policies over whole episodes, all from the same resets."""
+    import brax.envs
+    import jax
+    import jax.numpy as jnp
+
+    env = brax.envs.get_environment(task, backend="spring")
+
+    def episodes(policy: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            state, alive, total = carry
+            state = jax.vmap(env.step)(state, act(policy, state.obs))
+            return (state, alive * (1 - state.done), total + alive * state.reward), None
+
+        start = jax.vmap(env.reset)(jax.random.split(jax.random.key(12_345), JUDGED_EPISODES))
+        zero = jnp.zeros(JUDGED_EPISODES)
+        return jax.lax.scan(step, (start, zero + 1, zero), None, EPISODE_LENGTH)[0][2].mean()
+
+    return jax.jit(lambda stacked: jax.lax.map(episodes, stacked))(policies).tolist()
+
+
+def stacked(policies: Sequence[Any]) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
+
+
+def by_run(spec: Spec, returns: Iterable[float]) -> dict[str, float]:
+    """Returns of lanes, variant after variant, by run."""
+    names = [run_name(value, seed) for value in spec["lambdas"] for seed in range(spec["seeds"])]
+    return dict(zip(names, returns, strict=True))
+
+
+def run_name(value: float, seed: int) -> str:
+    return f"{value:g}/{seed}"
+
+
+def run_rejax(spec: Spec) -> Measured:
+    """One program over all seeds, which each variant calls: their numbers are its arguments."""
+    import jax
+    import jax.numpy as jnp
+    from rejax import PPO
+
+    layers, _, activation = NETWORKS[spec["networks"]]
+    algorithm = PPO.create(
+        env=f"brax/{spec['task']}",
+        env_params={"backend": "spring", "episode_length": EPISODE_LENGTH},
+        agent_kwargs={"activation": activation, "hidden_layer_sizes": tuple(layers)},
+        total_timesteps=spec["steps"],
+        eval_freq=spec["steps"],
+        skip_initial_evaluation=True,
+        **ARGUMENTS["rejax"],
+    ).replace(eval_callback=lambda *_: jnp.zeros(()))
+
+    def with_lambda(value: float) -> Any:
+        return algorithm.replace(gae_lambda=jnp.float32(value))
+
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]))
+    began = time.time()
+    train = jax.vmap(lambda one, key: one.train(key)[0], in_axes=(None, 0))
+    compiled = jax.jit(train).lower(with_lambda(LAMBDAS[0]), keys).compile()
+    ready = time.time()
+    states = [
+        jax.block_until_ready(compiled(with_lambda(value), keys)) for value in spec["lambdas"]
+    ]
+    trained = time.time()
+    found = {"compile": ready - began, "trained_at": trained, "training": trained - ready}
+    if spec["judge"]:
+        kept = [(state.actor_ts.params, state.obs_rms_state) for state in states]
+        lanes = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept)
+
+        def mode(actor: Any, observation: Any) -> Any:
+            return actor.action_mean(actor.features(observation))
+
+        def act(policy: Any, observation: Any) -> Any:
+            parameters, statistics = policy
+            observation = algorithm.normalize_obs(statistics, observation)
+            action = algorithm.actor.apply(parameters, observation, method=mode)
+            return jnp.clip(action, -1.0, 1.0)
+
+        found["returns"] = by_run(spec, judged(spec["task"], act, lanes))
+    return found
+
+
+def run_vmap(spec: Spec) -> Measured:
+    """Our chunk, specialised to its choices, over all variants and seeds at once."""
+    import jax
+    import jax.numpy as jnp
+
+    from ablations import make_trainer
+
+    trainer, variant = make_trainer(
+        spec["task"],
+        updates_per_chunk=spec["steps"] // spec["points"] // ITERATION,
+        **OURS_WITH_VMAP,
+        **networks_of(spec),
+        **SETTINGS,
+    )
+    lanes = len(spec["lambdas"]) * spec["seeds"]
+    values = jnp.repeat(jnp.float32(jnp.array(spec["lambdas"])), spec["seeds"])
+    numbers = {n: jnp.full(lanes, x, jnp.float32) for n, x in variant.numbers.items()}
+    variants = variant._replace(
+        numbers=numbers | {"gae_lambda": values},
+        iterations=jnp.full(lanes, variant.iterations, jnp.float32),
+    )
+    axes = jax.tree.map(lambda _: 0, variants)._replace(choices=None)
+    keys = jax.vmap(jax.random.key)(jnp.tile(jnp.arange(spec["seeds"]), len(spec["lambdas"])))
+    began = time.time()
+    init = jax.jit(jax.vmap(trainer.init, in_axes=(0, axes)))
+    state = init(keys, variants)
+    chunk = jax.jit(jax.vmap(trainer.chunk, in_axes=(0, axes)), donate_argnums=0)
+    compiled = chunk.lower(state, variants).compile()
+    ready = time.time()
+    for _ in range(spec["points"]):
+        state, _ = jax.block_until_ready(compiled(state, variants))
+    trained = time.time()
+    found = {"compile": ready - began, "trained_at": trained, "training": trained - ready}
+    if spec["judge"]:
+        policies = jax.vmap(trainer.policy)(state)
+        assert trainer.act is not None
+        act = trainer.act
+        found["returns"] = by_run(
+            spec, judged(spec["task"], lambda p, observation: act(p, observation, None), policies)
+        )
+    return found
+
+
+def stand_in_for_device_put_replicated(tree: Any, devices: list[Any]) -> Any:
+    """What jax.device_put_replicated did before JAX 0.10 removed it: one copy per device, stacked.
+    Brax 0.14.2 still calls it."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    mesh = jax.sharding.Mesh(np.array(devices), ("i",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))
+    return jax.tree.map(
+        lambda x: jax.device_put(jnp.stack([jnp.asarray(x)] * len(devices)), sharding), tree
+    )
+
+
+def run_brax(spec: Spec) -> Measured:
+    """Run after run in one process, each traced and, without programs on disk, compiled anew."""
+    import brax.envs
+    import jax
+    from brax.training.agents.ppo import networks, train
+
+    if not hasattr(jax, "device_put_replicated"):
+        jax.device_put_replicated = stand_in_for_device_put_replicated
+    runs = [(value, seed) for seed in range(spec["seeds"]) for value in spec["lambdas"]]
+    runs = runs[: spec["runs"]]
+    policy_layers, value_layers, activation = NETWORKS[spec["networks"]]
+    seconds, points, kept = [], [], []
+    for value, seed in runs:
+        marks = [time.time()]
+        make_policy, parameters, _ = train.train(
+            environment=brax.envs.get_environment(spec["task"], backend="spring"),
+            num_timesteps=spec["steps"],
+            num_evals=spec["points"] + 1,
+            run_evals=False,
+            policy_params_fn=lambda *_, marks=marks: marks.append(time.time()),
+            episode_length=EPISODE_LENGTH,
+            num_envs=NUM_ENVS,
+            gae_lambda=value,
+            seed=seed,
+            network_factory=functools.partial(
+                networks.make_ppo_networks,
+                policy_hidden_layer_sizes=tuple(policy_layers),
+                value_hidden_layer_sizes=tuple(value_layers),
+                activation=getattr(jax.nn, activation),
+            ),
+            **ARGUMENTS["brax"],
+        )
+        jax.block_until_ready(parameters)
+        seconds.append(time.time() - marks[0])
+        # Between callbacks: the start, the first part, which is compiled, and the other parts.
+        points += [b - a for a, b in itertools.pairwise(marks[2:])]
+        kept.append(parameters)
+    steady = statistics.median(points) if points else None
+    found: Measured = {
+        "trained_at": time.time(),
+        "training": sum(seconds),
+        "runs": seconds,
+        "steady": spec["steps"] / spec["points"] / steady if steady else None,
+        "compile": max(seconds[0] - steady * spec["points"], 0.0) if steady else None,
+    }
+    if spec["judge"]:
+
+        def act(policy: Any, observation: Any) -> Any:
+            return make_policy(policy, deterministic=True)(observation, jax.random.key(0))[0]
+
+        returns = judged(spec["task"], act, stacked(kept))
+        names = [run_name(value, seed) for value, seed in runs]
+        found["returns"] = dict(zip(names, returns, strict=True))
+    return found
+
+
+def judge_ours(spec: Spec) -> Measured:
+    """Of the last policies in a results folder: its cells have one program."""
+    import jax
+    import numpy as np
+
+    from ablations.policies import find_cell
+    from ablations.sweep.snapshots import ABOUT
+    from ablations.trainers.composed import compose
+    from ablations.trainers.leaves import from_arrays
+
+    cells = [
+        find_cell(STUDY, variant=variant, seed=seed, results=spec["results"])
+        for variant in spec["variants"]
+        for seed in range(spec["seeds"])
+    ]
+    config = json.loads((cells[0] / "record.json").read_text())["config"]
+    trainer, as_data = compose(config, fixed=tuple(config["choices"]))
+    variant = as_data(config)
+    kept = jax.eval_shape(lambda key: trainer.policy(trainer.init(key, variant)), jax.random.key(0))
+    policies = []
+    for cell in cells:
+        with np.load(cell / "policies" / f"{spec['steps']}.npz") as stored:
+            arrays = {name: stored[name] for name in stored.files if name != ABOUT}
+        policies.append(from_arrays(arrays, kept))
+    assert trainer.act is not None
+    trained = trainer.act
+
+    def act(policy: Any, observation: Any) -> Any:
+        return trained(policy, observation, None)
+
+    return {"returns": by_run(spec, judged(spec["task"], act, stacked(policies)))}
+
+
+SIDES = {"rejax": run_rejax, "vmap": run_vmap, "brax": run_brax, "judge": judge_ours}
+
+
+def run_side(side: str, spec: Spec) -> None:
+    """Prints what was measured, as the last line."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = SIDES[side](spec)
+    versions = {}
+    for name in SHOWN:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    print(json.dumps(found | {"versions": versions}), flush=True)
+
+
+# The parent: it makes environments, takes turns, and never starts JAX.
+
+
+def environment_of(peer: str, folder: Path) -> Path:
+    """The Python of a peer's environment, made where it is not there yet."""
+    if peer not in PACKAGES:
+        return Path(sys.executable)
+    lock = (ROOT / "requirements-test.lock").read_text()
+    own = {package.partition("==")[0] for package in PACKAGES[peer]}
+    pins = re.findall(r"^([\w.-]+==[^\s;]+)", lock, re.M)
+    pins = [pin for pin in pins if pin.partition("==")[0] not in own]
+    place = folder / peer
+    wanted = "\n".join([sys.version, *PACKAGES[peer], *pins])
+    made = place / "made-of.txt"
+    python = place / "bin" / "python"
+    if made.exists() and made.read_text() == wanted:
+        return python
+    print(f"making the environment of {peer} in {place}", file=sys.stderr, flush=True)
+    shutil.rmtree(place, ignore_errors=True)
+    venv.create(place, with_pip=True)
+    constraints = place / "constraints.txt"
+    constraints.write_text("\n".join(pins) + "\n")
+    pip = [python, "-m", "pip", "install", "--quiet", "-c", constraints, *PACKAGES[peer]]
+    done = subprocess.run([str(part) for part in pip], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{peer} cannot be installed:\n{done.stderr[-3000:]}")
+    made.write_text(wanted)
+    return python
+
+
+def family(process: int) -> list[int]:
+    """A process and all that it started, in Linux's /proc."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except OSError:
+        children = []
+    return [process, *(one for child in children for one in family(int(child)))]
+
+
+def resident(process: int) -> float:
+    """MB."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def timed(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> tuple[str, float, float, list[tuple[float, float]]]:
+    """What a command prints, when it began, its seconds, and (time, resident MB of its processes
+    together), looked at five times a second."""
+    seen: list[tuple[float, float]] = []
+    ended = threading.Event()
+    began = time.time()
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+
+        def watch() -> None:
+            while not ended.wait(0.2):
+                seen.append((time.time(), sum(map(resident, family(process.pid)))))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        printed, _ = process.communicate()
+        seconds = time.time() - began
+        ended.set()
+        watcher.join()
+        if process.returncode:
+            errors.seek(0)
+            sys.exit(f"{' '.join(command)[:400]}\n{printed[-2000:]}\n{errors.read()[-4000:]}")
+    return printed, began, seconds, seen
+
+
+def base_environment(cache: Path | None) -> dict[str, str]:
+    """Without what would change either side. cache: where programs are kept; None: nowhere."""
+    dropped = ("XLA_FLAGS", "NPROC", "OMP_NUM_THREADS", "PYTHONPATH", "JAX_COMPILATION_CACHE_DIR")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    place = {} if cache is None else {"JAX_COMPILATION_CACHE_DIR": str(cache)}
+    return kept | {"JAX_PLATFORMS": "cpu"} | place
+
+
+def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path | None) -> Measured:
+    """One process of a peer, from its start to the end of training."""
+    from ablations.sweep.machine import PORTABLE
+
+    environment = base_environment(cache)
+    if flags == "ours":
+        environment["XLA_FLAGS"] = PORTABLE
+    if peer not in PACKAGES:
+        environment["PYTHONPATH"] = str(ROOT)
+    command = [str(python), str(Path(__file__).resolve()), "--side", peer, "--spec"]
+    printed, began, _, seen = timed([*command, json.dumps(spec)], environment)
+    found: Measured = json.loads(printed.splitlines()[-1])
+    runs = len(spec["lambdas"]) * spec["seeds"]
+    steps = spec["steps"] * runs
+    seconds = until_trained = found["trained_at"] - began
+    if "runs" in found:  # of Brax, which are the first few of them
+        measured = found["runs"]
+        # Which runs are like those that are missing: all that compile, or the one that need not.
+        alike = measured[1:] if cache is None else measured[len(spec["lambdas"]) :]
+        seconds += statistics.mean(alike or measured) * (runs - len(measured))
+        # With one process per run: its start and its first run.
+        found["apart"] = (until_trained - found["training"] + measured[0]) * runs
+    found.setdefault("steady", steps / found["training"])
+    peak = max(megabytes for at, megabytes in seen if at <= found["trained_at"])
+    return found | {"seconds": seconds, "rate": steps / seconds, "megabytes": peak}
+
+
+def settings_as(peer: str, spec: Spec) -> tuple[list[str], dict[str, Any]]:
+    """Flags and settings with which our command does what the peer does."""
+    from ablations.presets import preset
+
+    if peer not in ARGUMENTS:
+        return [], {**OURS_WITH_VMAP, **networks_of(spec), **SETTINGS}
+    library = preset(peer)
+    asked = {**library.values(**ARGUMENTS[peer]), **networks_of(spec)}
+    default = library.values()
+    changed = {n: x for n, x in asked.items() if n not in default or default[n] != x}
+    return ["--base", peer, "--geometry", "own"], {**changed, **SETTINGS}
+
+
+def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
+    """The command `ablations run`, from its start to its end."""
+    flags, sets = settings_as(peer, spec)
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results"
+        command = [sys.executable, "-m", "ablations.cli", "run", STUDY, "--quiet", *flags]
+        command += ["--tasks", spec["task"], "--seeds", str(spec["seeds"])]
+        command += ["--steps", str(spec["steps"]), "--evaluations", "0"]
+        command += ["--workers", str(WORKERS), "--results", str(results)]
+        values = ",".join(f"{value:g}" for value in spec["lambdas"])
+        if len(spec["lambdas"]) > 1:
+            command += ["--vary", f"gae_lambda={values}"]
+        else:
+            command += ["--variants", BASELINE]
+            sets["gae_lambda"] = spec["lambdas"][0]
+        sets["points"] = spec["points"]
+        command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
+        environment = base_environment(cache) | {"PYTHONPATH": str(ROOT)}
+        more = {"XLA_FLAGS": spec["xla"]} if spec["xla"] else {}
+        _, _, seconds, seen = timed(command, environment | more)
+        records = [json.loads(p.read_text()) for p in results.glob("cells/[!.]*/record.json")]
+        steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
+        about = [record["provenance"] for record in records]
+        failed = [record["reason"] for record in records if record["status"] != "done"]
+        if failed or len(records) * spec["steps"] != steps:
+            sys.exit(f"{len(records)} cells have records, of which failed: {failed}")
+        training = sum(one["seconds"] for one in about) / min(WORKERS, len(records))
+        found = {
+            "seconds": seconds,
+            "rate": steps / seconds,
+            "compile": max(one["compile_seconds"] for one in about),
+            "steady": steps / training,
+            "megabytes": max(megabytes for _, megabytes in seen),
+        }
+        if spec["judge"]:
+            (plan,) = results.glob(f"plans/{STUDY}/*.json")
+            variants = list(json.loads(plan.read_text())["variants"])
+            judge = {**spec, "results": str(results), "variants": variants}
+            command = [sys.executable, str(Path(__file__).resolve()), "--side", "judge", "--spec"]
+            printed, *_ = timed([*command, json.dumps(judge)], environment)
+            found |= json.loads(printed.splitlines()[-1])
+    return found
+
+
+def first_iteration(measure: Callable[[Path], Measured]) -> Measured:
+    """Seconds to the end of one iteration, from an empty cache of programs and from a full one."""
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = (measure(Path(cache))["seconds"] for _ in range(2))
+    return {"cold": cold, "warm": warm}
+
+
+def in_turns(
+    peer: str, python: Path, spec: Spec, rounds: int, settings: Sequence[str]
+) -> list[tuple[Measured, dict[str, Measured]]]:
+    """Per round: ours, and the peer by its flags, one after the other."""
+    # The first iteration of the study as each runs it: all lanes of a vmap, one run of the others.
+    first = {**spec, "steps": ITERATION, "points": 1, "judge": False}
+    one = {**first, "seeds": 1, "lambdas": spec["lambdas"][:1], "runs": 1}
+    found = []
+    for turn in range(rounds):
+        now = {**spec, "judge": turn == 0}
+        with tempfile.TemporaryDirectory() as cache:
+            ours = ours_once(peer, now, Path(cache))
+        ours |= first_iteration(lambda cache: ours_once(peer, one, cache))
+        said(f"ours as {peer}", ours)
+        theirs = {}
+        for flags in settings:
+            start = one if peer == "brax" else {**first, "lambdas": spec["lambdas"][:1]}
+            start = first if peer == "vmap" else start
+            once = functools.partial(peer_once, peer, python, flags)
+            its = once(now, None) | first_iteration(functools.partial(once, start))
+            if peer == "brax":
+                known = {**spec, "judge": False, "runs": len(spec["lambdas"]) + 1}
+                with tempfile.TemporaryDirectory() as cache:
+                    its["kept"] = once(known, Path(cache))["seconds"]
+            theirs[flags] = its
+            said(f"{peer}, {FLAGS[flags]}", its)
+        found.append((ours, theirs))
+    return found
+
+
+def said(who: str, found: Measured) -> None:
+    shown = [f"{label} {form_of(name, found[name])}" for name, (label, _) in MEASURES.items()]
+    print(f"{who}: {', '.join(shown)}", file=sys.stderr, flush=True)
+
+
+def form_of(name: str, value: float | None) -> str:
+    return "-" if value is None else MEASURES[name][1].format(value)
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def advantage(name: str, ours: Measured, theirs: Measured) -> float | None:
+    """How many times better ours is, in one measure of one round."""
+    if not ours[name] or not theirs[name]:
+        return None
+    return ours[name] / theirs[name] if name in RATES else theirs[name] / ours[name]
+
+
+def mean_and_spread(returns: Sequence[float]) -> str:
+    spread = f" ± {statistics.stdev(returns):.1f}" if len(returns) > 1 else ""
+    return f"{statistics.mean(returns):.1f}{spread}"
+
+
+def otherwise(
+    rounds: Sequence[tuple[Measured, dict[str, Measured]]], settings: Sequence[str]
+) -> list[str]:
+    """What a study with Brax's trainer takes if it is run in other ways than the table's."""
+    ways = {
+        "kept": "With programs kept on disk (of those that compile for a second or more, JAX's "
+        "default), measured by each variant's first run and one more that stands for the rest, all "
+        "runs in one process would take",
+        "apart": "With one process per run, one after the other, and nothing kept on disk, they "
+        "would take",
+    }
+    lines = []
+    for flags in settings:
+        lines.append(f"Brax with {FLAGS[flags]}, in other ways.")
+        for name, way in ways.items():
+            seconds = statistics.median(theirs[flags][name] for _, theirs in rounds)
+            ratio = statistics.median(theirs[flags][name] / o["seconds"] for o, theirs in rounds)
+            lines.append(f"{way} {seconds:,.0f} s, {ratio:.1f} times as long as ours.")
+    return [" ".join(lines), ""]
+
+
+def page(
+    found: Mapping[str, list[tuple[Measured, dict[str, Measured]]]],
+    spec: Spec,
+    asked: Any,
+    machine: str,
+) -> str:
+    heads = " | ".join(label for label, _ in MEASURES.values())
+    rule = "|---" * (len(MEASURES) + 1) + "|"
+    runs = len(spec["lambdas"]) * spec["seeds"]
+    policy, value, activation = NETWORKS[spec["networks"]]
+    ratios = [f"| against | {heads} |", rule]
+    values = [f"| who | {heads} |", rule]
+    returns = ["| peer | runs | the peer's return | ours |", "|---|---|---|---|"]
+    versions = []
+    for peer, rounds in found.items():
+        row = " | ".join(form_of(name, median(o[name] for o, _ in rounds)) for name in MEASURES)
+        values.append(f"| ours, as {peer} | {row} |")
+        for flags in asked.flags:
+            cells = []
+            for name in MEASURES:
+                each = [advantage(name, ours, theirs[flags]) for ours, theirs in rounds]
+                known = [x for x in each if x is not None]
+                cells.append(f"{statistics.median(known):.2f}" if known else "-")
+                if len(known) > 1:
+                    cells[-1] += f" [{min(known):.2f}, {max(known):.2f}]"
+            ratios.append(f"| {peer}, {FLAGS[flags]} | {' | '.join(cells)} |")
+            row = " | ".join(
+                form_of(name, median(theirs[flags][name] for _, theirs in rounds))
+                for name in MEASURES
+            )
+            values.append(f"| {peer}, {FLAGS[flags]} | {row} |")
+            ours, theirs = rounds[0][0]["returns"], rounds[0][1][flags]["returns"]
+            both = [mean_and_spread([side[run] for run in theirs]) for side in (theirs, ours)]
+            returns.append(f"| {peer}, {FLAGS[flags]} | {len(theirs)} | {' | '.join(both)} |")
+        of = rounds[0][1][asked.flags[0]]["versions"]
+        versions.append(f"- {peer}: " + ", ".join(f"{n} {v}" for n, v in of.items()))
+    chosen = f"--peers {' '.join(asked.peers)} --flags {' '.join(asked.flags)} "
+    chosen += f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
+    chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs} "
+    chosen += f"--networks {spec['networks']}"
+    more = f", with XLA_FLAGS={spec['xla']!r}" if spec["xla"] else ""
+    chosen += f" --xla={shlex.quote(spec['xla'])}" if spec["xla"] else ""
+    several = f", the median of the ratios of {asked.rounds} rounds [least, most]"
+    spread = several if asked.rounds > 1 else ", in one round"
+    lines = [
+        f"A whole study and its peers: `python benchmarks/peers.py {chosen}`",
+        "",
+        f"{spec['task']}, spring backend: {len(spec['lambdas'])} values of gae_lambda x "
+        f"{spec['seeds']} seeds = {runs} runs of {spec['steps']:,} steps; {NUM_ENVS} environments "
+        f"x {UNROLL} steps, {MINIBATCHES} minibatches x {EPOCHS} epochs, {activation} networks, "
+        f"the policy's {policy} and the value's {value}, "
+        f"episodes of {EPISODE_LENGTH} steps. {machine} Ours: the command "
+        f"`ablations run`, {WORKERS} workers, composed as the peer (its preset), from its start to "
+        f"its end, from an empty cache of programs{more}; a peer: one process, from its start to "
+        "the end of training, with no cache on disk (JAX's default) but for the columns of a first "
+        "iteration, cold and warm. No one evaluates.",
+        "",
+        f"How many times better ours is{spread}: seconds and MB of the peer over ours, steps/s of "
+        "ours over the peer's.",
+        "",
+        *ratios,
+        "",
+        "Medians:",
+        "",
+        *values,
+        "",
+        "Steps/s of the study: of all runs, over its seconds. Compiling: of Brax, what "
+        "the first run takes beyond its steady steps; of ours, the longer of the two workers' "
+        "shares. The first iteration: of the study, with as many lanes as the side runs at once. "
+        "Peak RSS: of all processes of a side together, "
+        "shared pages counted in each.",
+        "",
+        *(
+            [
+                f"Of Brax's {runs} runs {min(asked.runs, runs)} were measured; the whole is scaled "
+                "linearly from them: the start, the first run, and for each other run the mean of "
+                "those after the first.",
+                "",
+            ]
+            if "brax" in found and asked.runs < runs
+            else []
+        ),
+        *(otherwise(found["brax"], asked.flags) if "brax" in found else []),
+        f"Learned at the end: the mode's return over {JUDGED_EPISODES} whole episodes, mean over "
+        "runs ± their standard deviation; ours over the same variants and seeds, with random "
+        "numbers of its own. Whole curves of Brax's trainer and of ours, over 80 seeds, are in "
+        "[brax_training.md](../brax_training.md).",
+        "",
+        *returns,
+        "",
+        "Versions:",
+        "",
+        *versions,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--task", default="hopper")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--steps", type=int, default=491_520, help="of a run")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--variants", type=int, default=4, help=f"1 to {len(LAMBDAS)}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=4, help="of Brax that are measured")
+    parser.add_argument(
+        "--flags", nargs="+", choices=FLAGS, default=list(FLAGS), help="of XLA, for peers"
+    )
+    parser.add_argument(
+        "--networks", choices=NETWORKS, default="small", help="brax: Brax's defaults"
+    )
+    parser.add_argument("--xla", default="", help="more flags for our side: --xla='--xla_...'")
+    parser.add_argument("--output", type=Path, help="where to write the page as well")
+    parser.add_argument(
+        "--environments",
+        type=Path,
+        default=cache / "rl-ablations" / "peers",
+        help="where the peers' environments are kept",
+    )
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--spec", type=json.loads, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.side:  # in a peer's environment, where our package is not
+        run_side(asked.side, asked.spec)
+        return
+    from pages import measured_on, write
+
+    if asked.steps < ITERATION or asked.steps % ITERATION:
+        parser.error(f"--steps {asked.steps} is not a multiple of an iteration's {ITERATION} steps")
+    if not 1 <= asked.variants <= len(LAMBDAS):
+        parser.error(f"--variants {asked.variants} is not within 1 and {len(LAMBDAS)}")
+    policy, value, _ = NETWORKS[asked.networks]
+    if policy != value and "rejax" in asked.peers:
+        parser.error(f"--networks {asked.networks}: rejax gives both networks the same layers")
+    if min(asked.seeds, asked.rounds, asked.runs) < 1:
+        parser.error("--seeds, --rounds and --runs are at least 1")
+    pythons = {peer: environment_of(peer, asked.environments) for peer in asked.peers}
+    spec = {
+        "task": asked.task,
+        "steps": asked.steps,
+        "points": math.gcd(asked.steps // ITERATION, 16),
+        "seeds": asked.seeds,
+        "lambdas": LAMBDAS[: asked.variants],
+        "runs": asked.runs,
+        "networks": asked.networks,
+        "xla": asked.xla,
+    }
+    found, text, machine = {}, "", measured_on()
+    for peer in asked.peers:
+        found[peer] = in_turns(peer, pythons[peer], spec, asked.rounds, asked.flags)
+        text = page(found, spec, asked, machine)
+        if asked.output:
+            write(asked.output, text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The pages of speed that docs/performance.md quotes, measured by one command.
+
+    python benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
+
+Sections run one after the other, in this order: first_step, physics, grid, before, flags,
+switching, language, brax_steady, playground, discrete_steady, discrete_products, discrete, peers,
+peers_wide. Each is one of the scripts beside this one, whose page is written to
+results/reference/speed/SECTION.md as soon as it ends; the last three take most of the time, hours
+with three rounds. Leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from pages import measured_on, write
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "results" / "reference" / "speed"
+# The commit before the bits were made portable and the physics got a trailing batch axis.
+BEFORE = "0630e7c^"
+# The commit before the critic looked only at what is read.
+WIDE = "8bcec83"
+AVX512 = "ours --xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
+
+
+def sections(against: str, rounds: int) -> dict[str, list[str]]:
+    """Name -> commands whose output makes its page; {page}: that command writes it itself."""
+    peers = f"peers.py --flags defaults --rounds {rounds} --output {{page}}"
+    return {
+        "first_step": ["first_step.py"],
+        "physics": ["test_speed.py hopper ant"],
+        "grid": ["test_speed_grid.py --output {page}"],
+        "before": [
+            f"test_speed_of_versions.py '{against}' {task}" for task in ("fast", "hopper", "ant")
+        ],
+        "flags": [
+            f"test_speed_of_versions.py HEAD {task} --their-flags='{flags}'"
+            for task in ("hopper", "ant")
+            for flags in ("", AVX512)
+        ],
+        "switching": ["test_switching_speed.py --output {page}"],
+        "language": ["test_language_speed.py"],
+        "brax_steady": [
+            f"brax_steady.py {pair} --against {WIDE}"
+            for pair in ("hopper:brax", "hopper:small", "ant:small")
+        ],
+        "playground": ["brax_steady.py cartpole_balance:small --rounds 9"],
+        "discrete_steady": ["discrete.py steady --rounds 7 --output {page}"],
+        "discrete_products": ["discrete.py products --rounds 7 --output {page}"],
+        "discrete": [f"discrete.py speed --rounds {rounds} --output {{page}}"],
+        "peers": [f"{peers} --peers rejax vmap brax"],
+        "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],
+    }
+
+
+def write_page(name: str, commands: list[str]) -> None:
+    """Runs a section's commands. Ends with a command's own code where it fails."""
+    page = PAGES / f"{name}.md"
+    said = [measured_on()]
+    for command in commands:
+        script, *arguments = shlex.split(command.format(page=page.relative_to(ROOT)))
+        shown = shlex.join(["python", f"benchmarks/{script}", *arguments])
+        print(shown, file=sys.stderr, flush=True)
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name(script)), *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        print(done.stdout, flush=True)
+        # What is slower than another commit says so and exits with 1.
+        if done.returncode and not (done.returncode == 1 and "95% interval" in done.stdout):
+            sys.exit(done.returncode)
+        text = done.stdout.strip()
+        said += [f"`{shown}`", text if text.startswith("|") else f"```\n{text}\n```"]
+    if not any("{page}" in command for command in commands):
+        write(page, "\n\n".join(said) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="default: all")
+    parser.add_argument("--against", default=BEFORE, metavar="COMMIT", help="of section before")
+    parser.add_argument("--rounds", type=int, default=3, help="of the peers")
+    asked = parser.parse_args()
+    every = sections(asked.against, asked.rounds)
+    if unknown := [name for name in asked.sections if name not in every]:
+        parser.error(f"no section {', '.join(unknown)}: there are {', '.join(every)}")
+    for name in asked.sections or every:
+        write_page(name, every[name])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""What the engine takes per cell, and the commands that read, from a thousand to 100,000 cells.
+
+    python benchmarks/scale.py [CELLS ...] [--write]
+
+The trainer is synthetic (a random walk of ten points, of which a cell takes well under a
+millisecond, see `SYNTHETIC`), so that what is measured is the engine. Times are CPU seconds of a
+command with all of its processes, so that other work on the machine does not count; memory is the
+peak of its largest process. A run of few cells is the cost of beginning (imports, compilation),
+which is taken off before dividing by cells. --write: into results/reference/scale.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "results" / "reference" / "scale.md"
+VARIANTS = 20
+MANY = 20_000  # beyond, a worker runs 64 cells side by side, and no page of reports is made
+FEW = 1000  # up to here a run is repeated, for the beginning is a large part of it
+COMMANDS = {
+    "status": ("status",),
+    "table": ("table", "synthetic"),
+    "export csv": ("export", "synthetic", "--output", "runs.csv"),
+    "report": ("report",),
+    "run again": ("run", "synthetic", "--plugin", "synthetic", "--quiet"),
+}
+SYNTHETIC = """\
+import jax
+import jax.numpy as jnp
+
+from ablations import studies, tasks, trainers
+import variants
+
+def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choices):
+    def init(key, variant):
+        return jax.random.normal(key), key
+
+    def chunk(state, variant):
+        x, key = state
+        key, draw = jax.random.split(key)
+        x = x + variant.numbers["drift"] + jax.random.normal(draw)
+        return (x, key), {"training/return": x, "training/length": jnp.abs(x)}
+
+    return trainers.Trainer(init, chunk, chunk, lambda state: {"x": state[0]}, 10)
+
+trainers.register(trainers.Definition(
+    name="synthetic",
+    summary="a random walk",
+    axes={},
+    numbers={"drift": variants.Number(0.0, 0.0, 1.0, "how far in an update")},
+    structure={},
+    make=make,
+    iteration_steps=lambda structure: 10,
+))
+tasks.register(
+    tasks.Task(name="line", summary="a line", make=lambda settings: None, settings={}, steps=100)
+)
+studies.register(studies.Study(
+    name="synthetic",
+    title="Random walks",
+    claim="",
+    claim_source="",
+    baseline="drift00",
+    variants={f"drift{k:02}": studies.Variant({"drift": k / 100}) for k in range(20)},
+    margin=0.05,
+    trainer="synthetic",
+    profiles={"quick": studies.Profile(
+        tasks=("line",), seeds=1, steps=100, points=10, evaluations=0, evaluation_envs=1
+    )},
+))
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a command: CPU seconds, seconds, peak of memory in MB."""
+
+    cpu: float
+    wall: float
+    megabytes: float
+
+
+def ablations(folder: Path, *arguments: str) -> Cost:
+    """Run a command in a folder. Raises RuntimeError where it fails."""
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(folder)}
+    started = time.monotonic()
+    with (folder / "output.txt").open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ablations.cli", *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=output,
+            stderr=output,
+        )
+        _, code, used = os.wait4(process.pid, 0)
+    if code:
+        raise RuntimeError(f"{arguments}: {(folder / 'output.txt').read_text()[-2000:]}")
+    cpu = used.ru_utime + used.ru_stime
+    return Cost(cpu, time.monotonic() - started, used.ru_maxrss / 1024)
+
+
+def begun(folder: Path) -> Path:
+    """A folder with the plugin and nothing else."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / "synthetic.py").write_text(SYNTHETIC)
+    return folder
+
+
+def run(folder: Path, cells: int) -> Cost:
+    """Run so many cells in a new folder."""
+    seeds = str(cells // VARIANTS)
+    how = ("--plugin", "synthetic", "--workers", "2", "--keep-policies", "0", "--quiet")
+    how += ("--lanes", "64") if cells > MANY else ()
+    return ablations(begun(folder), "run", "synthetic", "--seeds", seeds, *how)
+
+
+def read(folder: Path, cells: int) -> dict[str, Cost]:
+    """Run each command that reads what is in a folder."""
+    costs = {}
+    for what, arguments in COMMANDS.items():
+        seeds = ("--seeds", str(cells // VARIANTS)) if what == "run again" else ()
+        if what != "report" or cells < MANY:
+            costs[what] = ablations(folder, *arguments, *seeds)
+    return costs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cells", nargs="*", type=int, default=[1000, 5000, 20_000, 100_000])
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="scale-") as name:
+        folder = Path(name) / "work"
+        beginning = statistics.median(run(folder, VARIANTS).cpu for _ in range(3))
+        print(f"the beginning of a run: {beginning:.1f} s of CPU", flush=True)
+        for cells in options.cells:
+            made = [run(folder, cells) for _ in range(3 if cells <= FEW else 1)]
+            middle = sorted(made, key=lambda cost: cost.cpu)[len(made) // 2]
+            rows.append(row(cells, beginning, {"run": middle, **read(folder, cells)}))
+            print(rows[-1], flush=True)
+    page = "\n".join([*head(beginning), *rows]) + "\n"
+    print(page)
+    if options.write:
+        PAGE.write_text(page)
+
+
+def head(beginning: float) -> list[str]:
+    """The page up to the rows of its table."""
+    names = ["cells", "run: ms per cell", "run: MB"]
+    names += [f"{what}: {unit}" for what in COMMANDS for unit in ("s", "MB")]
+    return [
+        "# Many cells",
+        "",
+        "CPU time of all processes and the peak memory of the largest, by",
+        "`python benchmarks/scale.py --write`, with a synthetic trainer: 20 variants, curves",
+        "of ten points, two workers, no saved policies. The beginning of a run",
+        f"({beginning:.1f} s: imports and compilation in three processes) is not in its",
+        f"milliseconds per cell. More than {MANY:,} cells run 64 side by side.",
+        "",
+        f"| {' | '.join(names)} |",
+        f"|{'---:|' * len(names)}",
+    ]
+
+
+def row(cells: int, beginning: float, costs: dict[str, Cost]) -> str:
+    """A line of the table."""
+    made = costs["run"]
+    per_cell = 1000 * (made.cpu - beginning) / (cells - VARIANTS)
+    fields = [f"{cells:,}", f"{per_cell:.2f}", f"{made.megabytes:,.0f}"]
+    for what in COMMANDS:
+        cost = costs.get(what)
+        fields += [f"{cost.cpu:.1f}", f"{cost.megabytes:,.0f}"] if cost else ["", ""]
+    return f"| {' | '.join(fields)} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""How often our table calls two random halves of one algorithm different, on runs of others.
+
+    python benchmarks/two_halves_of_one_algorithm.py PATH [--trials N]
+
+PATH is the folder `data` of github.com/flowersteam/rl_stats (Colas et al. 2019, "A hitchhiker's
+guide to statistical comparisons of reinforcement learning algorithms"): evaluation returns of SAC
+and TD3 on HalfCheetah, 192 and 193 whole runs. n runs against n others of one algorithm, where any
+difference that is called is a false one; and n of SAC against n of TD3, where the order of all runs
+is taken for the truth. Beside our words: what others read from the same runs. Some CPU minutes;
+writes two_halves.md and two_halves.svg into results/reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from ablations.curve import Curve
+from ablations.looks import design, planned, read
+from ablations.report.figures import paper
+from ablations.report.figures.marks import Axis, Entry, Figure, Legend, Line, Mark, Panel, Rule
+from ablations.report.formats.markdown import pipes
+from ablations.report.scores import final
+from ablations.report.statistics import LEVEL, Comparison, compare, judge, verdict
+from ablations.report.units import learned_of
+
+Floats = NDArray[np.float64]
+Runs = tuple[Floats, Floats]  # curves [runs, points], final scores [runs]
+REPORT = Path("results/reference/two_halves.md")
+SEEDS = (5, 8, 10, 20)
+MARGIN = 0.05  # of what the second group learned, as in our studies
+LOOKS = design(planned(8, 64), LEVEL)
+OURS, WELCH, RANKS, ERRORS = "our table", "Welch, 5%", "Mann-Whitney, 5%", "standard errors apart"
+
+
+def runs_of(path: Path, name: str) -> Runs:
+    """The runs of an algorithm that have all of their evaluations."""
+    curves = np.loadtxt(path / f"{name}_hc_all_perfs.txt").T
+    whole = curves[np.isfinite(curves).all(axis=1)]
+    steps = np.arange(1, whole.shape[1] + 1)
+    return whole, np.array([final(steps, curve) for curve in whole])
+
+
+def margin_of(curves: Floats) -> float | None:
+    unit = learned_of([Curve(np.arange(1, curves.shape[1] + 1), row) for row in curves])
+    return None if unit is None else MARGIN * unit.size
+
+
+# What each says of two groups: above 0 where the first is better, below where it is worse, or 0
+
+
+def sign(word: str) -> int:
+    return word.startswith("better") - word.startswith("worse")
+
+
+def welch(first: Floats, second: Floats) -> int:
+    found = stats.ttest_ind(first, second, equal_var=False)
+    return int(np.sign(found.statistic)) if found.pvalue < LEVEL else 0
+
+
+def mann_whitney(first: Floats, second: Floats) -> int:
+    found = stats.mannwhitneyu(first, second)
+    above = found.statistic - len(first) * len(second) / 2
+    return int(np.sign(above)) if found.pvalue < LEVEL else 0
+
+
+def standard_errors(first: Floats, second: Floats) -> int:
+    """Bars of one standard error that do not overlap, as one reads them off a figure."""
+    apart = abs(first.mean() - second.mean()) > stats.sem(first) + stats.sem(second)
+    return int(np.sign(first.mean() - second.mean())) if apart else 0
+
+
+OTHERS: dict[str, Callable[[Floats, Floats], int]] = {
+    WELCH: welch,
+    RANKS: mann_whitney,
+    ERRORS: standard_errors,
+}
+Counts = dict[str, list[str | int]]  # what each said, draw by draw
+
+
+def draws(one: Runs, other: Runs, n: int, trials: int, random: np.random.Generator) -> Counts:
+    """n runs of each, no run twice in a draw. one is other: two halves of 2 n of its runs."""
+    said: Counts = {name: [] for name in (OURS, *OTHERS)}
+    for _ in range(trials):
+        first, second, curves = _drawn(one, other, n, random)
+        margin = margin_of(curves)
+        said[OURS].append(verdict(compare(first, second, margin), margin))
+        for name, judged in OTHERS.items():
+            said[name].append(judged(first, second))
+    return said
+
+
+def until_decided(
+    one: Runs, other: Runs, trials: int, random: np.random.Generator
+) -> tuple[list[str], list[int]]:
+    """Our words and the runs of each that they took, where runs are added at planned looks."""
+    said, used = [], []
+    for _ in range(trials):
+        first, second, curves = _drawn(one, other, LOOKS.seeds[-1], random)
+        margin = margin_of(curves[: LOOKS.seeds[0]])
+
+        def at(
+            seeds: int, level: float, pairs: Floats = first - second, margin: float | None = margin
+        ) -> Comparison:
+            return judge(pairs[:seeds], margin, level=level)
+
+        found = read(
+            LOOKS, len(first), at, lambda c, margin=margin: verdict(c, margin) != "undecided"
+        )
+        assert found is not None
+        said.append(verdict(found, margin))
+        used.append(found.n)
+    return said, used
+
+
+def _drawn(
+    one: Runs, other: Runs, n: int, random: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Scores of the first and of the second group, and the curves of the second."""
+    if one is other:
+        places = random.permutation(len(one[1]))
+        first, second = places[:n], places[n : 2 * n]
+    else:
+        first, second = (random.permutation(len(runs[1]))[:n] for runs in (one, other))
+    return one[1][first], other[1][second], other[0][second]
+
+
+def share(said: Sequence[str | int], wanted: Callable[[int], bool]) -> float:
+    signs = (sign(one) if isinstance(one, str) else one for one in said)
+    return float(np.mean([wanted(one) for one in signs]))
+
+
+def _equivalent(words: Sequence[object]) -> str:
+    return f"{100 * np.mean([word == 'equivalent' for word in words]):.1f}%"
+
+
+def main(path: Path, trials: int) -> None:
+    sac, td3 = runs_of(path, "sac"), runs_of(path, "td3")
+    above = int(np.sign(sac[1].mean() - td3[1].mean()))
+    asked: list[tuple[Runs, Runs, dict[str, Callable[[int], bool]]]] = [
+        (sac, sac, {"two halves of SAC: different": lambda s: s != 0}),
+        (td3, td3, {"two halves of TD3: different": lambda s: s != 0}),
+        (
+            sac,
+            td3,
+            {
+                "SAC and TD3: wrong order": lambda s: s == -above,
+                "SAC and TD3: right order": lambda s: s == above,
+            },
+        ),
+    ]
+    lines: list[list[str]] = []
+    shares: dict[str, dict[str, list[float]]] = {}
+    for number, (one, other, questions) in enumerate(asked):
+        said = {n: draws(one, other, n, trials, np.random.default_rng([number, n])) for n in SEEDS}
+        words, used = until_decided(
+            one, other, max(1, trials // 4), np.random.default_rng([number, 0])
+        )
+        for question, wanted in questions.items():
+            found = {name: [share(said[n][name], wanted) for n in SEEDS] for name in said[5]}
+            shares[question] = found
+            for place, n in enumerate(SEEDS):
+                shown = [f"{100 * values[place]:.1f}%" for values in found.values()]
+                lines.append([question, str(n), *shown, _equivalent(said[n][OURS])])
+            mean = f"8 to 64 ({np.mean(used):.1f})"
+            ours = f"{100 * share(words, wanted):.1f}%"
+            lines.append([question, mean, ours, "", "", "", _equivalent(words)])
+            print("\n".join(" | ".join(line) for line in lines[-len(SEEDS) - 1 :]), flush=True)
+    head = ["question", "n", OURS, *OTHERS, "ours: equivalent"]
+    facts = {
+        "trials": f"{trials:,}",
+        "fewer": f"{max(1, trials // 4):,}",
+        "sac": len(sac[1]),
+        "td3": len(td3[1]),
+        "means": f"{sac[1].mean():,.0f} and {td3[1].mean():,.0f}",
+        "spreads": f"{sac[1].std(ddof=1):,.0f} and {td3[1].std(ddof=1):,.0f}",
+    }
+    text = TEXT.format(**facts)
+    REPORT.write_text("\n".join([*text.splitlines(), "", *pipes(head, lines, set(head[1:])), ""]))
+    paper.write(drawn(shares), REPORT.parent, REPORT.stem, ("svg",))
+    print(REPORT)
+
+
+def drawn(shares: dict[str, dict[str, list[float]]]) -> Figure:
+    errors = [of for question, of in shares.items() if not question.endswith("right order")]
+    most = max(LEVEL, *(value for of in errors for values in of.values() for value in values))
+    ticks = tuple((place, str(n)) for place, n in enumerate(SEEDS))
+    panels = []
+    for question, found in shares.items():
+        right = question.endswith("right order")
+        marks: list[Mark] = [] if right else [Rule(LEVEL, "y", "undecided", 0.8)]
+        marks += (
+            Line(range(len(SEEDS)), values, f"v{place}", place, 2.2 if name == OURS else 1.2)
+            for place, (name, values) in enumerate(found.items())
+        )
+        panels.append(
+            Panel(
+                title=question.replace(": ", ":\n"),
+                x=Axis("runs of each", ticks=ticks),
+                y=Axis(limits=(0, 1 if right else 1.1 * most), format="share"),
+                marks=tuple(marks),
+                width=2.7,
+                height=2.4,
+            )
+        )
+    entries = tuple(Entry(name, f"v{k}", k) for k, name in enumerate(next(iter(shares.values()))))
+    legend = Legend({"": entries}, "top", len(entries))
+    return Figure("", "", tuple(panels), legend=legend, variants=False)
+
+
+TEXT = """\
+# Two halves of one algorithm, on runs that nobody here made
+
+Made by `benchmarks/two_halves_of_one_algorithm.py` from the public runs of
+github.com/flowersteam/rl_stats: evaluation returns of {sac} SAC and {td3} TD3 runs on HalfCheetah
+that have all of their evaluations. Score: the mean over the last tenth of training; over all runs
+the means are {means}, the standard deviations {spreads}.
+
+n runs against n others, drawn without replacement, {trials} times. *different*: how often two
+groups of one algorithm are called better or worse, by any amount; *wrong order*, *right order*: of
+SAC and TD3, by the order of the means of all runs. Our table: the words of a table with one
+comparison and a margin of 5% of what the second group learned; runs are paired at random, as they
+share no seeds. *8 to 64*: the same with runs added at planned looks until decided, {fewer} times,
+with the mean number of runs of each. Beside it what is read off bars of one standard error that do
+not overlap, and two tests at 5%. An error rate of 5% is what all but the bars promise."""
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--trials", type=int, default=2_000)
+    options = parser.parse_args()
+    main(options.path, options.trials)

@@ -1,0 +1,386 @@
+"""How often the words of a table are right, on returns with known truth.
+
+    python benchmarks/verdicts_of_tables.py [--trials N] [--parts words best ...]
+
+Prints, for every shape of returns and 5, 8, 12 and 20 seeds: coverage of the interval of a paired
+difference; studies that say anything false where variants are equal, or exactly the margin apart;
+how often a variant that is as good as the best loses the mark for it; how often "all tasks" hides
+opposite effects; how many ranges of seeds hold the number that decides; the same read at planned
+looks, with the seeds that stopping early saves; and last what misses its goal. The intervals of
+scores are in coverage_of_intervals.py. Ten CPU minutes. Its output
+is results/reference/verdicts.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "report"))
+
+from goals import Goals
+from scipy import stats
+from shapes_of_returns import SHAPES
+
+from ablations.looks import Looks, design, planned
+from ablations.report.statistics import (
+    LEVEL,
+    not_the_best,
+    seeds_for,
+    seeds_to_decide,
+    verdict,
+)
+from ablations.report.statistics.paired import Comparison
+
+Floats = NDArray[np.float64]
+SEEDS = (5, 8, 12, 20)
+VARIANTS = (4, 8, 16)
+COMPARISONS = 4
+LOOKS = planned(8, 64)
+
+
+def bounds(pairs: Floats, level: float) -> tuple[Floats, Floats]:
+    """Student's interval along the last axis, as `judge` has it."""
+    n = pairs.shape[-1]
+    reach = stats.t.isf(level / 2, n - 1) * pairs.std(-1, ddof=1) / np.sqrt(n)
+    return pairs.mean(-1) - reach, pairs.mean(-1) + reach
+
+
+def paired(shape: str, random: np.random.Generator, size: tuple[int, ...]) -> Floats:
+    """Differences `[..., comparisons, n]` of variants that share their baseline's seeds and its
+    shape, and are as good."""
+    *studies, comparisons, n = size
+    scores = SHAPES[shape](random, (*studies, comparisons + 1, n))
+    return scores[..., 1:, :] - scores[..., :1, :]
+
+
+def spread(shape: str) -> float:
+    """Standard deviation of a difference of two runs; of heavy tails, as it is in samples."""
+    return float(paired(shape, np.random.default_rng(20), (1, 200_000))[0].std())
+
+
+@lru_cache
+def moments(shape: str) -> tuple[float, float]:
+    """Mean and standard deviation of a run's score, the latter at most 3."""
+    large = SHAPES[shape](np.random.default_rng(21), (1_000_000,))
+    return float(large.mean()), min(float(large.std()), 3.0)
+
+
+def odd_pairs(shape: str, random: np.random.Generator, size: tuple[int, ...]) -> Floats:
+    """Differences `[..., comparisons, n]` of variants that are as good as their baseline, which is
+    normal and of half their spread."""
+    mean, deviation = moments(shape)
+    *studies, _, n = size
+    plain = 0.5 * deviation * random.normal(size=(*studies, 1, n))
+    return SHAPES[shape](random, size) - mean - plain
+
+
+def percent(found: NDArray[np.bool_] | Floats | float) -> float:
+    return 100 * float(np.mean(found))
+
+
+def row(start: str, numbers: list[float], width: int = 11) -> None:
+    print(start + "".join(f"{one:{width}.1f}" for one in numbers), flush=True)
+
+
+def words(trials: int, goals: Goals) -> None:
+    print("Differences, variants of one shape, percent")
+    print("covers: 95% intervals of one difference; equal: studies of 4 equal variants that say a")
+    print("false word (better, worse, by any amount); margin: every truth is + or - the margin of")
+    print("2 standard deviations, and a study of 4 says equivalent of any; odd: the same where the")
+    print("baseline is normal and of half the spread, so that shapes differ\n")
+    heads = ("covers", "equal", "margin", "odd equal", "odd margin")
+    print(f"{'shape':18} {'n':>3}" + "".join(f"{head:>11}" for head in heads))
+    level = LEVEL / COMPARISONS
+    for shape in SHAPES:
+        deviation = moments(shape)[1]
+        for n in SEEDS:
+            random = np.random.default_rng([21, n])
+            same = paired(shape, random, (trials, COMPARISONS, n))
+            odd = odd_pairs(shape, random, (trials, COMPARISONS, n))
+            low, high = bounds(same[:, 0], LEVEL)
+            numbers = [percent((low <= 0) & (high >= 0))]
+            for pairs in (same, odd):
+                low, high = bounds(pairs, level)
+                numbers.append(percent(np.any((low > 0) | (high < 0), axis=1)))
+                numbers.append(100 * _false_at_the_margin(pairs, 2 * deviation, level))
+            row(f"{shape:18} {n:3}", numbers)
+            where = f"{shape}, {n} seeds"
+            goals.add("an interval of one difference covers", 93, 97, numbers[0], where, trials)
+            for shapes, of in (("one shape", numbers[1:3]), ("another shape", numbers[3:])):
+                for what, number in zip(("better or worse", "equivalent"), of, strict=True):
+                    goals.add(f"a study says a false {what}; {shapes}", 0, 5, number, where, trials)
+
+
+def _false_at_the_margin(pairs: Floats, margin: float, level: float) -> float:
+    """Studies that call one equivalent where all are the margin apart, to the worse side."""
+    worst = 0.0
+    for side in (-1, 1):
+        low, high = bounds(pairs + side * margin, level)
+        within = (low > -margin) & (high < margin)
+        worst = max(worst, float(np.mean(np.any(within, axis=1))))
+    return worst
+
+
+def best(trials: int, goals: Goals) -> None:
+    print(
+        "\nThe mark for the best: studies of so many variants in which one that is as good as the"
+    )
+    print("best loses it, percent; naive: tested against the best at 5%, shared by Bonferroni, as")
+    print("if it had been chosen beforehand\n")
+    heads = "".join(f"{f'{k} variants':>13}{'naive':>8}" for k in VARIANTS)
+    print(f"{'shape':18} {'n':>3}{heads}")
+    for shape, generate in SHAPES.items():
+        for n in SEEDS:
+            line = f"{shape:18} {n:3}"
+            for k in VARIANTS:
+                studies = generate(np.random.default_rng([22, k, n]), (trials, k, n))
+                lost = percent(np.array([np.any(not_the_best(one)) for one in studies]))
+                chosen = studies.mean(axis=2).argmax(axis=1)[:, None, None]
+                off = studies - np.take_along_axis(studies, chosen, axis=1)
+                _, high = bounds(off, LEVEL / (k - 1))
+                line += f"{lost:13.1f}{percent(np.any(high < 0, axis=1)):8.1f}"
+                where = f"{shape}, {k} variants, {n} seeds"
+                goals.add("an equal loses the mark for the best", 0, 5, lost, where, trials)
+            print(line, flush=True)
+
+
+def tasks(trials: int, goals: Goals) -> None:
+    print("\nTwo tasks with opposite effects of so many margins, and equal ones, at the levels of")
+    print("a study of 4 comparisons, margin of 2 standard deviations: share called equivalent over")
+    print("all tasks by every task (ours), and by the mean alone, and called disagreeing, percent;")
+    print("half: one task is a margin away, and the other not at all\n")
+    effects = {"0": (0, 0), "half": (1, 0), "1": (1, -1), "3": (3, -3)}
+    heads = "".join(f"{name + ' margins':>15}{'mean':>7}{'disagree':>9}" for name in effects)
+    print(f"{'shape':18} {'n':>3}{heads}")
+    each, over = LEVEL / 2 / (2 * COMPARISONS), LEVEL / 2 / COMPARISONS
+    for shape in SHAPES:
+        margin = 2 * min(spread(shape) / np.sqrt(2), 3.0)
+        for n in SEEDS:
+            line = f"{shape:18} {n:3}"
+            for effect in effects.values():
+                random = np.random.default_rng([23, n])
+                pairs = paired(shape, random, (trials, 2, 1, n))[:, :, 0]
+                pairs = pairs + margin * np.array(effect)[:, None]
+                low, high = bounds(pairs, each)
+                every = percent(np.all((low > -margin) & (high < margin), axis=1))
+                opposed = percent(np.any(low > 0, axis=1) & np.any(high < 0, axis=1))
+                low, high = bounds(pairs.mean(axis=1), over)
+                mean = percent((low > -margin) & (high < margin))
+                line += f"{every:15.1f}{mean:7.1f}{opposed:9.1f}"
+                where = f"{shape}, {n} seeds"
+                if any(effect):
+                    text = "all tasks is falsely called equivalent"
+                    goals.add(text, 0, 5, every, where, trials)
+                if min(effect) >= 0:
+                    text = "all tasks are falsely said to disagree"
+                    goals.add(text, 0, 5, opposed, where, trials)
+            print(line, flush=True)
+
+
+def seeds(trials: int, goals: Goals) -> None:
+    print("\nRanges of seeds, of undecided comparisons at 5% / 4: share that holds the number that")
+    print("decides with 80%, percent (median low and high end, truth); effect in margins\n")
+    effects = (0.0, 0.5, 1.2)
+    print(f"{'shape':18} {'n':>3}" + "".join(f"{f'effect {e:g}':>26}" for e in effects))
+    level = LEVEL / COMPARISONS
+    for shape in SHAPES:
+        deviation = spread(shape)
+        margin = 0.8 * deviation
+        for n in SEEDS:
+            line = f"{shape:18} {n:3}"
+            for effect in effects:
+                random = np.random.default_rng([24, n])
+                truth = seeds_for(effect * margin, deviation, margin, level, fewest=n + 1)
+                ends = []
+                for pairs in paired(shape, random, (10 * trials, 1, n))[:, 0]:
+                    moved = pairs + effect * margin
+                    low, high = bounds(moved, level)
+                    one = Comparison(n, moved.mean(), low, high, level, deviation=moved.std(ddof=1))
+                    if verdict(one, margin) == "undecided":
+                        found = seeds_to_decide(one, margin)
+                        ends.append((found.low or 10**5, found.high or 10**5))
+                    if len(ends) == trials:
+                        break
+                if len(ends) < trials / 4:
+                    line += f"{'rarely undecided':>26}"
+                    continue
+                lows, highs = np.transpose(ends)
+                held = percent((lows <= (truth or 10**5)) & ((truth or 10**5) <= highs))
+                middle = f"({np.median(lows):.0f}, {np.median(highs):.0f}, {truth})"
+                line += f"{held:9.1f}{middle:>17}"
+                where = f"{shape}, {n} seeds, effect {effect:g}"
+                goals.add("a range of seeds holds the truth", 90, 100, held, where, len(ends))
+            print(line, flush=True)
+
+
+def looks(trials: int, goals: Goals) -> None:
+    print(f"\nWords read at planned looks ({', '.join(map(str, LOOKS))} seeds), one comparison at")
+    print("5% and at 5% / 4, margin and effect in standard deviations of the differences, margin 1")
+    print("false: false words, percent; covers: the interval that it ends with holds the truth;")
+    print("lean: how far the mean difference that it ends with lies from the truth on average, in")
+    print("margins; seeds: used on average; saved: percent of the fixed number (in brackets) that")
+    print("decides with 80% or 99%, which takes knowing effect and spread beforehand; decided: at")
+    print("all, percent\n")
+    effects = (0.0, 0.5, 1.0, 2.0)
+    titles = ("false", "covers", "lean", "seeds", "saved 80", "saved 99", "decided")
+    print(f"{'shape':18}{'of':>3}{'effect':>7}" + "".join(f"{title:>10}" for title in titles))
+    for shape in SHAPES:
+        deviation = spread(shape)
+        for comparisons in (1, COMPARISONS):
+            plan = design(LOOKS, LEVEL / comparisons)
+            for effect in effects:
+                random = np.random.default_rng(25)
+                truth = effect * deviation
+                pairs = paired(shape, random, (trials, 1, LOOKS[-1]))[:, 0] + truth
+                found = _followed(pairs, plan, truth, deviation)
+                fixed = [
+                    seeds_for(truth, deviation, deviation, LEVEL / comparisons, power)
+                    for power in (0.8, 0.99)
+                ]
+                used = float(found.used.mean())
+                saved = [1 - used / one if one else np.nan for one in fixed]
+                false, covers = percent(found.false), percent(found.covers)
+                numbers = [
+                    f"{false:.1f}",
+                    f"{covers:.1f}",
+                    f"{(found.means.mean() - truth) / deviation:+.2f}",
+                    f"{used:.1f}",
+                    *(f"{100 * one:.0f} ({n})" for one, n in zip(saved, fixed, strict=True)),
+                    f"{percent(found.decided):.1f}",
+                ]
+                line = f"{shape:18}{comparisons:3}{effect:7g}"
+                print(line + "".join(f"{one:>10}" for one in numbers), flush=True)
+                where = f"{shape}, effect {effect:g}, one of {comparisons}"
+                goals.add("looks: a word is false", 0, 5, false, where, trials)
+                if comparisons == 1:
+                    text = "looks: the interval that decides covers"
+                    goals.add(text, 93, 100, covers, where, trials)
+    _studies_at_looks(trials, goals)
+
+
+def _studies_at_looks(trials: int, goals: Goals) -> None:
+    print("\nWhole studies at the same looks, percent. equal, margin: a study of 4 variants that")
+    print("are equal, or all + or - the margin of 1 apart, says a false word; odd: the same where")
+    print("the baseline is normal and of half the spread; best: one of 4 equal variants loses the")
+    print("mark at any look; all tasks: one task is a margin better, one worse, and all tasks are")
+    print("called equivalent; range: of seeds, at the first look, of an undecided effect of 0\n")
+    heads = ("equal", "margin", "odd equal", "odd margin", "best", "all tasks", "range")
+    print(f"{'shape':18}" + "".join(f"{head:>11}" for head in heads))
+    plan = design(LOOKS, LEVEL / COMPARISONS)
+    marks = design(LOOKS, LEVEL)
+    each = design(LOOKS, LEVEL / 2 / (2 * COMPARISONS))
+    for shape, generate in SHAPES.items():
+        deviation = spread(shape)
+        random = np.random.default_rng(26)
+        pairs = paired(shape, random, (trials, COMPARISONS, LOOKS[-1]))
+        odd = odd_pairs(shape, random, (trials, COMPARISONS, LOOKS[-1]))
+        numbers = []
+        for found, apart in ((pairs, deviation), (odd, float(odd.std()))):
+            for effects in ((0.0,), (apart, -apart)):
+                worst = 0.0
+                for effect in effects:
+                    flat = found.reshape(-1, LOOKS[-1]) + effect
+                    false = _followed(flat, plan, effect, apart).false.reshape(trials, -1)
+                    worst = max(worst, percent(np.any(false, axis=1)))
+                numbers.append(worst)
+        studies = generate(random, (trials // 4, 4, LOOKS[-1]))
+        lost = [
+            any(
+                np.any(not_the_best(one[:, :n], level))
+                for n, level in zip(marks.seeds, marks.levels, strict=True)
+            )
+            for one in studies
+        ]
+        numbers.append(percent(np.array(lost)))
+        two = paired(shape, random, (trials, 2, 1, LOOKS[-1]))[:, :, 0]
+        opposite = [
+            _followed(two[:, task] + side * deviation, each, side * deviation, deviation).equivalent
+            for task, side in enumerate((1, -1))
+        ]
+        numbers.append(percent(np.all(opposite, axis=0)))
+        level, held = plan.levels[0], []
+        truth = seeds_for(0.0, deviation, deviation, level, fewest=LOOKS[0] + 1)
+        for one in pairs[:, 0, : LOOKS[0]]:
+            low, high = bounds(one, level)
+            found = Comparison(len(one), one.mean(), low, high, level, deviation=one.std(ddof=1))
+            if verdict(found, deviation) == "undecided":
+                range_ = seeds_to_decide(found, deviation)
+                held.append((range_.low or 10**5) <= truth <= (range_.high or 10**5))
+            if len(held) == trials // 10:
+                break
+        numbers.append(percent(np.array(held)))
+        row(f"{shape:18}", numbers)
+        for shapes, of in (("one shape", numbers[:2]), ("another shape", numbers[2:4])):
+            for what, number in zip(("better or worse", "equivalent"), of, strict=True):
+                text = f"looks: a study says a false {what}; {shapes}"
+                goals.add(text, 0, 5, number, shape, trials)
+        lost_mark, equivalent, in_range = numbers[4:]
+        goals.add("looks: an equal loses the mark", 0, 5, lost_mark, shape, len(lost))
+        goals.add("looks: all tasks is falsely equivalent", 0, 5, equivalent, shape, trials)
+        goals.add("looks: a range of seeds holds the truth", 90, 100, in_range, shape, len(held))
+
+
+class Followed(NamedTuple):
+    """Of each comparison: whether it said a false word, whether it said equivalent, whether the
+    interval that it ended with holds the truth, the seeds it used, whether it was decided, and the
+    mean difference that it ended with."""
+
+    false: NDArray[np.bool_]
+    equivalent: NDArray[np.bool_]
+    covers: NDArray[np.bool_]
+    used: Floats
+    decided: NDArray[np.bool_]
+    means: Floats
+
+
+def _followed(pairs: Floats, plan: Looks, truth: float, margin: float) -> Followed:
+    """As `looks.read`, all comparisons at once."""
+    open_ = np.ones(len(pairs), bool)
+    false, equivalent, covers = (np.zeros(len(pairs), bool) for _ in range(3))
+    used = np.full(len(pairs), plan.seeds[-1], float)
+    means = pairs.mean(axis=1)
+    for seeds, level in zip(plan.seeds, plan.levels, strict=True):
+        low, high = bounds(pairs[:, :seeds], level)
+        within = (low > -margin) & (high < margin)
+        decided = open_ & (within | (low > 0) | (high < 0))
+        wrong = within & (abs(truth) >= margin)
+        wrong |= ~within & ((low > 0) & (truth <= 0) | (high < 0) & (truth >= 0))
+        wrong |= (low > margin) & (truth <= margin) | (high < -margin) & (truth >= -margin)
+        false |= decided & wrong
+        equivalent |= decided & within
+        ends = open_ if seeds == plan.seeds[-1] else decided
+        covers |= ends & (low <= truth) & (truth <= high)
+        used[decided] = seeds
+        means[decided] = pairs[decided, :seeds].mean(axis=1)
+        open_ &= ~decided
+    return Followed(false, equivalent, covers, used, ~open_, means)
+
+
+PARTS: dict[str, tuple[Callable[[int, Goals], None], int]] = {
+    # name: (function, share of the trials)
+    "words": (words, 1),
+    "best": (best, 4),
+    "tasks": (tasks, 1),
+    "seeds": (seeds, 20),
+    "looks": (looks, 1),
+}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=12_000)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    options = parser.parse_args()
+    counts = {name: max(4, options.trials // PARTS[name][1]) for name in options.parts}
+    print("Trials: " + ", ".join(f"{name} {count}" for name, count in counts.items()) + "\n")
+    goals = Goals()
+    for name, count in counts.items():
+        PARTS[name][0](count, goals)
+    goals.print()
