@@ -116,7 +116,7 @@ case "${1:-}" in
     ablations table "${STUDIES[@]}" --profile quick
     say "Done"
     echo "These are answers of five seeds. Those with many, on tasks of the field:"
-    echo "answers  $PWD/results/README.md (or: ablations questions WORD)"
+    echo "answers  $PWD/results/README.md (or: ablations show WORD)"
     echo "report   $PWD/results/report/index.html"
     echo "tables   $PWD/results/tables"
     echo "figures  $PWD/results/figures"

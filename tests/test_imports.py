@@ -92,7 +92,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.cli.checking", "ablations.regression.figures"),
         ("ablations.cli.examining", "ablations.report.figures.paper"),
         ("ablations.cli.gating", "ablations.report.figures.paper"),
-        ("ablations.cli.questioning", "ablations.report.questions.files"),
+        ("ablations.cli.answering", "ablations.report.questions.files"),
         ("ablations.cli.results", "ablations.report.figures.files"),
         ("ablations.cli.results", "ablations.report.page"),
         ("ablations.episode.gymnax", "matplotlib"),

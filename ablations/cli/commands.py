@@ -7,7 +7,9 @@ from ablations.cli.arguments import Command
 COMMANDS = {
     "list": Command("catalogue", "what there is", "nothing"),
     "show": Command(
-        "describe", "the resolved configuration: formulas, numbers, differences", "nothing"
+        "describe",
+        "a study, variant, cell, preset, setting or task, resolved; published answers",
+        "nothing",
     ),
     "run": Command("running", "run what a study needs and nobody has"),
     "status": Command(
@@ -38,7 +40,7 @@ COMMANDS = {
     ),
     "report": Command(
         "results",
-        "every study on one self-contained page, report/index.html",
+        "every study on one self-contained page, report/index.html; or the published answers",
         "of its studies",
         only_reads=True,
     ),
@@ -56,11 +58,6 @@ COMMANDS = {
         "history", "delete a study's plans, and the cells that no other study has", "nothing"
     ),
     "clean": Command("history", "what may be deleted, and its size", "nothing"),
-    "questions": Command(
-        "questioning",
-        "does a detail matter? answers with bounds, by the records",
-        only_reads=True,
-    ),
     "check": Command(
         "checking",
         "train again and compare with stored curves (exit code 1: got worse), or store them",

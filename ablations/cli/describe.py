@@ -1,4 +1,4 @@
-"""The command `show`: a study, a variant, a cell, a preset or a task with its formulas."""
+"""The command `show`: whatever has a name, with its formulas, and published answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ablations import plugins
-from ablations.cli.arguments import Parser, add_flags, add_selection, selection
+from ablations.cli.arguments import Parser, add_flags, add_selection, part, selection
 from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown, value_text
@@ -15,7 +15,7 @@ from ablations.exchange import restore
 from ablations.presets import preset, presets
 from ablations.presets.definition import Preset, Read
 from ablations.records import Plan, Record, read_record
-from ablations.request import Request, Selection
+from ablations.request import Request, Selection, selects
 from ablations.studies import Study, studies
 from ablations.sweep.backends import backend_of
 from ablations.sweep.backends.command import study_file
@@ -29,28 +29,52 @@ from ablations.trainers.field_names import FIELD_NAMES
 
 def add_show(command: Parser) -> None:
     """Add the flags of `show`."""
-    command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING|TASK")
+    command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING|TASK|WORD")
     add_flags(command, {"--against PRESET": "of a preset: what differs from another"})
     add_selection(command)
 
 
 def run_show(options: argparse.Namespace) -> None:
-    """Print a study, variant, cell, preset, setting or task, resolved."""
+    """Print a study, variant, cell, preset, setting or task, and published answers with a word."""
     plugins.load()
     name, brought = study_file.named(options.name)
     if options.against:
         from ablations.cli.describe_setting import against
 
         lines = [*against(name, options.against)]
-    elif name in presets():
-        lines = [*_preset(name)]
-    elif name in tasks():
-        lines = [*_task(name)]
+    elif brought or selects(selection(options)):
+        lines = _described(name, options, brought)
     else:
-        lines = [] if brought else _setting(name)
-        if not lines or name in studies():
-            lines = [*show(name, options.results, selection(options), brought), "", *lines]
-    print(printable("\n".join(lines).rstrip()))
+        answers = _answers(name, options)
+        try:
+            lines = _described(name, options)
+        except UserError:  # unknown, or the variant of several studies
+            lines, answers = [], answers or _answers(name, options, anywhere=True)
+            if not answers:
+                raise
+        lines = ["\n".join(lines).rstrip(), "", *answers]
+    print(printable("\n".join(lines).strip()))
+
+
+def _answers(name: str, options: argparse.Namespace, *, anywhere: bool = False) -> list[str]:
+    """Return the published answers to questions with a word, where the folder has questions."""
+    if not (options.results / "questions.toml").exists():
+        return []
+    return [*part("answering").find_answers(name, options.results, anywhere=anywhere)]
+
+
+def _described(
+    name: str, options: argparse.Namespace, brought: tuple[Study, ...] = ()
+) -> list[str]:
+    """Return what there is to say of a name. brought: studies of study files."""
+    if name in presets():
+        return [*_preset(name)]
+    if name in tasks():
+        return [*_task(name)]
+    lines = [] if brought else _setting(name)
+    if not lines or name in studies():
+        lines = [*show(name, options.results, selection(options), brought), "", *lines]
+    return lines
 
 
 def _setting(name: str) -> list[str]:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ablations.cli.answering import write_answers
 from ablations.cli.arguments import Parser, add_flags, add_studies
 from ablations.cli.output import FORMATS, add_format
 from ablations.cli.selected import shown, shown_with_edits
@@ -87,6 +88,14 @@ def add_figure(command: Parser) -> None:
 def add_report(command: Parser) -> None:
     """Add the flags of `report`."""
     add_studies(command, "*")
+    add_flags(
+        command,
+        {
+            "--answers": "instead write the published answers: README.md, and questions/ with a "
+            "page and a figure for each, in the results folder"
+        },
+        action="store_true",
+    )
 
 
 def run_table(options: argparse.Namespace) -> None:
@@ -144,7 +153,12 @@ def run_figure(options: argparse.Namespace) -> None:
 
 
 def run_report(options: argparse.Namespace) -> None:
-    """Write the page of studies."""
+    """Write the page of studies, or the published answers."""
     from ablations.report import page
 
+    if options.answers:
+        if options.studies:
+            raise UserError("--answers writes all pages: name no study")
+        print(write_answers(options.results))
+        return
     print(page.write(shown(options), options.results))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import errno
+from collections.abc import Collection
+from pathlib import Path
 
 from ablations.cli.arguments import selection
 from ablations.exchange import restorable, restore
@@ -16,12 +18,19 @@ def unpack(options: argparse.Namespace) -> None:
     The plan of a selection that never ran may share cells with any of them.
     """
     own = options.command.unpacks == "of its studies" and not selects(selection(options))
-    studies = options.studies if own else ()
+    only_reads = options.command.only_reads and not getattr(options, "answers", False)
+    options.results = unpacked(options.results, options.studies if own else (), only_reads)
+
+
+def unpacked(results: Path, studies: Collection[str], only_reads: bool = True) -> Path:
+    """Unpack the archives of studies and return the folder: a copy if it can only be read."""
     try:
-        restore(options.results, studies)
+        restore(results, studies)
+        return results
     except OSError as error:
         unwritable = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
-        if not unwritable or not options.command.only_reads or getattr(options, "write", False):
+        if not unwritable or not only_reads:
             raise
-        options.results = restorable(options.results)
-        restore(options.results, studies)
+    copy = restorable(results)
+    restore(copy, studies)
+    return copy

@@ -4,7 +4,6 @@ archives."""
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 import shutil
@@ -17,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import complaints, opened, requests
 from evaluated import study
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +24,7 @@ from scipy import stats
 from ablations import cli
 from ablations.core.verdict import Answer, answer
 from ablations.errors import UserError
+from ablations.exchange import restore
 from ablations.records import Record, write_plan
 from ablations.report.figures.marks import Interval
 from ablations.report.figures.questions import all_questions
@@ -548,23 +547,41 @@ def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
 
 
 def test_the_questions_are_whole_and_each_comparison_exists(tmp_path: Path, capsys) -> None:
-    """Without an archive each says what it costs; its study, factor and variants are there."""
+    """Without an archive nothing has run; its study, factor and variants are there."""
     asked = read(FILE)
     assert len(asked.questions) >= 40
     assert len({one.question for one in asked.questions}) == len(asked.questions)
     shutil.copy(FILE, tmp_path)
-    assert cli.main(["questions", "--results", str(tmp_path), "--format", "csv"]) == 0
-    rows = capsys.readouterr().out.splitlines()[1:]
-    assert len(rows) == len(asked.questions)
-    assert all("Not run yet: costs about " in row for row in rows)
-    assert cli.main(["questions", "clip_vloss", "--results", str(tmp_path), "--format", "csv"]) == 0
-    assert 1 < len(capsys.readouterr().out.splitlines()) < 10, "by a word of a library"
-    command = ["questions", "--controls", "--results", str(tmp_path), "--format", "json"]
-    assert cli.main(command) == 0
-    printed = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["control"] for row in printed] == [one.id for one in asked.controls]
+    assert cli.main(["report", "--answers", "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'README.md'}\n"
+    pages = [tmp_path / "questions" / f"{one.id}.md" for one in asked.questions]
+    assert all("**Not run yet: costs about " in page.read_text() for page in pages)
+    assert sorted(pages) == sorted((tmp_path / "questions").iterdir())
+    controls = (tmp_path / "README.md").read_text().split("## Questions")[0]
+    assert all(f"| {one.title} " in controls for one in asked.controls)
+    assert controls.count("not run yet") == len(asked.controls)
     assert {"dummies", "unused", "planted", "same", "tenth"} <= {one.id for one in asked.controls}
-    assert all(row["kept"] is None and "not run yet" in row["result"] for row in printed)
+    assert cli.main(["report", "gae", "--answers", "--results", str(tmp_path)]) == 2
+    assert "name no study" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "said"),
+    [
+        ("clip_vloss", 6, ""),  # a library's word
+        ("brax gae", 4, ""),  # in any case
+        ("cleanrl distribution", 2, ""),  # parts of it anywhere
+        ("discount", 3, "a number of ppo"),  # a setting too
+        ("huber", 2, ""),  # a variant of several studies
+        ("discrete_huber", 1, ""),
+    ],
+)
+def test_show_finds_answers(name: str, count: int, said: str, tmp_path: Path, capsys) -> None:
+    shutil.copy(FILE, tmp_path)
+    assert cli.main(["show", name, "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count(str(tmp_path / "questions")) == out.count("Not run yet: costs ") == count, out
+    assert said in out
 
 
 def test_the_exam_is_the_one_that_was_run() -> None:
@@ -628,7 +645,7 @@ def test_a_slip_in_the_file_is_one_line(tmp_path: Path, capsys, old, new, said) 
     (tmp_path / "questions.toml").write_text(
         text.replace(old, new) if old == "[[control]]" else text.replace(old, new, 1)
     )
-    assert cli.main(["questions", "--results", str(tmp_path)]) == 2
+    assert cli.main(["report", "--answers", "--results", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
@@ -657,14 +674,14 @@ def written(folder: Path) -> dict[str, bytes]:
     script = (
         "import sys; sys.modules['jax'] = sys.modules['brax'] = None\n"
         "from ablations.cli import main\n"
-        f"sys.exit(main(['questions', '--write', '--results', {str(folder)!r}]))"
+        f"sys.exit(main(['report', '--answers', '--results', {str(folder)!r}]))"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
     return kept_in(folder)
 
 
 def kept_in(results: Path) -> dict[str, bytes]:
-    """What `--write` writes, by its path."""
+    """What `report --answers` writes, by its path."""
     paths = [results / "README.md", *sorted((results / "questions").iterdir())]
     return {str(path.relative_to(results)): path.read_bytes() for path in paths}
 
@@ -672,27 +689,24 @@ def kept_in(results: Path) -> dict[str, bytes]:
 def test_the_pages_are_regenerated_from_the_archives_without_jax(tmp_path: Path) -> None:
     made = written(tmp_path)
     kept = kept_in(PAGES.parent)
-    assert list(made) == list(kept), (
-        "`ablations questions --write`, and remove pages of no question"
-    )
+    assert list(made) == list(kept), "`ablations report --answers`, and remove pages of no question"
     for name, text in made.items():
-        assert text == kept[name], f"results/{name}: `ablations questions --write`"
+        assert text == kept[name], f"results/{name}: `ablations report --answers`"
 
 
-def test_a_unit_of_twice_the_size_halves_each_effect(tmp_path: Path, capsys) -> None:
+def test_a_unit_of_twice_the_size_halves_each_effect(tmp_path: Path) -> None:
     """So an answer that did not come from its numbers would be found."""
     (tmp_path / "archive").mkdir()
     for path in (ROOT / "results" / "archive").glob("what_matters-*"):
         shutil.copy(path, tmp_path / "archive")
+    restore(tmp_path)
     larger = tmp_path / "larger.toml"
     larger.write_text(FILE.read_text().replace("floor = 30", "floor = -140", 1))
     shares = []
-    for file in (larger, FILE):
-        asked = ["questions", "discount", "--file", str(file), "--results", str(tmp_path)]
-        assert cli.main([*asked, "--json"]) == 0
-        first, *others = json.loads(capsys.readouterr().out)["rows"]
-        assert {one["share"] for one in others} == {None}, "their archives are not there"
-        shares.append(np.array([first["share"], first["share_low"], first["share_high"]]))
+    for file in map(read, (larger, FILE)):
+        asked = next(one for one in file.questions if one.id == "discount")
+        there = gathered(tmp_path, asked.study, asked.run)
+        shares.append(np.array(judged(asked, there, file.tasks, 0).share))
     assert 2 * shares[0] == pytest.approx(shares[1])
 
 
@@ -729,7 +743,7 @@ def test_a_page_of_what_ran_has_all_its_parts(tmp_path: Path) -> None:
     for part in (*parts, "On other seeds", "Search words"):
         assert part in text
     assert "mean over tasks" in text
-    assert "ablations questions brax_gae" in text
+    assert "ablations show brax_gae" in text
 
 
 def test_the_answer_of_another_design_stands_beside(tmp_path: Path) -> None:
@@ -764,51 +778,3 @@ def test_the_readme_says_what_the_pages_say() -> None:
         text = (root / page).read_text()
         assert text.splitlines()[0] == f"# {asked}"
         assert f"**{told}.**" in text
-
-
-# The site
-
-
-@pytest.fixture(scope="module")
-def site_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    shutil.copy(FILE, folder)
-    fraction_study(folder, 30.0)
-    path = folder / "index.html"
-    assert cli.main(["questions", "--results", str(folder), "--site", str(path)]) == 0
-    return path
-
-
-@pytest.mark.parametrize("phone", [False, True], ids=["1280", "390"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_site_is_searched_and_filtered_offline(
-    site_file: Path, phone: bool, theme: str
-) -> None:
-    with opened(phone) as page:
-        from selenium.webdriver.common.keys import Keys
-
-        media = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        page.get(site_file.as_uri())
-
-        def shown() -> list[str]:
-            script = "return cards.filter((one) => !one.hidden).map((one) => one.id)"
-            return page.execute_script(script)
-
-        asked = read(FILE)
-        assert sorted(shown()) == sorted(one.id for one in asked.questions)
-        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        page.execute_script("for (const one of cards) one.open = true")
-        assert page.execute_script(wide) <= 0, "nothing is wider than the screen"
-        search = page.find_element("id", "search")
-        search.send_keys("clip_vloss")
-        having = {one.id for one in asked.questions if "clip_vloss" in one.terms}
-        assert {"value_clip", "value_clip_deployed", "minatar_value_clip"} < having == set(shown())
-        assert page.find_element("id", "count").text == f"{len(having)} questions"
-        search.send_keys(Keys.CONTROL, "a", Keys.NULL, Keys.DELETE)
-        page.find_element("css selector", "#task option:nth-child(2)").click()
-        assert set(shown()) == {one.id for one in asked.questions if "walker2d" in one.tasks}
-        color = page.execute_script("return getComputedStyle(document.body).backgroundColor")
-        assert (color == "rgb(255, 255, 255)") == (theme == "light")
-        assert all(each.startswith(("file:", "data:")) for each in requests(page))
-        assert not complaints(page)

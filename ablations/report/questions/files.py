@@ -14,7 +14,6 @@ from ablations.report.questions.entries import Task
 from ablations.report.questions.evidence import Spent
 from ablations.report.questions.judge import Found
 from ablations.report.questions.page import index, one_page
-from ablations.report.questions.site import card, site
 
 
 def write(
@@ -37,14 +36,3 @@ def write(
         if each.share is not None:
             paper.write(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
     return folder / "README.md"
-
-
-def write_site(answered: Sequence[Found], controls: Sequence[Outcome], path: Path) -> None:
-    """Write all questions as one HTML file."""
-    figures = {
-        each.question.id: paper.encoded(paper.draw(one_question(each)), "svg")
-        for each in answered
-        if each.share is not None
-    }
-    cards = [card(each, figures.get(each.question.id)) for each in answered]
-    write_atomically(path, site(cards, controls))

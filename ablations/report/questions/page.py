@@ -104,7 +104,7 @@ def commands(found: Found) -> list[str]:
             else:
                 run["seeds"] = f"{on.seeds}-{on.seeds}"
             lines.append(Request.of(question.study, run).command())
-    return [*lines, f"ablations questions {question.id}"]
+    return [*lines, f"ablations show {question.id}"]
 
 
 def replication(found: Found) -> str:

@@ -1,102 +1,89 @@
-"""The command `questions`: whether a detail matters, from the records, with a bound."""
+"""The published answers: `report --answers` writes them, `show WORD` finds them."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from ablations.cli.arguments import Parser, add_flags
-from ablations.cli.output import add_format
-from ablations.errors import UserError, unknown
-from ablations.report.formats import render
+from ablations.cli.unpacking import unpacked
+from ablations.errors import unknown
 from ablations.report.questions.controls import Outcome, outcome
 from ablations.report.questions.entries import Control, Question, Questions, read
 from ablations.report.questions.evidence import gathered, spent
 from ablations.report.questions.judge import Found, judged
-from ablations.report.questions.rows import controls_sheet, questions_sheet
+from ablations.report.questions.words import answer_line, rests_on
 from ablations.report.results import Results
 from ablations.request import Request
 from ablations.studies import Study, studies
 
-
-def add_questions(command: Parser) -> None:
-    """Add the flags of `questions`."""
-    command.add_argument(
-        "questions",
-        nargs="*",
-        metavar="QUESTION",
-        help="an id, or a word to search for; default: all",
-    )
-    add_flags(command, {"--file FILE": "default: questions.toml in the results folder"}, type=Path)
-    add_format(command)
-    instead = command.add_mutually_exclusive_group()
-    add_flags(
-        instead,
-        {
-            "--write": "README.md, and questions/ with a page and a figure for each, in the "
-            "results folder, anew",
-            "--controls": "what must come out for answers to be trusted",
-        },
-        action="store_true",
-    )
-    add_flags(instead, {"--site FILE": "all of them as one HTML file with a search"}, type=Path)
+FILE = "questions.toml"  # in the results folder
 
 
-def run_questions(options: argparse.Namespace) -> None:
-    """Answer the questions of a file."""
-    file = read(options.file or options.results / "questions.toml")
-    chosen = [each for each in file.questions if _matches(each, options.questions)]
-    if not chosen:
-        ids = [each.id for each in file.questions]
-        raise unknown("question", " ".join(options.questions), ids)
-    if options.write and len(chosen) < len(file.questions):
-        raise UserError("--write writes all pages: name no question")
+def write_answers(results: Path) -> Path:
+    """Write README.md and questions/ in a results folder, and return the path of README.md."""
+    from ablations.report.questions import files
+
+    file = read(results / FILE)
     for control in file.controls:
         _require_variants(control, _study(control))
+    results_of = _reader(file, results)
+    controls = [_outcome(control, file, results_of(control.command)) for control in file.controls]
+    answered = [_answer(question, file, results_of) for question in file.questions]
+    commands = dict.fromkeys(entry.command for entry in _designs(file))
+    took = spent(filter(None, map(results_of, commands)))
+    return files.write(answered, controls, list(file.tasks.values()), took, results)
+
+
+def find_answers(word: str, results: Path, *, anywhere: bool = False) -> Iterator[str]:
+    """Yield the published answers to questions with a word, in lines.
+
+    Args:
+        word: an id or a search word of the question.
+        results: the results folder.
+        anywhere: whether each part of the word may stand anywhere in the question's texts.
+    """
+    file = read(results / FILE)
+    having = [question for question in file.questions if _has(question, word, anywhere=anywhere)]
+    if not having:
+        return
+    results_of = _reader(file, unpacked(results, {question.study for question in having}))
+    for question in having:
+        found = _judged(question, file, results_of(question.command))
+        yield question.question
+        on = rests_on(found)
+        yield f"    {answer_line(found)}{f'; {on}' if on else ''}"
+        yield f"    {results / 'questions' / question.id}.md"
+
+
+def _has(question: Question, word: str, *, anywhere: bool) -> bool:
+    """Return whether a question has a word: as its id or search word, or anywhere."""
+    word, terms = word.lower(), [term.lower() for term in question.terms]
+    if not anywhere:
+        return word in (question.id, *terms)
+    texts = (question.id, question.title, question.question, question.sentence, *terms)
+    text = " ".join(texts).lower()
+    return all(each in text for each in word.split())
+
+
+def _reader(file: Questions, folder: Path) -> Callable[[str], Results | None]:
+    """Return what reads the results of a design, by its command and only once."""
     entries = {entry.command: entry for entry in _designs(file)}
 
     @cache
     def results_of(command: str) -> Results | None:
-        entry = entries[command]
-        return gathered(options.results, entry.study, entry.run)
+        return gathered(folder, entries[command].study, entries[command].run)
 
-    def answer(question: Question) -> Found:
-        found = _judged(question, file, results_of(question.command))
-        other = _in_other_design(question)
-        return replace(found, elsewhere=answer(other)) if other else found
-
-    whole = options.controls or options.write or options.site
-    controls = [
-        _outcome(control, file, results_of(control.command)) for control in file.controls if whole
-    ]
-    if options.controls:
-        print(render(controls_sheet(controls), options.format))
-        return
-    answered = [answer(question) for question in chosen]
-    if not whole:
-        print(render(questions_sheet(answered), options.format))
-        return
-    from ablations.report.questions import files
-
-    if options.site:
-        files.write_site(answered, controls, options.site)
-        print(options.site)
-    else:
-        tasks = list(file.tasks.values())
-        took = spent(filter(None, map(results_of, entries)))
-        print(files.write(answered, controls, tasks, took, options.results))
+    return results_of
 
 
-def _matches(question: Question, words: Sequence[str]) -> bool:
-    """Return whether a question is one of these ids, or has all of these words somewhere."""
-    if not words or question.id in words:
-        return True
-    texts = (question.id, question.title, question.question, question.sentence, *question.terms)
-    text = " ".join(texts).lower()
-    return all(word.lower() in text for word in words)
+def _answer(
+    question: Question, file: Questions, results_of: Callable[[str], Results | None]
+) -> Found:
+    found = _judged(question, file, results_of(question.command))
+    other = _in_other_design(question)
+    return replace(found, elsewhere=_answer(other, file, results_of)) if other else found
 
 
 def _in_other_design(question: Question) -> Question | None:
