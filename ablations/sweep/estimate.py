@@ -145,8 +145,9 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
             continue
         # Of other trainers than these, nothing need be installed here.
         if "trainer" in record.config and (kind := backend.kind(record.config)) in kinds:
-            exact[backend.program(record.config, accelerator=accelerator)].append(made)
             alike[kind].append(made)
+            with contextlib.suppress(UserError):  # a choice of a plugin that is not loaded
+                exact[backend.program(record.config, accelerator=accelerator)].append(made)
     found = {}
     for program, cell in wanted.items():
         for like in (exact[program], alike[cell.backend.kind(cell.config)]):

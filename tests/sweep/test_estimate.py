@@ -12,10 +12,13 @@ from rich.console import Console
 
 from ablations import tasks
 from ablations.records import Record, digest, write_record
+from ablations.request import Request
 from ablations.sweep import progress as progress_module
 from ablations.sweep.backends.compiled import BACKEND
-from ablations.sweep.cell import Cell
+from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.claims import Claim, hold
+from ablations.sweep.estimate import speeds
+from ablations.sweep.plan import plan
 from ablations.sweep.progress import Clocks, Progress
 
 STEPS = 100_000
@@ -108,3 +111,15 @@ def test_nothing_is_claimed_of_what_was_never_measured(tmp_path: Path, monkeypat
         line = watch.line(40, "compiling", 0)
     assert line.endswith("compiling 00:40")
     assert "steps/s" not in line
+
+
+def test_a_record_of_a_plugin_that_is_not_loaded_stops_no_run(tmp_path: Path) -> None:
+    cell = cells_of(plan(Request("gae", "smoke", seeds=1, variants=("brax",))))[0]
+    choices = {**cell.config["choices"], "advantage": {"name": "of_a_plugin", "revision": 1}}
+    config = {**cell.config, "choices": choices}
+    provenance = {"device": "cpu", "seconds": 1.0, "steps_per_second": 77.0}
+    record = Record(digest(config), config, "done", provenance=provenance)
+    write_record(tmp_path, record, {"step": [1]})
+    (speed,) = speeds(tmp_path, [cell], accelerator=False).values()
+    assert speed.measured
+    assert speed.rate == 77
