@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # ./run_all.sh        sets up .venv, runs the studies at `quick`, writes tables, figures and the report
-# ./run_all.sh test   sets up what the tests need and runs them; test --fast: those that take little time
+# ./run_all.sh test   sets up what the tests need and runs them; test --fast: those that take little time;
+#                     test --all: also long forms, and tests of pages whose inputs (tests/digests.txt) are unchanged
 #
 # Needs Python 3.11 or newer and git. Interrupted and started again, it goes on where it was.
 set -euo pipefail

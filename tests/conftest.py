@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import browser
+import digests
 import forked
 import forks
 import pytest
@@ -36,14 +37,33 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("XLA_FLAGS", quick)
     if cache := getattr(config, "cache", None):  # none with -p no:cacheprovider
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache.mkdir("jax")))
+    for mark in digests.MARKS:
+        config.addinivalue_line("markers", mark)
     if not hasattr(config, "workerinput"):  # not one of the processes that xdist starts
         serving = forked.serving()
         serving.__enter__()
         config.add_cleanup(lambda: serving.__exit__(None, None, None))
+        config.pluginmanager.register(_Passed(config))
         python = shlex.join([sys.executable, "-S", forks.__file__])
         if config.pluginmanager.hasplugin("xdist"):
             ours = f"popen//python={python}"
             config.option.tx = [ours if one == "popen" else one for one in config.option.tx]
+
+
+class _Passed:
+    """Notes the tests that passed with their inputs, in whichever process they ran."""
+
+    def __init__(self, config: pytest.Config):
+        self.run_all = bool(config.getoption("--all"))
+        self.passed: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        digest = dict(report.user_properties).get("inputs")
+        if report.when == "call" and report.passed and digest:
+            self.passed[report.nodeid] = str(digest)
+
+    def pytest_sessionfinish(self) -> None:
+        digests.store(self.passed)
 
 
 # Files of more than 14 seconds in a run of all of them, by --durations: not for the inner loop. Of
@@ -103,6 +123,7 @@ SLOW = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="leave out the files that take long")
+    parser.addoption("--all", action="store_true", help="long forms, and tests of unchanged inputs")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -125,7 +146,8 @@ FIRST = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    digests.skip_unchanged(items, bool(config.getoption("--all")))
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
@@ -207,6 +229,12 @@ class Shell:
         """Every saved policy by its cell and step, to the byte."""
         found = self.results.glob(f"{PUBLISHED}/policies/*.npz")
         return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in found}
+
+
+@pytest.fixture(scope="session")
+def run_all(request: pytest.FixtureRequest) -> bool:
+    """Whether campaigns take their long form."""
+    return bool(request.config.getoption("--all"))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import forked
 import pytest
@@ -26,6 +27,14 @@ PLANNED = (
     "ablations compare lr=1e-3,3e-4 --tasks fast --profile smoke --base sb3",
     "ablations compare sb3 cleanrl --tasks fast --profile smoke",
 )
+# What pages type: commands, functions and names. What these compute is for other tests.
+TYPED = (
+    *("ablations/*.py", "ablations/cli", "ablations/exchange", "ablations/gate"),
+    *("ablations/logs", "ablations/presets", "ablations/regression", "ablations/studies"),
+    *("ablations/tasks", "docs/examples"),
+)
+EXTENDING = ("extending", "environments", "getting-started")  # these register parts of their own
+INSIDE = ("ablations/environments", "ablations/trainers", "variants")
 EXECUTED = ("python", "toml", "console")  # `sh` is for what needs a cluster, a GPU or an hour
 
 
@@ -96,7 +105,12 @@ def test_commands_that_are_not_executed_are_commands() -> None:
         assert parser().parse_args(command), command
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=_name)
+def _with_inputs(page: Path) -> Any:
+    inputs = (f"{_name(page)}.md", *TYPED, *(INSIDE if page.stem in EXTENDING else ()))
+    return pytest.param(page, marks=pytest.mark.inputs(*inputs), id=_name(page))
+
+
+@pytest.mark.parametrize("page", [_with_inputs(page) for page in PAGES if blocks(page)])
 def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
     environment = dict(os.environ)
     if page.stem not in BRIEF:

@@ -54,10 +54,11 @@ def test_what_cannot_be_read_is_named_and_the_rest_answers(hostile) -> None:
     assert "a newer version of rl-ablations wrote it" in outcome.err
 
 
-def test_mutated_files_harm_nobody(tmp_path: Path) -> None:
+def test_mutated_files_harm_nobody(tmp_path: Path, run_all: bool) -> None:
     sandbox.preload()
     base = sandbox.build(tmp_path / "base")
-    done = list(mutated_files.mutations(base, seed=1, count=200))
-    assert len(done) == 200
+    count = 200 if run_all else 50
+    done = list(mutated_files.mutations(base, seed=1, count=count))
+    assert len(done) == count
     assert not [(one.number, one.command, one.outcome) for one in done if one.outcome.harm]
     assert {one.outcome.word for one in done} == {"answered", "left out", "refused"}

@@ -30,6 +30,11 @@ build, gallery, generate = (
     for name in ("build", "gallery", "generate")
 )
 
+BUILT = pytest.mark.inputs(
+    *("README.md", "docs", "results/README.md", "results/questions", "variants"),
+    *("ablations/*.py", "ablations/cli", "ablations/presets", "ablations/studies"),
+    *("ablations/regression", "ablations/report/tables", "ablations/tasks", "ablations/trainers"),
+)
 SCHEMES = {"light": "default", "dark": "slate"}
 READ = (
     "index.html",
@@ -79,6 +84,7 @@ def test_navigation_names_every_page() -> None:
     assert len(named) == len(set(named))
 
 
+@BUILT
 def test_links_lead_somewhere_and_nothing_is_loaded_from_outside(built: Path) -> None:
     """Of a link or an anchor that is not there the build of the fixture complains."""
     for page in built.rglob("*.html"):
@@ -173,6 +179,7 @@ wait();
 """
 
 
+@BUILT
 @pytest.mark.parametrize("served", [True, False], ids=["served", "from disk"])
 @pytest.mark.parametrize("query", SEARCHES)
 def test_search_finds(query: str, served: bool, address: str, built: Path, desktop: Any) -> None:
@@ -186,6 +193,7 @@ def test_search_finds(query: str, served: bool, address: str, built: Path, deskt
     assert not complaints(desktop)
 
 
+@BUILT
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_serious_fault_for_readers_with_other_means(

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ablations.sweep.machine import PORTABLE, worker_environment
 
 BASELINE = Path(__file__).parents[2] / "results" / "baselines" / "fast"
 
 
+@pytest.mark.inputs("ablations", "variants", "results/baselines")
 def test_ppo_still_learns(tmp_path: Path) -> None:
     environment = dict(os.environ)
     for ours in ("JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS"):  # it has the bits that users have

@@ -12,6 +12,7 @@ from shapes_of_returns import SHAPES
 
 from ablations.report.statistics import compare, interval, verdict
 
+pytestmark = pytest.mark.inputs("ablations/report/statistics", "tests/report/shapes_of_returns.py")
 TRIALS = 2_000
 ERROR = 0.005  # standard error of a coverage near 95%
 

@@ -686,6 +686,11 @@ def kept_in(results: Path) -> dict[str, bytes]:
     return {str(path.relative_to(results)): path.read_bytes() for path in paths}
 
 
+@pytest.mark.inputs(
+    *("results/questions.toml", "results/archive", "results/questions", "results/README.md"),
+    *("ablations/*.py", "ablations/core", "ablations/exchange", "ablations/records"),
+    *("ablations/report", "ablations/studies", "ablations/cli"),
+)
 def test_the_pages_are_regenerated_from_the_archives_without_jax(tmp_path: Path) -> None:
     made = written(tmp_path)
     kept = kept_in(PAGES.parent)

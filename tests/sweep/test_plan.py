@@ -162,21 +162,6 @@ def test_names_are_stored_and_never_indices() -> None:
         assert cell.config["choices"]["advantage"]["name"] == cell.variant
 
 
-@pytest.mark.parametrize("profile", ["smoke", "quick", "claims", "paper"])
-@pytest.mark.parametrize(
-    "study",
-    [
-        *("gae", "value_coefficient", "value_clipping", "advantage_normalization"),
-        *("library_defaults", "single_choices", "code_level", "four_details"),
-        "many_choices",
-    ],
-)
-def test_every_study_resolves_at_every_profile(study: str, profile: str) -> None:
-    resolved = plan(Request(study, profile, seeds=1))
-    for name, variant in resolved.variants.items():
-        assert (variant.versus or resolved.study.baseline) in (*resolved.variants, name)
-
-
 def test_claims_share_one_baseline_and_their_curves_fit_an_archive() -> None:
     """The same composition is the same cell in every study of claims whose environments are the
     same; seeds are at least 20, points at most 50."""

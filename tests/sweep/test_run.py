@@ -207,12 +207,12 @@ def _progress(shell) -> set[str]:
     return {str(path) for path in found}
 
 
-def test_kill_9_of_everything_at_random_moments_loses_nothing(shells) -> None:
+def test_kill_9_of_everything_at_random_moments_loses_nothing(shells, run_all) -> None:
     """A checkpoint after every chunk: a worker spends about half of its time in writing them."""
     killed, undisturbed = shells(), shells()
     flags = ("run", "toy_slow", "--workers", "2", "--checkpoint-steps", "20")
     moments = random.Random(0)
-    for _ in range(6):
+    for _ in range(6 if run_all else 2):
         before = _progress(killed)
         process = killed.start(*flags)
         _wait_for(lambda before=before: _progress(killed) - before)

@@ -44,6 +44,7 @@ def test_what_befalls_a_job_on_its_way(sweep, undisturbed) -> None:
     assert (pickle.parent / f"{number}_0_result.pkl").exists()
 
 
+@pytest.mark.long
 def test_a_job_dies_without_a_word_and_the_next_is_cancelled(sweep, undisturbed) -> None:
     """No result pickle, no end: what others wait for, for ever."""
     sweep.submit("--cpus", "1")
@@ -73,6 +74,7 @@ def test_a_cell_that_kills_its_worker_fails_alone(sweep) -> None:
     assert "its worker died 3 times" in sweep("status").stdout
 
 
+@pytest.mark.long
 def test_a_job_that_comes_back_again_and_again_without_a_checkpoint_gives_up(sweep) -> None:
     sweep.submit("--cpus", "1")
 
@@ -99,7 +101,14 @@ def test_an_error_comes_with_the_end_of_its_log(sweep) -> None:
     assert "1 submitted" in again
 
 
-@pytest.mark.parametrize(("grace", "warn"), [(0, True), (0, False), (5, True), (5, False)], ids=str)
+@pytest.mark.parametrize(
+    ("grace", "warn"),
+    [
+        (0, False),
+        *(pytest.param(*how, marks=pytest.mark.long) for how in [(0, True), (5, True), (5, False)]),
+    ],
+    ids=str,
+)
 def test_preempted(grace: int, warn: bool, sweeps, undisturbed) -> None:
     sweep = sweeps(grace=grace, warn=warn, cpus=2)
     sweep.submit("--cpus", "1")
@@ -114,6 +123,7 @@ def test_preempted(grace: int, warn: bool, sweeps, undisturbed) -> None:
     assert _was_resumed(sweep)
 
 
+@pytest.mark.long
 def test_the_time_limit(sweep) -> None:
     """The signal comes at most a minute early: a job of two has one to reach a checkpoint."""
     sweep.submit("--cpus", "1", "--time", "2", "--steps", "4000", "--set", "points=200")
