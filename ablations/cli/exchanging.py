@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from ablations import exchange, studies
@@ -22,7 +21,7 @@ def add_export(command: Parser) -> None:
             "--format": "archive: one small file per study, which every command counts as runs "
             "that are done"
         },
-        choices=("csv", "parquet", "marl-eval", "archive"),
+        choices=("csv", "parquet", "archive"),
         default="csv",
     )
     add_flags(
@@ -45,7 +44,7 @@ def add_import(command: Parser) -> None:
         type=Path,
         metavar="FILE|FOLDER|PATTERN",
         help="a table with columns run, seed, step, return (and task); logs of a run each, such as "
-        "'logs/*/progress.csv' or a folder of TensorBoard's; W&B, Trackio, marl-eval, rliable",
+        "'logs/*/progress.csv' or a folder of TensorBoard's; the CSV of a W&B panel",
     )
     add_flags(command, {"--study NAME": "what to call them here"}, required=True)
     add_flags(
@@ -67,7 +66,6 @@ def add_import(command: Parser) -> None:
             "--baseline RUN": "default: the first run",
             "--pattern": "parts of a log's name, such as {task}/{run}/seed{seed}",
             "--step": "the column that counts steps; default: a known one",
-            "--seed-from FILE:KEY": "where a run's seed is, beside its log: config.json:seed",
         },
     )
     add_flags(
@@ -86,13 +84,10 @@ def run_export(options: argparse.Namespace) -> None:
         ):
             print(path)
         return
-    suffix = {"csv": ".csv", "parquet": ".parquet", "marl-eval": ".json"}[options.format]
-    path = options.output or options.results / "export" / f"runs{suffix}"
-    chosen = shown_with_edits(options)
-    exchange.export(chosen, options.results, path, options.format, options.metric)
-    for plan in chosen if options.format == "marl-eval" else ():  # which has no place for them
-        for line in exchange.unfinished(plan, options.results):
-            print(f"left out: {line}", file=sys.stderr)
+    path = options.output or options.results / "export" / f"runs.{options.format}"
+    exchange.export(
+        shown_with_edits(options), options.results, path, options.format, options.metric
+    )
     print(path)
 
 
@@ -106,7 +101,6 @@ def run_import(options: argparse.Namespace) -> None:
         margin=options.margin,
         pattern=options.pattern,
         step=options.step,
-        seed_from=options.seed_from,
         better=options.better,
         title=options.title,
         claim=options.claim,

@@ -8,7 +8,7 @@ exchange.import_runs(["runs.csv"], "mine", results)    # then: ablations table m
 """
 
 from ablations.exchange.archives import archive, restorable, restore
-from ablations.exchange.export import FORMATS, export, frame, marl_eval
+from ablations.exchange.export import FORMATS, export, frame
 from ablations.exchange.imports import Options, import_runs
 from ablations.exchange.outcomes import unfinished
 
@@ -19,7 +19,6 @@ __all__ = [
     "export",
     "frame",
     "import_runs",
-    "marl_eval",
     "restorable",
     "restore",
     "unfinished",

@@ -1,27 +1,22 @@
-"""A study's runs for other tools: long-format CSV and Parquet, and the JSON of marl-eval."""
+"""A study's runs for other tools: long-format CSV and Parquet."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ablations import parquet
 from ablations.core.plan import CellEntry
-from ablations.errors import UserError, unknown
+from ablations.errors import unknown
 from ablations.records import Plan, Record, read_runs, write_atomically
 from ablations.report.formats.spreadsheets import inert
-from ablations.report.scores import final
 
 if TYPE_CHECKING:
     import pandas
 
-FORMATS = ("csv", "parquet", "marl-eval")
-# Of marl-eval: the scores of a step, by study, task, algorithm, seed and step.
-Scores: TypeAlias = dict[str, float | list[float]]
-Environments: TypeAlias = dict[str, dict[str, dict[str, dict[str, dict[str, Scores]]]]]
+FORMATS = ("csv", "parquet")
 COLUMNS = (
     *("study", "task", "variant", "seed", "status", "step", "metric", "value"),
     *("failure", "reason"),
@@ -87,44 +82,6 @@ def _is_missing(value: float | None) -> bool:
     return value is None or math.isnan(value)
 
 
-def marl_eval(plans: Sequence[Plan], results: Path, metric: str | None = None) -> Environments:
-    """Return study -> task -> algorithm (variant) -> seed -> steps, as marl-eval reads it.
-
-    metric: a column of the curves, each study's own by default; it is called "return" where that is
-    its last part. absolute_metrics hold the mean over the last 10% of training. Failed and missing
-    cells have no place in that format and are left out; raises UserError where none is left.
-    """
-    environments: Environments = {}
-    for plan in plans:
-        column = metric or plan.study.metric
-        name = column.replace("/", "_")
-        if column.rpartition("/")[2] == "return":
-            name = "return"
-        for cell, record, curve in read_runs(results, plan):
-            if record is None or record.status != "done":
-                continue
-            if column not in curve:
-                raise unknown("metric", column, (c for c in curve if c != "step"))
-            shown = [
-                (step, float(value))
-                for step, value in zip(curve["step"], curve[column], strict=True)
-                if step is not None and value is not None and math.isfinite(value)
-            ]
-            if not shown:
-                continue
-            run: dict[str, Scores] = {
-                f"step_{number}": {"step_count": step, name: [value]}
-                for number, (step, value) in enumerate(shown)
-            }
-            ends = final(*zip(*shown, strict=True))
-            run["absolute_metrics"] = {name: [ends]}
-            algorithms = environments.setdefault(plan.study.name, {}).setdefault(cell.task, {})
-            algorithms.setdefault(cell.variant, {})[f"seed_{cell.seed}"] = run
-    if not environments:
-        raise UserError("nothing to export: no run is finished")
-    return environments
-
-
 def export(
     plans: Sequence[Plan],
     results: Path,
@@ -132,18 +89,12 @@ def export(
     format: str,
     metrics: Sequence[str] | None = None,
 ) -> None:
-    """Write plans to one file, whole or not at all: csv, parquet or marl-eval.
+    """Write plans to one file, whole or not at all: csv or parquet.
 
     Same records, same bytes. Raises UserError for another format or an unknown metric.
     """
     if format not in FORMATS:
         raise unknown("export format", format, FORMATS)
-    if format == "marl-eval":
-        if metrics is not None and len(metrics) != 1:
-            raise UserError("marl-eval files hold one metric: give --metric once")
-        content = marl_eval(plans, results, metrics[0] if metrics else None)
-        write_atomically(path, json.dumps(content, indent=1))
-        return
     import pandas
 
     table = pandas.concat([frame(plan, results, metrics) for plan in plans], ignore_index=True)

@@ -59,12 +59,11 @@ def import_runs(
     A path is a file, a folder of them or a pattern of names, such as "logs/*/progress.csv". A file
     is a table of runs (columns run, seed, step, return, and task where there are several; further
     numeric columns are further metrics; or long format with columns metric and value, as `export`
-    writes it), another format of several runs (see `others`), or the log of one run, as
-    `ablations.logs` reads them. Every run keeps its own steps. One whose metric is no finite number
-    up to its end has diverged, and one whose log ends before 90% of its task's longest one was cut:
-    both count as failures. What `export` wrote keeps the status that it had. say: is told, before
-    anything is written, what was taken for what, and what was left out. Raises UserError for
-    anything that cannot be read.
+    writes it), a panel that W&B exported, or the log of one run, as `ablations.logs` reads them.
+    Every run keeps its own steps. One whose metric is no finite number up to its end has diverged,
+    and one whose log ends before 90% of its task's longest one was cut: both count as failures.
+    What `export` wrote keeps the status that it had. say: is told, before anything is written, what
+    was taken for what, and what was left out. Raises UserError for anything that cannot be read.
     """
     options = options or Options()
     if options.better not in ("higher", "lower"):

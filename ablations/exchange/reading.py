@@ -13,21 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations import parquet
-from ablations.errors import UserError, unknown
+from ablations.core.files import MOST_LOG, read_bytes
+from ablations.errors import UserError, count, unknown
 from ablations.exchange.places import TASK, Place
 from ablations.logs import numbers
-from ablations.logs.files import content
 from ablations.logs.formats import separator
 from ablations.report.formats.spreadsheets import inert, plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+# Columns that count the steps of the environment; after them those that count something.
+STEPS = (
+    *("global_step", "time/total_timesteps", "total_timesteps", "num_timesteps", "timesteps"),
+    *("TotalEnvInteracts", "num_steps", "env_steps", "total_steps", "timesteps_total"),
+    *("num_env_steps_sampled_lifetime", "step_count", "step", "steps", "_step", "Step"),
+    *("timestep", "iteration"),
+)
 # What others call our columns.
-_ALIASES = {
+ALIASES = {
     "run": ("run", "variant", "algorithm", "algo", "exp_name"),
     "seed": ("seed",),
-    "step": ("step", "steps", "global_step", "env_steps"),
+    "step": ("step", "steps", *STEPS),
     "task": ("task", "env", "env_id", "environment"),
 }
 _KEYS = ["task", "run", "seed", "step"]
@@ -43,7 +50,7 @@ _RETURN_TAGS = (
     "return",
     *("results", "episodic_return", "episode_return", "mean_episode_return", "AverageTestEpRet"),
     *("AverageEpRet", "env_runners/episode_return_mean", "episode_reward_mean", "ep_rew_mean"),
-    *("reward", "r", "score"),
+    *("reward", "score", "Value"),
 )
 
 
@@ -64,9 +71,15 @@ class Curve:
 
 
 def read_csv(
-    path: Path, metric: str | None, notes: list[str] | None = None, text: str | None = None
+    path: Path,
+    metric: str | None,
+    notes: list[str] | None = None,
+    text: str | None = None,
+    step: str | None = None,
 ) -> tuple[dict[Place, Curve], str]:
-    """Read the runs of a file of columns parted by commas or tabs.
+    """Read the runs of a file of columns parted by commas, tabs or semicolons.
+
+    step: the column that counts; by default a known one.
 
     Returns:
         The runs, and the name of the metric that is judged. Names are text, as they stand there.
@@ -76,14 +89,15 @@ def read_csv(
         UserError: for what cannot be read.
     """
     notes = [] if notes is None else notes
-    table = _wide(path, _opened(path, table_text(path) if text is None else text), notes)
+    text = table_text(path) if text is None else text
+    table = _wide(path, _opened(path, text, step, notes), notes)
     _require_keys(path, table)
     values = _values(path, table, metric, notes)
     own = metric or ("return" if "return" in values else None)
     judged = judged_of(own, values, f"column of numbers in '{path}'")
     again = np.flatnonzero(table.duplicated(_KEYS))
     if len(again):
-        line = again[0] + 2
+        line = table.index[again[0]] + 2
         raise UserError(f"'{path}', line {line}: the same run, seed and step a second time")
     runs: dict[Place, Curve] = {}
     for (task, run, seed), rows in table.groupby(_KEYS[:3], sort=False):
@@ -99,16 +113,16 @@ def read_csv(
 
 def is_long(names: Collection[str]) -> bool:
     """Return whether the columns of a table name runs or their seeds."""
-    return any(alias in names for key in ("run", "seed") for alias in _ALIASES[key])
+    return any(alias in names for key in ("run", "seed") for alias in ALIASES[key])
 
 
 def table_text(path: Path) -> str:
-    """Return the text of a table, unpacked; of Parquet, as `export` writes it, the table as CSV.
+    """Return the text of a table; of Parquet, as `export` writes it, the table as CSV.
 
     Raises:
         UserError: bytes that are neither.
     """
-    data = content(path)
+    data = read_bytes(path, MOST_LOG)
     try:
         if not data.startswith(b"PAR1"):
             return data.decode("utf-8-sig")
@@ -126,12 +140,12 @@ def table_text(path: Path) -> str:
     return text
 
 
-def _opened(path: Path, text: str) -> DataFrame:
+def _opened(path: Path, text: str, step: str | None, notes: list[str]) -> DataFrame:
     """Read the table of a file, with a column for the task. Raises UserError."""
     import pandas
 
     try:
-        table = _text_table(path, text)
+        table = _text_table(path, text, step, notes)
     except (pandas.errors.ParserError, pandas.errors.ParserWarning) as problem:
         why = " ".join(str(problem).split())
         raise UserError(f"cannot read '{path}' as CSV: {why}") from None
@@ -159,7 +173,7 @@ def _require_keys(path: Path, table: DataFrame) -> None:
     """Make seeds and steps whole numbers. Raises UserError for what is none, or is empty."""
     for name in ("task", "run"):
         if len(bad := np.flatnonzero(table[name] == "")):
-            raise UserError(f"'{path}', line {bad[0] + 2}: {name} is empty")
+            raise UserError(f"'{path}', line {table.index[bad[0]] + 2}: {name} is empty")
     for name in ("seed", "step"):
         keys, _ = _numbers(table[name])
         with np.errstate(invalid="ignore"):
@@ -190,10 +204,10 @@ def _values(
 
 def _refused(path: Path, table: DataFrame, name: str, row: int, must: str) -> UserError:
     value = str(table[name].iloc[row])
-    return UserError(f"'{path}', line {row + 2}: {name} must be {must}, not {value!r}")
+    return UserError(f"'{path}', line {table.index[row] + 2}: {name} must be {must}, not {value!r}")
 
 
-def _text_table(path: Path, text: str) -> DataFrame:
+def _text_table(path: Path, text: str, step: str | None, notes: list[str]) -> DataFrame:
     """Read names as text, other columns as pandas does; rename those that we need."""
     import pandas
 
@@ -205,8 +219,10 @@ def _text_table(path: Path, text: str) -> DataFrame:
     if len(again):
         raise UserError(f"'{path}' has two columns '{again.iloc[0]}': leave one out")
     stripped = {str(name): str(name).strip() for name in columns}
+    if step is not None and step not in stripped.values():
+        raise unknown(f"column of '{path}'", step, stripped.values())
     names = {}
-    for ours, theirs in _ALIASES.items():
+    for ours, theirs in (ALIASES | ({"step": (step,)} if step else {})).items():
         given = [name for name in theirs if name in stripped.values()]
         if given:
             names[given[0]] = ours
@@ -215,7 +231,10 @@ def _text_table(path: Path, text: str) -> DataFrame:
                 f"'{path}' has no column '{ours}': it needs run, seed, step and return, and has "
                 f"{', '.join(stripped.values())}"
             )
-    renamed = {name: names.get(plain, plain) for name, plain in stripped.items()}
+    renamed = {
+        name: names.get(plain, f"{plain} as logged" if plain in names.values() else plain)
+        for name, plain in stripped.items()
+    }
     texts = [name for name, ours in renamed.items() if ours in ("run", "task", "metric")]
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows longer than the names
@@ -226,12 +245,24 @@ def _text_table(path: Path, text: str) -> DataFrame:
             keep_default_na=False,
             na_values={name: _NO_VALUE for name in renamed if name not in texts},
             index_col=False,
-        ).rename(columns=renamed)
+        )
+    table = _without_heads(table, texts[0], notes).rename(columns=renamed)
     for name in ("run", "task", "metric"):
         if name in table:
             places, own = pandas.factorize(table[name])
             table[name] = np.array([plain(str(each).strip()) for each in own], object)[places]
     return table
+
+
+def _without_heads(table: DataFrame, first: str, notes: list[str]) -> DataFrame:
+    """Return a table without the rows that repeat its names. first: a column of texts."""
+    names = [str(name) for name in table.columns]
+    again = [
+        row for row in table.index[table[first] == first] if [*map(str, table.loc[row])] == names
+    ]
+    if again:
+        notes.append(f"left out: {count(len(again), 'line')} with the names of the columns")
+    return table.drop(index=again)
 
 
 def _numbers(column: Series) -> tuple[NDArray[np.float64], NDArray[np.intp]]:

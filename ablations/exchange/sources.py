@@ -12,24 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ablations import logs
-from ablations.core.decode import Json, Mismatch
-from ablations.core.files import MOST_TOML, parse_object, require_regular
+from ablations.core.files import require_regular
 from ablations.errors import UserError, count
-from ablations.exchange import mlflow
-from ablations.exchange.others import Run, Source, is_common, runs_in, stem
+from ablations.exchange.others import Run, Source, runs_in
 from ablations.exchange.outcomes import Outcome, exported
 from ablations.exchange.places import Place, placed
 from ablations.exchange.reading import Curve, is_long, judged_of, read_csv, table_text
-from ablations.logs.files import content, unpacked_name
 
 # Files that are looked for in a folder: the first kind that is there.
 _KINDS = (
-    *(r"evaluations\.npz", rf".*{logs.EVENTS}.*", r"progress\.(csv|txt)", r".*monitor\.csv"),
-    *(r"trainer_state\.json", r"metrics\.json", r".*\.(csv|tsv|jsonl|ndjson|npz|parquet)"),
-    *(r".*\.(txt|log|out|json)", r".*\.(db|sqlite3?|wandb|pkl|pickle|sst)"),
+    *(r"evaluations\.npz", rf".*{logs.EVENTS}.*", r"progress\.(csv|txt)"),
+    r".*\.(csv|tsv|jsonl|ndjson|parquet)",
 )
-_CHECKPOINT = re.compile(r"checkpoint-\d+")
-_ABOVE = 3  # folders in which a file with seeds is looked for: the log's and those above it
+# Names of files that say nothing of the run.
+_COMMON = re.compile("progress|evaluations|metrics|logs?|results|history|eval|train")
 
 
 @dataclass(frozen=True)
@@ -39,14 +35,12 @@ class Rule:
     metric: the column or tag that is judged; by default "return", or the first known return tag.
     step: the column that counts; by default a known one.
     pattern: where the names of folders and files have their parts, such as
-        "{task}/{run}/seed{seed}"; one without {seed} says that there is none.
-    seed_from: the file beside a log and the key in it, such as "config.json:seed".
+        "{task}/{run}/seed{seed}".
     """
 
     metric: str | None = None
     step: str | None = None
     pattern: str | None = None
-    seed_from: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ class Read:
 def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Iterator[Read]:
     """Read the runs in paths: tables first, then logs, those that are given as files together.
 
-    notes: takes a line for what is left out, and for seeds that no name says. Raises UserError.
+    notes: takes a line for what is left out. Raises UserError.
     """
     files = [Path(path) for path in paths if Path(path).is_file()]
     if len(again := {*files}) < len(files):
@@ -75,16 +69,13 @@ def read_all(paths: Sequence[Path | str], rule: Rule, notes: list[str]) -> Itera
         groups.append((files[0], Path(os.path.commonpath(folders)), files))
     for stated_path, root, files_in in groups:
         runs: list[Run] = []
-        for source in _sources(root.resolve(), files_in, rule.pattern):
+        for source in _sources(root.absolute(), files_in, rule.pattern):
             with _named(source.path):
-                if mlflow.is_run(source.path):
-                    runs.append(mlflow.stored_run(source))
-                    continue
                 if not _is_table(source):
-                    runs += runs_in(source, rule.step, notes)
+                    runs += runs_in(source, rule.step)
                     continue
                 text = table_text(source.path)
-                curves, metric = read_csv(source.path, rule.metric, notes, text)
+                curves, metric = read_csv(source.path, rule.metric, notes, text, rule.step)
                 known = exported(source.path, text)
             yield Read(source.path, curves, metric, known)
         if runs:
@@ -107,14 +98,9 @@ def _judged(path: Path, runs: Sequence[Run], rule: Rule, notes: list[str]) -> Re
     known = {run.source: run for run in runs if judged in run.metrics}
     notes += (f"left out: '{r.name}' has no {judged}" for r in runs if judged not in r.metrics)
     stated = {source: run.stated for source, run in known.items()}
-    if rule.seed_from:
-        stated = {
-            source: own._replace(seed=_seed_beside(source, rule.seed_from))
-            for source, own in stated.items()
-        }
     texts = {source: run.name for source, run in known.items()}
     curves = {}
-    for place, source in placed(texts, rule.pattern, notes, stated).items():
+    for place, source in placed(texts, rule.pattern, stated).items():
         with _named(source):
             curves[place] = known[source].read(judged, notes)
     notes += _copies(curves, judged)
@@ -148,18 +134,11 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
     """Return the folder below which names count, and the files in a folder or of a pattern."""
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.is_file())
-        if stored := [each for each in files if mlflow.is_run(each)]:
-            return path, stored
-        if any(each.name == "CURRENT" for each in files):
-            raise UserError(f"'{path}' is a RocksDB database, as Aim has: export it as CSV")
-        kinds = {
-            kind: [each for each in files if re.fullmatch(kind, unpacked_name(each).name)]
-            for kind in _KINDS
-        }
+        kinds = {kind: [each for each in files if re.fullmatch(kind, each.name)] for kind in _KINDS}
         first = next((kind for kind, of_kind in kinds.items() if of_kind), None)
         if first is None:
             raise UserError(f"no TensorBoard event files or other logs in '{path}'")
-        others = {*itertools.chain(*list(kinds.values())[:-2])} - {*kinds[first]}
+        others = {*itertools.chain(*kinds.values())} - {*kinds[first]}
         if others:
             names = ", ".join(sorted({each.name for each in others})[:3])
             notes.append(
@@ -189,49 +168,14 @@ def _sources(root: Path, files: Sequence[Path], pattern: str | None) -> list[Sou
     nothing, such as progress.csv; for a pattern of more parts, with the folders above.
     """
     paths = dict.fromkeys(file.parent if logs.EVENTS in file.name else file for file in files)
-    alike = len({stem(path) for path in paths}) == 1 < len({path.parent for path in paths})
+    alike = len({path.name for path in paths}) == 1 < len({path.parent for path in paths})
     sources = []
     for path in paths:
-        folder = path.resolve() if path.is_dir() else path.resolve().parent
-        own = [] if path.is_dir() or is_common(path) or alike else [stem(path)]
+        folder = path.absolute() if path.is_dir() else path.absolute().parent
+        own = [] if path.is_dir() or _COMMON.fullmatch(path.stem) or alike else [path.stem]
         if pattern and path.suffix and pattern.endswith(path.suffix):
             own = [path.name]
-        parts = [part for part in folder.parts if not _CHECKPOINT.fullmatch(part)]
-        below = len([p for p in folder.relative_to(root).parts if not _CHECKPOINT.fullmatch(p)])
+        below = len(folder.relative_to(root).parts)
         wanted = max(below, 0 if own else 1, pattern.count("/") + 1 - len(own) if pattern else 0)
-        sources.append(Source(path, "/".join([*parts[len(parts) - wanted :], *own])))
+        sources.append(Source(path, "/".join([*folder.parts[len(folder.parts) - wanted :], *own])))
     return sources
-
-
-def _seed_beside(source: Path, where: str) -> int:
-    """Return the seed in a file beside a log: JSON, or lines such as "seed: 3"."""
-    name, colon, key = where.rpartition(":")
-    if not colon:
-        raise UserError(f"--seed-from is FILE:KEY, such as config.json:seed, not '{where}'")
-    folder = source if source.is_dir() else source.parent
-    file = next(
-        (each / name for each in [folder, *folder.parents][:_ABOVE] if (each / name).is_file()),
-        None,
-    )
-    if file is None:
-        raise UserError(f"no '{name}' beside '{source}'")
-    text = content(file, MOST_TOML).decode(errors="replace")
-    seeds = _values(text, key)
-    if len(seeds) != 1:
-        raise UserError(f"'{file}' has no seed at '{key}' that is a whole number")
-    return seeds.pop()
-
-
-def _values(text: str, key: str) -> set[int]:
-    """Return the whole numbers at a key: in JSON the way to it has dots."""
-    try:
-        value: Json = parse_object(text)
-    except Mismatch:
-        last = re.escape(key.rpartition(".")[2])
-        lines = re.findall(rf"(?m)^\s*['\"]?{last}['\"]?\s*[:=]\s*(\d{{1,18}})\s*$", text)
-        return {int(number) for number in lines}
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return (
-        {value} if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else set()
-    )

@@ -1,7 +1,7 @@
-"""The formats of a run's log: each is a test of its content, and a function that yields its rows.
+"""The formats of a run's log: each is a test of the file, and a function that yields its rows.
 
-A file is told by how it begins. Its ending decides only where that leaves a doubt: a file called
-.csv is a table, one called .jsonl has an object on every line.
+The ending of a file's name decides. A file with another ending is a table if it has a line of names
+and values below them; else it is text that a command printed, which `import` does not read.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ablations.core.decode import Json
 from ablations.core.encode import leaves
@@ -22,19 +20,20 @@ from ablations.logs import numbers
 from ablations.logs.files import TAIL_BYTES, File, arrays
 
 RESULT = "result"  # what a number on a line of its own is called
-STEP = "step"  # what steps are called where the format has no name for them
+STEP = "step"  # the name of the steps of event files
 _LINES = (".jsonl", ".ndjson", ".json")
 _TABLES = (".csv", ".tsv")
 _DEPTH = 16  # of JSON objects in each other
-_WIDEST = 500  # characters of a line of a table in text
-_CELLS = re.compile(r"\|( *)([^|:=]+?) *\|([^|:=]*)\|")  # of a table with two columns
 
 # How files begin that are no logs, and what to do with them.
 REFUSED = {
-    b"SQLite format 3\0": "a database: `ablations import` reads those of Trackio",
+    b"SQLite format 3\0": "a database: write its table as CSV",
     b"PAR1": "a Parquet file: `ablations import` reads those of `ablations export`",
     b":W&B": "a W&B run's own log: take its history as CSV, wandb.Api().run(...).history()",
     b"\x89HDF": "an HDF5 file: write its columns as CSV",
+    b"\x1f\x8b": "compressed: unpack it with gunzip",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "text in UTF-16: save it in the encoding UTF-8"),
+    b"#{": "a monitor file, one of the environments of one run: docs/own-runs.md joins them",
     **{
         bytes([0x80, protocol]): "a pickle, which runs code when it is read: write it as CSV"
         for protocol in range(2, 6)
@@ -48,6 +47,7 @@ class Row:
 
     place: where it stands, in words. numbers: what is a number in it; NaN is one. empty: names
     without a value. broken: a line that holds no row: cut off at the end, or no object among them.
+    repeats: whether other rows may have its step.
     """
 
     place: str
@@ -55,6 +55,7 @@ class Row:
     other: Mapping[str, str]
     empty: frozenset[str] = frozenset()
     broken: bool = False
+    repeats: bool = False
 
 
 def _broken(place: str) -> Row:
@@ -62,22 +63,28 @@ def _broken(place: str) -> Row:
     return Row(place, {}, {}, broken=True)
 
 
-class Format(NamedTuple):
-    """matches: tells a file of this format. rows: yields what it holds, in the order written."""
-
-    matches: Callable[[File], bool]
-    rows: Callable[[File], Iterator[Row]]
-
-
-def rows_of(file: File) -> Iterator[Row]:
+def rows_of(file: File, *, printed: bool = True) -> Iterator[Row]:
     """Yield the rows of a file, in the order written, broken ones among them.
 
-    Raises UserError for a file that is no log.
+    printed: text that a command printed is read as well. Raises UserError for a file that is no
+    log.
     """
     for magic, what in REFUSED.items():
         if file.start.startswith(magic):
             raise UserError(f"'{file.name}' is {what}")
-    yield from next(each for each in FORMATS if each.matches(file)).rows(file)
+    if file.start.startswith(b"PK"):
+        yield from _of_evaluations(file)
+    elif file.ending in _LINES:
+        yield from _of_json_lines(file)
+    elif _is_table(file):
+        yield from _of_table(file)
+    elif printed:
+        yield from _of_text(file)
+    elif file.start:
+        raise UserError(
+            f"'{file.name}' is neither a table with a line of names nor JSON lines (.jsonl): "
+            f"docs/own-runs.md says how to write one"
+        )
 
 
 # Tables
@@ -110,20 +117,11 @@ def _fields(line: str, comma: str) -> list[str]:
 
 
 def _of_table(file: File) -> Iterator[Row]:
-    return _of_csv(file, file.head, 1)
-
-
-def _of_csv(file: File, head: str, first: int) -> Iterator[Row]:
-    """Yield a row per line, but for those that repeat the names.
-
-    first: the number of the first of the lines.
-    """
-    if not file.lines:
-        return
-    comma = separator(head)
+    """Yield a row per line, but for those that repeat the names."""
+    comma = separator(file.head)
     try:
-        names = _fields(head, comma)
-        for number, line in enumerate(file.lines[first - 1 :], first):
+        names = _fields(file.head, comma)
+        for number, line in enumerate(file.lines, 1):
             fields = _fields(line, comma)
             if not fields or fields == names or not line.strip("\r\n"):
                 continue
@@ -140,49 +138,7 @@ def _of_csv(file: File, head: str, first: int) -> Iterator[Row]:
         raise UserError(f"'{file.name}' is no CSV: {error}") from None
 
 
-def _is_monitor(file: File) -> bool:
-    return bool(re.match(r"#\s*\{", file.head)) and len(file.lines) > 1
-
-
-def _of_monitor(file: File) -> Iterator[Row]:
-    """Yield the episodes of Stable-Baselines3's monitor.csv: return r, length l, time t.
-
-    An episode's step is the sum of the lengths up to its end; the first line has the environment.
-    """
-    try:
-        about = json.loads(file.head.lstrip("#"))
-    except (ValueError, RecursionError):
-        raise UserError(f"{file.place(1)} is no JSON: {file.head.strip()[:40]!r}") from None
-    own = [("env_id", about["env_id"])] if isinstance(about, dict) and about.get("env_id") else []
-    total = 0.0
-    for row in _of_csv(file, file.lines[1], 3):
-        if row.broken:
-            yield row
-            return
-        total += row.numbers.get("l", math.nan)
-        fields = [*own, *row.numbers.items(), *row.other.items()]
-        yield _row(row.place, [(STEP, total), *(pair for pair in fields if pair[0] != STEP)])
-
-
-# JSON
-
-
-def _is_json(file: File) -> bool:
-    value = None if file.ending in _LINES[:2] else file.json
-    some = value if isinstance(value, list) else [value]
-    return any(isinstance(entry, dict) for entry in some) or (bool(value) and file.ending in _LINES)
-
-
-def _of_json(file: File) -> Iterator[Row]:
-    """Yield a row per object of a list, such as `log_history` of Hugging Face, or the only one."""
-    entries = file.json
-    if isinstance(entries, dict) and isinstance(entries.get("log_history"), list):
-        entries = entries["log_history"]
-    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
-        place = f"'{file.name}', entry {number}"
-        if not isinstance(entry, dict):
-            raise UserError(f"{place}: an object is needed, not {entry!r:.40}")
-        yield _row(place, leaves(entry, _DEPTH))
+# JSON lines
 
 
 def _of_json_lines(file: File) -> Iterator[Row]:
@@ -204,23 +160,9 @@ def _of_json_lines(file: File) -> Iterator[Row]:
 
 
 def _of_text(file: File) -> Iterator[Row]:
-    """Yield what lines of text hold: objects of JSON, numbers alone, pairs of name and value.
-
-    The lines of a table with two columns, as Stable-Baselines3 prints them, are a row together.
-    """
-    table: list[tuple[str, str]] = []
-    group = ""
+    """Yield what lines of text hold: objects of JSON, numbers alone, pairs of name and value."""
     for number, line in enumerate(file.lines, 1):
-        text = line.strip()
-        if len(text) < _WIDEST and (cells := _CELLS.fullmatch(text)):
-            indented, name, value = len(cells[1]) > 1, cells[2], cells[3].strip()
-            group = group if indented else name if name.endswith("/") else ""
-            table += [(group * indented + name, value)] if value else []
-            continue
-        if table:
-            yield _row(file.place(number - 1), table)
-            table = []
-        yield from _of_line(file.place(number), text, complete=line.endswith("\n"))
+        yield from _of_line(file.place(number), line.strip(), complete=line.endswith("\n"))
 
 
 def _of_line(place: str, text: str, *, complete: bool) -> Iterator[Row]:
@@ -232,11 +174,11 @@ def _of_line(place: str, text: str, *, complete: bool) -> Iterator[Row]:
         with contextlib.suppress(ValueError, RecursionError):
             entry = json.loads(text)
     if isinstance(entry, dict):
-        yield _row(place, leaves(entry, _DEPTH))
+        yield _row(place, leaves(entry, _DEPTH), repeats=True)
     elif numbers.number(text) is not None or numbers.is_odd(text):
-        yield _row(place, [(RESULT, text)])
+        yield _row(place, [(RESULT, text)], repeats=True)
     elif pairs := numbers.pairs(text):
-        yield _row(place, pairs)
+        yield _row(place, pairs, repeats=True)
 
 
 def _of_evaluations(file: File) -> Iterator[Row]:
@@ -257,7 +199,7 @@ def _of_evaluations(file: File) -> Iterator[Row]:
         yield Row(f"'{file.name}', entry {i + 1}", numbers, {})
 
 
-def _row(place: str, fields: Iterable[tuple[str, Json]]) -> Row:
+def _row(place: str, fields: Iterable[tuple[str, Json]], *, repeats: bool = False) -> Row:
     """Return a row. A name that stands there twice, with two values, has no number."""
     values: dict[str, float] = {}
     other: dict[str, str] = {}
@@ -277,14 +219,4 @@ def _row(place: str, fields: Iterable[tuple[str, Json]]) -> Row:
             number = numbers.of_a_total(other[name])
         if number is not None:
             values[name] = number
-    return Row(place, values, other, frozenset(empty - seen.keys()))
-
-
-FORMATS = (
-    Format(lambda file: file.start.startswith(b"PK"), _of_evaluations),
-    Format(_is_monitor, _of_monitor),
-    Format(_is_json, _of_json),
-    Format(lambda file: file.ending in _LINES, _of_json_lines),
-    Format(_is_table, _of_table),
-    Format(lambda file: True, _of_text),
-)
+    return Row(place, values, other, frozenset(empty - seen.keys()), repeats=repeats)

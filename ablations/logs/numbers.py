@@ -1,8 +1,9 @@
 """The grammar of numbers in logs, one for all formats.
 
-A number is decimal, with thousands grouped by commas or underscores or not at all, with an exponent
-or without; or NaN or an infinity, in any case. What is glued to a unit, a percent sign or further
-digits is none: it is never read in part.
+A number is decimal, with an exponent or without; or NaN or an infinity, in any case. Thousands may
+be grouped by underscores, or by commas where these cannot be decimal ones: 1,234,567 and 9,839.45,
+not 9,125. What is glued to a unit, a percent sign or further digits is none: it is never read in
+part.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ablations.core.decode import Json
 
 MOST = 2**53  # beyond it float64 leaves whole numbers out
 
-_WHOLE = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:_\d{3})+|\d+)"
+_WHOLE = r"(?:[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}(?=\.\d)|(?:_\d{3})+)|\d+)"
 _NUMBER = (
     rf"[-+\u2212]?(?:(?:{_WHOLE}(?:\.\d*)?|\.\d+)(?:[eE][-+\u2212]?\d+)?"
     r"|(?i:nan(?:\(\w*\))?|inf(?:inity)?))"

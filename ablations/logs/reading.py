@@ -134,12 +134,9 @@ def _points(
                 fields += [(at, {metric: math.nan})] if at is not None else []
             continue
         at = len(own) + 1 if step is None else _step_of(row, step)
-        if own and at < own[-1][0]:
+        if own and (at < own[-1][0] or (at == own[-1][0] and not row.repeats)):
             if not restarts:
-                raise UserError(
-                    f"{row.place}: {step} goes back from {own[-1][0]:,} to {at:,}: is that two "
-                    f"runs in one file?"
-                )
+                raise UserError(f"{row.place}: {_repeated(own[-1][0], at, metric, step)}")
             restarts -= 1
             del own[bisect_left(own, at, key=_at) :]
             others = [point for point in others if point[0] < at]
@@ -149,12 +146,22 @@ def _points(
     return own, others, fields
 
 
-def rows(path: Path, *, broken: bool = False) -> list[Row]:
-    """Return the rows of a file, in the order written. Raises UserError, OSError.
+def _repeated(before: int, at: int, metric: str, step: str | None) -> str:
+    if at < before:
+        return f"{step} goes back from {before:,} to {at:,}: is that two runs in one file?"
+    return (
+        f"a second value of {metric} at step {at:,}: write one row for each step, such as the "
+        f"rows of the evaluation alone"
+    )
 
-    broken: with lines that hold none, such as a last one that is cut off.
+
+def rows(path: Path, *, broken: bool = False) -> list[Row]:
+    """Return the rows of a table or of JSON lines, in the order written.
+
+    broken: with lines that hold none, such as a last one that is cut off. Raises UserError,
+    OSError.
     """
-    return list(_rows(path, "", broken=broken))
+    return list(_rows(path, "", broken=broken, printed=False))
 
 
 def latest(
@@ -220,10 +227,12 @@ def _rows(
     tail: bool = False,
     events: tensorboard.Events | None = None,
     broken: bool = False,
+    printed: bool = True,
 ) -> Iterator[Row]:
     """Yield rows in the order written. tail: those near the end are enough. broken: with those.
 
-    Raises UserError for whatever a file of others' may hold, OSError where it cannot be read.
+    printed: see `rows_of`. Raises UserError for whatever a file of others' may hold, OSError where
+    it cannot be read.
     """
     if not path.is_dir() and not path.is_file():
         raise UserError(f"'{path.name}' is neither a file nor a folder")
@@ -231,7 +240,8 @@ def _rows(
         if path.is_dir():
             yield from _of_events(events or tensorboard.Events(path), metric, notes)
         else:
-            yield from (row for row in rows_of(File(path, tail)) if broken or not row.broken)
+            file = File(path, tail)
+            yield from (r for r in rows_of(file, printed=printed) if broken or not r.broken)
 
 
 @contextlib.contextmanager
@@ -256,4 +266,4 @@ def _of_events(events: tensorboard.Events, metric: str, notes: list[str] | None)
                 rows.setdefault((step, nth), {})[tag] = value
     for step, nth in sorted(rows):
         values = {**rows[step, nth], STEP: float(step)}
-        yield Row(f"'{events.folder.name}', step {step}", values, {})
+        yield Row(f"'{events.folder.name}', step {step}", values, {}, repeats=True)

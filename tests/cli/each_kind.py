@@ -10,7 +10,6 @@ import json
 import math
 import os
 import shutil
-import sqlite3
 import sys
 import traceback
 import warnings
@@ -23,7 +22,7 @@ import numpy as np
 import walk
 
 from ablations.core.plan import CellEntry
-from ablations.exchange import archive, import_runs
+from ablations.exchange import Options, archive, import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
 from ablations.sweep import explanation
 from ablations.sweep.planned import resolved
@@ -230,7 +229,7 @@ def written(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -
 
 
 def imported(*paths: Path | str) -> Made:
-    import_runs(paths, "mine", RESULTS)
+    import_runs(paths, "mine", RESULTS, Options(pattern="{task}/{run}_{seed}"))
     return Made("mine", "mine")
 
 
@@ -286,26 +285,9 @@ def event_files() -> Made:
     return imported("runs")
 
 
-def trackio() -> Made:
-    with contextlib.closing(sqlite3.connect("walk.db")) as database:
-        database.execute(
-            "CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, timestamp TEXT, "
-            "run_name TEXT, step INTEGER, metrics)"
-        )
-        database.executemany(
-            "INSERT INTO metrics (timestamp, run_name, step, metrics) VALUES ('', ?, ?, ?)",
-            [
-                (f"{run}_{seed}", step, json.dumps({"return": value}))
-                for _, run, seed, step, value in rows()
-            ],
-        )
-        database.commit()
-    return imported("walk.db")
-
-
 def exported_again() -> Made:
     """What `export` wrote of a study comes in again."""
-    from ablations.exchange import Options, export
+    from ablations.exchange import export
 
     plan = fill(toy())
     export([plan], RESULTS, Path("runs.csv"), "csv")
@@ -391,7 +373,6 @@ EVERY: Mapping[str, Callable[[], Made]] = {
     "odd names": odd_names,
     "npz": npz,
     "event files": event_files,
-    "Trackio": trackio,
     "exported and imported": exported_again,
     "archive": archive_alone,
     "archive of an import": archived_import,

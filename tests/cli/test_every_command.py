@@ -47,7 +47,6 @@ COMMANDS = {
     "status {name} --profile nope {plugin}": "unknown profile of '",
     "export {name}": "",
     "export {name} --format parquet": "",
-    "export {name} --format marl-eval": "",
     "export {name} --format archive": "",
     "export {name} --metric nope": "unknown metric 'nope'",
     "check b --save {name}": "",
@@ -75,7 +74,6 @@ NO_STUDY = {RUN: "unknown study '", TUNE: "unknown study '"}
 NO_VALUE = {
     **NO_POWER,
     **dict.fromkeys((EFFICIENCY, STABILITY), "has no finished run"),
-    "export {name} --format marl-eval": "nothing to export: no run is finished",
 }
 NO_METRIC_KNOWN = {
     f"{command} --metric nope": "" for command in ("table {name}", "figure {name}", "export {name}")
@@ -168,7 +166,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "uneven CSV": {**IMPORTED, SAVE: "failed: ended early"},
     "CSV of one number": {**IMPORTED, **NO_POWER},
     "odd names": IMPORTED,
-    **dict.fromkeys(("npz", "event files", "Trackio", "exported and imported"), IMPORTED),
+    **dict.fromkeys(("npz", "event files", "exported and imported"), IMPORTED),
     "archive of an import": {**IMPORTED, **TWO_TASKS},
     "command": {
         **NO_POWER,

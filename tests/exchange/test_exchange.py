@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +16,7 @@ from ablations import exchange
 from ablations.cli import main
 from ablations.errors import UserError
 from ablations.exchange import Options, import_runs
-from ablations.exchange.places import placed
+from ablations.exchange.places import Place, Stated, placed
 from ablations.logs.order import Part
 from ablations.logs.tensorboard import Events, joined
 from ablations.records import read_plan
@@ -122,35 +120,6 @@ def test_an_export_that_was_edited(tmp_path, seed, status, step, message: str | 
         return
     with pytest.raises(UserError, match=message):
         import_runs([tmp_path / "r.csv"], "mine", tmp_path)
-
-
-def test_marl_eval_nests_environment_task_algorithm_and_run(ran, tmp_path) -> None:
-    path = tmp_path / "runs.json"
-    exchange.export([ran], tmp_path, path, "marl-eval")
-    whole = json.loads(path.read_text())
-    assert list(whole) == ["gae"]
-    assert set(whole["gae"]) == {"reacher", "hopper"}
-    algorithms = whole["gae"]["hopper"]
-    assert set(algorithms["brax"]) == {f"seed_{s}" for s in range(8) if s != 2}
-    run = algorithms["standard"]["seed_3"]
-    assert list(run)[:2] == ["step_0", "step_1"]
-    assert run["step_0"]["step_count"] == 40_000
-    assert list(run["step_0"]) == ["step_count", "return"]
-    final = ablations.table("gae", results=tmp_path)  # the same score as in the table
-    row = final[(final.task == "hopper") & (final.variant == "standard")].iloc[0]
-    ends = [one["absolute_metrics"]["return"][0] for one in algorithms["standard"].values()]
-    assert row["mean"] == pytest.approx(np.mean(ends))
-
-
-def test_marl_eval_leaves_nothing_out_without_a_line(ran, tmp_path, capsys) -> None:
-    assert main(["export", "gae", "--results", str(tmp_path), "--format", "marl-eval"]) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [
-        "left out: 1 of 64 runs count as failures",
-        "left out:   brax on hopper, seed 2: NaN",
-        "left out: 1 of 64 runs are not there",
-        "left out:   brax on reacher, seed 7",
-    ]
 
 
 # In: CSV
@@ -287,6 +256,29 @@ def test_names_are_text(tmp_path, names: list[str], column: str, long: bool) -> 
     assert dict(values) == {name: place for place, name in enumerate(names)}
 
 
+def test_the_column_of_steps_is_the_one_that_is_named(tmp_path) -> None:
+    (tmp_path / "r.csv").write_text("algo,seed,step,frames,return\na,0,1,250,1\na,0,2,500,2\n")
+    plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path, Options(step="frames"))
+    assert sorted(set(exchange.frame(plan, tmp_path).step)) == [250, 500]
+    with pytest.raises(UserError, match="did you mean 'frames'"):
+        import_runs([tmp_path / "r.csv"], "mine", tmp_path, Options(step="frame"))
+    (tmp_path / "r.csv").write_text("algo,seed,iteration,return\na,0,1,1\na,0,2,2\n")
+    plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+    assert exchange.frame(plan, tmp_path).step.tolist() == [1, 2]
+
+
+def test_lines_that_repeat_the_names_are_left_out_with_a_line(tmp_path) -> None:
+    head = "run,seed,step,return\n"
+    (tmp_path / "r.csv").write_text(f"{head}a,0,1,1\n{head}a,1,1,2\n")
+    told: list[str] = []
+    plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path, say=told.append)
+    assert exchange.frame(plan, tmp_path).value.tolist() == [1.0, 2.0]
+    assert "left out: 1 line with the names of the columns" in told
+    (tmp_path / "r.csv").write_text(f"{head}a,0,1,1\n{head}a,1,1,high\n")
+    with pytest.raises(UserError, match="line 4: return must be a number"):
+        import_runs([tmp_path / "r.csv"], "mine", tmp_path)
+
+
 def test_metrics_called_like_columns_are_left_out_with_a_line(tmp_path) -> None:
     lines = ["run,seed,step,metric,value"]
     lines += [f"a,0,1,{metric},2" for metric in ("return", "seed", "run", "length")]
@@ -299,15 +291,12 @@ def test_metrics_called_like_columns_are_left_out_with_a_line(tmp_path) -> None:
 
 def test_a_file_as_others_write_it(tmp_path) -> None:
     """A BOM, CRLF, tabs, quotes, padding, thousands, rows in any order."""
-    import gzip
-
     rows = ["run,seed,step,return", '"a", 1, 2000 ,"9,839.45"', "a,1, 1000,1e3", "b,01,1000,nan"]
     rows += ["b,1,2000,5"]
     tabs = [row.replace('"9,839.45"', "9839.45").replace(",", "\t") for row in rows]
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
     (tmp_path / "b.txt").write_text("\n".join(tabs))
-    (tmp_path / "c.csv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
-    for name in ("a.csv", "b.txt", "c.csv.gz"):
+    for name in ("a.csv", "b.txt"):
         plan = import_runs([tmp_path / name], "mine", tmp_path)
         frame = exchange.frame(plan, tmp_path).set_index(["variant", "step"])
         assert frame.value["a", 1000] == 1000
@@ -405,7 +394,8 @@ def test_what_a_run_had_beyond_its_restart_is_dropped(tmp_path) -> None:
     """Two episodes that end at one step both count."""
     points = [(0, 0.0), (100, 1.0), (200, 9.0), (300, 9.0), (200, 2.0), (200, 4.0), (300, 3.0)]
     events(tmp_path / "run_0", points)
-    import_runs([tmp_path], "mine", tmp_path / "results")
+    wanted = Options(pattern="{run}_{seed}")
+    import_runs([tmp_path], "mine", tmp_path / "results", wanted)
     long = exchange.frame(read_plan(tmp_path / "results", "mine"), tmp_path / "results")
     returns = long[long.metric == "charts/episodic_return"]
     assert returns.value.tolist() == [0.0, 1.0, 3.0, 3.0]
@@ -414,9 +404,9 @@ def test_what_a_run_had_beyond_its_restart_is_dropped(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("folders", "pattern"),
     [
-        (["Hopper__ppo__{seed}__1700000000", "Hopper__sac__{seed}__1700000001"], None),
-        (["Hopper/ppo/{seed}", "Hopper/sac/seed_{seed}"], None),
-        (["Hopper/ppo_{seed}", "Hopper/sac_{seed}"], None),
+        (["Hopper__ppo__{seed}__17", "Hopper__sac__{seed}__18"], "{task}__{run}__{seed}__{}"),
+        (["Hopper/ppo/seed_{seed}", "Hopper/sac/seed_{seed}"], "{task}/{run}/seed_{seed}"),
+        (["Hopper/ppo_{seed}", "Hopper/sac_{seed}"], "{task}/{run}_{seed}"),
         (["x-{seed}-Hopper-ppo", "y-{seed}-Hopper-sac"], "{}-{seed}-{task}-{run}"),
     ],
 )
@@ -436,10 +426,10 @@ def test_folders_name_task_run_and_seed(tmp_path, folders: list[str], pattern) -
 
 
 def test_runs_that_cannot_be_told_apart_are_refused(tmp_path) -> None:
-    for name in ("a_1", "a-1"):
+    for name in ("a_1", "a__1"):
         events(tmp_path / "runs" / name, [(1, 1.0)])
-    with pytest.raises(UserError, match="--pattern"):
-        import_runs([tmp_path / "runs"], "tb", tmp_path)
+    with pytest.raises(UserError, match="both run 'a' on 'task', seed 1: tell them apart"):
+        import_runs([tmp_path / "runs"], "tb", tmp_path, Options(pattern="{run}{}{seed}"))
     with pytest.raises(UserError, match="does not fit"):
         import_runs([tmp_path / "runs"], "tb", tmp_path, Options(pattern="{run}/{seed}"))
     with pytest.raises(UserError, match=r"\{seed\}"):
@@ -448,64 +438,27 @@ def test_runs_that_cannot_be_told_apart_are_refused(tmp_path) -> None:
         import_runs([tmp_path / "runs"], "tb", tmp_path, Options(metric="losses/valu"))
 
 
-NO_SEEDS = [
-    (
-        "{}",
-        ["gamma0.9", "gamma0.95", "gamma0.99"],
-        [("gamma0.9", 0), ("gamma0.95", 0), ("gamma0.99", 0)],
-    ),
-    ("{}", ["lr3e-4", "lr1e-3", "lr_1e-5"], [("lr1e-3", 0), ("lr3e-4", 0), ("lr_1e-5", 0)]),
-    ("{}", ["CartPole-v1", "CartPole-v0"], [("CartPole-v0", 0), ("CartPole-v1", 0)]),
-    ("{}", ["ppo_v2", "ppo_v3", "ppo2"], [("ppo2", 0), ("ppo_v2", 0), ("ppo_v3", 0)]),
-    ("{}", ["gamma_0_9", "gamma_0_99"], [("gamma_0_9", 0), ("gamma_0_99", 0)]),
-    ("x/{}", ["2026-02-01_10-22-33", "2026-02-01_11-05-07"], [("x", 0), ("x", 1)]),
-    ("{}", ["20260201-102233_a", "20260202-102233_a", "b"], [("a", 0), ("a", 1), ("b", 0)]),
-    ("{}", ["Feb01_10-22-33_a", "Feb02_10-22-33_a"], [("a", 0), ("a", 1)]),
-    (
-        "x/{}",
-        ["2026-02-01", "2026-02-02", "2026-02-03_lr3e-4"],
-        [("run", 0), ("run", 1), ("lr3e-4", 0)],
-    ),
-    ("{}", ["a_1700000000", "a_1700000100"], [("a", 0), ("a", 1)]),
-]
-
-
-@pytest.mark.parametrize(("under", "folders", "places"), NO_SEEDS)
-def test_no_seed_is_made_of_a_rate_a_date_or_a_version(
-    tmp_path, under: str, folders: list[str], places: list[tuple[str, int]]
-) -> None:
-    notes: list[str] = []
-    texts = {tmp_path / name: under.format(name) for name in sorted(folders)}
-    if any(seed for _, seed in places):
-        with pytest.raises(UserError, match=r"no seed in .*--pattern.*--seed-from"):
-            placed(texts, None, notes)
-        return
-    found = placed(texts, None, notes)
-    assert [(run, seed) for _, run, seed in found] == places
-    assert [source.name for source in found.values()] == sorted(folders)
-    assert any("no seed in" in note and "--pattern" in note for note in notes)
-
-
 SEEDS = [
-    ("CartPole-v1/on_3", ("CartPole-v1", "on", 3)),
-    ("ppo/CartPole-v1_1", ("CartPole-v1", "ppo", 1)),
-    ("gamma0.99_4", ("task", "gamma0.99", 4)),
-    ("ppo_20260201_3", ("task", "ppo", 3)),
-    ("2026-02-01_10-22-33_ppo_seed7", ("task", "ppo", 7)),
-    ("ppo_seed0_lr0.1", ("task", "ppo_lr0.1", 0)),
-    ("seed=12/ppo", ("task", "ppo", 12)),
-    ("Hopper/exp-s5", ("Hopper", "exp", 5)),
-    ("Hopper/sac/2", ("Hopper", "sac", 2)),
-    ("algo=ppo,seed=3", ("task", "algo=ppo", 3)),
-    ("seed=3,algo=ppo", ("task", "algo=ppo", 3)),
-    ("vpg/vpg_s0", ("task", "vpg", 0)),
-    ("Hopper/vpg/vpg_s0", ("Hopper", "vpg", 0)),
+    ("CartPole-v1/on_3", "{task}/{run}_{seed}", ("CartPole-v1", "on", 3)),
+    ("ppo/CartPole-v1_1", "{run}/{task}_{seed}", ("CartPole-v1", "ppo", 1)),
+    ("gamma0.99_4", "{run}_{seed}", ("task", "gamma0.99", 4)),
+    ("2026-02-01_10-22-33_ppo_seed7", "{}-33_{run}_seed{seed}", ("task", "ppo", 7)),
+    ("seed=12/ppo", "seed={seed}/{run}", ("task", "ppo", 12)),
+    ("algo=ppo,seed=3", "algo={run},seed={seed}", ("task", "ppo", 3)),
+    ("Hopper/sac/007", "{task}/{run}/{seed}", ("Hopper", "sac", 7)),
 ]
 
 
-@pytest.mark.parametrize(("name", "place"), SEEDS)
-def test_seeds_that_names_say(tmp_path, name: str, place: tuple[str, str, int]) -> None:
-    assert list(placed({tmp_path: name}, None, [])) == [place]
+@pytest.mark.parametrize(("name", "pattern", "place"), SEEDS)
+def test_seeds_that_names_say(tmp_path, name: str, pattern: str, place: Place) -> None:
+    assert list(placed({tmp_path: name}, pattern, {tmp_path: Stated()})) == [place]
+    with pytest.raises(UserError, match="no column states the run and seed of"):
+        placed({tmp_path: name}, None, {tmp_path: Stated()})
+
+
+def test_what_a_column_states_counts_before_the_name(tmp_path) -> None:
+    stated = {tmp_path: Stated("Hopper", None, 5)}
+    assert list(placed({tmp_path: "a/b_1"}, "{task}/{run}_{seed}", stated)) == [("Hopper", "b", 5)]
 
 
 def test_runs_that_are_left_out_or_resumed_have_a_line(tmp_path) -> None:
@@ -516,14 +469,15 @@ def test_runs_that_are_left_out_or_resumed_have_a_line(tmp_path) -> None:
     events(tmp_path / "runs" / "b_0", [(step, step) for step in range(1, 21)])
     events(tmp_path / "runs" / "c_0", [(1, 1.0)], tag="other")
     lines: list[str] = []
-    import_runs([tmp_path / "runs"], "mine", tmp_path, say=lines.append)
+    wanted = Options(pattern="{run}_{seed}", metric="charts/episodic_return")
+    import_runs([tmp_path / "runs"], "mine", tmp_path, wanted, say=lines.append)
     assert any("'a_0': 'charts/episodic_return' goes on from step 6" in line for line in lines)
     assert "left out: 'c_0' has no charts/episodic_return" in lines
     (path,) = (tmp_path / "runs" / "b_0").iterdir()
     path.rename(path.with_name("events.out.tfevents.1.host"))
     events(tmp_path / "runs" / "b_0", [(step, step) for step in range(1, 21)])
     with pytest.raises(UserError, match=r"b_0.*two runs in one place"):
-        import_runs([tmp_path / "runs"], "mine", tmp_path)
+        import_runs([tmp_path / "runs"], "mine", tmp_path, wanted)
 
 
 # The commands
@@ -546,8 +500,8 @@ def test_the_commands_import_and_export_without_jax(tmp_path, capsys) -> None:
     assert main(["table", "mine", "--results", results]) == 0
     assert "better" in capsys.readouterr().out
     assert main(["status", "mine", "--results", results]) == 0
-    assert main(["export", "mine", "--results", results, "--format", "marl-eval"]) == 0
-    assert Path(capsys.readouterr().out.strip().splitlines()[-1]).name == "runs.json"
+    assert main(["export", "mine", "--results", results, "--format", "parquet"]) == 0
+    assert Path(capsys.readouterr().out.strip().splitlines()[-1]).name == "runs.parquet"
     assert main(["export", "mine", "--results", results, "--metric", "retrun"]) == 2
     assert "did you mean 'return'" in capsys.readouterr().err
     cell = next(iter((tmp_path / "results" / "cells").iterdir())).name
@@ -566,12 +520,10 @@ def test_the_commands_import_and_export_without_jax(tmp_path, capsys) -> None:
 def test_nan_is_not_a_number_that_is_exported(tmp_path) -> None:
     (tmp_path / "r.csv").write_text("run,seed,step,return\na,0,1,\na,0,2,nan\na,0,3,1\n")
     plan = import_runs([tmp_path / "r.csv"], "mine", tmp_path)
-    found = exchange.marl_eval([plan], tmp_path)
-    assert list(found["mine"]["task"]["a"]["seed_0"]) == ["step_0", "absolute_metrics"]
     assert not any(math.isnan(v) for v in exchange.frame(plan, tmp_path).value)
 
 
-# In: Stable-Baselines3 and Trackio
+# In: Stable-Baselines3
 
 
 def test_evaluations_of_stable_baselines3(tmp_path) -> None:
@@ -585,7 +537,8 @@ def test_evaluations_of_stable_baselines3(tmp_path) -> None:
             np.savez(
                 folder / "evaluations.npz", timesteps=steps, results=results, ep_lengths=lengths
             )
-    plan = import_runs([tmp_path / "runs"], "sb3", tmp_path)
+    wanted = Options(pattern="{task}/{run}_{seed}")
+    plan = import_runs([tmp_path / "runs"], "sb3", tmp_path, wanted)
     assert (list(plan.tasks), set(plan.variants), plan.seeds) == (
         ["CartPole-v1"],
         {"on", "off"},
@@ -600,114 +553,14 @@ def test_evaluations_of_stable_baselines3(tmp_path) -> None:
         import_runs([tmp_path / "runs"], "sb3", tmp_path)
 
 
-def trackio(path: Path, rows: list[tuple], *, ids: bool = True) -> Path:
-    """A project's database. rows: run id, run name, step, metrics."""
-    import contextlib
-    import sqlite3
-
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        of_run = "run_id TEXT, " if ids else ""
-        database.execute(
-            f"CREATE TABLE metrics (id INTEGER PRIMARY KEY AUTOINCREMENT, timestamp TEXT, {of_run}"
-            "run_name TEXT, step INTEGER, metrics)"
-        )
-        for row in rows:
-            names = ("run_id, " if ids else "") + "run_name, step, metrics"
-            values = row if ids else row[1:]
-            marks = ", ".join("?" * len(values))
-            database.execute(f"INSERT INTO metrics ({names}) VALUES ({marks})", values)
-        database.commit()
-    return path
-
-
-@pytest.mark.parametrize("name", ["a?b.db", "a#b.db", "a%41b.db", os.fsdecode(b"caf\xe9?.db")])
-def test_a_database_is_read_whatever_its_name(name: str, tmp_path) -> None:
-    rows = [("a_0", "a_0", step, '{"return": 1}') for step in (1, 2)]
-    path = trackio(tmp_path / "theirs.db", rows).rename(tmp_path / name)
-    assert import_runs([path], "tracked", tmp_path / "results").variants.keys() == {"a"}
-    assert sorted(os.listdir(tmp_path)) == sorted([name, "results"])
-
-
-@pytest.mark.parametrize("as_bytes", [True, False])
-def test_a_database_of_trackio(tmp_path, as_bytes: bool) -> None:
-    """Bytes as version 0.43 writes them, text as the first versions did."""
-    rows = []
-    for run in ("ppo_0", "ppo_1", "sac_0", "sac_1"):
-        for step in range(0, 50, 10):
-            row = {"return": step * 0.5, "loss": "NaN" if step == 0 else step, "note": "x"}
-            told = json.dumps(row)
-            rows.append((run, run, step, told.encode() if as_bytes else told))
-    path = trackio(tmp_path / "walker.db", rows, ids=as_bytes)
-    plan = import_runs([path], "tracked", tmp_path)
-    assert (set(plan.variants), plan.seeds) == ({"ppo", "sac"}, (0, 1))
-    assert plan.study.metric == "return"
-    long = exchange.frame(plan, tmp_path)
-    mine = long[(long.variant == "ppo") & (long.seed == 0) & (long.metric == "return")]
-    assert list(mine.value) == [0.0, 5.0, 10.0, 15.0, 20.0]
-    (tmp_path / "no.db").write_text("no database")
-    with pytest.raises(UserError, match="is no database of Trackio's"):
-        import_runs([tmp_path / "no.db"], "other", tmp_path)
-    with pytest.raises(UserError, match="no such file"):
-        import_runs([tmp_path / "gone.db"], "other", tmp_path)
-
-
-def curve_of(run: str, steps: range, slope: float = 1.0, name: str = "") -> list[tuple]:
-    return [(run, name or run, step, json.dumps({"return": slope * step})) for step in steps]
-
-
-def test_a_resumed_run_of_trackio_counts_what_came_later(tmp_path) -> None:
-    rows = curve_of("on_0", range(1, 16), 9.0) + curve_of("off_0", range(1, 21))
-    rows += curve_of("on_0", range(11, 21), 1.0)
-    lines: list[str] = []
-    plan = import_runs([trackio(tmp_path / "a?b.db", rows)], "mine", tmp_path, say=lines.append)
-    frame = exchange.frame(plan, tmp_path)
-    values = frame[frame.variant == "on"].value.tolist()
-    assert values == [9.0 * step for step in range(1, 11)] + list(range(11, 21))
-    assert any("goes back from step 15 to 11 in 'on_0': 5 earlier" in line for line in lines)
-    assert [path.name for path in tmp_path.glob("a*")] == ["a?b.db"]
-
-
-@pytest.mark.parametrize("ids", [True, False])
-def test_two_runs_of_trackio_with_one_name_are_never_averaged(tmp_path, ids: bool) -> None:
-    rows = curve_of("x", range(1, 11), 1.0, "ppo_1") + curve_of("y", range(1, 11), 3.0, "ppo_1")
-    says = "ppo_1/y' and .*ppo_1/x' are both run 'ppo'" if ids else "begins again at step 1"
-    with pytest.raises(UserError, match=says):
-        import_runs([trackio(tmp_path / "p.db", rows, ids=ids)], "mine", tmp_path)
-
-
-def test_runs_without_a_seed_are_numbered_where_the_pattern_says_so(tmp_path) -> None:
-    rows = curve_of("x", range(1, 11), 1.0, "ppo") + curve_of("y", range(1, 11), 3.0, "ppo")
-    path = trackio(tmp_path / "p.db", rows)
-    with pytest.raises(UserError, match=r"no seed in 'ppo', 'ppo'.*--pattern.*--seed-from"):
-        import_runs([path], "mine", tmp_path)
-    plan = import_runs([path], "mine", tmp_path, Options(pattern="{run}"))
-    assert (list(plan.variants), plan.seeds) == (["ppo"], (0, 1))
-    frame = exchange.frame(plan, tmp_path)
-    assert dict(frame[frame.step == 10].set_index("seed").value) == {0: 10.0, 1: 30.0}
-
-
-@pytest.mark.parametrize("step", [10.5, "x", b"\0"])
-def test_a_step_of_trackio_that_is_no_whole_number(tmp_path, step: object) -> None:
-    rows = [*curve_of("ppo_1", range(1, 5)), ("ppo_1", "ppo_1", step, json.dumps({"return": 1}))]
-    with pytest.raises(UserError, match="a step of 'ppo_1' is no whole number"):
-        import_runs([trackio(tmp_path / "p.db", rows)], "mine", tmp_path)
-
-
-def test_rows_of_trackio_that_are_left_out_have_a_line(tmp_path) -> None:
-    rows = [*curve_of("ppo_1", range(1, 5)), ("ppo_1", "ppo_1", 5, '{"return": 1')]
-    rows += [("ppo_1", "ppo_1", None, json.dumps({"return": 1}))] * 2
-    lines: list[str] = []
-    import_runs([trackio(tmp_path / "p.db", rows)], "mine", tmp_path, say=lines.append)
-    assert {"left out: 1 row of damaged JSON", "left out: 2 rows without a step"} <= set(lines)
-
-
 def test_evaluations_that_hold_none_are_left_out_with_a_line(tmp_path) -> None:
     for name, steps in (("on_1", []), ("on_2", [1, 2]), ("off_1", [1, 2]), ("off_2", [1, 2])):
         (tmp_path / "runs" / name).mkdir(parents=True)
         results = np.zeros((len(steps), 3))
         np.savez(tmp_path / "runs" / name / "evaluations.npz", timesteps=steps, results=results)
     lines: list[str] = []
-    plan = import_runs([tmp_path / "runs"], "mine", tmp_path, say=lines.append)
+    wanted = Options(pattern="{run}_{seed}")
+    plan = import_runs([tmp_path / "runs"], "mine", tmp_path, wanted, say=lines.append)
     assert "left out: 'on_1' has no results" in lines
     assert table(Results(plan, tmp_path)).entry("task", "on").n_missing == 1
     for name in ("on_2", "off_1", "off_2"):

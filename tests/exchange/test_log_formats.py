@@ -28,14 +28,13 @@ PANEL = "charts/episodic_return"
 CASES = [
     (
         "sb3/progress.csv",
-        {},
+        {"pattern": "{run}{seed}"},
         "rollout/ep_rew_mean",
-        {("task", "sb3", 0): (8, 2048, 16384, 140.4241)},
+        {("task", "sb", 3): (8, 2048, 16384, 140.4241)},
     ),
-    ("sb3/0.monitor.csv", {}, "r", {("CartPole-v1", "sb3", 0): (30, 15, 3159, 194.0)}),
     (
         "zoo",
-        {},
+        {"pattern": "{run}/{task}_{seed}"},
         "results",
         {
             ("CartPole-v1", "a2c", 1): (6, 10_000, 60_000, 477.555264),
@@ -57,7 +56,7 @@ CASES = [
     ),
     (
         "panel.csv",
-        {},
+        {"pattern": "{task}__{run}__{seed}__{}"},
         PANEL,
         {
             ("CartPole-v1", "ppo", 1): (9, 500, 5500, 329.42276),
@@ -68,51 +67,16 @@ CASES = [
     ),
     (
         "rsl_rl/2026-02-01_10-22-33",
-        {"pattern": "{task}/{}"},
+        {"pattern": "{run}/{}_{seed}-{}"},
         "Train/mean_reward",
-        {("rsl_rl", "run", 0): (58, 2, 59, None)},
+        {("task", "rsl_rl", 10): (58, 2, 59, None)},
     ),
-    (
-        "marl_eval",
-        {},
-        "mean_episode_return",
-        {
-            ("cartpole", "ff_dqn", 42): (8, 62_500, 500_000, 49.508386),
-            ("cartpole", "ff_dqn", 43): (8, 62_500, 500_000, 49.909299),
-            ("cartpole", "ff_ppo", 42): (8, 62_500, 500_000, 62.009742),
-            ("cartpole", "ff_ppo", 43): (8, 62_500, 500_000, 62.767745),
-        },
-    ),
-    (
-        "trl/checkpoint-40/trainer_state.json",
-        {},
-        "reward",
-        {("task", "trl", 0): (8, 5, 40, 0.8)},
-    ),
-    ("trl/console.txt", {}, "reward", {("task", "trl", 0): (8, 1, 8, 0.8)}),
     (
         "spinningup",
-        {},
+        {"pattern": "2026-02-01_10-22-33-{run}_{task}_s{seed}", "step": "Epoch"},
         "AverageEpRet",
-        {
-            ("task", "ppo_hopper", 0): (10, 4000, 40_000, 275.0),
-            ("task", "ppo_hopper", 10): (10, 4000, 40_000, 275.0),
-        },
+        {("hopper", "ppo", 0): (10, 0, 9, 275.0), ("hopper", "ppo", 10): (10, 0, 9, 275.0)},
     ),
-    (
-        "spinningup/*/progress.txt",
-        {"seed_from": "config.json:seed", "pattern": "{}-ppo_{task}_s{}", "step": "Epoch"},
-        "AverageEpRet",
-        {("hopper", "run", 0): (10, 0, 9, 275.0), ("hopper", "run", 10): (10, 0, 9, 275.0)},
-    ),
-    (
-        "stdout/brax.txt",
-        {},
-        "eval/episode_reward",
-        {("task", "brax", 0): (5, 1_000_000, 5_000_000, 1050.0)},
-    ),
-    ("stdout/sb3.txt", {}, "rollout/ep_rew_mean", {("task", "sb3", 0): (5, 2048, 10_240, 65.5)}),
-    ("stdout/cleanrl.txt", {}, "episodic_return", {("task", "cleanrl", 0): (5, 512, 2560, 45.0)}),
 ]
 
 
@@ -140,113 +104,71 @@ def test_a_sample_by_import(tmp_path, path: str, options: dict, metric: str, run
     assert read_plan(tmp_path, "mine").study.metric == metric
 
 
-STEPS = {
-    "sb3/progress.csv": "time/total_timesteps",
-    "sb3/0.monitor.csv": "step",
-    "trl/checkpoint-40/trainer_state.json": "step",
-    "stdout/brax.txt": "num_steps",
-    "stdout/sb3.txt": "time/total_timesteps",
-    "stdout/cleanrl.txt": "global_step",
-}
+# path, column of steps, metric; points, first step, last step, last value.
+CURVES = [
+    ("sb3/progress.csv", "time/total_timesteps", "rollout/ep_rew_mean", (8, 2048, 16384, 140.4241)),
+    ("rsl_rl/2026-02-01_10-22-33", None, "Train/mean_reward", (58, 2, 59, None)),
+    ("stdout/brax.txt", "num_steps", "eval/episode_reward", (5, 1_000_000, 5_000_000, 1050.0)),
+    ("stdout/cleanrl.txt", "global_step", "episodic_return", (5, 512, 2560, 45.0)),
+]
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("case", [c for c in CASES if len(c[3]) == 1], ids=lambda case: case[0])
-def test_a_sample_as_a_curve(tmp_path, case, packed: bool) -> None:
-    """The same points as by import, of packed files too."""
-    name, _, metric, runs = case
-    path = SAMPLES / name
-    if packed and path.is_file():
-        path = tmp_path / f"{path.name}.gz"
-        path.write_bytes(gzip.compress((SAMPLES / name).read_bytes()))
-    ((points, first, last, value),) = runs.values()
-    found = logs.find(str(path))
+@pytest.mark.parametrize(("name", "step", "metric", "run"), CURVES)
+def test_a_sample_as_a_curve(name: str, step: str | None, metric: str, run: tuple) -> None:
+    points, first, last, value = run
+    found = logs.find(str(SAMPLES / name))
     assert found is not None
-    log = logs.read(found, metric, STEPS.get(name))
+    log = logs.read(found, metric, step)
     own = [(step, row[metric]) for step, row in log.points if metric in row]
     assert (len(own), own[0][0], own[-1][0]) == (points, first, last)
     assert value is None or own[-1][1] == pytest.approx(value)
-    end = logs.latest(found, metric, STEPS.get(name))
+    end = logs.latest(found, metric, step)
     assert end is not None
     assert end[1] == pytest.approx(own[-1][1])
 
 
-def test_names_alone_make_no_seed_of_a_date_or_a_rate(tmp_path) -> None:
-    with pytest.raises(UserError, match=r"no seed in .*10-22-33.*--pattern.*--seed-from") as error:
-        import_runs([SAMPLES / "rsl_rl"], "mine", tmp_path)
+UNSTATED = [
+    ("rsl_rl", None, "states the run and seed of '2026-02-01_10-22-33': .*--pattern '{run}/{task}"),
+    ("rsl_rl", "{run}_{}", "states the seed of '2026"),
+    ("zoo", "{task}_{seed}", "states the run of 'a2c/CartPole-v1_1'"),
+    ("panel.csv", None, "states the run and seed of 'CartPole-v1__ppo__1__17"),
+    ("sb3/progress.csv", "{task}/{run}_{seed}", "'samples/sb3' does not fit"),
+    ("stdout/brax.txt", "{run}_{seed}", "'brax.txt' is neither a table .* nor JSON lines"),
+]
+
+
+@pytest.mark.parametrize(("name", "pattern", "says"), UNSTATED)
+def test_no_run_or_seed_is_guessed(tmp_path, name: str, pattern: str | None, says: str) -> None:
+    with pytest.raises(UserError, match=says) as error:
+        import_runs([SAMPLES / name], "mine", tmp_path / "results", Options(pattern=pattern))
     assert "\n" not in str(error.value)
-    found = imported(SAMPLES / "rsl_rl", tmp_path, pattern="{}/{run}")
-    assert {seed for _, _, seed in found} == {0}, "a pattern that names every run"
+    assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("name", ["scores.json", "scores.npz", "curves.npz"])
-def test_scores_of_rliable_are_paired_by_their_rows(tmp_path, name: str) -> None:
-    lines: list[str] = []
-    plan = import_runs([SAMPLES / "rliable" / name], "mine", tmp_path, say=lines.append)
-    assert any("rows of one number are compared as pairs" in line for line in lines)
-    long = exchange.frame(plan, tmp_path)
-    ends = long.groupby(["variant", "task", "seed"]).value.last()
-    told = json.loads((SAMPLES / "rliable" / "scores.json").read_text())
-    for run, rows in told.items():
-        for seed, row in enumerate(rows):
-            for task, value in enumerate(row, 1):
-                assert ends[run, f"task_{task}", seed] == pytest.approx(value)
-    assert len(long) == 30 * (5 if name == "curves.npz" else 1)
+def test_json_lines_that_state_their_run(tmp_path) -> None:
+    about = {"env_id": "Ant-v4", "algo": "ppo", "seed": 3}
+    lines = [json.dumps({**about, "step": step, "return": step / 2}) for step in (10, 20)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert imported(tmp_path / "a.jsonl", tmp_path) == {("Ant-v4", "ppo", 3): (2, 10, 20, 10.0)}
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, lines[1].replace("ppo", "sac")]))
+    with pytest.raises(UserError, match="several values of run"):
+        import_runs([tmp_path / "a.jsonl"], "mine", tmp_path)
 
 
-def test_two_runs_of_a_database_with_one_name_are_refused(tmp_path) -> None:
-    with pytest.raises(UserError, match=r"aa11.*both run 'ppo' on 'walker', seed 1: rename"):
-        import_runs([SAMPLES / "walker.db"], "mine", tmp_path)
-
-
-@pytest.mark.parametrize("format", ["csv", "parquet", "marl-eval"])
+@pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_what_export_writes_is_read_back(tmp_path, format: str) -> None:
-    before = imported(SAMPLES / "zoo", tmp_path)
+    before = imported(SAMPLES / "zoo", tmp_path, pattern="{run}/{task}_{seed}")
     path = tmp_path / f"out.{format}"
     exchange.export([read_plan(tmp_path, "mine")], tmp_path, path, format, ["results"])
     assert imported(path, tmp_path / "again") == before
-    packed = tmp_path / "packed.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    if format != "parquet":
-        assert imported(packed, tmp_path / "packed") == before
 
 
 def test_several_files_are_read_together(tmp_path) -> None:
     """As a shell gives them, which resolves patterns itself."""
     paths = sorted((SAMPLES / "zoo").glob("*/*/evaluations.npz"))
-    plan = import_runs(paths, "mine", tmp_path)
+    plan = import_runs(paths, "mine", tmp_path, Options(pattern="{run}/{task}_{seed}"))
     assert (list(plan.tasks), set(plan.variants)) == (["CartPole-v1"], {"a2c", "ppo"})
     assert plan.seeds == (1, 2, 3)
-
-
-SEED_FILES = [
-    ("config.json", '{"algo": {"seed": 7}}', "algo.seed", 7),
-    ("config.json", '{"seed":\t0}', "seed", 0),
-    ("args.yml", "env: x\nseed: 12\n", "seed", 12),
-    ("config.json", '{"seed": true}', "seed", None),
-    ("config.json", '{"seed": 1.5}', "seed", None),
-    ("args.yml", "seed: 1\nseed: 2\n", "seed", None),
-    ("other.json", '{"seed": 1}', "seed", None),
-]
-
-
-@pytest.mark.parametrize(("name", "text", "key", "seed"), SEED_FILES)
-def test_a_seed_beside_the_log(tmp_path, name: str, text: str, key: str, seed: int | None) -> None:
-    folder = tmp_path / "ppo"
-    folder.mkdir()
-    (folder / name).write_text(text)
-    (folder / "progress.csv").write_text("step,return\n1,2\n2,3\n")
-    wanted = Options(seed_from=f"{name if name != 'other.json' else 'gone.json'}:{key}")
-    if seed is None:
-        with pytest.raises(UserError, match=r"no '|has no seed"):
-            import_runs([folder / "progress.csv"], "mine", tmp_path, wanted)
-    else:
-        plan = import_runs([folder / "progress.csv"], "mine", tmp_path, wanted)
-        assert plan.seeds == (seed,)
-
-
-def sqlite() -> bytes:
-    return (SAMPLES / "walker.db").read_bytes()
 
 
 REFUSED = [
@@ -258,35 +180,50 @@ REFUSED = [
     ("x.csv", b"step,return,seed\n1,2,1\n2,3,2\n", "has no column 'run'"),
     ("x.jsonl", b'{"step": 1, "seed": 1}\n{"step": 2, "seed": 2}\n', "several seeds"),
     ("x.csv", b"step;return\n10;1,5\n", "line 2: return must be a number, not '1,5'"),
-    ("x.npz", None, "has no timesteps, and is no file of scores: it has a, b"),
-    ("x.csv.gz", gzip.compress(b"step,return\n1,2\n", mtime=0)[:-12], "cannot be unpacked"),
+    ("x.csv", b"step;return\n10;9,125\n", "line 2: return must be a number, not '9,125'"),
+    ("x.csv", b"run;seed;step;return\na;1;10;9,125\n", "return must be a number, not '9,125'"),
+    ("x.csv", b"iter,return\n10,1\n", "no known column of steps: name it with --step"),
+    ("x.csv", b"mode,step,return\ntrain,1,9\neval,1,2\n", "line 3: a second value of return"),
+    ("x.jsonl", b'{"step": 1, "return": 1}\n{"step": 1, "return": 2}\n', "line 2: a second value"),
+    ("x.jsonl", b'[{"step": 1,\n"return": 1}]\n', "line 1 is no JSON"),
+    ("x.npz", None, "has no timesteps: it has a, b"),
+    ("x.csv.gz", gzip.compress(b"step,return\n1,2\n", mtime=0), "compressed: unpack it"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-16"), "save it in the encoding UTF-8"),
+    ("x.db", b"SQLite format 3\0" + b"\0" * 50, "a database: write its table as CSV"),
+    ("0.monitor.csv", b'#{"env_id": "a"}\nr,l,t\n1,1,1\n', "the environments of one run"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "data", "says"), REFUSED)
 def test_what_cannot_be_read_says_what_it_is(tmp_path, name: str, data, says: str) -> None:
-    path = tmp_path / name
+    path = tmp_path / "a_1" / name
+    path.parent.mkdir()
     if data is None:
         np.savez(path, a=np.zeros((2, 3)), b=np.zeros((2, 4)))
     else:
         path.write_bytes(data)
     with pytest.raises(UserError, match=says) as error:
-        import_runs([path], "mine", tmp_path / "results")
+        import_runs([path], "mine", tmp_path / "results", Options(pattern="{run}_{seed}/{}"))
     assert "\n" not in str(error.value)
     assert name in str(error.value)
     assert not (tmp_path / "results").exists()
 
 
-def test_databases_and_tables_of_several_runs_are_no_curve(tmp_path) -> None:
-    with pytest.raises(UserError, match="a database: `ablations import`"):
-        logs.read(SAMPLES / "walker.db", "return")
+def test_tables_of_several_runs_are_no_curve(tmp_path) -> None:
     (tmp_path / "x.csv").write_bytes(parquet.encode({"step": [1]}))
     with pytest.raises(UserError, match="a Parquet file: `ablations import`"):
         logs.read(tmp_path / "x.csv", "return")
-    (tmp_path / "aim").mkdir()
-    (tmp_path / "aim" / "CURRENT").write_text("MANIFEST-000004\n")
-    with pytest.raises(UserError, match="RocksDB"):
-        import_runs([tmp_path / "aim"], "mine", tmp_path)
+
+
+DOWNLOADS = "Wall time,Step,Value\n1.5,100,2.0\n2.5,200,3.0\n"
+
+
+def test_the_csv_downloads_of_tensorboard(tmp_path) -> None:
+    for seed in (0, 1):
+        name = f"run-ppo_{seed}-tag-charts_episodic_return.csv"
+        (tmp_path / name).write_text(DOWNLOADS)
+    found = imported(tmp_path, tmp_path, pattern="run-{run}_{seed}-tag-{}")
+    assert found == {("task", "ppo", seed): (2, 100, 200, 3.0) for seed in (0, 1)}
 
 
 def test_a_metric_that_ends_early_says_so(tmp_path) -> None:
@@ -295,7 +232,8 @@ def test_a_metric_that_ends_early_says_so(tmp_path) -> None:
         "step,eval,loss\n" + "".join(f"{i},{i if i < 6 else ''},1\n" for i in range(10))
     )
     lines: list[str] = []
-    import_runs([path], "mine", tmp_path, Options(metric="eval"), say=lines.append)
+    wanted = Options(metric="eval", pattern="{run}_{seed}")
+    import_runs([path], "mine", tmp_path, wanted, say=lines.append)
     assert any("eval: the last value is at step 5 of 9" in line for line in lines)
 
 
@@ -329,17 +267,14 @@ def lines_of(kind: str, points: dict[int, float]) -> tuple[list[str], list[str]]
         return ["step,return,loss\n"], [f"{s},{r},0.5\n" for s, r in points.items()]
     if kind == "jsonl":
         return [], [json.dumps({"step": s, "return": r}) + "\n" for s, r in points.items()]
-    if kind == "txt":
-        return ["start\n"], [f"step={s} return={r} ok\n" for s, r in points.items()]
-    bar = "-" * 20 + "\n"
-    return [bar], [f"| step | {s} |\n| return | {r} |\n{bar}" for s, r in points.items()]
+    return ["start\n"], [f"step={s} return={r} ok\n" for s, r in points.items()]
 
 
 def write_all(folder: Path, kind: str, change) -> None:
     """Write every run; change: takes the pieces of the first file and returns those to write."""
     for number, ((run, seed), points) in enumerate(TRUTH.items()):
         head, pieces = lines_of(kind, points)
-        path = folder / f"{run}_{seed}" / f"progress.{'txt' if kind == 'table' else kind}"
+        path = folder / f"{run}_{seed}" / f"progress.{kind}"
         path.parent.mkdir()
         path.write_text("".join([*head, *(change(pieces) if number == 0 else pieces)]))
 
@@ -348,25 +283,45 @@ def one_line(error: UserError) -> None:
     assert "\n" not in str(error)
 
 
+def curves_in(path: Path, notes: list[str]) -> dict[tuple[str, int], dict[int, float]]:
+    """Return run, seed -> step -> value; of printed lines as the curve of a command is read."""
+    if path.is_dir() and (printed := sorted(path.glob("*/*.txt"))):
+        return {
+            (each.parent.name[:-2], int(each.parent.name[-1])): {
+                step: row["return"]
+                for step, row in logs.read(each, "return", "step").points
+                if "return" in row
+            }
+            for each in printed
+        }
+    (read,) = read_all([path], Rule(metric="return", pattern="{run}_{seed}"), notes)
+    return {
+        (run, seed): {
+            int(step): value
+            for step, value in zip(curve.steps, curve.values["return"], strict=True)
+            if not np.isnan(value)
+        }
+        for (_, run, seed), curve in read.curves.items()
+    }
+
+
 def right_or_refused(path: Path, *, whole: bool) -> None:
     """Every value that is read is one of its own run's, at its step; or one line refuses."""
     notes: list[str] = []
     try:
-        (read,) = read_all([path], Rule(metric="return"), notes)
+        curves = curves_in(path, notes)
     except UserError as error:
         one_line(error)
         return
-    for (_, run, seed), curve in read.curves.items():
-        values = curve.values["return"]
-        found = {int(s): v for s, v in zip(curve.steps, values, strict=True) if not np.isnan(v)}
-        truth = TRUTH[run, seed]
+    for place, found in curves.items():
+        truth = TRUTH[place]
         assert found.items() <= truth.items()
         assert found == truth or not whole or any("left out" in note for note in notes)
         assert list(found) == sorted(truth)[: len(found)]
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "txt", "table"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "txt"])
 def test_what_is_done_to_a_log_is_read_right_or_refused(tmp_path, kind: str, seed: int) -> None:
     dice = random.Random(f"{kind}{seed}")
 
@@ -388,38 +343,37 @@ def test_what_is_done_to_a_log_is_read_right_or_refused(tmp_path, kind: str, see
         right_or_refused(folder, whole=change is not cut)
 
 
-@pytest.mark.parametrize("name", ["ppo-1", "ppo_seed1", "ppo_2026-02-01", "2026-02-01_ppo_s1"])
-def test_a_second_file_of_a_run_is_never_merged(tmp_path, name: str) -> None:
+@pytest.mark.parametrize("pattern", ["{run}{}{seed}", "{run}_{seed}"])
+def test_a_second_file_of_a_run_is_never_merged(tmp_path, pattern: str) -> None:
     write_all(tmp_path, "csv", lambda pieces: pieces)
-    shutil.copytree(tmp_path / "a2c_2", tmp_path / name)
-    notes: list[str] = []
-    if name != "ppo_2026-02-01":
-        with pytest.raises(UserError, match="--pattern"):
-            list(read_all([tmp_path], Rule(), notes))
-    else:
-        (read,) = read_all([tmp_path], Rule(), notes)
-        assert len(read.curves) == 5
-        assert any("no seed in 'ppo_2026-02-01'" in note for note in notes)
+    shutil.copytree(tmp_path / "a2c_2", tmp_path / "ppo-1")
+    with pytest.raises(UserError, match=r"both run 'p.*: tell them|does not fit"):
+        list(read_all([tmp_path], Rule(pattern=pattern), []))
 
 
 def test_names_of_files_count_where_they_differ(tmp_path) -> None:
-    about = '#{"env_id": "Ant-v4"}\nr,l,t\n1.5,10,0.1\n'
-    (tmp_path / "ppo_2.monitor.csv").write_text(about)
-    assert imported(tmp_path / "ppo_2.monitor.csv", tmp_path / "a") == {
-        ("Ant-v4", "ppo", 2): (1, 10, 10, 1.5)
-    }
-    (tmp_path / "ppo_2.csv").write_text("step,return\n1,2\n")
-    (tmp_path / "ppo_2.csv.gz").write_bytes(gzip.compress(b"step,return\n1,2\n"))
-    paths = [tmp_path / "ppo_2.csv", tmp_path / "ppo_2.csv.gz"]
-    with pytest.raises(UserError, match="both run 'ppo' on 'task', seed 2"):
-        import_runs(paths, "mine", tmp_path / "b")
+    for name in ("ppo_2.csv", "ppo_3.csv"):
+        (tmp_path / name).write_text("step,return\n1,2\n")
+    (read,) = read_all([tmp_path], Rule(pattern="{run}_{seed}"), [])
+    assert set(read.curves) == {("task", "ppo", 2), ("task", "ppo", 3)}
+    whole = Rule(pattern="{task}/{run}_{seed}.csv")
+    (read,) = read_all([tmp_path], whole, [])
+    assert set(read.curves) == {(tmp_path.name, "ppo", 2), (tmp_path.name, "ppo", 3)}
+
+
+def test_a_folder_behind_a_link_has_the_name_of_the_link(tmp_path) -> None:
+    write_all(tmp_path, "csv", lambda pieces: pieces)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "other_7.csv").symlink_to(tmp_path / "ppo_1" / "progress.csv")
+    found = imported(tmp_path / "logs", tmp_path / "results", pattern="{run}_{seed}")
+    assert set(found) == {("task", "other", 7)}
 
 
 def test_a_copy_under_another_seed_has_a_line(tmp_path) -> None:
     write_all(tmp_path, "csv", lambda pieces: pieces)
     shutil.copytree(tmp_path / "a2c_2", tmp_path / "a2c_3")
     notes: list[str] = []
-    list(read_all([tmp_path], Rule(), notes))
+    list(read_all([tmp_path], Rule(pattern="{run}_{seed}"), notes))
     assert "seeds 2 and 3 of 'a2c' on 'task' have the same curve: a copy?" in notes
 
 
@@ -447,38 +401,5 @@ def test_what_is_done_to_a_table_of_runs_is_read_right_or_refused(tmp_path, kind
         path.write_text(text.getvalue())
         if change == "doubled":
             with pytest.raises(UserError, match=r"second time|twice"):
-                list(read_all([path], Rule(), []))
+                list(read_all([path], Rule(pattern="{run}_{seed}"), []))
         right_or_refused(path, whole=change != "cut")
-
-
-def mlflow_run(store: Path, key: str, name: str, seed: int, values: list[str]) -> None:
-    run = store / "438" / key
-    for folder in ("metrics/eval", "params", "tags"):
-        (run / folder).mkdir(parents=True, exist_ok=True)
-    (run / "meta.yaml").write_text(f"run_id: {key}\nrun_name: {name}\nstatus: 3\n")
-    (run / "params" / "seed").write_text(str(seed))
-    (run / "params" / "env_id").write_text("Hopper-v4")
-    lines = [f"{1700000000000 + k} {value} {10 * k}" for k, value in enumerate(values, 1)]
-    (run / "metrics" / "eval" / "return").write_text("\n".join(lines) + "\n")
-    (run / "metrics" / "loss").write_text("1700000000000 0.5 1\n")
-
-
-def test_mlflows_file_store(tmp_path) -> None:
-    store = tmp_path / "mlruns"
-    for k, (name, gain) in enumerate({"ppo": 1, "ppo_norm": 2}.items()):
-        for seed in (3, 7):
-            values = [f"{gain * step + seed}" for step in range(1, 6)]
-            mlflow_run(store, f"{k}{seed}" * 16, name, seed, values)
-    (store / "438" / "meta.yaml").write_text("experiment_id: '438'\nname: mine\n")
-    found = imported(store, tmp_path, metric="eval/return")
-    assert found == {
-        ("Hopper-v4", name, seed): (5, 10, 50, 5 * gain + seed)
-        for name, gain in {"ppo": 1, "ppo_norm": 2}.items()
-        for seed in (3, 7)
-    }
-
-
-def test_a_damaged_metric_of_mlflow_is_named(tmp_path) -> None:
-    mlflow_run(tmp_path / "mlruns", "a" * 32, "ppo", 1, ["1", "2", "half"])
-    with pytest.raises(UserError, match=r"metrics/eval/return', line 3: no metric of MLflow's"):
-        imported(tmp_path / "mlruns", tmp_path, metric="eval/return")

@@ -27,7 +27,6 @@ def write(path: Path) -> Path:
         "csv": "time, step ,return,note\n" + "".join(f"0,{s},{r},x\n" for s, r in pairs),
         "tsv": "step\treturn\n" + "".join(f"{s}\t{r}\n" for s, r in pairs),
         "jsonl": "".join(json.dumps({"step": s, "return": r}) + "\n" for s, r in pairs),
-        "json": json.dumps([{"step": s, "return": r} for s, r in pairs], indent=1),
         "log": "start\n"
         + "".join(f"[{s}] step={s} loss: -1e-3 return: {r} ok\n" for s, r in pairs),
         "txt": "".join(f"  {json.dumps({'step': s, 'return': r})}\nwords\n" for s, r in pairs),
@@ -36,7 +35,7 @@ def write(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "log", "txt"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "log", "txt"])
 def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"log.{kind}")
     found = logs.read(path, "return", "step")
@@ -139,7 +138,18 @@ NUMBERS = [
     ("1e999", math.inf),
 ]
 NONE = [
-    *("9,84", "0,512", "12,34,567", "1,2345", "1.234,5", "1'234", "1.2.3", "1\u202f234", "1__0"),
+    *(
+        "9,84",
+        "9,839",
+        "0,512",
+        "12,34,567",
+        "1,2345",
+        "1.234,5",
+        "1'234",
+        "1.2.3",
+        "1\u202f234",
+        "1__0",
+    ),
     *("98%", "5ms", "5k", "0x1F", "1e", "10:22:33", "3->4", "5-6", "nan%", "8/10"),
     *("tensor(3.0)", "tensor(nan, device='cuda:0')", "np.float64(3.0)", "[3.0, 4]", "array([-.5])"),
 ]
