@@ -46,25 +46,18 @@ class Row:
     """A row of a log.
 
     place: where it stands, in words. numbers: what is a number in it; NaN is one. empty: names
-    without a value. broken: a line that holds no row: cut off at the end, or no object among them.
-    repeats: whether other rows may have its step.
+    without a value. repeats: whether other rows may have its step.
     """
 
     place: str
     numbers: Mapping[str, float]
     other: Mapping[str, str]
     empty: frozenset[str] = frozenset()
-    broken: bool = False
     repeats: bool = False
 
 
-def _broken(place: str) -> Row:
-    """Return the row of a line that is still being written, or that a crash left behind."""
-    return Row(place, {}, {}, broken=True)
-
-
 def rows_of(file: File, *, printed: bool = True) -> Iterator[Row]:
-    """Yield the rows of a file, in the order written, broken ones among them.
+    """Yield the rows of a file, in the order written, without a line that is still being written.
 
     printed: text that a command printed is read as well. Raises UserError for a file that is no
     log.
@@ -127,8 +120,7 @@ def _of_table(file: File) -> Iterator[Row]:
                 continue
             if len(fields) != len(names):
                 if not line.endswith("\n"):
-                    yield _broken(file.place(number))
-                    return
+                    return  # it is still being written
                 raise UserError(
                     f"{file.place(number)}: {len(fields)} fields, and {len(names)} names in "
                     f"the first line"
@@ -149,11 +141,10 @@ def _of_json_lines(file: File) -> Iterator[Row]:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             if not line.endswith("\n"):
-                yield _broken(file.place(number))
-                return
+                return  # it is still being written
             raise UserError(f"{file.place(number)} is no JSON: {line.strip()[:40]!r}") from None
-        place = file.place(number)
-        yield _row(place, leaves(entry, _DEPTH)) if isinstance(entry, dict) else _broken(place)
+        if isinstance(entry, dict):
+            yield _row(file.place(number), leaves(entry, _DEPTH))
 
 
 # Text
@@ -167,8 +158,7 @@ def _of_text(file: File) -> Iterator[Row]:
 
 def _of_line(place: str, text: str, *, complete: bool) -> Iterator[Row]:
     if not complete and "{" in text and "}" not in text.rpartition("{")[2]:
-        yield _broken(place)
-        return
+        return  # it is still being written
     entry: Json = None
     if text.startswith("{"):
         with contextlib.suppress(ValueError, RecursionError):

@@ -155,13 +155,12 @@ def _repeated(before: int, at: int, metric: str, step: str | None) -> str:
     )
 
 
-def rows(path: Path, *, broken: bool = False) -> list[Row]:
+def rows(path: Path) -> list[Row]:
     """Return the rows of a table or of JSON lines, in the order written.
 
-    broken: with lines that hold none, such as a last one that is cut off. Raises UserError,
-    OSError.
+    Raises UserError, OSError.
     """
-    return list(_rows(path, "", broken=broken, printed=False))
+    return list(_rows(path, "", printed=False))
 
 
 def latest(
@@ -226,13 +225,11 @@ def _rows(
     *,
     tail: bool = False,
     events: tensorboard.Events | None = None,
-    broken: bool = False,
     printed: bool = True,
 ) -> Iterator[Row]:
-    """Yield rows in the order written. tail: those near the end are enough. broken: with those.
+    """Yield rows in the order written. tail: those near the end are enough. printed: see `rows_of`.
 
-    printed: see `rows_of`. Raises UserError for whatever a file of others' may hold, OSError where
-    it cannot be read.
+    Raises UserError for whatever a file of others' may hold, OSError where it cannot be read.
     """
     if not path.is_dir() and not path.is_file():
         raise UserError(f"'{path.name}' is neither a file nor a folder")
@@ -240,8 +237,7 @@ def _rows(
         if path.is_dir():
             yield from _of_events(events or tensorboard.Events(path), metric, notes)
         else:
-            file = File(path, tail)
-            yield from (r for r in rows_of(file, printed=printed) if broken or not r.broken)
+            yield from rows_of(File(path, tail), printed=printed)
 
 
 @contextlib.contextmanager

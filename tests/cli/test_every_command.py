@@ -183,7 +183,7 @@ REFUSED: dict[str, dict[str, str]] = {
 
 for one in (
     *("nothing but failures", "no records", "no cells", "uneven CSV", "CSV of one number", "npz"),
-    *("odd names", "Trackio", "event files", "archive", "archive of an import", "command", "gate"),
+    *("odd names", "event files", "archive", "archive of an import", "command", "gate"),
 ):
     recorded_nothing = {"table {name} --kind diagnostics": "has no finished run that recorded any"}
     REFUSED[one] = REFUSED.get(one, {}) | recorded_nothing
