@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from brax.envs.base import State
 from composed import SMALL, variant
-from test_advantage_errors import Environment
 
 from ablations.tasks import Task
 from ablations.trainers.control.settings import AXES, STRUCTURE, compose
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Terminates after `last` steps with an observation of NaN."""
+
+    last: int
+    observation_size: int = 1
+    action_size: int = 1
+
+    def reset(self, key: jax.Array) -> State:
+        zero = jnp.zeros(())
+        return State(jnp.int32(0), jnp.zeros(1), zero, zero)
+
+    def step(self, state: State, action: jax.Array) -> State:
+        steps = state.pipeline_state + 1
+        done = (steps == self.last).astype(jnp.float32)
+        observation = jnp.where(done > 0, jnp.nan, jnp.zeros(1))
+        return state.replace(pipeline_state=steps, obs=observation, reward=action[0], done=done)
 
 
 def test_iterations_stay_finite() -> None:
