@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, TypeVar, get_args
 
-from ablations.core.decode import Matches, Within
+from ablations.core.decode import Json, Matches, Mismatch, Within, decode
+from ablations.core.files import read_toml
+from ablations.core.plan import Flags
 from ablations.errors import UserError, unknown
-from ablations.report.entries import (
-    Entry,
-    Text,
-    decode_entries,
-    read_tables,
-    require_fields,
-)
+from ablations.names import NAME
 from ablations.report.exam import AT_CEILING, PLACE
 from ablations.report.units import LEAD
+from ablations.request import Request
 
+T = TypeVar("T")
+
+Text = Annotated[str, Matches(r"(?s).*\S.*", "a text")]
 Id = Annotated[str, Matches(r"[a-z0-9_]+", "small letters, digits and _, as it names a file")]
 Positive = Annotated[float, Within(1e-9, 1e12)]
 Percent = Annotated[float, Within(0, 1000)]
@@ -91,6 +91,29 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An entry that rests on the runs of a study.
+
+    title: in short. run: the selection of the study that runs all that it needs.
+    """
+
+    title: Text
+    study: Text
+    tasks: tuple[Text, ...]
+    run: Flags
+
+    @property
+    def request(self) -> Request:
+        """The request of those runs. Raises UserError for a selection that is none."""
+        return Request.of(self.study, self.run)
+
+    @property
+    def command(self) -> str:
+        """The command that runs them; equal ones run the same cells."""
+        return self.request.command()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Question(Entry):
     """A question with the one comparison that answers it.
 
@@ -151,7 +174,7 @@ class Questions:
 
 
 _TABLES = ("task", "question", "control")
-_NEEDS: Mapping[str, tuple[str, ...]] = {"effect": ("factor",), "difference": ("variant", "versus")}
+_NEEDS = {"factor": "effect", "variant": "difference", "versus": "difference"}
 
 
 def read(path: Path) -> Questions:
@@ -160,10 +183,18 @@ def read(path: Path) -> Questions:
     Raises:
         UserError: it cannot be read, or something in it is no task, question or control.
     """
-    tables = read_tables(path, _TABLES, f"there are no questions: '{path}' is missing")
-    tasks = decode_entries(path, "task", tables["task"], Task, "name")
-    questions = decode_entries(path, "question", tables["question"], Question)
-    controls = decode_entries(path, "control", tables["control"], Control)
+    try:
+        content = read_toml(path)
+    except FileNotFoundError:
+        raise UserError(f"there are no questions: '{path}' is missing") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"'{path}' cannot be read: {error}") from None
+    for name in content:
+        if name not in _TABLES:
+            raise UserError(f"'{path}': {unknown('table', name, _TABLES)}")
+    tasks = _decoded(path, content, "task", Task, "name")
+    questions = _decoded(path, content, "question", Question)
+    controls = _decoded(path, content, "control", Control)
     if not questions:
         raise UserError(f"'{path}' holds no questions: each begins with [[question]]")
     for question in questions.values():
@@ -180,28 +211,64 @@ def read(path: Path) -> Questions:
     return Questions(tasks, tuple(questions.values()), tuple(controls.values()))
 
 
+def _decoded(
+    path: Path, content: Mapping[str, Json], table: str, kind: type[T], key: str = "id"
+) -> dict[str, T]:
+    """Decode the entries of a table of a file, each named by its key."""
+    entries = content.get(table, [])
+    if not isinstance(entries, list):
+        raise UserError(f"'{path}' holds no {table}s: each begins with [[{table}]]")
+    decoded: dict[str, T] = {}
+    for number, entry in enumerate(entries, 1):
+        name = entry.get(key) if isinstance(entry, dict) else None
+        where = f"{table} '{name}'" if isinstance(name, str) else f"{table} {number}"
+        try:
+            value = decode(kind, entry)
+        except Mismatch as why:
+            raise UserError(f"'{path}': {where}: {why}") from None
+        if name in decoded:
+            raise UserError(f"'{path}' has two {table}s '{name}'")
+        decoded[str(name)] = value
+    return decoded
+
+
 def _require_sound(where: str, entry: Question | Control, tasks: Mapping[str, Task]) -> None:
     try:
-        entry.require_sound()
+        # No file: whoever reads somebody's questions executes nothing of theirs.
+        if entry.study.endswith((".toml", ".py")) or not NAME.fullmatch(entry.study):
+            raise UserError(f"'{entry.study}' is no name of a study")
+        if not entry.tasks:
+            raise UserError("tasks names none")
+        if len(set(entry.tasks)) < len(entry.tasks):
+            raise UserError("tasks names one twice")
+        _ = entry.request
         if entry.variant and entry.variant == entry.versus:
             raise UserError(f"variant and versus are both '{entry.variant}'")
         for task in entry.tasks:
             if task not in tasks:
                 raise unknown("task", task, tasks)
         if isinstance(entry, Question):
-            require_fields(entry, entry.statistic, _NEEDS)
-            if "tasks" in entry.run or "seeds" in entry.run:
-                raise UserError("run has neither tasks nor seeds: all that ran of them count")
-            if entry.link and not entry.link.startswith(("https://", "http://")):
-                raise UserError(f"link is an address that begins with https://, not '{entry.link}'")
-            if not entry.terms:
-                raise UserError("terms names none")
-            if entry.other_design and (
-                entry.statistic != "effect" or entry.other_design == entry.study
-            ):
-                raise UserError("other_design is another study, of an effect")
+            _require_question(entry)
     except UserError as why:
         raise UserError(f"{where}: {why}") from None
+
+
+def _require_question(question: Question) -> None:
+    for name, statistic in _NEEDS.items():
+        needed = statistic == question.statistic
+        if bool(getattr(question, name)) != needed:
+            has = "needs" if needed else "has no"
+            raise UserError(f"the statistic {question.statistic} {has} {name}")
+    if "tasks" in question.run or "seeds" in question.run:
+        raise UserError("run has neither tasks nor seeds: all that ran of them count")
+    if question.link and not question.link.startswith(("https://", "http://")):
+        raise UserError(f"link is an address that begins with https://, not '{question.link}'")
+    if not question.terms:
+        raise UserError("terms names none")
+    if question.other_design and (
+        question.statistic != "effect" or question.other_design == question.study
+    ):
+        raise UserError("other_design is another study, of an effect")
 
 
 def core_hours(task: Task, cells: int) -> float:
