@@ -1,0 +1,251 @@
+"""Run the designs of the study `mission` block by block, and archive each block.
+
+    python benchmarks/mission.py [--blocks N] [--list]
+
+Each block runs in a git worktree at the commit of the design, with an environment and a results
+folder of its own, so that work on this checkout changes no run. The worktree stands beside this
+checkout. What results/archive holds of a block is restored first, and is not computed again. What
+ran is exported to results/archive of this checkout, also where a block is interrupted. A later call
+then goes on from there.
+
+results/mission_blocks.csv says which blocks are taken and done. Commit it with the archives. To
+pause the runs, send SIGSTOP to the process group, and SIGCONT to go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ablations.studies.mission import BLOCKS as SEEDS
+
+ROOT = Path(__file__).resolve().parents[1]
+ARCHIVES = ROOT / "results" / "archive"
+ENVIRONMENT = ROOT.parent / "mission-environment"
+LEDGER = ROOT / "results" / "mission_blocks.csv"
+FIELDS = ("block", "status", "runs", "cpu_hours", "processors")
+CONTROL = "mission_control"  # a study of the plugin benchmarks/mission_control.py
+
+
+@dataclass(frozen=True)
+class Block:
+    """One unit of work. selections: a study and its flags, each of which is one archive."""
+
+    name: str
+    selections: tuple[tuple[str, ...], ...]
+
+
+def _evidence(study: str, *flags: str) -> tuple[str, ...]:
+    return (study, "--profile", "evidence", *flags)
+
+
+def _spelled(seeds: range) -> str:
+    return f"{seeds[0]}-{seeds[-1]}"
+
+
+def _locomotion(task: str) -> list[Block]:
+    return [
+        Block(
+            f"{task}-{number}",
+            (
+                _evidence("mission", "--tasks", task, "--seeds", seeds),
+                _evidence("mission", "--tasks", task, "--seeds", others, "--variants", "baseline"),
+            ),
+        )
+        for number, (seeds, others) in enumerate(
+            [(_spelled(own), _spelled(more)) for own, more in SEEDS], 1
+        )
+    ]
+
+
+def _by_seeds(name: str, study: str, ranges: tuple[str, ...]) -> list[Block]:
+    return [
+        Block(f"{name}-{number}", (_evidence(study, "--seeds", seeds),))
+        for number, seeds in enumerate(ranges, 1)
+    ]
+
+
+def _validation(task: str) -> Block:
+    """Return the runs that say whether a task can judge: of the baseline, and untrained."""
+    flags = ("--tasks", task, "--seeds", "1020-1039", "--variants", "baseline")
+    return Block(
+        f"validation-{task}",
+        (_evidence("mission", *flags), _evidence("trivial_policies", "--tasks", task)),
+    )
+
+
+BLOCKS = (
+    _validation("walker2d"),
+    *_locomotion("walker2d"),
+    _validation("ant"),
+    *_locomotion("ant"),
+    *_by_seeds("discrete", "many_details_validated", ("100-100", "101-101", "102-102")),
+    *_by_seeds(
+        "playground",
+        "single_choices_playground",
+        ("100-109", "110-119", "120-129", "130-139"),
+    ),
+    _validation("halfcheetah"),
+    *_locomotion("halfcheetah"),
+)
+
+
+def _design(block: Block) -> str:
+    """Return the commit that added the design of a block."""
+    of_control = any(study == CONTROL for study, *_ in block.selections)
+    file = f"benchmarks/{CONTROL}.py" if of_control else "benchmarks/mission.py"
+    return _output("git", "log", "--diff-filter=A", "--format=%H", "--", file).split()[-1]
+
+
+def worktree(block: Block) -> Path:
+    """Return the worktree of a block's design, and make it where it is missing."""
+    commit = _design(block)
+    folder = ROOT.parent / f"mission-{commit[:12]}"
+    if not folder.exists():
+        _call("git", "worktree", "add", "--quiet", "--detach", str(folder), commit)
+    if not (ENVIRONMENT / "ready").exists():
+        _call(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
+        python = str(ENVIRONMENT / "bin" / "python")
+        hashed = ("--require-hashes", "--requirement")
+        tools = (*hashed, "requirements-tools.lock")
+        _call(python, "-m", "pip", "install", "-qq", *tools, at=folder)
+        uv = (str(ENVIRONMENT / "bin" / "uv"), "pip", "install", "--quiet", "--python", python)
+        # The lock of the tests has the environments of Gymnax and MuJoCo Playground too.
+        _call(*uv, "--compile-bytecode", *hashed, "requirements-test.lock", at=folder)
+        _call(*uv, "--no-deps", "--no-build-isolation", "--editable", ".", at=folder)
+        (ENVIRONMENT / "ready").touch()
+    return folder
+
+
+def run(block: Block, folder: Path) -> bool:
+    """Run a block in the worktree and archive what ran; return whether all of it is there."""
+    archive = folder / "results" / "archive"
+    for path in ARCHIVES.glob("*.parquet*"):
+        if not (archive / path.name).exists():
+            shutil.copy2(path, archive / path.name)
+    before = _cpu_seconds()
+    try:
+        for selection in block.selections:
+            _ablations(folder, "run", "--quiet", *selection)
+    finally:
+        spent = _cpu_seconds() - before
+        found = [path for selection in block.selections for path in _export(folder, selection)]
+        whole = _note(block, found, spent)
+    return whole
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _export(folder: Path, selection: tuple[str, ...]) -> list[Path]:
+    """Archive what ran of a selection; return the copies in this checkout."""
+    printed = _ablations(folder, "export", *selection, "--format", "archive")
+    copies = []
+    for line in printed.splitlines():
+        for name in (line, f"{line}.sha256"):
+            shutil.copy2(folder / name, ARCHIVES)
+        copies.append(ARCHIVES / Path(line).name)
+    return copies
+
+
+def _ablations(folder: Path, command: str, *words: str) -> str:
+    executable = ENVIRONMENT / "bin" / "ablations"
+    plugin = ("--plugin", f"benchmarks.{CONTROL}") if CONTROL in words else ()
+    done = subprocess.run(
+        ["nice", "-n", "19", str(executable), command, *words, *plugin],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        text=True,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode not in (0, 1):  # 1: a run failed, which the archive says
+        raise SystemExit(f"{command} {' '.join(words)} ended with code {done.returncode}")
+    return done.stdout
+
+
+def _note(block: Block, archives: list[Path], spent: float) -> bool:
+    """Write what a block has done into the ledger; return whether all of it is there.
+
+    spent: CPU seconds of this call, compilation included.
+    """
+    records: dict[str, dict] = {}
+    planned = set()
+    for path in archives:
+        table = pq.read_table(path, columns=["hash", "record"]).to_pydict()
+        planned.update(table["hash"])
+        pairs = zip(table["hash"], table["record"], strict=True)
+        records |= {name: json.loads(record) for name, record in pairs if record}
+    about = [record["provenance"] for record in records.values()]
+    whole = len(records) == len(planned)
+    spent += 3600 * float(read_ledger().get(block.name, {}).get("cpu_hours") or 0)
+    write_ledger(
+        block,
+        status="done" if whole else "taken",
+        runs=f"{len(records)} of {len(planned)}",
+        cpu_hours=f"{spent / 3600:.2f}",
+        processors="; ".join(sorted({one["processor"] for one in about})),
+    )
+    return whole
+
+
+def read_ledger() -> dict[str, dict[str, str]]:
+    """Return the rows of the ledger by block."""
+    if not LEDGER.exists():
+        return {}
+    with LEDGER.open() as file:
+        return {row["block"]: row for row in csv.DictReader(file)}
+
+
+def write_ledger(block: Block, **fields: str) -> None:
+    """Add a block to the ledger, or replace its row."""
+    rows = read_ledger()
+    rows[block.name] = {**fields, "block": block.name}
+    with LEDGER.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[one.name] for one in BLOCKS if one.name in rows)
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def _call(*command: str, at: Path = ROOT) -> None:
+    subprocess.run(command, cwd=at, check=True)
+
+
+def main() -> None:
+    """Run the blocks that are not done, in their order."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--blocks", type=int, metavar="N", help="end after so many blocks")
+    parser.add_argument("--list", action="store_true", help="print the blocks and do nothing")
+    options = parser.parse_args()
+    ledger = read_ledger()
+    if options.list:
+        for block in BLOCKS:
+            row = ledger.get(block.name, {})
+            print(f"{block.name:<24} {row.get('status', 'open'):<6} {row.get('runs', '')}")
+        return
+    todo = [block for block in BLOCKS if ledger.get(block.name, {}).get("status") != "done"]
+    for block in todo[: options.blocks]:
+        earlier = read_ledger().get(block.name, {})
+        write_ledger(block, **{**dict.fromkeys(FIELDS[1:], ""), **earlier, "status": "taken"})
+        if not run(block, worktree(block)):
+            raise SystemExit(f"block {block.name} is not whole: call again to go on with it")
+
+
+if __name__ == "__main__":
+    main()
