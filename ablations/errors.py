@@ -21,7 +21,6 @@ EXTRAS = {
     "gymnax": ("gymnax",),
     "playground": ("mujoco_playground",),
     "slurm": ("submitit",),
-    "completion": ("shtab",),
 }
 
 

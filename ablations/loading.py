@@ -18,7 +18,7 @@ from ablations.core.plan import Settings
 from ablations.core.record import Configuration
 from ablations.environments import adapted
 from ablations.errors import UserError
-from ablations.policies import Saved, file_of, folder_of, record_of
+from ablations.policies import file_of, folder_of, record_of
 from ablations.sweep.checkpoints import system_error
 from ablations.sweep.snapshots import ABOUT
 from ablations.trainers import Trainer, Tree
@@ -161,15 +161,6 @@ def _composed(
         return Policy(config, step, from_arrays(arrays, like), trainer)
     except Mismatch as why:
         raise UserError(f"{misfit}: {why}") from None
-
-
-def brax_saved(folder: Path, task: str | None, settings: Settings) -> list[Saved]:
-    """Return the checkpoints of Brax's, with the return in 16 episodes here."""
-    name = "evaluation/return"
-    return [
-        Saved(step, {name: load_policy(path, task=task, settings=settings).evaluate()[name]}, path)
-        for step, path in brax_checkpoints(folder).items()
-    ]
 
 
 def _bytes(path: Path) -> bytes:

@@ -1,17 +1,14 @@
-"""Saved policies: found and listed. Starts no JAX; `loading` loads them.
+"""Find saved policies. Starts no JAX; `loading` loads them.
 
 results/cells/<hash>/policies/<step>.npz     see `ablations.sweep.snapshots`
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ablations.core.decode import Json
 from ablations.errors import UserError, unknown
-from ablations.records import Record, cell_folder, read_curve, read_plan, read_record
+from ablations.records import Record, cell_folder, read_plan, read_record
 from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 
 
@@ -57,59 +54,6 @@ def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[in
     if theirs := brax_checkpoints(cell):
         return list(theirs)
     return sorted(map(int, record_of(folder_of(cell, results)).policies.get("files", {})))
-
-
-@dataclass(frozen=True)
-class Saved:
-    """A saved policy.
-
-    step, file: when it was saved, and where. returns: at that step, by name. marks: "best", "last".
-    """
-
-    step: int
-    returns: Mapping[str, float | None]
-    file: Path
-    marks: tuple[str, ...] = ()
-
-    def data(self) -> dict[str, Json]:
-        """Return it as plain data."""
-        return {"step": self.step, **self.returns, "is": list(self.marks), "file": str(self.file)}
-
-
-def saved(cell: str | Path, *, results: str | Path = "results") -> list[Saved]:
-    """Return the saved policies of a cell, with the returns of its curve there."""
-    folder = folder_of(cell, results)
-    record = record_of(folder)
-    file_of(record, folder, "last")  # or it says that there are none
-    curve = read_curve(folder.resolve().parent.parent, record)
-    names = [name for name in ("training/return", "evaluation/return") if name in curve]
-    return [
-        Saved(
-            step,
-            {name: curve[name][curve["step"].index(step)] for name in names},
-            file_of(record, folder, step)[0],
-            tuple(mark for mark in ("best", "last") if record.policies[mark] == step),
-        )
-        for step in saved_steps(folder)
-    ]
-
-
-def listing(policies: Sequence[Saved]) -> str:
-    """Write a line per saved policy: its step, its returns, its file."""
-    names = list(policies[0].returns) if policies else []
-    rows = [["step", *names, "", "file"]]
-    for policy in policies:
-        returns = ("" if value is None else f"{value:.4g}" for value in policy.returns.values())
-        rows.append([f"{policy.step:,}", *returns, " ".join(policy.marks), str(policy.file)])
-    return _aligned(rows)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    return "\n".join(
-        "  ".join([*(f"{x:>{w}}" for x, w in zip(row, widths, strict=False)), row[-1]])
-        for row in rows
-    )
 
 
 def folder_of(cell: str | Path, results: str | Path) -> Path:

@@ -16,11 +16,7 @@ COMMANDS = (
     *("table round", "table deep", "table newer", "status walk", "status walk --seeds 2"),
     *("report walk odd2", "figure odd0 --format svg", "export walk odd4"),
     *("export walk --format archive", "clean", "show walk", "show 0123456789abcdef"),
-    *(
-        "policies 0123456789abcdef",
-        "policies walk",
-        "cancel walk",
-    ),
+    *("render walk", "clean walk", "status walk --cancel"),
     *("check b --records results", "import runs.csv --study ../../escaped", "clean --yes"),
     *("run walk.toml --dry-run", "table walk --results outside", "table ../../outside"),
 )

@@ -76,9 +76,6 @@ OF_THE_ENGINE = {
 # extra -> (module, what only its functions import): a package that the extra brings, or a module of
 # ours that imports such a package at its top. Nothing else is imported by functions.
 DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
-    "completion": [
-        ("ablations.cli.completing", "shtab"),
-    ],
     "gymnax": [
         ("ablations.episode.gymnax", "gymnasium"),
         ("ablations.episode.gymnax", "gymnax"),
@@ -114,8 +111,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "train": [
         ("ablations.cli.catalogue", "variants"),
         ("ablations.cli.describe", "ablations.cli.describe_setting"),
-        ("ablations.cli.policies", "ablations.episode.render"),
-        ("ablations.cli.policies", "ablations.loading"),
+        ("ablations.cli.rendering", "ablations.episode.render"),
         ("ablations.episode.offscreen", "mujoco"),
         ("ablations.sweep.backends.compiled", "ablations.sweep.backends.compiled.program"),
         ("ablations.sweep.backends.compiled", "jax"),

@@ -121,12 +121,12 @@ def test_it_is_no_pickle(cell) -> None:
     assert about["config"]["task"]["name"] == "fast"
 
 
-def test_brax_loads_it_and_acts_the_same(study, cell, monkeypatch) -> None:
+def test_brax_loads_it_and_acts_the_same(cell, tmp_path, monkeypatch) -> None:
     from brax.training.agents.ppo import checkpoint
 
     """From a relative path too, which its loader does not take."""
-    monkeypatch.chdir(study.folder)
-    out = study("policies", "gae", "--brax", "exported", plugin=False).stdout.strip()
+    monkeypatch.chdir(tmp_path)
+    out = load_policy(cell).save_for_brax("exported")
     observations = 3 * np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
     theirs, _ = checkpoint.load_policy(out)(observations, jax.random.key(0))
     np.testing.assert_allclose(load_policy(cell)(observations), theirs, atol=1e-6)
@@ -218,17 +218,10 @@ def test_brax_s_own_checkpoint_goes_back_as_it_came(tmp_path) -> None:
         np.testing.assert_allclose(np.asarray(mine, float), np.asarray(its, float), rtol=1e-5)
 
 
-def test_brax_s_own_checkpoints_are_listed_with_their_returns_here(
-    study, tmp_path, monkeypatch
-) -> None:
+def test_steps_of_brax_s_own_checkpoints_are_listed(tmp_path) -> None:
     for step in (5120, 10240):
         saved_by_brax(tmp_path / "ckpt", step=step)
     assert saved_steps(tmp_path / "ckpt") == [5120, 10240]
-    listed = study("policies", str(tmp_path / "ckpt"), "--task", "fast", plugin=False)
-    rows = [line.split() for line in listed.stdout.splitlines()]
-    assert [row[0] for row in rows] == ["step", "5,120", "10,240"]
-    returned = load_policy(tmp_path / "ckpt", 10240, task="fast").evaluate()["evaluation/return"]
-    assert float(rows[2][1]) == pytest.approx(returned, rel=1e-3)
 
 
 def test_what_is_not_a_policy_of_brax_s_ppo_is_said_in_a_line(tmp_path) -> None:
@@ -252,29 +245,30 @@ def test_what_is_not_a_policy_of_brax_s_ppo_is_said_in_a_line(tmp_path) -> None:
         load_policy(theirs, task="fast")
 
 
-def test_the_command_lists_them(study, cell) -> None:
-    lines = study("policies", "gae", plugin=False).stdout.splitlines()
-    assert [int(line.split()[0].replace(",", "")) for line in lines[1:]] == saved_steps(cell)
-    assert sum("best" in line for line in lines) == 1
-    assert "last" in lines[-1]
-    assert Path(study.folder, lines[-1].split()[-1]).exists()
+def test_the_best_policy_is_one_of_the_saved_steps(cell) -> None:
+    assert load_policy(cell, "best").step in saved_steps(cell)
+    assert load_policy(cell, "last").step == saved_steps(cell)[-1]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("name", "where", "says"),
     [
-        ("policies gea", "'gea' has not run"),
-        ("policies gae --task hopper", "unknown task of 'gae' 'hopper': known: fast"),
-        ("policies gae --variant bracks", "unknown variant of 'gae' 'bracks'"),
-        ("policies .", "holds no checkpoint of Brax"),
-        ("policies gae --seed 5", "'gae' has no seed 5: it ran with seeds 0 to 0"),
-        ("policies gae --step 7 --brax out", "has no policy of step 7: there are best, last and"),
+        ("gea", {}, "'gea' has not run"),
+        ("gae", {"task": "hopper"}, "unknown task of 'gae' 'hopper': known: fast"),
+        ("gae", {"variant": "bracks"}, "unknown variant of 'gae' 'bracks'"),
+        ("gae", {"seed": 5}, "'gae' has no seed 5: it ran with seeds 0 to 0"),
     ],
 )
-def test_what_is_not_there_is_said_in_a_line(study, arguments: str, says: str) -> None:
-    errors = study(*arguments.split(), code=2, plugin=False).stderr
-    assert says in errors
-    assert errors.count("\n") == 1
+def test_what_is_not_there_is_said_in_a_line(study, name: str, where, says: str) -> None:
+    with pytest.raises(UserError) as error:
+        find_cell(name, results=study.results, **where)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_step_that_was_not_saved_is_said_with_those_that_were(cell) -> None:
+    with pytest.raises(UserError, match="has no policy of step 7: there are best, last and"):
+        load_policy(cell, 7)
 
 
 def test_a_folder_that_is_no_cell_is_said_in_a_line(study, tmp_path) -> None:
@@ -283,19 +277,12 @@ def test_a_folder_that_is_no_cell_is_said_in_a_line(study, tmp_path) -> None:
             load_policy(folder)
 
 
-def test_no_room_for_braxs_checkpoint_is_one_line(study) -> None:
-    command = study.command("policies", "gae", "--brax", "full", plugin=False)
-    done = subprocess.run(
-        ["prlimit", "--fsize=2000", *command],
-        cwd=study.folder,
-        env=study.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2, done.stderr
-    assert done.stderr == "ablations: cannot write 'full': File too large\n"
-    assert not list((study.folder / "full").iterdir())
+def test_no_room_for_braxs_checkpoint_leaves_nothing(cell, tmp_path) -> None:
+    script = f"from ablations import load_policy; load_policy({str(cell)!r}).save_for_brax('full')"
+    command = ["prlimit", "--fsize=2000", sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "File too large" in done.stderr
+    assert not list((tmp_path / "full").iterdir())
 
 
 def test_a_changed_file_is_noticed(cell, tmp_path) -> None:
@@ -347,16 +334,20 @@ def test_what_brax_cannot_express_is_refused(tmp_path) -> None:
 def test_without_snapshots_it_says_so(shell) -> None:
     shell("run", "toy", "--seeds", "1", "--keep-policies", "0", "--workers", "1")
     assert not list(shell.results.glob("cells/*/policies"))
-    assert (
-        "has no saved policies: it ran with --keep-policies 0"
-        in shell("policies", "toy", code=2).stderr
-    )
+    with pytest.raises(UserError, match="has no saved policies: it ran with --keep-policies 0"):
+        load_policy(find_cell("toy", results=shell.results))
 
 
 def test_a_trainer_that_does_not_act_says_so(shell) -> None:
     shell("run", "toy", "--seeds", "1", "--workers", "1")
-    errors = shell("policies", "toy", "--brax", "out", code=2).stderr
-    assert "policies of the trainer 'toy' do not act" in errors
+    script = """
+from ablations import find_cell, load_policy, plugins
+plugins.load(["toy"])
+load_policy(find_cell("toy"))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=shell.folder, capture_output=True, text=True, check=False)
+    assert "policies of the trainer 'toy' do not act" in done.stderr
 
 
 def short_cell(points: int = 10) -> Cell:

@@ -14,11 +14,10 @@ COMMANDS = {
     "run": Command("running", "run what a study needs and nobody has"),
     "status": Command(
         "watching",
-        "every cell: done, running, queued, failed and why, missing",
+        "the state of every run; --cancel takes jobs out of the cluster's queue",
         "of its studies",
         only_reads=True,
     ),
-    "cancel": Command("watching", "take the jobs of studies out of the cluster's queue"),
     "compare": Command(
         "comparing", "values of any setting, or libraries: a study by itself, and its table"
     ),
@@ -45,19 +44,17 @@ COMMANDS = {
         only_reads=True,
     ),
     "render": Command(
-        "policies", "episodes of saved policies, to watch: a page or a GIF", only_reads=True
-    ),
-    "policies": Command(
-        "policies", "the saved policies of a cell; and out to Brax", only_reads=True
+        "rendering", "episodes of saved policies, to watch: a page or a GIF", only_reads=True
     ),
     "export": Command(
         "exchanging", "runs for other tools, or as an archive to be committed", only_reads=True
     ),
     "import": Command("exchanging", "other people's runs, for our statistics and page"),
-    "remove": Command(
-        "history", "delete a study's plans, and the cells that no other study has", "nothing"
+    "clean": Command(
+        "cleaning",
+        "delete temporary files, or a study with its own runs (dry run unless --yes)",
+        "nothing",
     ),
-    "clean": Command("history", "what may be deleted, and its size", "nothing"),
     "check": Command(
         "checking",
         "train again and compare with stored curves (exit code 1: got worse), or store them",
@@ -65,8 +62,5 @@ COMMANDS = {
     "gate": Command(
         "gating",
         "run a command before and after a change: no worse (exit code 0), worse (1), undecided (3)",
-    ),
-    "completion": Command(
-        "completing", 'a script for a shell: eval "$(ablations completion bash)"', "nothing"
     ),
 }

@@ -162,7 +162,7 @@ def _submitted(names: str, flag: str, sent: Submitted, dry: bool) -> Iterable[st
             yield f"submitted as {', '.join(sent.arrays)}"
     if not dry and (jobs or sent.queued):
         studies = names + flag
-        yield f"follow: ablations status {studies} --watch; stop: ablations cancel {studies}"
+        yield f"follow: ablations status {studies} --watch; stop: the same with --cancel"
 
 
 def _names(plans: list[Plan]) -> str:

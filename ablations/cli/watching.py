@@ -1,4 +1,4 @@
-"""`ablations status` and `cancel`: what became of cells, and the jobs that have them."""
+"""The command `status`: what became of cells, and the jobs that have them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ablations.cli.arguments import Parser, add_flags, add_studies, selection, w
 from ablations.cli.output import add_json, print_json
 from ablations.cli.selected import plans, shown
 from ablations.core.decode import as_json
-from ablations.errors import count, printable, shortened
+from ablations.errors import UserError, count, printable, shortened
 from ablations.request import selects
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.commands import remembered
@@ -34,16 +34,20 @@ def add_status(command: Parser) -> None:
     """Add the flags of `status`."""
     add_studies(command, "*")
     add_json(command)
-    add_flags(command, {"--watch": "follow it until nothing moves any more"}, action="store_true")
+    add_flags(
+        command,
+        {
+            "--watch": "follow it until nothing moves any more",
+            "--cancel": "take the jobs of the named studies out of the cluster's queue",
+        },
+        action="store_true",
+    )
 
 
-def add_cancel(command: Parser) -> None:
-    """Add the flags of `cancel`."""
-    add_studies(command, "+")
-
-
-def run_cancel(options: argparse.Namespace) -> None:
+def _cancel(options: argparse.Namespace) -> None:
     """Take the jobs of studies out of the queue."""
+    if not options.studies:
+        raise UserError("name the studies whose jobs are to be cancelled")
     named = plans(options)
     cells = {cell.hash for plan in named for cell in plan.cells}
     selected = selects(selection(options))
@@ -64,7 +68,9 @@ def run_cancel(options: argparse.Namespace) -> None:
 
 
 def run_status(options: argparse.Namespace) -> None:
-    """Print the state of every cell, once or until nothing moves."""
+    """Print the state of every cell, once or until nothing moves; or cancel their jobs."""
+    if options.cancel:
+        return _cancel(options)
     queue = remembered()
     current = status(shown(options), options.results, queue)
     warn(current.edited)

@@ -1,12 +1,10 @@
-"""Answers for programs: `--json`, completion, and the signatures and errors of Python."""
+"""Answers for programs: `--json`, and the signatures and errors of Python."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +16,8 @@ from ablations.errors import UserError
 
 # What prints neither a table nor a list: a description, a path, a run, a report with an exit code.
 WITHOUT = {
-    *("run", "cancel", "show", "check"),
-    *("figure", "report", "render", "export", "import", "completion"),
+    *("run", "show", "check"),
+    *("figure", "report", "render", "export", "import"),
 }
 
 
@@ -65,7 +63,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "list runs",
         "list studies",
         "clean",
-        "remove mine",
+        "clean mine",
     ],
 )
 def test_stdout_is_one_document(study: Path, capsys, command: str) -> None:
@@ -76,10 +74,10 @@ def test_stdout_is_one_document(study: Path, capsys, command: str) -> None:
 
 def test_data_of_a_list_of_what_goes_away(study: Path, capsys) -> None:
     capsys.readouterr()
-    main(["remove", "mine", "--json"])
+    main(["clean", "mine", "--json"])
     listed = json.loads(capsys.readouterr().out)
     assert all(Path(path).exists() for path in listed)
-    main(["remove", "mine", "--json", "--yes"])
+    main(["clean", "mine", "--json", "--yes"])
     assert json.loads(capsys.readouterr().out) == listed
     assert not any(Path(path).exists() for path in listed)
 
@@ -90,31 +88,6 @@ def test_figures_are_chosen_by_kind(study: Path, capsys) -> None:
     assert [Path(line).name for line in capsys.readouterr().out.split()] == ["mine_differences.svg"]
     assert main(["figure", "mine", "--kind", "efects"]) == 2
     assert "unknown figure of 'mine' 'efects'" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not shutil.which("bash"), reason="bash completes")
-@pytest.mark.parametrize(
-    ("words", "completed"),
-    [
-        ("ta", {"table"}),
-        ("run ga", {"gae"}),
-        ("run gae --tasks ho", {"hopper", "hopper_hop"}),
-        ("table gae --form", {"--format"}),
-        ("run gae --base cle", {"cleanrl"}),
-    ],
-)
-def test_a_shell_completes_commands_flags_and_names(tmp_path, capsys, words, completed) -> None:
-    pytest.importorskip("shtab")
-    assert main(["completion", "bash"]) == 0
-    script = tmp_path / "completion.bash"
-    script.write_text(capsys.readouterr().out)
-    typed = ["ablations", *words.split()]
-    program = (
-        f"source {script}; COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; "
-        f'_shtab_ablations; echo "${{COMPREPLY[@]}}"'
-    )
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == completed
 
 
 VERBS = ("run", "compare", "explain", "status", "curves", "table", "figure", "page")

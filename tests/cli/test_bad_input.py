@@ -85,7 +85,7 @@ CASES = [
     ("run --prof=smoke", "unknown flag --prof: did you mean --profile?"),
     ("check mine --sav gae", "unknown flag --sav: did you mean --save?"),
     ("render . --task hopper", "'.' holds no checkpoint of Brax's PPO"),
-    ("policies ./checkpoints", "'./checkpoints' holds no checkpoint of Brax's PPO"),
+    ("render ./checkpoints", "'./checkpoints' holds no checkpoint of Brax's PPO"),
     ("render gae --snapshots 3", "unknown flag --snapshots: did you mean --snapshot?"),
     ("run gae --frehs", "unknown flag --frehs: did you mean --fresh?"),
     ("list --josn", "unknown flag --josn: did you mean --json?"),
@@ -147,7 +147,6 @@ CASES = [
     ("explain cleanrl sb4", "unknown preset or variant 'sb4': did you mean 'sb3'?"),
     ("gate -- python train.py --seed {seed}", "a gate needs --margin"),
     ("run missing.toml", "'missing.toml': there is no such study file"),
-    ("completion fish", "unknown shell 'fish': known: bash, tcsh, zsh"),
     ("run gae --plugin no_such_module", "the plugin 'no_such_module' does not import"),
 ]
 

@@ -56,16 +56,15 @@ COMMANDS = {
     "show {argument} {flags} {plugin}": "",
     "show {cell}": "",
     "render {name} {plugin}": NO_POLICIES,
-    "policies {name}": NO_POLICIES,
-    "policies {cell}": NO_POLICIES,
     "run {argument} {flags} {plugin} --dry-run": "",
     "tune {name} --show {plugin}": "nothing was tuned for '",
-    "cancel {name}": "",
+    "status {name} --cancel": "",
+    "clean {name}": "",
     "clean": "",
     "clean --yes": "",
 }
 SAVE = "check b --save {name}"
-RENDER, POLICIES, OF_CELL = "render {name} {plugin}", "policies {name}", "policies {cell}"
+RENDER = "render {name} {plugin}"
 POWER, EFFICIENCY = "table {name} --kind power", "table {name} --kind efficiency"
 STABILITY = "table {name} --kind stability"
 RUN, TUNE = "run {argument} {flags} {plugin} --dry-run", "tune {name} --show {plugin}"
@@ -82,7 +81,6 @@ NO_RECORD = {
     **NO_VALUE,
     **NO_METRIC_KNOWN,
     "show {cell}": "unknown study, variant, preset, setting, task or cell",
-    OF_CELL: "has not run in 'results'",
 }
 ALL_RUNS = "'mine' was imported: it has all of its runs and no selection of them"
 IMPORTED = {
@@ -90,9 +88,9 @@ IMPORTED = {
     "table {name} --variants nope {plugin}": ALL_RUNS,
     "status {name} --profile nope {plugin}": ALL_RUNS,
     **NO_STUDY,
-    **dict.fromkeys((RENDER, POLICIES, OF_CELL), "has no saved policies: it was imported"),
+    RENDER: "has no saved policies: it was imported",
 }
-TWO_TASKS = dict.fromkeys((RENDER, POLICIES), "ran on several tasks (")
+TWO_TASKS = {RENDER: "ran on several tasks ("}
 ONLY_COMPARISONS = {"table {name} --score auc": "only a comparison has it, give --kind comparison"}
 EXPLAINED = {
     **ONLY_COMPARISONS,
@@ -102,7 +100,7 @@ EXPLAINED = {
 }
 FEW = {SAVE: "says too little"}
 COMMAND = {
-    **dict.fromkeys((RENDER, POLICIES, OF_CELL), "has no saved policies: a command trained it"),
+    RENDER: "has no saved policies: a command trained it",
     TUNE: "unknown study '",
 }
 OTHERWISE = (
@@ -140,7 +138,7 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "without the baseline": {
         **NO_POWER,
-        **dict.fromkeys((RENDER, POLICIES), "unknown variant of 'toy' 'up': known: down"),
+        RENDER: "unknown variant of 'toy' 'up': known: down",
     },
     "NaN": {**NO_POWER, SAVE: "every seed of toy/line/down diverged"},
     "nothing but NaN": {**NO_VALUE, SAVE: "has no value where its final score looks"},
@@ -150,17 +148,17 @@ REFUSED: dict[str, dict[str, str]] = {
     "no records": {
         **NO_RECORD,
         SAVE: "no record of up on line",
-        **dict.fromkeys((RENDER, POLICIES), "has no record yet"),
+        RENDER: "has no record yet",
     },
     "some records": {
         **NO_POWER,
         SAVE: "has no record of seed 0",
-        **dict.fromkeys((RENDER, POLICIES), "has no record yet"),
+        RENDER: "has no record yet",
     },
     "no cells": {
         **NO_RECORD,
         SAVE: "the plan is empty",
-        **dict.fromkeys((RENDER, POLICIES), "its plan is empty"),
+        RENDER: "its plan is empty",
     },
     "wide CSV": {**IMPORTED, **TWO_TASKS},
     "uneven CSV": {**IMPORTED, SAVE: "failed: ended early"},

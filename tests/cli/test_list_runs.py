@@ -1,4 +1,4 @@
-"""`ablations list runs`, `ablations remove`, and what a study's name means."""
+"""`ablations list runs`, `ablations clean STUDY`, and what a study's name means."""
 
 from __future__ import annotations
 
@@ -76,6 +76,6 @@ def test_nothing_goes_while_nobody_knows_what_another_study_has(tmp_path, capsys
     damaged = next((tmp_path / "plans" / "value_clipping").glob("*.json"))
     damaged.write_text("{")
     for name in ("gae", "nosuch"):
-        assert cli.main(["remove", name, "--yes", "--results", str(tmp_path)]) == 2
+        assert cli.main(["clean", name, "--yes", "--results", str(tmp_path)]) == 2
         assert capsys.readouterr().err.count("\n") == 1
     assert cell_folder(tmp_path, mine.cells[0].hash).exists()

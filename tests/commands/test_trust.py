@@ -56,8 +56,8 @@ def test_reading_results_executes_nothing_that_they_name(folder, capsys, monkeyp
     folder.write("theirs.py", EXECUTES + STUDY)
     folder.run("theirs.py")
     (folder.path / "executed").unlink()
-    for command in ("table", "status", "report", "figure", "export", "cancel"):
-        assert main([command, "theirs", "--seeds", "2"]) == 2
+    for command in ("table", "status", "report", "figure", "export", "status --cancel"):
+        assert main([*command.split(), "theirs", "--seeds", "2"]) == 2
         assert "name its study file instead, which was 'theirs.py'" in said(capsys)
     assert not (folder.path / "executed").exists()
 

@@ -346,10 +346,10 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
     answers(monkeypatch, squeue="".join(f"{job}_0|PENDING|None\n" for job in (1, 2, 3)))
     cancelled: list[str] = []
     monkeypatch.setattr(commands, "cancel", cancelled.extend)
-    assert main(["cancel", "--results", str(tmp_path)]) == 2
-    assert "the following arguments are required: STUDY" in capsys.readouterr().err
+    assert main(["status", "--cancel", "--results", str(tmp_path)]) == 2
+    assert "name the studies whose jobs are to be cancelled" in capsys.readouterr().err
     assert not cancelled
-    assert not main(["cancel", "mine", "--results", str(tmp_path)])
+    assert not main(["status", "--cancel", "mine", "--results", str(tmp_path)])
     assert sorted(cancelled) == ["1_0", "2_0"]
     assert "2 jobs of mine cancelled, with 2 cells" in capsys.readouterr().out
 

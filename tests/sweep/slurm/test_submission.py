@@ -123,12 +123,12 @@ def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     text = sweep("status").stdout
     assert "queued: " in text
     assert "running: " in text
-    assert "jobs of toy_held cancelled" in sweep("cancel", "toy_held").stdout
+    assert "jobs of toy_held cancelled" in sweep("status", "--cancel", "toy_held").stdout
     sweep.until(lambda: not sweep.jobs(), "an empty queue")
     lost = [row for row in sweep.rows() if row["state"] == "missing"]
     assert lost
     assert all("ended as CANCELLED" in row["reason"] for row in lost)
-    assert "no job of toy_held is in the queue" in sweep("cancel", "toy_held").stdout
+    assert "no job of toy_held is in the queue" in sweep("status", "--cancel", "toy_held").stdout
     sweep.shell.hurry()
     assert f"{len(lost)} submitted" in sweep.submit("--cpus", "1", *long)
     watched = sweep("status", "--watch").stdout
@@ -272,7 +272,7 @@ def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
     for one in (sweep, sweeps(accounting=True)):
         with one.held_back():
             one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
-            one("cancel", "toy")
+            one("status", "--cancel", "toy")
             one.until(lambda one=one: not one.jobs(), "an empty queue")
         told.append([(row["hash"], row["state"]) for row in one.rows()])
         one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
@@ -329,7 +329,7 @@ def test_jobs_are_found_whose_driver_ended_before_it_noted_their_ids(sweep) -> N
         assert {row["state"] for row in sweep.rows()} == {"queued"}
         assert "4 queued; nothing to submit" in sweep.submit()
         noted.unlink()
-        assert "with 4 cells" in sweep("cancel", "toy_held").stdout
+        assert "with 4 cells" in sweep("status", "--cancel", "toy_held").stdout
     assert not sweep.jobs()
 
 
