@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ablations.cli.arguments import Parser, add_flags, positive
 from ablations.errors import UserError, unless_missing
 from ablations.records import Plan
-from ablations.regression import (
-    ALPHA,
-    EFFECT,
-    MOST_SEEDS,
-    baseline_check,
-    messages,
-)
+from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, messages
 from ablations.regression import baseline_files as files
 from ablations.regression.baselines import Baseline
-from ablations.regression.check import Check, Terms, play_checks
+from ablations.regression.check import Check, SequentialCheck, Terms, check, play_checks
 from ablations.regression.training import Training
 from ablations.sweep.local import Processes
 from ablations.sweep.planned import planned, resolved_again
@@ -86,11 +81,15 @@ def _save(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, baseline: Baseline, folder: Path, terms: Terms) -> int:
     """Check the scores of each group, print and draw them; return how many got worse."""
+    sides = {
+        where: (group.curves, replace(terms, higher_is_better=group.higher_is_better))
+        for where, group in baseline.groups.items()
+    }
     if options.records is not None:
         given = files.given(baseline, options.records)
-        checks = baseline_check.check_given(baseline, terms, given)
+        checks = {w: check(curves, given[w], each) for w, (curves, each) in sides.items()}
     else:
-        tests = baseline_check.planned(baseline, terms)
+        tests = {where: SequentialCheck.of(*side) for where, side in sides.items()}
         if options.format != "markdown":
             for name, test in tests.items():
                 plan = messages.plan_line(name, test.design, test.unit, test.terms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -11,7 +12,6 @@ from pathlib import Path
 
 from ablations import noise
 from ablations.cli.arguments import Parser, add_flags, positive, whole
-from ablations.cli.shares import chance, share, some_minutes
 from ablations.core.decode import Json
 from ablations.errors import UserError, printable, unless_missing
 from ablations.gate import (
@@ -97,7 +97,7 @@ def add_gate(command: Parser) -> None:
         group, {"--require": "pass only what gains; default: what is no worse"}, choices=("better",)
     )
     add_flags(
-        group, {"--rate SHARE": "of false alarms and of false passes; default: 5%%"}, type=share
+        group, {"--rate SHARE": "of false alarms and of false passes; default: 5%%"}, type=_share
     )
     add_flags(
         group,
@@ -105,7 +105,7 @@ def add_gate(command: Parser) -> None:
             "--futility SHARE": "end early where the chance to pass still, were the change worth "
             "it, is below this; default: 10%%; 0: never"
         },
-        type=chance,
+        type=_chance,
     )
     add_flags(
         group, {"--first-seeds N": "default: 5", "--most-seeds N": "default: 32"}, type=positive
@@ -116,7 +116,7 @@ def add_gate(command: Parser) -> None:
     add_flags(
         group,
         {"--minutes M": "end after so long; the same call goes on where it was"},
-        type=some_minutes,
+        type=_minutes,
     )
     add_flags(
         group, {"--depends FILE": "what the command rests on; default: the repository"}, nargs="+"
@@ -321,3 +321,32 @@ def _words(text: str | None) -> tuple[str, ...]:
         return tuple(shlex.split(text or ""))
     except ValueError as error:
         raise UserError(f"--against cannot be split into arguments: {error}") from None
+
+
+def _share(text: str) -> float:
+    """Parse a rate such as 5% or 0.05."""
+    if not 0 < (value := _number(text)) < 0.5:
+        raise argparse.ArgumentTypeError(f"a rate is such as 5% or 0.05, not '{text}'")
+    return value
+
+
+def _chance(text: str) -> float:
+    """Parse a chance below 50%, such as 10%, 0.1 or 0."""
+    if not 0 <= (value := _number(text)) < 0.5:
+        raise argparse.ArgumentTypeError(f"a chance is such as 10%, below 50%, not '{text}'")
+    return value
+
+
+def _minutes(text: str) -> float:
+    """Parse a positive number of minutes."""
+    if text.endswith("%") or not 0 < (value := _number(text)) < 1e6:
+        raise argparse.ArgumentTypeError(f"minutes are a positive number, not '{text}'")
+    return value
+
+
+def _number(text: str) -> float:
+    """Parse 0.05 or 5%; NaN for what is no number."""
+    try:
+        return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return math.nan

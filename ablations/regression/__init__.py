@@ -9,11 +9,9 @@
     figures.py         both curves, drawn
     baseline_files.py  where they lie in a results folder
     from_records.py    from the records of a study to curves by task and variant
-    baseline_check.py  a stored baseline against other curves
     training.py        trains a baseline's seeds again (the only file here that trains)
     plugin.py          pytest's options and summary
     fixture.py         the pytest fixture `learning_curve`
-    provenance.py      where a baseline comes from
 
 Needs neither JAX nor a trainer: curves may come from anywhere.
 """
@@ -21,3 +19,5 @@ Needs neither JAX nor a trainer: curves may come from anywhere.
 ALPHA = 0.01  # chance of a false alarm
 EFFECT = 0.15  # smallest loss worth catching, as a share of what matters
 MOST_SEEDS = 32
+FOLDER = "learning_curves"  # of pytest's baselines, beside the test
+SAID = "learning_curve"  # the property of a report that holds lines for pytest's summary

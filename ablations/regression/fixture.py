@@ -5,21 +5,38 @@ NumPy and SciPy alone; matplotlib only to draw.
 
 from __future__ import annotations
 
+import contextlib
+import platform
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 
 from ablations.errors import UserError, unless_missing
-from ablations.regression import baselines, messages, shared
+from ablations.git import git
+from ablations.regression import FOLDER, SAID, baselines, messages
 from ablations.regression.check import Check, Terms, check, sequential
 from ablations.regression.curves import SCORES, Curves, Data, Frame, Rows, Score, from_user
 from ablations.regression.design import FEWEST_OLD
-from ablations.regression.provenance import of_process
 
+# Their versions are stored where the process has loaded them.
+LIBRARIES = (
+    "brax",
+    "gymnasium",
+    "jax",
+    "numpy",
+    "optax",
+    "ray",
+    "stable_baselines3",
+    "tianshou",
+    "torch",
+    "torchrl",
+)
 AGAIN = "pytest --learning-curve-update --learning-curve-reason"
 
 
@@ -27,7 +44,7 @@ Reader = Callable[[tuple[int, ...]], Curves]
 Grouped = Callable[[Curves], baselines.Group]  # with the conditions of a check
 
 
-@contextmanager
+@contextlib.contextmanager
 def _failing_for_users() -> Iterator[None]:
     """Fail the test with the message of a UserError."""
     try:
@@ -39,8 +56,9 @@ def _failing_for_users() -> Iterator[None]:
 class LearningCurve:
     """The fixture; see `check`."""
 
-    def __init__(self, request: pytest.FixtureRequest):
-        """Serve a test."""
+    def __init__(self, request: pytest.FixtureRequest, names: dict[str, str]):
+        """Serve a test. names: path of a baseline -> the test that has it."""
+        self._names = names
         self._request = request
         self._config = request.config
         self._used: set[str] = set()
@@ -159,7 +177,7 @@ class LearningCurve:
             name,
             {"": group(curves)},
             reason=self._config.getoption("--learning-curve-reason"),
-            provenance=of_process(self._config.rootpath),
+            provenance=_origin(self._config.rootpath),
         )
         path, root = stem.with_name(f"{stem.name}.json"), self._config.rootpath
         path = path.relative_to(root) if path.is_relative_to(root) else path
@@ -205,7 +223,7 @@ class LearningCurve:
         return str(unless_missing(draw))
 
     def _note(self, text: str) -> None:
-        self._request.node.user_properties.append((shared.SAID, text))
+        self._request.node.user_properties.append((SAID, text))
 
     def _default_name(self) -> str:
         """Return the test's node id: from its file on, or whole in a folder for all."""
@@ -222,12 +240,12 @@ class LearningCurve:
             )
         folder = self._ini("dir")
         root = self._config.rootpath
-        return (root / folder if folder else self._request.path.parent / shared.FOLDER) / name
+        return (root / folder if folder else self._request.path.parent / FOLDER) / name
 
     def _claim(self, stem: Path, name: str) -> None:
         """Raise UserError where another check has this baseline; a test may run again."""
         test, path = self._request.node.nodeid, str(stem)
-        owner = self._config.stash[shared.names].setdefault(path, test)
+        owner = self._names.setdefault(path, test)
         if owner != test or path in self._used:
             other = f"by {owner}" if owner != test else "earlier in this test"
             raise UserError(f"the name '{name}' is taken {other}: give each check its own name=")
@@ -290,3 +308,18 @@ def _reader(
         return read(got, None if isinstance(got, Frame) else wanted)
 
     return more
+
+
+def _origin(root: Path) -> baselines.Origin:
+    """Return the versions, processor and commit of this process: no host, path or time of day."""
+    versions = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        if name in sys.modules:
+            try:
+                versions[name] = version(name)
+            except PackageNotFoundError:
+                continue
+    origin = baselines.Origin(versions=versions, machine=platform.machine())
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        origin["commit"] = git(root, "rev-parse", "HEAD").decode().strip()
+    return origin

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ablations.regression.shared import FOLDER, SAID, names
+from ablations.regression import FOLDER, SAID
 
 if TYPE_CHECKING:
     from ablations.regression.fixture import LearningCurve
 
+_names = pytest.StashKey[dict[str, str]]()  # path of a baseline -> the test that has it
 INI = {
     "dir": ("", f"folder of the baselines, from the root; default: {FOLDER}/ beside the test"),
     "alpha": ("0.01", "false-alarm rate of a check, on average over baselines"),
@@ -69,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--learning-curve-figures needs matplotlib: pip install 'rl-ablations[report]'"
         )
-    config.stash[names] = {}
+    config.stash[_names] = {}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -89,7 +90,7 @@ def learning_curve(request: pytest.FixtureRequest) -> LearningCurve:
     """Return the fixture: `learning_curve.check(curves)`."""
     from ablations.regression.fixture import LearningCurve
 
-    return LearningCurve(request)
+    return LearningCurve(request, request.config.stash[_names])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

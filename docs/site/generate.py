@@ -84,13 +84,7 @@ def commands() -> str:
 def _command(command: argparse.ArgumentParser) -> Iterator[str]:
     yield f"## {command.prog}\n\n{plain(command.description or '')}\n"
     shown = [a for a in command._actions if a.help is not argparse.SUPPRESS and a.dest != "help"]
-    nested = [a for a in shown if isinstance(a, argparse._SubParsersAction)]
-    lines = [(f"`{_form(a)}`", plain(_help(command, a))) for a in shown if a not in nested]
-    if lines:
-        yield rows(["argument", ""], lines)
-    for action in nested:
-        for each in action.choices.values():
-            yield from (part.replace("## ", "### ", 1) for part in _command(each))
+    yield rows(["argument", ""], [(f"`{_form(a)}`", plain(_help(command, a))) for a in shown])
 
 
 def _form(action: argparse.Action) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,19 +19,10 @@ WITHOUT = {
 }
 
 
-def commands(of: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    below = [a for a in of._actions if isinstance(a, argparse._SubParsersAction)]
-    if not below:
-        yield of
-    for action in below:
-        for each in action.choices.values():
-            yield from commands(each)
-
-
 def test_every_command_that_prints_a_table_or_a_list_prints_it_as_json() -> None:
     without = {
         command.prog.removeprefix("ablations ")
-        for command in commands(parser())
+        for command in list(parser().every())[1:]
         if not any("--json" in action.option_strings for action in command._actions)
     }
     assert without == WITHOUT
