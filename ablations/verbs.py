@@ -12,7 +12,6 @@ from ablations import plugins, presets, tasks, trainers, until
 from ablations.exchange import restore
 from ablations.records import Plan, read_runs
 from ablations.report import tables
-from ablations.report.figures import require_drawable, study_figures
 from ablations.report.results import Results
 from ablations.report.scores import DIAGNOSTICS, scores
 from ablations.report.units import keep_units
@@ -191,7 +190,7 @@ def figure(
     width: for a paper, in inches or a name such as "icml-column", without title and footnote.
     each_seed: learning curves with a faint line for every seed.
     """
-    from ablations.report.figures import paper
+    from ablations.report.figures import require_drawable, study_figures
 
     drawn: dict[str, Figure] = {}
     for plan in _planned(study, results, selection):
@@ -199,8 +198,8 @@ def figure(
         read = Results(plan, Path(results), DIAGNOSTICS)
         found = scores(read, metric=metric)
         require_drawable(plan, found)
-        figures = study_figures(read, found, each_seed=each_seed)
-        drawn |= {prefix + name: paper.draw(one, width) for name, one in figures.items()}
+        figures = study_figures(read, found, each_seed=each_seed, width=width)
+        drawn |= {prefix + name: one for name, one in figures.items()}
     return drawn
 
 

@@ -17,13 +17,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 from scipy import stats
 
 from ablations.curve import Curve
 from ablations.looks import design, planned, read
-from ablations.report.figures import paper
-from ablations.report.figures.marks import Axis, Entry, Figure, Legend, Line, Mark, Panel, Rule
+from ablations.report.figures.style import (
+    COLORS,
+    DASHES,
+    Drawing,
+    Style,
+    finish,
+    key,
+    panels,
+    styled,
+    write,
+)
 from ablations.report.formats.markdown import pipes
 from ablations.report.scores import final
 from ablations.report.statistics import LEVEL, Comparison, compare, judge, verdict
@@ -182,35 +192,29 @@ def main(path: Path, trials: int) -> None:
     }
     text = TEXT.format(**facts)
     REPORT.write_text("\n".join([*text.splitlines(), "", *pipes(head, lines, set(head[1:])), ""]))
-    paper.write(drawn(shares), REPORT.parent, REPORT.stem, ("svg",))
+    write(drawn(shares), REPORT.parent, REPORT.stem, ("svg",))
     print(REPORT)
 
 
-def drawn(shares: dict[str, dict[str, list[float]]]) -> Figure:
+@styled
+def drawn(shares: dict[str, dict[str, list[float]]]) -> Drawing:
     errors = [of for question, of in shares.items() if not question.endswith("right order")]
     most = max(LEVEL, *(value for of in errors for values in of.values() for value in values))
-    ticks = tuple((place, str(n)) for place, n in enumerate(SEEDS))
-    panels = []
-    for question, found in shares.items():
+    styles = [Style(COLORS[f"v{place}"], DASHES[place]) for place in range(1 + len(OTHERS))]
+    drawing, axes = panels(len(shares), None, (2.7, 2.2), columns=len(shares))
+    for here, (question, found) in zip(axes, shares.items(), strict=True):
         right = question.endswith("right order")
-        marks: list[Mark] = [] if right else [Rule(LEVEL, "y", "undecided", 0.8)]
-        marks += (
-            Line(range(len(SEEDS)), values, f"v{place}", place, 2.2 if name == OURS else 1.2)
-            for place, (name, values) in enumerate(found.items())
-        )
-        panels.append(
-            Panel(
-                title=question.replace(": ", ":\n"),
-                x=Axis("runs of each", ticks=ticks),
-                y=Axis(limits=(0, 1 if right else 1.1 * most), format="share"),
-                marks=tuple(marks),
-                width=2.7,
-                height=2.4,
-            )
-        )
-    entries = tuple(Entry(name, f"v{k}", k) for k, name in enumerate(next(iter(shares.values()))))
-    legend = Legend({"": entries}, "top", len(entries))
-    return Figure("", "", tuple(panels), legend=legend, variants=False)
+        if not right:
+            here.axhline(LEVEL, color=COLORS["undecided"], linewidth=0.8)
+        for (name, values), style in zip(found.items(), styles, strict=True):
+            width = 2.2 if name == OURS else 1.2
+            here.plot(values, color=style.color, linestyle=style.dash, linewidth=width)
+        here.set_xticks(range(len(SEEDS)), [str(n) for n in SEEDS])
+        here.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        here.set(title=question.replace(": ", ":\n"), xlabel="runs of each")
+        here.set_ylim(0, 1 if right else 1.1 * most)
+    entries = [key(name, style) for name, style in zip((OURS, *OTHERS), styles, strict=True)]
+    return finish(drawing, "", "", legend={"": entries})
 
 
 TEXT = """\

@@ -20,7 +20,6 @@ for name in (
     "ablations.report.figures",
     "ablations.report.page",
     "scipy.stats",
-    "ablations.report.figures.paper",
     "pandas",
     "arro3.io",
     "hypothesis",

@@ -11,7 +11,6 @@ from ablations import exam
 from ablations.errors import UserError
 from ablations.records import Record, write_record
 from ablations.report.exam import Candidate, Task, sheet
-from ablations.report.figures import marks
 from ablations.report.figures.exam import exam as figure
 from ablations.tasks import task as task_named
 
@@ -121,8 +120,8 @@ def test_a_language_task_is_examined_beside_where_it_starts(tmp_path: Path) -> N
     (task,) = exam.results_of(planned, tmp_path)
     assert task.trivial == {"start": pytest.approx(0.5)}
     assert task.candidates[-1].mean == pytest.approx(0.5 + 0.27)
-    (panel,) = figure([task]).drawn
-    assert "accuracy" in panel.y.label
+    (axes,) = figure([task]).axes
+    assert "accuracy" in axes.get_ylabel()
     with pytest.raises(
         UserError, match="arithmetic is a task of language, and exam a study of control"
     ):
@@ -229,18 +228,17 @@ def test_the_command_plans_and_refuses(shell) -> None:
 
 def test_the_figure_draws_evaluations_and_what_they_have_to_pass(tmp_path: Path) -> None:
     (task,) = written(tmp_path, "fast")
-    (panel,) = figure([task]).drawn
-    lines = [mark for mark in panel.marks if isinstance(mark, marks.Line)]
-    levels, (curve,) = [one for one in lines if not one.variant], [x for x in lines if x.variant]
-    assert list(curve.x) == list(np.arange(1, 31) * 2048)
-    assert list(curve.y) == list(50.0 + np.arange(1, 31))
+    drawn = figure([task])
+    *levels, curve = drawn.axes[0].get_lines()
+    assert list(curve.get_xdata()) == list(np.arange(1, 31) * 2048)
+    assert list(curve.get_ydata()) == list(50.0 + np.arange(1, 31))
     # Both policies, five deviations (of the longest run) above them, and half way to its mean.
     expected = [50.0, 50.0, 50 + 5 * 100 / 2**0.5, 50 + (77.0 - 50) / 2]
-    assert [one.y[0] for one in levels] == pytest.approx(expected)
-    assert {tuple(one.x) for one in levels} == {(0, 61_440)}
+    assert [one.get_ydata()[0] for one in levels] == pytest.approx(expected)
+    assert {tuple(one.get_xdata()) for one in levels} == {(0, 61_440)}
     shared = candidate(198.0, 190.0, 199.6, 199.8, 200.0)
     assert Task("line", FLOOR, (shared,)).ceiling == 200.0
     assert Task("line", FLOOR, (candidate(*LEARNED),)).ceiling is None
-    labels = [entry.label for entry in figure([task]).legend.groups[""]]
+    labels = [text.get_text() for text in drawn.legends[0].get_texts()]
     assert labels[0] == "baseline"
     assert labels[1:3] == ["(zero)", "(uniform)"]

@@ -13,7 +13,6 @@ from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
 from ablations.report.exam import Task, sheet
-from ablations.report.figures.exam import exam as exam_figure
 from ablations.report.tables.entries import Sheet
 from ablations.request import parse_settings, seeds_of
 from ablations.studies.library_defaults import DEFAULTS
@@ -64,10 +63,11 @@ def run_exam(options: argparse.Namespace) -> int:
 
 
 def _draw(tasks: Sequence[Task], folder: Path) -> None:
-    from ablations.report.figures import paper
+    from ablations.report.figures.exam import exam as exam_figure
+    from ablations.report.figures.style import write
 
     try:
-        paths = paper.write(exam_figure(tasks), folder, "exam", ("svg", "png"))
+        paths = write(exam_figure(tasks), folder, "exam", ("svg", "png"))
     except OSError as error:
         raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
     print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read

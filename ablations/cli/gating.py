@@ -28,7 +28,6 @@ from ablations.gate import (
 )
 from ablations.gate.ledger import Ledger, Terms
 from ablations.gate.sheets import ledger_sheet, looks_sheet
-from ablations.report.figures.gate import gate as verdict_figure
 from ablations.report.formats import render
 from ablations.sweep.backends.command.study_file import line_of, timeout_of
 from ablations.sweep.local import Processes
@@ -308,9 +307,10 @@ def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
 
 def _figure(path: Path, verdict: Mapping[str, Json]) -> str:
     def draw() -> Path:
-        from ablations.report.figures import paper
+        from ablations.report.figures.gate import gate as verdict_figure
+        from ablations.report.figures.style import write
 
-        return paper.write(verdict_figure(verdict), path.parent, path.stem, ("svg", "png"))[-1]
+        return write(verdict_figure(verdict), path.parent, path.stem, ("svg", "png"))[-1]
 
     drawn = unless_missing(draw)
     return f"no picture: {drawn}" if isinstance(drawn, UserError) else str(drawn)

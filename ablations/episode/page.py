@@ -18,7 +18,6 @@ from markupsafe import Markup
 from ablations.core.decode import Json
 from ablations.episode.scene import Geom, Scene
 from ablations.records import write_atomically
-from ablations.report.figures.palette import stylesheet
 from ablations.report.formats.templates import templates
 
 HERE = Path(__file__).parent
@@ -85,7 +84,7 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
                 json.dumps(_data(runs), separators=(",", ":"), allow_nan=False).encode()
             ),
             frames=_compressed(b"".join(frames)),
-            style=Markup(stylesheet() + (HERE.parent / "report" / "page" / "page.css").read_text())
+            style=Markup((HERE.parent / "report" / "page" / "page.css").read_text())
             + Markup((HERE / "episode.css").read_text()),
             script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
             library=_compressed((HERE / VIEWER).read_bytes()),

@@ -439,17 +439,16 @@ def answer(arguments: Sequence[str]) -> Answer:
 def draw_once(*, rendered: bool) -> None:
     """What takes most of the time: from now on a figure is drawn once, whichever command shows it,
     and rendered as SVG, or never."""
-    from ablations.report.figures import Figure, paper
+    from ablations.report.figures import files, study_figures, style
+    from ablations.report.page import content
 
-    draw, encoded = paper.draw, paper.encoded
     drawn: dict[str, Any] = {}
     saved: set[int] = set()
 
-    def draw_new(figure: Figure, width: float | str | None = None) -> Any:
-        panels = [(one.title, one.x, one.y, len(one.marks)) for one in figure.drawn]
-        key = f"{figure.subject} {figure.title} {figure.caption} {panels} {width}"
+    def draw_new(results: Any, scored: Any, **asked: Any) -> Any:
+        key = f"{results.plan} {scored} {asked}"
         if key not in drawn:
-            drawn[key] = draw(figure, width)
+            drawn[key] = study_figures(results, scored, **asked)
         return drawn[key]
 
     def encoded_new(drawing: Any, format: str, dpi: float | None = None) -> bytes:
@@ -458,7 +457,9 @@ def draw_once(*, rendered: bool) -> None:
             return encoded(drawing, format, dpi)
         return b"<svg/>"
 
-    paper.draw, paper.encoded = draw_new, encoded_new
+    encoded = style.encoded
+    files.study_figures = content.study_figures = draw_new
+    style.encoded = content.encoded = encoded_new
 
 
 def main(kind: str, commands: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from evaluated import curve, spread, study, trivial
 from ablations.core.verdict import Answer, Verdict
 from ablations.records import Plan
 from ablations.report import formats
-from ablations.report.figures import marks, study_figures
+from ablations.report.figures import study_figures
 from ablations.report.page.scorecard import scorecard
 from ablations.report.results import Results
 from ablations.report.scores import last, scores
@@ -251,14 +251,13 @@ def test_figures_draw_variants_and_policies_as_level_lines(tmp_path: Path) -> No
     results = Results(study(tmp_path, LEARNED), tmp_path)
     drawn = study_figures(results, scores(results))
     assert {"curves", "differences", "improvement", "intervals", "profiles"} <= set(drawn)
-    panels = {panel.title: panel for panel in drawn["curves"].drawn}
+    panels = {axes.get_title(): axes for axes in drawn["curves"].axes}
     for task, floors in FLOORS.items():
-        lines = [mark for mark in panels[task].marks if isinstance(mark, marks.Line)]
-        level = [one for one in lines if not one.variant]
-        assert [one.y[0] for one in level] == list(floors)
-        assert {tuple(one.x) for one in level} == {(0, 1_000_000)}
-    (entries,) = drawn["curves"].legend.groups.values()
-    assert [entry.label for entry in entries][-2:] == ["(zero)", "(uniform)"]
+        level = [one for one in panels[task].get_lines() if one.get_label().startswith("_")]
+        assert [one.get_ydata()[0] for one in level] == list(floors)
+        assert {tuple(one.get_xdata()) for one in level} == {(0, 1_000_000)}
+    names = [text.get_text() for text in drawn["curves"].legends[0].get_texts()]
+    assert names[-2:] == ["(zero)", "(uniform)"]
 
 
 def test_sample_efficiency_begins_at_doing_nothing(tmp_path: Path) -> None:

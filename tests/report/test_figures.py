@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import scipy.stats
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.font_manager import FontEntry
 from synthetic import realistic, synthetic_study
 
@@ -22,14 +24,14 @@ from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import cell_folder
 from ablations.report import page
-from ablations.report.figures import marks, paper, study_figures
+from ablations.report.figures import study_figures, style
 from ablations.report.figures.aggregates import intervals, profiles
 from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effects
 from ablations.report.figures.files import write_figures
-from ablations.report.figures.palette import COLORS, VERDICTS, stylesheet, verdict_style
-from ablations.report.formats.numbers import Digits
+from ablations.report.figures.style import COLORS, VERDICTS, verdict_style
+from ablations.report.formats.numbers import verdict_class
 from ablations.report.results import Results
 from ablations.report.scores import Cell, Scores, diagnostic_scores, moves, scores
 from ablations.report.series import points
@@ -58,7 +60,7 @@ def drawn(tmp_path_factory):
 @pytest.fixture(scope="module")
 def files(drawn, tmp_path_factory):
     plan, results = drawn
-    return write_figures(plan, results, tmp_path_factory.mktemp("files"), formats=paper.FORMATS)
+    return write_figures(plan, results, tmp_path_factory.mktemp("files"), formats=style.FORMATS)
 
 
 def svg_text(path) -> str:
@@ -66,9 +68,20 @@ def svg_text(path) -> str:
     return "\n".join(ElementTree.parse(path).getroot().itertext())
 
 
-def of(panel: marks.Panel, kind: type) -> list:
-    """The marks of a panel that are of a kind."""
-    return [mark for mark in panel.marks if isinstance(mark, kind)]
+def lines(axes) -> dict:
+    """Lines of variants, by name."""
+    return {x.get_label(): x for x in axes.get_lines() if not x.get_label().startswith("_")}
+
+
+def bounds(axes) -> list[tuple[float, float]]:
+    """Ends of the intervals along x."""
+    bars = [one for one in axes.collections if isinstance(one, LineCollection)]
+    return [tuple(end[0] for end in bar.get_segments()[0]) for bar in bars]
+
+
+def points_of(axes, size: float) -> list:
+    """Symbols of a size: one for each estimate, or one for each seed."""
+    return [one for one in axes.get_lines() if one.get_markersize() == size]
 
 
 def test_figures_are_written_whole_and_under_their_names(files) -> None:
@@ -125,9 +138,8 @@ def test_a_line_is_the_iqm_of_the_cells_that_finished(drawn) -> None:
     np.testing.assert_array_equal(steps, np.arange(1, 11) * 40_000)
     np.testing.assert_allclose(middle, scipy.stats.trim_mean(done, 0.25, axis=0))
     assert np.all((low < middle) & (middle < high))
-    panel = curves(plan, found).drawn[1]
-    (line,) = [mark for mark in of(panel, marks.Line) if mark.variant == "done_cut"]
-    np.testing.assert_allclose(line.y, middle)
+    line = lines(curves(plan, found).axes[1])["done_cut"]
+    np.testing.assert_allclose(line.get_ydata(), middle)
 
 
 def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
@@ -145,38 +157,40 @@ def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
 
 def test_variants_differ_in_colour_and_in_dash(study) -> None:
     plan, results = study(realistic(seeds=2, variants=6, tasks=["hopper"]))
-    lines = of(curves(plan, scores(Results(plan, results))).drawn[0], marks.Line)
-    assert len({line.color for line in lines}) == len({line.dash for line in lines}) == 6
+    drawn = lines(curves(plan, scores(Results(plan, results))).axes[0]).values()
+    assert len({line.get_color() for line in drawn}) == 6
+    assert len({str(line._unscaled_dash_pattern) for line in drawn}) == 6
 
 
 def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
     finals = {(t, v): [1.0, 2.0] for t in ("hopper", "ant") for v in ("a", "b", "c", "d")}
     plan, results = study(finals, versus={"c": "c", "d": "c"})
-    panels = curves(plan, scores(Results(plan, results))).drawn
-    lines = [[line.variant for line in of(panel, marks.Line)] for panel in panels]
-    assert lines == [["a", "b"], ["a", "b"], ["c", "d"], ["c", "d"]]
-    assert {of(panel, marks.Line)[0].color for panel in panels} == {"v0"}
+    drawn = [lines(axes) for axes in curves(plan, scores(Results(plan, results))).axes]
+    assert [list(names) for names in drawn] == [["a", "b"], ["a", "b"], ["c", "d"], ["c", "d"]]
+    assert {next(iter(names.values())).get_color() for names in drawn} == {COLORS["v0"]}
 
 
 def test_the_margin_is_shaded_and_the_intervals_are_those_of_the_table(drawn) -> None:
     plan, results = drawn
     made, found = table(Results(plan, results)), scores(Results(plan, results))
     forest = differences(plan, made, found, units(Results(plan, results)))
-    assert [panel.title for panel in forest.drawn] == ["reacher", "hopper", "all tasks"]
-    for panel, margin in zip(forest.drawn, (1.5, 100.0, 0.05), strict=True):
-        (band,) = of(panel, marks.Span)
-        assert (band.low, band.high) == pytest.approx((-margin, margin))
-        rows = [row for row in made.of(panel.title) if row.baseline]
-        bars, dots = of(panel, marks.Interval), of(panel, marks.Points)
-        assert [(bar.x, bar.low, bar.high) for bar in bars] == [
-            (row.difference, row.difference_low, row.difference_high) for row in rows
+    assert [axes.get_title() for axes in forest.axes] == ["reacher", "hopper", "all tasks"]
+    for axes, margin in zip(forest.axes, (1.5, 100.0, 0.05), strict=True):
+        (band,) = axes.patches
+        assert (band.get_x(), band.get_width()) == pytest.approx((-margin, 2 * margin))
+        rows = [row for row in made.of(axes.get_title()) if row.baseline]
+        assert bounds(axes) == [(row.difference_low, row.difference_high) for row in rows]
+        estimates, dots = points_of(axes, 5.5), points_of(axes, 1.8)
+        assert [one.get_xdata()[0] for one in estimates] == [row.difference for row in rows]
+        assert [one.get_color() for one in estimates] == [
+            verdict_style(row.verdict).color for row in rows
         ]
-        assert [len(each.x) for each in dots] == [row.n_pairs for row in rows]
-        np.testing.assert_allclose([np.mean(d.x) for d in dots], [row.difference for row in rows])
-        column = Digits(made.of(panel.title))
-        for bar, row in zip(bars, rows, strict=True):  # the numbers that the table prints
-            assert f"\n{' '.join(column.difference(row))}, {row.verdict}" in bar.hover
-            assert (bar.color, bar.hollow) == verdict_style(row.verdict)[:2]
+        assert [one.get_markerfacecolor() == "white" for one in estimates] == [
+            verdict_style(row.verdict).hollow for row in rows
+        ]
+        assert [len(each.get_xdata()) for each in dots] == [row.n_pairs for row in rows]
+        means = [np.mean(each.get_xdata()) for each in dots]
+        np.testing.assert_allclose(means, [row.difference for row in rows])
 
 
 def test_one_variant_has_nothing_to_compare(study, tmp_path) -> None:
@@ -245,45 +259,50 @@ def test_aggregates_are_drawn_with_their_intervals(whole) -> None:
     plan, results = whole
     found = scores(Results(plan, results))
     learned = units(Results(plan, results))
-    drawn = intervals(plan, found, learned).drawn
-    assert [panel.title for panel in drawn][:2] == ["IQM, mean over tasks", "IQM, pooled"]
-    for panel, statistic in zip(drawn, ("task_iqm", "iqm", "mean", "optimality_gap"), strict=True):
-        bars, points_ = of(panel, marks.Bar), of(panel, marks.Interval)
-        for bar, point, variant in zip(bars, points_, plan.variants, strict=True):
+    drawn = intervals(plan, found, learned).axes
+    assert [axes.get_title() for axes in drawn][:2] == ["IQM, mean over tasks", "IQM, pooled"]
+    for axes, statistic in zip(drawn, ("task_iqm", "iqm", "mean", "optimality_gap"), strict=True):
+        for bar, point, variant in zip(
+            axes.patches, points_of(axes, 12), plan.variants, strict=True
+        ):
             rows = normalised(plan, found, learned, variant)
-            assert (bar.low, bar.high) == pytest.approx(aggregate_interval(rows, statistic))
-            assert point.x == pytest.approx(aggregate(rows, statistic))
+            ends = (bar.get_x(), bar.get_x() + bar.get_width())
+            assert ends == pytest.approx(aggregate_interval(rows, statistic))
+            assert point.get_xdata()[0] == pytest.approx(aggregate(rows, statistic))
 
 
 def test_profiles_are_shares_of_runs(whole) -> None:
     plan, results = whole
     found = scores(Results(plan, results))
     learned = units(Results(plan, results))
-    line = of(profiles(plan, found, learned).drawn[0], marks.Line)[0]
+    line = lines(profiles(plan, found, learned).axes[0])["standard"]
     runs = np.concatenate(normalised(plan, found, learned, "standard"))
-    for cut, share in zip(line.x, line.y, strict=True):
+    for cut, share in zip(*line.get_data(), strict=True):
         assert share == pytest.approx(np.mean(runs > cut))
 
 
 def test_improvement_is_that_of_the_table(whole) -> None:
     plan, results = whole
     made = table(Results(plan, results))
-    bars = of(improvement(plan, made).drawn[1], marks.Interval)
+    axes = improvement(plan, made).axes[1]
     rows = [row for row in made.rows if row.task == "hopper" and row.baseline]
-    assert [(bar.low, bar.high) for bar in bars] == [
-        (row.improvement_low, row.improvement_high) for row in rows
-    ]
+    assert bounds(axes) == [(row.improvement_low, row.improvement_high) for row in rows]
 
 
 def test_the_effect_matrix_has_main_effects_on_its_diagonal(whole) -> None:
     plan, results = whole
     made = sheet("effects", Results(plan, results))
-    (matrix,) = effects(plan, made, "training/return").drawn[1].marks
+    axes = effects(plan, made, "training/return").axes[1]
     expected = [row for row in made.records() if row["task"] == "hopper"]
     reach = max(abs(row["effect"]) for row in expected)
     by_kind = {(row["kind"], row["factor"]): row["effect"] / reach for row in expected}
-    sign = {"up": 1, "down": -1}
-    values = {(c.row, c.column): sign[c.fill] * c.opacity for c in matrix.cells}
+    sign = {to_rgb(COLORS["up"]): 1, to_rgb(COLORS["down"]): -1}
+    values = {}
+    for cell, text in zip(axes.patches, axes.texts, strict=True):
+        *color, strength = cell.get_facecolor()
+        place = (text.get_position()[1], text.get_position()[0])
+        values[place] = sign[tuple(color)] * strength
+        assert text.get_text().strip("(")[0] == ("+" if values[place] > 0 else "-")
     assert values[1, 0] == by_kind["interaction", "lambda \u00d7 clip"]
     assert {values[0, 0], values[1, 1]} == {by_kind["main", "lambda"], by_kind["main", "clip"]}
     assert len(values) == 3
@@ -297,17 +316,18 @@ def test_of_a_fraction_the_main_effects_are_drawn_with_their_intervals(study) ->
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
     plan, results = study(finals, sets=sets)
     made = sheet("effects", Results(plan, results))
-    (panel,) = effects(plan, made, "training/return").drawn
+    (axes,) = effects(plan, made, "training/return").axes
     rows = [row for row in made.records() if row["kind"] == "main"]
-    assert [(bar.x, bar.low, bar.high) for bar in of(panel, marks.Interval)] == [
-        (row["effect"], row["low"], row["high"]) for row in rows
-    ]
-    assert [name for _, name in panel.y.ticks] == [f"{name} = on" for name in sorted(changes)]
+    assert bounds(axes) == [(row["low"], row["high"]) for row in rows]
+    estimates = points_of(axes, 5.5)
+    assert [one.get_xdata()[0] for one in estimates] == [row["effect"] for row in rows]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == [f"{name} = on" for name in sorted(changes)]
     assert "better" in [row["verdict"] for row in rows]
-    assert [bar.color for bar in of(panel, marks.Interval)] == [
+    assert [one.get_color() for one in estimates] == [
         verdict_style(row["verdict"]).color for row in rows
     ]
-    assert panel.x.label == "effect, return (training)"
+    assert axes.get_xlabel() == "effect, return (training)"
 
 
 def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole) -> None:
@@ -315,7 +335,8 @@ def test_diagnostics_leave_out_what_never_moves_and_what_a_trainer_has_not(whole
     found = diagnostic_scores(Results(plan, results))
     assert list(found) == ["loss/value", "training/length"]
     assert not moves(found["training/length"])
-    assert {panel.y.label for panel in diagnostics(plan, found).drawn} == {"value (loss)"}
+    names = {axes.get_ylabel() for axes in diagnostics(plan, found).axes}
+    assert names == {"value\n(loss)", ""}, "once for panels side by side"
 
 
 def test_rounding_is_no_movement(whole) -> None:
@@ -333,10 +354,11 @@ def test_diagnostics_tell_groups_apart(study) -> None:
     finals = {("hopper", v): [1.0, 2.0] for v in ("a", "b", "c", "d")}
     plan, results = study(finals, versus={"c": "c", "d": "c"}, noise=0.1)
     drawn = diagnostics(plan, diagnostic_scores(Results(plan, results)))
-    for panel, group in zip(drawn.drawn, ("ab", "cd"), strict=True):
-        assert (panel.title, panel.group) == ("hopper", f"vs {group[0]}")
-        assert [line.variant for line in of(panel, marks.Line)] == list(group)
-        assert [entry.label for entry in drawn.legend.groups[panel.group]] == list(group)
+    for axes, group in zip(drawn.axes, ("ab", "cd"), strict=True):
+        assert axes.get_title() == f"hopper\nvs {group[0]}"
+        assert list(lines(axes)) == list(group)
+    names = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert names == ["vs a:", "a", "b", "vs c:", "c", "d"]
 
 
 def test_a_median_is_drawn_where_it_is_not_the_mean(study) -> None:
@@ -353,7 +375,7 @@ def test_a_median_is_drawn_where_it_is_not_the_mean(study) -> None:
         )
         found = scores(Results(plan, results))
         drawn = intervals(plan, found, units(Results(plan, results)))
-        assert [panel.title for panel in drawn.drawn] == names
+        assert [axes.get_title() for axes in drawn.axes] == names
 
 
 def test_where_nothing_was_learned_there_is_nothing_normalised_to_draw(study) -> None:
@@ -372,39 +394,11 @@ def test_markup_in_names_is_drawn_as_it_is(study, tmp_path) -> None:
     assert not re.search(r"<(b|i)>", path.read_text())
 
 
-# A mark, and the artists that it is.
-MARKS: list[tuple[marks.Mark, int]] = [
-    (marks.Line((0, 1), (0, 1), "v1"), 1),
-    (marks.Band((0, 1), (0, 1), (1, 2), "v1"), 1),
-    (marks.Interval(0.5, 1, 0, 1, "v1"), 2),
-    (marks.Interval(0.5, 1, 0, 1, "v1", along="y", label="worse"), 3),
-    (marks.Interval(0.5, 1, None, None, "v1", symbol="stroke"), 1),
-    (marks.Points((0, 1), (0, 1), "#123456"), 1),
-    (marks.Bar(0, 0, 1, "v1"), 1),
-    (marks.Rule(0.5), 1),
-    (marks.Span(0, 1, "y"), 1),
-    (marks.Text(0.5, 0.5, "a"), 1),
-    (marks.Matrix((marks.Cell(0, 0, "v1", "a", framed=True), marks.Cell(0, 1, "v2"))), 4),
-]
-
-
-@pytest.mark.parametrize(("mark", "artists"), MARKS)
-def test_every_mark_is_drawn(mark, artists: int) -> None:
-    def drawn(*given: marks.Mark) -> int:
-        axis = marks.Axis()
-        figure = marks.Figure("a", "", (marks.Panel("", axis, axis, given, 2, 2),))
-        return len(paper.draw(figure).axes[0].get_children())
-
-    assert drawn(mark) - drawn() == artists
-
-
-def test_colours_are_variables_of_the_page_and_each_verdict_has_one() -> None:
-    css = stylesheet()
-    for name in COLORS:
-        assert css.count(f" --{name}: #") + css.count(f" --{name}: rgba") == 3
-    for verdict in ("better-undecided", "tasks-disagree", "unstable-reference"):
-        assert f".{verdict} {{ --ink: var(--" in css
-    assert {style.color for style in VERDICTS.values()} <= set(COLORS)
+def test_each_verdict_has_a_colour_on_the_page() -> None:
+    css = (page.HERE / "page.css").read_text()
+    assert css.count("--worse: #") == 3, "light, and dark by choice or by the system"
+    for verdict in VERDICTS:
+        assert f".{verdict_class(verdict)}" in css
 
 
 def test_characters_that_the_font_lacks_give_no_warning(study, tmp_path, recwarn) -> None:
@@ -416,12 +410,10 @@ def test_characters_that_the_font_lacks_give_no_warning(study, tmp_path, recwarn
 
 def test_where_the_font_has_every_letter_no_other_is_opened(drawn, monkeypatch) -> None:
     plan, results = drawn
-    fonts = paper.font_manager.fontManager
+    fonts = style.font_manager.fontManager
     ours = [font for font in fonts.ttflist if font.name.startswith("DejaVu")]
     monkeypatch.setattr(fonts, "ttflist", [*ours, FontEntry("/no/such/font", name="none")])
-    figure = curves(plan, scores(Results(plan, results)))
-    assert "\n" in repr(figure), "of arrays that take several lines"
-    paper.draw(figure)
+    assert curves(plan, scores(Results(plan, results))).legends, "with lines of a label"
 
 
 def test_bad_input(drawn, tmp_path) -> None:
@@ -440,7 +432,7 @@ def test_a_cell_whose_record_is_damaged_is_missing(study) -> None:
     read = Results(plan, results)
     with pytest.warns(SetAside, match=f"record {cell.hash} is damaged"):
         figure = study_figures(read, scores(read), only=["curves"])["curves"]
-    entries = [entry.label for few in figure.legend.groups.values() for entry in few]
+    entries = [text.get_text() for text in figure.legends[0].get_texts()]
     assert f"{cell.variant}\n(1 missing)" in entries
 
 

@@ -9,10 +9,9 @@ from synthetic import realistic
 
 import ablations
 from ablations.errors import UserError
-from ablations.report.figures import paper, study_figures
+from ablations.report.figures import study_figures, style
 from ablations.report.figures.aggregates import profiles, sample_efficiency
 from ablations.report.figures.curves import curves
-from ablations.report.figures.marks import Band, Line
 from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.series import LINES_OF_A_PANEL, efficiency, families, ordered
@@ -35,23 +34,21 @@ def test_no_panel_has_more_lines_than_there_are_colours(forty) -> None:
     assert [family.name for family in groups] == [f"vs v0 ({part})" for part in range(1, 7)]
     assert all(family.variants[0] == "v0" for family in groups)
     assert ordered(plan) == list(plan.variants)
-    panels = [
-        [mark for mark in panel.marks if isinstance(mark, Line)]
-        for panel in curves(plan, found).drawn
-    ]
+    panels = [axes.get_lines() for axes in curves(plan, found).axes]
     assert sum(len(lines) - 1 for lines in panels) + 1 == 40
     for lines in panels:
-        assert len({line.color for line in lines}) == len(lines) <= LINES_OF_A_PANEL
+        assert len({line.get_color() for line in lines}) == len(lines) <= LINES_OF_A_PANEL
 
 
 def test_seeds_are_drawn_on_demand(forty) -> None:
     plan, results = forty
     found = scores(Results(plan, results))
-    for panel in curves(plan, found, each_seed=True).drawn:
-        faint = [mark for mark in panel.marks if isinstance(mark, Line) and mark.alpha < 1]
-        assert len(faint) == 2 * (len(panel.marks) - len(faint))
-        assert not any(isinstance(mark, Band) for mark in panel.marks)
-    np.testing.assert_array_equal(faint[0].y, found.curves("hopper", "v0")[0].values)
+    for axes in curves(plan, found, each_seed=True).axes:
+        faint = [line for line in axes.get_lines() if line.get_alpha()]
+        assert len(faint) == 2 * (len(axes.get_lines()) - len(faint))
+        assert not axes.collections
+    first = found.curves("hopper", "v0")[0].values
+    np.testing.assert_array_equal(faint[0].get_ydata(), first)
 
 
 def test_efficiency_ends_at_the_aggregate_of_the_last_points(study) -> None:
@@ -90,10 +87,10 @@ def test_a_figure_for_a_paper_is_as_wide_as_asked_and_all_in_it(study, width) ->
     for name, drawn in ablations.figure("gae", results=results, width=width).items():
         canvas = FigureCanvasAgg(drawn)
         canvas.draw()
-        expected = paper.WIDTHS.get(width, width)
+        expected = style.WIDTHS.get(width, width)
         assert drawn.get_size_inches()[0] == pytest.approx(expected), name
         assert not drawn.get_suptitle(), name
-        assert not drawn.get_supxlabel(), name
+        assert not drawn.texts, name
         box = drawn.get_tightbbox(canvas.get_renderer())
         assert -0.02 < box.x0 < box.x1 < expected + 0.02, (name, box)
         assert -0.02 < box.y0 < box.y1 < drawn.get_size_inches()[1] + 0.02, (name, box)
@@ -103,26 +100,26 @@ def test_a_figure_for_a_paper_is_as_wide_as_asked_and_all_in_it(study, width) ->
 
 
 def test_long_names_are_broken_where_they_join() -> None:
-    assert paper.broken("vs none@learning_rate=0.0001") == "vs none@\nlearning_rate=0.0001"
-    assert paper.broken("done_cut@x=1") == "done_cut@x=1"
-    assert paper.broken("per_minibatch_normalised_advantages") == (
+    assert style.broken("vs none@learning_rate=0.0001") == "vs none@\nlearning_rate=0.0001"
+    assert style.broken("done_cut@x=1") == "done_cut@x=1"
+    assert style.broken("per_minibatch_normalised_advantages") == (
         "per_minibatch_\nnormalised_\nadvantages"
     )
 
 
-def test_the_legend_beside_diagnostics_is_whole_however_many_it_names(study) -> None:
+def test_the_legend_of_diagnostics_is_whole_however_many_it_names(study) -> None:
     finals = {("hopper", f"variant_{i}"): [float(i), i + 1.0] for i in range(14)}
     plan, results = study(finals, points=4, noise=0.1)
     read = Results(plan, results)
-    (figure,) = study_figures(read, scores(read), only=["diagnostics"]).values()
-    drawn = paper.draw(figure)
+    (drawn,) = study_figures(read, scores(read), only=["diagnostics"]).values()
     canvas = FigureCanvasAgg(drawn)
     canvas.draw()
-    (legend,) = [axis.get_legend() for axis in drawn.axes if axis.get_legend()]
+    (legend,) = drawn.legends
     box = legend.get_window_extent(canvas.get_renderer())
     assert box.y0 >= 0
     assert box.x1 <= drawn.bbox.x1
-    assert len(legend.get_texts()) == 14 + 2 + 1  # the baseline twice, under two names
+    names = [text.get_text() for text in legend.get_texts() if text.get_text().strip()]
+    assert len(names) == 14 + 2 + 1  # the baseline twice, under two names
 
 
 def test_fonts_survive_wherever_a_figure_is_saved(study, tmp_path) -> None:
@@ -136,7 +133,7 @@ def test_fonts_survive_wherever_a_figure_is_saved(study, tmp_path) -> None:
     assert ">normalised score τ<" in (tmp_path / "a.svg").read_text()
     found = scores(Results(plan, results))
     learned = units(Results(plan, results))
-    assert paper.draw(profiles(plan, found, learned)).get_suptitle()  # alone it has its title
+    assert profiles(plan, found, learned).get_suptitle()  # alone it has its title
 
 
 def test_a_width_is_inches_or_a_known_name(study, tmp_path) -> None:

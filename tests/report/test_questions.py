@@ -26,8 +26,8 @@ from ablations.core.verdict import Answer, answer
 from ablations.errors import UserError
 from ablations.exchange import restore
 from ablations.records import Record, write_plan
-from ablations.report.figures.marks import Interval
 from ablations.report.figures.questions import all_questions
+from ablations.report.figures.style import COLORS
 from ablations.report.questions.controls import outcome
 from ablations.report.questions.entries import Control, Exam, Question, Task, read
 from ablations.report.questions.evidence import Spent, gathered, spent
@@ -736,10 +736,10 @@ def test_the_figure_of_all_has_each_that_ran_by_its_effect(tmp_path: Path) -> No
             ]
         )
     ]
-    (panel,) = all_questions([*ran, judged(question(), None, TASKS, 8)]).panels
-    assert [name for _, name in panel.y.ticks or ()] == ["C", "F", "A", "D"]
-    colors = [mark.color for mark in panel.marks if isinstance(mark, Interval)]
-    assert colors == ["better", "undecided", "equivalent", "worse"]
+    (axes,) = all_questions([*ran, judged(question(), None, TASKS, 8)]).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["C", "F", "A", "D"]
+    colors = [line.get_color() for line in axes.get_lines()[1:]]  # the first is at 0
+    assert colors == [COLORS[name] for name in ("better", "undecided", "equivalent", "worse")]
 
 
 def test_a_page_of_what_ran_has_all_its_parts(tmp_path: Path) -> None:

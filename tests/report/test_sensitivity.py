@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
 
-from ablations.report.figures.marks import Interval, Points
-from ablations.report.figures.marks import Line as Drawn
 from ablations.report.figures.sensitivity import sensitivity
 from ablations.report.results import Results
 from ablations.report.scores import scores
@@ -51,17 +51,19 @@ def test_a_line_is_the_means_of_the_table_along_the_number(study) -> None:
     ]
     found, learned = read(plan, results)
     drawn = sensitivity(plan, made, found, learned)
-    for axes, panel in zip(drawn.drawn, shown, strict=True):
+    for axes, panel in zip(drawn.axes, shown, strict=True):
         assert [line.name for line in panel.lines] == ["value_clip=none", "value_clip=replace"]
-        lines = [mark for mark in axes.marks if isinstance(mark, Drawn)]
+        lines = [one for one in axes.get_lines() if not one.get_label().startswith("_")]
+        bars = [one for one in axes.collections if isinstance(one, LineCollection)]
         for line, mine in zip(panel.lines, lines, strict=True):
             rows = [made.entry(panel.task, variant) for variant in line.variants]
-            assert list(mine.y) == [row.mean for row in rows]
+            assert list(mine.get_ydata()) == [row.mean for row in rows]
             assert line.values == RATES
-            np.testing.assert_allclose(mine.x, np.log10(RATES), atol=0.02)
-            bars = [m for m in axes.marks if isinstance(m, Interval) and m.color == mine.color]
-            assert [(bar.low, bar.high) for bar in bars] == [(row.low, row.high) for row in rows]
-        dots = [mark.y for mark in axes.marks if isinstance(mark, Points)]
+            np.testing.assert_allclose(mine.get_xdata(), np.log10(RATES), atol=0.02)
+            own = [bar for bar in bars if to_hex(bar.get_color()[0]) == mine.get_color().lower()]
+            ends = [tuple(bar.get_segments()[0][:, 1]) for bar in own]
+            assert ends == [(row.low, row.high) for row in rows]
+        dots = [one.get_ydata() for one in axes.get_lines() if one not in lines]
         assert [len(each) for each in dots] == 6 * [6]
         # Each rate has its own baseline, so the margin follows it.
         values, below, above = panel.band

@@ -15,8 +15,7 @@ from ablations import studies, tasks, trainers
 from ablations.core.plan import Detail, Explanation
 from ablations.errors import UserError
 from ablations.records import Plan, Record, write_plan, write_record
-from ablations.report.figures import paper, study_figures
-from ablations.report.figures.marks import Bar, Interval, Points
+from ablations.report.figures import study_figures
 from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.tables import sheet
@@ -232,18 +231,19 @@ def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
     gap, *rows = sheet("shares", Results(plan, tmp_path)).records()
     acting = [row for row in rows if row["verdict"] != "does not act"]
     read = Results(plan, tmp_path)
-    ((name, drawn),) = study_figures(read, scores(read)).items()
+    ((name, drawn),) = study_figures(read, scores(read), width="neurips").items()
     assert name == "shares"
-    assert paper.draw(drawn, "neurips").get_size_inches()[0] == 5.5
-    left, right = drawn.drawn
-    bars = [mark for mark in left.marks if isinstance(mark, Bar)]
-    assert [bar.high - bar.low for bar in bars] == pytest.approx([row["share"] for row in acting])
-    ends = [m.x for m in left.marks if isinstance(m, Interval) and m.symbol == "diamond"]
+    assert drawn.get_size_inches()[0] == 5.5
+    left, right = drawn.axes
+    bars = left.patches
+    assert [bar.get_width() for bar in bars] == pytest.approx([row["share"] for row in acting])
+    (ends,) = [one.get_xdata() for one in left.get_lines() if one.get_marker() == "D"]
     assert ends[1] - ends[0] == pytest.approx(gap["share"])
-    assert bars[-1].high == pytest.approx(ends[1])
-    names = [text for _, text in left.y.ticks]
-    assert names == ["start", *(row["detail"] for row in acting), "end"]
-    dots = [list(mark.x) for mark in right.marks if isinstance(mark, Points)]
+    assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(ends[1])
+    names = ["".join(label.get_text().split()) for label in left.get_yticklabels()]
+    details = [row["detail"].replace(" ", "") for row in acting]
+    assert names == ["start", *details, "end"]
+    dots = [list(one.get_xdata()) for one in right.get_lines() if one.get_marker() == "o"]
     assert dots == [[row[end]] for row in acting for end in ("alone", "removed")]
 
 

@@ -1,7 +1,4 @@
-"""Figures of a study, from plan and records alone, readable by the colour-blind.
-
-Declared here, drawn by `paper` for print and by `interactive` for the page.
-"""
+"""Figures of a study, from plan and records alone, readable by the colour-blind."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from ablations.report.figures.aggregates import intervals, profiles, sample_effi
 from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effects
-from ablations.report.figures.marks import Figure
 from ablations.report.figures.sensitivity import sensitivity
+from ablations.report.figures.style import Drawing
 from ablations.report.figures.waterfall import waterfall
 from ablations.report.results import Results
 from ablations.report.scores import Scores, diagnostic_scores, largest
@@ -24,7 +21,7 @@ from ablations.report.tables.explained import shares_sheet
 from ablations.report.trivial import trivial
 from ablations.report.units import units_of_score
 
-__all__ = ["FAR", "Figure", "require_drawable", "study_figures"]
+__all__ = ["FAR", "Drawing", "require_drawable", "study_figures"]
 
 FAR = 1e300  # beyond it ticks are too far apart for a number
 
@@ -44,8 +41,9 @@ def study_figures(
     *,
     each_seed: bool = False,
     only: Collection[str] = (),
-) -> dict[str, Figure]:
-    """Return the figures that a study has, by name.
+    width: float | str | None = None,
+) -> dict[str, Drawing]:
+    """Draw the figures that a study has, by name.
 
     curves; and where there is something to compare differences and improvement; for a score that
     was learned intervals and profiles, and over several tasks efficiency; where variants differ in
@@ -57,30 +55,42 @@ def study_figures(
         scored: its scores, of its own metric or another.
         each_seed: draw curves with a faint line for every seed.
         only: names of figures, in that order; all by default.
+        width: for a paper, in inches or one of `style.WIDTHS`, without title and caption.
+
+    Raises:
+        UserError: for an unknown width.
     """
     plan = results.plan
     own = scored.metric == plan.study.metric
     metric = None if own else scored.metric  # as tables of these results were asked for
     shares = shares_sheet(results, metric)
     if shares is not None:
-        steps = waterfall(plan, scored, shares)
+        steps = waterfall(plan, scored, shares, width)
         return {} if steps is None else {"shares": steps}
     comparison, learned = table(results, metric=metric), units_of_score(results, metric)
     effects_found = effects_sheet(results, metric)
-    builders: dict[str, Callable[[], Figure | None]] = {
+    builders: dict[str, Callable[[], Drawing | None]] = {
         "curves": lambda: curves(
-            plan, scored, each_seed=each_seed, policies=trivial(results, scored.metric)
+            plan,
+            scored,
+            each_seed=each_seed,
+            policies=trivial(results, scored.metric),
+            width=width,
         ),
-        "differences": lambda: differences(plan, comparison, scored, learned),
-        "improvement": lambda: improvement(plan, comparison) if learned.judged else None,
-        "intervals": lambda: intervals(plan, scored, learned) if learned.judged else None,
-        "profiles": lambda: profiles(plan, scored, learned) if learned.judged else None,
-        "efficiency": lambda: sample_efficiency(plan, scored, learned) if learned.judged else None,
-        "sensitivity": lambda: sensitivity(plan, comparison, scored, learned),
-        "effects": lambda: effects(plan, effects_found, scored.metric) if effects_found else None,
-        "diagnostics": lambda: diagnostics(plan, _near(results)) if own else None,
+        "differences": lambda: differences(plan, comparison, scored, learned, width),
+        "improvement": lambda: improvement(plan, comparison, width) if learned.judged else None,
+        "intervals": lambda: intervals(plan, scored, learned, width) if learned.judged else None,
+        "profiles": lambda: profiles(plan, scored, learned, width) if learned.judged else None,
+        "efficiency": lambda: (
+            sample_efficiency(plan, scored, learned, width) if learned.judged else None
+        ),
+        "sensitivity": lambda: sensitivity(plan, comparison, scored, learned, width),
+        "effects": lambda: (
+            effects(plan, effects_found, scored.metric, width) if effects_found else None
+        ),
+        "diagnostics": lambda: diagnostics(plan, _near(results), width) if own else None,
     }
-    drawn = ((name, builders[name]()) for name in only or builders)
+    drawn = ((name, builders[name]()) for name in only or builders if name in builders)
     return {name: figure for name, figure in drawn if figure is not None}
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ablations.report.exam import AT_CEILING, PLACE, Task
 from ablations.report.figures.curves import curve
-from ablations.report.figures.marks import Axis, Entry, Figure, Legend, Line, Mark, Panel, room
-from ablations.report.figures.palette import DASHES, Style, shade
-from ablations.report.formats.numbers import estimate
+from ablations.report.figures.style import (
+    COLORS,
+    DASHES,
+    Drawing,
+    Style,
+    finish,
+    key,
+    panels,
+    shade,
+    steps,
+    styled,
+)
 from ablations.report.series import label
 from ablations.report.statistics import interval
 from ablations.report.tables.entries import policy_text
@@ -23,65 +32,47 @@ class Level(NamedTuple):
 
     name: str
     at: float | None
-    color: str
-    dash: int
+    style: Style
 
 
-def exam(tasks: Sequence[Task]) -> Figure:
-    """Return a panel per task: the mean of each candidate's evaluations, and what it has to pass.
+@styled
+def exam(tasks: Sequence[Task]) -> Drawing:
+    """Draw a panel per task: the mean of each candidate's evaluations, and what it has to pass.
 
     Level lines are the policies that learn nothing, `LEAD` deviations of the best candidate above
     them, the share of the way to the best score, and the ceiling where there is one.
     """
     variants = list(dict.fromkeys(variant for task in tasks for variant in task.curves))
     styles = {
-        variant: Style(shade(place, len(variants)), place % len(DASHES))
+        variant: Style(shade(place, len(variants)), DASHES[place % len(DASHES)])
         for place, variant in enumerate(variants)
     }
-    levels = [_levels(task) for task in tasks]
-    named = {level.name: level for of in levels for level in of if level.at is not None}
-    entries = (
-        *(Entry(variant, *styles[variant]) for variant in variants),
-        *(Entry(level.name, level.color, level.dash, 1.1) for level in named.values()),
-    )
-    return Figure(
-        title="Entrance exam of tasks",
-        caption="Mean over seeds of the baseline's evaluations, pointwise 95% interval. A task "
+    levels: dict[str, Level] = {}
+    drawing, axes = panels(len(tasks), None, (3.6, 2.4), columns=3)
+    for here, task in zip(axes, tasks, strict=True):
+        last = max((steps[-1] for of in task.curves.values() for steps, _ in of), default=1)
+        for name, at, style in _levels(task):
+            if at is not None:
+                levels[name] = Level(name, at, style)
+                ends = (0, float(last))
+                here.plot(ends, (at, at), color=style.color, linestyle=style.dash, linewidth=0.8)
+        for variant, of in task.curves.items():
+            if of:
+                values = np.array([returns for _, returns in of])
+                bounds = (values.mean(axis=0), *interval(values.T, "mean", replicates=2000))
+                curve(here, (of[0][0], *bounds), variant, styles[variant])
+        steps(here)
+        here.set(title=task.name, xlabel="environment steps", ylabel=label(task.metric))
+    entries = [key(variant, styles[variant]) for variant in variants]
+    entries += [key(level.name, level.style, 0.8) for level in levels.values()]
+    return finish(
+        drawing,
+        "Entrance exam of tasks",
+        "Mean over seeds of the baseline's evaluations, pointwise 95% interval. A task "
         "passes with scores above both thresholds, and at a ceiling on at most "
         f"{100 * AT_CEILING:.0f}% of its seeds.",
-        panels=tuple(_panel(task, of, styles) for task, of in zip(tasks, levels, strict=True)),
-        columns=min(3, len(tasks)),
-        legend=Legend({"": entries}),
-        beside=room([entry.label for entry in entries]),
-        variants=False,
+        legend={"": entries},
     )
-
-
-def _panel(task: Task, levels: Sequence[Level], styles: dict[str, Style]) -> Panel:
-    last = max((steps[-1] for of in task.curves.values() for steps, _ in of), default=1)
-    return Panel(
-        title=task.name,
-        x=Axis("environment steps", limits=(0, None), format="steps"),
-        y=Axis(label(task.metric)),
-        marks=(*_lines(levels, float(last)), *_curves(task, styles)),
-        width=3.5,
-        height=2.5,
-    )
-
-
-def _lines(levels: Sequence[Level], steps: float) -> Iterator[Mark]:
-    for level in levels:
-        if level.at is not None:
-            hover = (f"{level.name}: {estimate(level.at)}",) * 2
-            yield Line([0, steps], [level.at] * 2, level.color, level.dash, 1.1, hover=hover)
-
-
-def _curves(task: Task, styles: dict[str, Style]) -> Iterator[Mark]:
-    for variant, of in task.curves.items():
-        if of:
-            values = np.array([returns for _, returns in of])
-            bounds = (values.mean(axis=0), *interval(values.T, "mean", replicates=2000))
-            yield from curve((of[0][0], *bounds), variant, styles[variant])
 
 
 def _levels(task: Task) -> list[Level]:
@@ -89,12 +80,13 @@ def _levels(task: Task) -> list[Level]:
     best = max(ended, key=lambda candidate: candidate.mean, default=None)
     lead = None if best is None else task.floor + LEAD * best.deviation
     place = None if best is None else task.floor + PLACE * (task.best - task.floor)
+    quiet, unstable = COLORS["quiet"], COLORS["unstable"]
     return [
         *(
-            Level(policy_text(policy), score, "quiet", dash)
-            for (policy, score), dash in zip(task.trivial.items(), (2, 1), strict=False)
+            Level(policy_text(policy), score, Style(quiet, dash))
+            for (policy, score), dash in zip(task.trivial.items(), DASHES[2:0:-1], strict=False)
         ),
-        Level(f"{LEAD:g} SD above the better", lead, "unstable", 2),
-        Level(f"{100 * PLACE:.0f}% of the way to the best", place, "unstable", 1),
-        Level("ceiling", task.ceiling, "better", 3),
+        Level(f"{LEAD:g} SD above the better", lead, Style(unstable, DASHES[2])),
+        Level(f"{100 * PLACE:.0f}% of the way to the best", place, Style(unstable, DASHES[1])),
+        Level("ceiling", task.ceiling, Style(COLORS["better"], DASHES[3])),
     ]

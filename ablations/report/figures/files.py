@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ablations.errors import unknown
 from ablations.records import Plan
-from ablations.report.figures import paper, require_drawable, study_figures
+from ablations.report.figures import require_drawable, study_figures
+from ablations.report.figures.style import FORMATS, write
 from ablations.report.results import Results
 from ablations.report.scores import DIAGNOSTICS, scores
 
@@ -34,8 +35,8 @@ def write_figures(
         folder: of the files.
         metric: one of its records', the study's own by default.
         kinds: names of figures; all that the study has by default.
-        formats: of `paper.FORMATS`.
-        width: for a paper, in inches or one of `paper.WIDTHS`, without title and caption.
+        formats: of `style.FORMATS`.
+        width: for a paper, in inches or one of `style.WIDTHS`, without title and caption.
         each_seed: draw curves with a faint line for every seed.
 
     Raises:
@@ -43,21 +44,20 @@ def write_figures(
             metric that no axis can hold.
     """
     for format in formats:
-        if format not in paper.FORMATS:
-            raise unknown("figure format", format, paper.FORMATS)
+        if format not in FORMATS:
+            raise unknown("figure format", format, FORMATS)
     stem = re.sub(r"[^\w.-]+", "_", plan.study.name)
     if metric is not None and metric != plan.study.metric:
         stem += "_" + re.sub(r"\W+", "_", metric)
     read = Results(plan, results, DIAGNOSTICS)
     scored = scores(read, metric=metric)
     require_drawable(plan, scored)
-    figures = study_figures(read, scored, each_seed=each_seed)
+    figures = study_figures(read, scored, each_seed=each_seed, only=kinds, width=width)
     for kind in kinds:
         if kind not in figures:
-            raise unknown(f"figure of '{plan.study.name}'", kind, figures)
+            raise unknown(f"figure of '{plan.study.name}'", kind, study_figures(read, scored))
     return [
         path
         for name, figure in figures.items()
-        if not kinds or name in kinds
-        for path in paper.write(figure, folder, f"{stem}_{name}", formats, width)
+        for path in write(figure, folder, f"{stem}_{name}", formats)
     ]

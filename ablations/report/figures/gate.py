@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ablations.report.figures.marks import (
-    Axis,
-    Figure,
-    Interval,
-    Mark,
-    Panel,
-    Points,
-    Rule,
-    Span,
+from ablations.report.figures.style import (
+    COLORS,
+    Drawing,
+    dots,
+    finish,
+    interval,
+    panels,
     spread,
+    styled,
 )
-from ablations.report.formats.numbers import estimate
 from ablations.report.series import label
 
 _COLORS = {
@@ -29,58 +27,40 @@ _COLORS = {
 }
 
 
-def gate(verdict: Mapping[str, Any]) -> Figure:
-    """Return the figure of a gate's verdict, as its JSON file has it."""
-    color = _COLORS.get(verdict["verdict"], "undecided")
-    back: tuple[Mark, ...] = (
-        Span(-verdict["margin"], verdict["margin"], "y"),
-        Rule(0.0, "y", "v0", 0.8),
-    )
+@styled
+def gate(verdict: Mapping[str, Any]) -> Drawing:
+    """Draw a gate's verdict, as its JSON file has it."""
+    color = COLORS[_COLORS.get(verdict["verdict"], "undecided")]
     looks = [look for look in verdict["looks"] if look["difference"] is not None]
-    intervals = tuple(
-        Interval(
-            place,
-            look["difference"],
-            look["low"],
-            look["high"],
-            color if look is looks[-1] else "undecided",
-            along="y",
-            hover=f"{look['seeds']} seeds: "
-            + estimate(look["difference"], look["low"], look["high"], "+"),
-        )
-        for place, look in enumerate(looks)
-    )
     differences = [value for value in verdict["differences"] if value is not None]
-    y = Axis(f"change minus baseline:\n{label(verdict['metric'])}")
-    left = Panel(
-        title=verdict["verdict"],
-        x=Axis(
-            "seeds of each, look by look",
-            limits=(-0.6, len(looks) - 0.4),
-            ticks=tuple((place, f"{look['seeds']}") for place, look in enumerate(looks)),
-        ),
-        y=y,
-        marks=(*back, *intervals),
-        width=4.3,
-        height=2.9,
-    )
-    right = Panel(
-        title=f"{len(differences)} pairs of runs",
-        x=Axis(limits=(-1, 1), ticks=()),
-        y=y,
-        marks=(
-            *back,
-            Points(spread(differences, 0.3), differences, color, size=5, alpha=0.6),
-        ),
-        width=2.7,
-        height=2.9,
-    )
-    return Figure(
-        title=f"{verdict['change']} against {verdict['baseline']}",
-        caption="Bars: intervals of all looks that hold at once, wrong on either side with at most "
-        f"{100 * verdict['rate']:g}%. Grey: the margin, {verdict['margin_of']}.",
-        panels=(left, right) if differences else (left,),
-        around=0.5,
+    drawing, axes = panels(
+        2 if differences else 1,
+        None,
+        (3.2, 2.6),
+        columns=2,
         share="all",
-        variants=False,
+        ratios=(4.3, 2.7) if differences else None,
+    )
+    for here in axes:
+        here.axhspan(-verdict["margin"], verdict["margin"], color=COLORS["margin"], zorder=-1)
+        here.axhline(0, color=COLORS["v0"], linewidth=0.8, zorder=1)
+    for place, look in enumerate(looks):
+        shade = color if look is looks[-1] else COLORS["undecided"]
+        bounds = (look["low"], look["high"])
+        interval(axes[0], place, look["difference"], bounds, shade, upright=True)
+    axes[0].set_xticks(range(len(looks)), [f"{look['seeds']}" for look in looks])
+    axes[0].set(
+        title=verdict["verdict"],
+        xlabel="seeds of each, look by look",
+        ylabel=f"change minus baseline:\n{label(verdict['metric'])}",
+        xlim=(-0.6, len(looks) - 0.4),
+    )
+    for here in axes[1:]:
+        dots(here, spread(differences, 0.3), differences, color, size=5, alpha=0.6)
+        here.set(title=f"{len(differences)} pairs of runs", xlim=(-1, 1), xticks=[])
+    return finish(
+        drawing,
+        f"{verdict['change']} against {verdict['baseline']}",
+        "Bars: intervals of all looks that hold at once, wrong on either side with at most "
+        f"{100 * verdict['rate']:g}%. Grey: the margin, {verdict['margin_of']}.",
     )

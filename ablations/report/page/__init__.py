@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from ablations.errors import UserError
 from ablations.records import Plan, write_atomically
-from ablations.report.figures.palette import stylesheet
 from ablations.report.formats.html import breakable
 from ablations.report.formats.templates import templates
 from ablations.report.page.content import Section, section, slugs
@@ -57,7 +56,7 @@ def render(plans: Sequence[Plan], results: Path) -> str:
         sections=sections,
         totals=_totals(sections),
         makers=list(makers),
-        style=Markup(stylesheet() + "\n" + (HERE / "page.css").read_text()),
+        style=Markup((HERE / "page.css").read_text()),
     )
 
 

@@ -14,7 +14,8 @@ from markupsafe import Markup
 from ablations.core.plan import Formula
 from ablations.errors import UserError, value_text
 from ablations.records import Plan
-from ablations.report.figures import FAR, Figure, study_figures
+from ablations.report.figures import FAR, study_figures
+from ablations.report.figures.style import Drawing, encoded
 from ablations.report.formats import render
 from ablations.report.formats.words import answer
 from ablations.report.page.runs import Makers, Run, failures, runs
@@ -225,17 +226,14 @@ def _charts(
     if largest(scored) > FAR:
         return ()
     return tuple(
-        Chart(f"{slug}/{name}", figure.title, figure.caption, _image(figure), name == "diagnostics")
-        for name, figure in study_figures(results, scored, only=only).items()
+        Chart(f"{slug}/{name}", drawn.title, drawn.caption, _image(drawn), name == "diagnostics")
+        for name, drawn in study_figures(results, scored, only=only, width=_WIDTH).items()
     )
 
 
-def _image(figure: Figure) -> str:
-    """Draw a figure as a data URI."""
-    from ablations.report.figures import paper
-
-    drawing = paper.draw(figure, _WIDTH)
-    data, kind = paper.encoded(drawing, "svg"), "svg+xml"
+def _image(drawing: Drawing) -> str:
+    """Return a figure as a data URI."""
+    data, kind = encoded(drawing, "svg"), "svg+xml"
     if len(data) > _LARGEST_SVG:
-        data, kind = paper.encoded(drawing, "png", dpi=150), "png"
+        data, kind = encoded(drawing, "png", dpi=150), "png"
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ablations.core.verdict import Answer
 from ablations.records import write_atomically
-from ablations.report.figures import paper
 from ablations.report.figures.questions import all_questions, one_question
+from ablations.report.figures.style import write as write_figure
 from ablations.report.questions.controls import Outcome
 from ablations.report.questions.entries import Task
 from ablations.report.questions.evidence import Spent
@@ -31,8 +31,8 @@ def write(
     told = [each for each in answered if each.answer not in undecided]
     for name, some in {"all_questions": answered, "told": told}.items():
         if any(each.answer is not None for each in some):
-            paper.write(all_questions(some), folder, f"questions/{name}", ["svg"])
+            write_figure(all_questions(some), folder, f"questions/{name}", ["svg"])
     for each in answered:
         if each.share is not None:
-            paper.write(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
+            write_figure(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
     return folder / "README.md"
