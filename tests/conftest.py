@@ -138,7 +138,7 @@ FIRST = (
     "test_survival.py",
     "test_submission.py",
     "test_docs.py",
-    "test_claims.py",
+    "test_questions.py",
     "test_language.py",
     "test_ppo.py",
     "test_run.py",

@@ -42,6 +42,7 @@ import variants.value_clip
 import variants.value_error
 import variants.whitened_advantage
 
+pytestmark = pytest.mark.inputs("variants", "tests/variants", "tests/golden")
 CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
     variants.advantage: advantage_checks.ADVANTAGE,
     variants.multistep_advantage: multistep_checks.MULTISTEP,

@@ -15,6 +15,10 @@ import pytest
 from ablations.trainers import losses
 from ablations.trainers.control import advantages, distribution, environment, loss
 
+pytestmark = pytest.mark.inputs(
+    *("variants", "ablations/environments", "ablations/tasks", "ablations/trainers"),
+    "tests/trainers",
+)
 ENVIRONMENT = {
     "reset observation as the next one": (
         "next_observation=after.observation",
