@@ -17,7 +17,6 @@ import pytest
 from each_kind import Answer
 
 FORMATS = ("latex", "csv", "html", "json")
-SHEETS = ("comparison", "diagnostics", "effects", "efficiency", "power", "shares", "stability")
 NO_FACTORIAL = "is no factorial"
 NO_GAP = "explains no gap"
 NO_POLICIES = "has no saved policies"

@@ -51,7 +51,6 @@ from ablations.report.statistics.paired import (
     judge,
     most_differing,
     not_the_best,
-    rounding_of,
     verdict,
     wilcoxon,
 )
@@ -105,7 +104,6 @@ __all__ = [
     "performance_profile",
     "probability_of_improvement",
     "regress",
-    "rounding_of",
     "seeds_for",
     "seeds_to_decide",
     "shares",

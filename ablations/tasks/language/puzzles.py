@@ -60,11 +60,6 @@ class Kind(NamedTuple):
     response_length: int = RESPONSE_LENGTH
 
 
-def encode(text: str) -> list[int]:
-    """Return the tokens of a text such as "12+3="."""
-    return [VOCABULARY.index(symbol) for symbol in text]
-
-
 def decode(tokens: Sequence[int]) -> str:
     """Return the text of tokens up to END, without padding."""
     ids = [int(token) for token in tokens]

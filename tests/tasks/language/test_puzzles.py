@@ -20,13 +20,18 @@ from ablations.tasks.language.puzzles import (
     END,
     PAD,
     RESPONSE_LENGTH,
+    VOCABULARY,
     decode,
-    encode,
 )
 from ablations.trainers import trainer
 
 COUNT = 300
 NAMES = [name for name, one in tasks().items() if "language" in one.hyperparameters]
+
+
+def encode(text: str) -> list[int]:
+    """The tokens of a text such as "12+3="."""
+    return [VOCABULARY.index(symbol) for symbol in text]
 
 
 @cache
