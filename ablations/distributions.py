@@ -1,6 +1,6 @@
 """Compute normal, Student's, chi-squared and beta distributions, and Fisher's exact test.
 
-In place of scipy, which would be most of an install that prints tables.
+In place of scipy.stats, whose import takes longer than a table.
 """
 
 from __future__ import annotations

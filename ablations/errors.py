@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ablations.core.decode import Json
-
-T = TypeVar("T")
 
 NEAR = 0.6  # of two names that one may be a slip of the other; farther, a hint misleads
 SHOWN = 24  # names that an error lists
 # What the base install leaves out: extra -> the modules that come with it
 EXTRAS = {
-    "report": ("jinja2", "markupsafe", "matplotlib", "pandas"),
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
     "gymnax": ("gymnax",),
     "playground": ("mujoco_playground",),
@@ -94,13 +91,3 @@ def _installing(module: str) -> str | None:
 def lacking(module: str) -> str | None:
     """Return the need for a module of an extra that is not installed, None where it is there."""
     return None if find_spec(module) else _installing(module)
-
-
-def unless_missing(call: Callable[[], T]) -> T | UserError:
-    """Return the result of a call, or the error for an extra that it lacks."""
-    try:
-        return call()
-    except ModuleNotFoundError as error:
-        if (missing := missing_extra(error)) is None:
-            raise
-        return missing

@@ -5,16 +5,13 @@ A column holds int64, float64 or text, or lists of numbers, and None where there
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from arro3.core import Array, DataType, Field, Table, list_array
-from arro3.io import read_parquet, write_parquet
-
-from ablations.core.parquet_size import MOST_UNPACKED, ROWS_AT_ONCE, require_size
+if TYPE_CHECKING:
+    import pyarrow
 
 Value: TypeAlias = int | float | str | list[float | None] | None
 Columns: TypeAlias = dict[str, list[Value]]
@@ -23,71 +20,60 @@ Columns: TypeAlias = dict[str, list[Value]]
 def encode(
     columns: Mapping[str, Iterable[Value]],
     about: tuple[str, str] | None = None,
-    compression: str = "snappy",
+    *,
+    small: bool = False,
 ) -> bytes:
     """Return the bytes of a file with these columns, all of one length.
 
-    about: a name and a text kept beside them; one, as the writer puts several in any order.
+    about: a name and a text kept beside them. small: compressed well, which takes longer.
     """
-    arrays = [_array(list(values)) for values in columns.values()]
-    data = io.BytesIO()
-    write_parquet(
-        Table(arrays, names=list(columns)),
-        data,
-        compression=compression,
-        key_value_metadata=dict([about] if about else []),
-        skip_arrow_metadata=True,  # the types of Parquet say it all
-    )
-    return data.getvalue()
+    import pyarrow
+    import pyarrow.parquet
+
+    lists = {name: list(values) for name, values in columns.items()}
+    table = pyarrow.table({name: pyarrow.array(v, _type(v)) for name, v in lists.items()})
+    data = pyarrow.BufferOutputStream()
+    how = {"compression": "zstd", "compression_level": 19} if small else {"compression": "snappy"}
+    # Without Arrow's schema: the types of Parquet say it all.
+    with pyarrow.parquet.ParquetWriter(data, table.schema, store_schema=False, **how) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(dict([about] if about else []))
+    return bytes(data.getvalue())
 
 
 def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, dict[str, str]]:
     """Return the columns of a file, and the texts kept beside them where all is wanted.
-
-    Check the bytes first: Parquet has no checksum, and the reader may end a process over damage.
 
     Args:
         data: the file.
         wanted: the columns whose values are of use; None: all. The others have none, [].
 
     Raises:
-        ValueError: it is damaged, or unpacks to more than `require_size` allows.
+        ValueError: it is damaged.
     """
-    size = require_size(data)
+    import pyarrow
+    import pyarrow.parquet
+
     try:
-        reader = read_parquet(data, batch_size=ROWS_AT_ONCE if size.has_texts else None)
-        schema = reader.schema
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
+        schema = file.schema_arrow
+        chosen = [name for name in schema.names if wanted is None or name in wanted]
+        table = file.read(chosen, use_threads=False)
         columns: Columns = {name: [] for name in schema.names}
-        texts = {}
-        if wanted is None:
-            texts = {name.decode(): text.decode() for name, text in schema.metadata.items()}
-        names = [name for name in columns if wanted is None or name in wanted]
-        characters = 0
-        for batch in reader:
-            for name in names:
-                values = batch[name].to_pylist()
-                if size.has_texts:
-                    characters += sum(len(text) for text in values if isinstance(text, str))
-                columns[name] += values
-            if characters > MOST_UNPACKED:
-                raise ValueError(f"has more than {MOST_UNPACKED:,} characters of text")
-    except BaseException as error:  # what panics is no Exception
-        if isinstance(error, ValueError | MemoryError | KeyboardInterrupt):
-            raise
-        raise ValueError("is no Parquet file") from None
-    return columns, texts
+        columns |= {name: table.column(name).to_pylist() for name in chosen}
+        about = schema.metadata if wanted is None else None
+        return columns, {name.decode(): text.decode() for name, text in (about or {}).items()}
+    except (pyarrow.ArrowException, OSError, KeyError, ValueError, MemoryError) as error:
+        raise ValueError(f"is no Parquet file ({type(error).__name__})") from None
 
 
-def _array(values: Sequence[Value]) -> Array:
-    known = [one for one in values if one is not None]
-    if lists := [one for one in known if isinstance(one, list)]:
-        flat = _array([*itertools.chain(*lists)])
-        ends = Array([0, *itertools.accumulate(map(len, lists))], DataType.int32())
-        place = itertools.count()
-        return list_array(ends, flat, type=DataType.list(Field("element", flat.type))).take(
-            Array([None if one is None else next(place) for one in values], DataType.uint32())
-        )
+def _type(values: Sequence[Value]) -> pyarrow.DataType:
+    import pyarrow
+
+    known = [value for value in values if value is not None]
+    if lists := [value for value in known if isinstance(value, list)]:
+        return pyarrow.list_(_type([*itertools.chain(*lists)]))
     if known and isinstance(known[0], str):
-        return Array(values, DataType.string())
-    whole = known and all(isinstance(one, Integral) for one in known)
-    return Array(values, DataType.int64() if whole else DataType.float64())
+        return pyarrow.string()
+    whole = known and all(isinstance(value, Integral) for value in known)
+    return pyarrow.int64() if whole else pyarrow.float64()

@@ -21,7 +21,7 @@ for name in (
     "ablations.report.page",
     "scipy.stats",
     "pandas",
-    "arro3.io",
+    "pyarrow.parquet",
     "hypothesis",
 ):
     importlib.import_module(name)

@@ -76,9 +76,9 @@ def preload() -> None:
         *("ablations.sweep.planned", "ablations.sweep.outdated", "ablations.sweep.clean"),
         *("ablations.regression.from_records", "ablations.regression.baseline_files"),
         *("ablations.policies", "ablations.sweep.snapshots"),
-        *("ablations.sweep.slurm.cluster", "ablations.presets.verl", "arro3.core"),
+        *("ablations.sweep.slurm.cluster", "ablations.presets.verl"),
         *("pandas.io.formats.csvs", "pyarrow.pandas_compat", "tensorboardX"),
-        *("pandas", "arro3.io", "matplotlib.pyplot", "sqlite3"),
+        *("pandas", "pyarrow.parquet", "matplotlib.pyplot", "sqlite3"),
     ):
         importlib.import_module(name)
     gc.collect()

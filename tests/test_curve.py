@@ -320,7 +320,7 @@ def test_imported_runs_of_steps_of_their_own_are_checked(
             rows["a", seed] = (steps, value("a", seed, steps) + (size - 10) * steps / END)
         read(results[name], rows)
     at = ["--results", str(results["then"])]
-    assert main(["baseline", "save", "s", "--name", "kept", "--reason", "first", *at]) == 0
+    assert main(["check", "kept", "--save", "s", "--reason", "first", *at]) == 0
     capsys.readouterr()
     checked = ["check", "kept", "--records", str(results["now"]), "--paired", *at]
     assert main(checked) == code

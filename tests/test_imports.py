@@ -26,7 +26,7 @@ ALLOWED = {
     "git": set(),
     "distributions": set(),
     "curve": set(),
-    "parquet": {"core"},
+    "parquet": set(),
     "core": {"errors", "names"},
     "records": {"core", "errors", "names", "parquet"},
     "request": {"errors"},
@@ -73,8 +73,9 @@ OF_THE_ENGINE = {
     "episode": {"ablations.sweep.machine"},
 }
 
-# extra -> (module, what only its functions import): a package that the extra brings, or a module of
-# ours that imports such a package at its top. Nothing else is imported by functions.
+# extra, or "late" for what would make every start slower -> (module, what only its functions
+# import): a package of it, or a module of ours that imports such a package at its top. Nothing else
+# is imported by functions.
 DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "gymnax": [
         ("ablations.episode.gymnax", "gymnasium"),
@@ -85,7 +86,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "playground": [
         ("ablations.tasks.playground", "mujoco_playground"),
     ],
-    "report": [
+    "late": [
         ("ablations.cli.checking", "ablations.regression.figures"),
         ("ablations.cli.answering", "ablations.report.questions.files"),
         ("ablations.cli.examining", "ablations.report.figures.exam"),
@@ -98,6 +99,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.exchange.export", "pandas"),
         ("ablations.exchange.outcomes", "pandas"),
         ("ablations.exchange.reading", "pandas"),
+        ("ablations.parquet", "pyarrow"),
         ("ablations.regression.fixture", "ablations.regression.figures"),
         ("ablations.report.tables.entries", "pandas"),
         ("ablations.verbs", "ablations.report.figures"),
@@ -135,6 +137,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     ],
 }
 EXTRAS = {name: {*brought} for name, brought in errors.EXTRAS.items()}
+EXTRAS["late"] = {"jinja2", "markupsafe", "matplotlib", "pandas", "pyarrow"}
 EXTRAS["gymnax"] |= {"gymnasium", "pygame"}
 EXTRAS["test"] = {"pytest"}  # which loads the plugin in every run
 # Module -> how often it imports by name: the verb or the command that is asked for, the members of

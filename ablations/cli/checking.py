@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ablations.cli.arguments import Parser, add_flags, positive
-from ablations.errors import UserError, unless_missing
+from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, messages
 from ablations.regression import baseline_files as files
@@ -102,19 +102,13 @@ def _check(options: argparse.Namespace, baseline: Baseline, folder: Path, terms:
     return sum(check.verdict == "worse" for check in checks.values())
 
 
-def _draw(
-    folder: Path, name: str, baseline: Baseline, checks: Mapping[str, Check]
-) -> Path | UserError:
-    """Draw the checks of a baseline; return the file, or the error for a missing extra."""
+def _draw(folder: Path, name: str, baseline: Baseline, checks: Mapping[str, Check]) -> Path:
+    """Draw the checks of a baseline; return the file."""
+    from ablations.regression import figures
 
-    def written() -> Path:
-        from ablations.regression import figures
-
-        metrics = {where: group.metric for where, group in baseline.groups.items()}
-        return figures.draw(name, checks, metrics, folder / f"{name}_curves", ("svg", "png"))[-1]
-
+    metrics = {where: group.metric for where, group in baseline.groups.items()}
     try:
-        return unless_missing(written)
+        return figures.draw(name, checks, metrics, folder / f"{name}_curves", ("svg", "png"))[-1]
     except OSError as error:
         raise UserError(f"cannot write to '{folder}': {error.strerror}") from None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from ablations import noise
 from ablations.cli.arguments import Parser, add_flags, positive, whole
 from ablations.core.decode import Json
-from ablations.errors import UserError, printable, unless_missing
+from ablations.errors import UserError, printable
 from ablations.gate import (
     FIRST_SEEDS,
     FUTILITY,
@@ -306,14 +306,10 @@ def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
 
 
 def _figure(path: Path, verdict: Mapping[str, Json]) -> str:
-    def draw() -> Path:
-        from ablations.report.figures.gate import gate as verdict_figure
-        from ablations.report.figures.style import write
+    from ablations.report.figures.gate import gate as verdict_figure
+    from ablations.report.figures.style import write
 
-        return write(verdict_figure(verdict), path.parent, path.stem, ("svg", "png"))[-1]
-
-    drawn = unless_missing(draw)
-    return f"no picture: {drawn}" if isinstance(drawn, UserError) else str(drawn)
+    return str(write(verdict_figure(verdict), path.parent, path.stem, ("svg", "png"))[-1])
 
 
 def _words(text: str | None) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     described = encode_plan(replace(plan, cells=()))
     del described["cells"]
     about = json.dumps({"format": FORMAT, "plan": described})
-    return parquet.encode(columns, ("ablations", about), "zstd(19)")
+    return parquet.encode(columns, ("ablations", about), small=True)
 
 
 def _encoded_record(record: Record) -> str:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablations.core.files import require_regular
-from ablations.core.varint import varint
 from ablations.errors import UserError
 from ablations.logs.order import Part, Points, in_order
 
@@ -234,14 +233,14 @@ def _fields(data: bytes, path: Path) -> Iterator[tuple[int, int | bytes]]:
     at = 0
     try:
         while at < len(data):
-            key, at = varint(data, at)
+            key, at = _varint(data, at)
             kind = key & 7
             if kind == 0:
-                value, at = varint(data, at)
+                value, at = _varint(data, at)
                 yield key >> 3, value
                 continue
             if kind == 2:
-                length, at = varint(data, at)
+                length, at = _varint(data, at)
             elif kind in (1, 5):
                 length = 8 if kind == 1 else 4
             else:
@@ -252,6 +251,19 @@ def _fields(data: bytes, path: Path) -> Iterator[tuple[int, int | bytes]]:
             at += length
     except IndexError:
         raise UserError(f"'{path}' holds an event that cannot be read") from None
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number of as many bytes as it needs (LEB128), and its end. Raise IndexError."""
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+        if shift > 63:
+            raise IndexError("a number of more than ten bytes")
 
 
 def _table() -> list[int]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ablations.errors import UserError, unless_missing
+from ablations.errors import UserError
 from ablations.git import git
 from ablations.regression import FOLDER, SAID, baselines, messages
 from ablations.regression.check import Check, Terms, check, sequential
@@ -209,18 +209,15 @@ class LearningCurve:
         return result
 
     def _figure(self, name: str, result: Check, metric: str, folder: str | None) -> str:
+        from ablations.regression import figures
+
         target = Path(folder) if folder else self._request.getfixturevalue("tmp_path")
         # Several parametrisations, or xdist workers, write into one folder.
         test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
         stem = f"{test}_{name}" if folder else name
 
-        def draw() -> Path:
-            from ablations.regression import figures
-
-            path = Path(target).absolute() / stem
-            return figures.draw(name, {"": result}, {"": metric}, path, ("png",))[0]
-
-        return str(unless_missing(draw))
+        path = Path(target).absolute() / stem
+        return str(figures.draw(name, {"": result}, {"": metric}, path, ("png",))[0])
 
     def _note(self, text: str) -> None:
         self._request.node.user_properties.append((SAID, text))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from ablations.errors import UserError
 from ablations.regression.check import Check, Row, Terms
 from ablations.regression.design import Design
 from ablations.report.formats.markdown import markdown_text, pipes
@@ -173,19 +172,17 @@ def lines(checks: Mapping[str, Check], alike: str) -> Iterator[str]:
             yield f"{name}: bits differ from step {step:,.0f} on (seed {seed}); {alike}"
 
 
-def report(title: str, checks: Mapping[str, Check], alike: str, figure: Path | UserError) -> str:
+def report(title: str, checks: Mapping[str, Check], alike: str, figure: Path) -> str:
     """Return the table, its caption and a line per check, for a terminal."""
     parts = ["", text(checks), "", caption(list(checks.values())), "", *lines(checks, alike)]
     return "\n".join([*parts, f"figure: {figure}"])
 
 
-def markdown(title: str, checks: Mapping[str, Check], alike: str, figure: Path | UserError) -> str:
+def markdown(title: str, checks: Mapping[str, Check], alike: str, figure: Path) -> str:
     """Return the same for a comment on a pull request."""
     bad = [name for name, checked in checks.items() if checked.verdict == "worse"]
     head = f"{len(bad)} of {len(checks)} got worse" if bad else "nothing got worse"
     listed = [f"- {line}" for line in lines(checks, alike)]
     parts = [f"### {title}: {head}", "", *listed, "", text(checks), ""]
     parts.append(caption(list(checks.values())))
-    if isinstance(figure, Path):
-        parts += ["", f"Both curves: `{figure}`"]
-    return "\n".join(parts)
+    return "\n".join([*parts, "", f"Both curves: `{figure}`"])

@@ -12,7 +12,6 @@ test asks for the fixture, which is in fixture.py; JAX or a trainer never are.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
@@ -59,16 +58,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse options that cannot be served."""
-    update, reason, figures = (
-        config.getoption(f"--learning-curve-{name}") for name in ("update", "reason", "figures")
-    )
+    update, reason = (config.getoption(f"--learning-curve-{n}") for n in ("update", "reason"))
     if update and not (reason or "").strip():
         raise pytest.UsageError(
             "--learning-curve-update needs --learning-curve-reason: why do the baselines change?"
-        )
-    if figures and importlib.util.find_spec("matplotlib") is None:
-        raise pytest.UsageError(
-            "--learning-curve-figures needs matplotlib: pip install 'rl-ablations[report]'"
         )
     config.stash[_names] = {}
 

@@ -83,7 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 def base_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a process in which nothing of the extras can be imported."""
     site = tmp_path_factory.mktemp("site")
-    left_out = ("jax", "flax", "optax", "brax", "pandas", "matplotlib")
+    left_out = ("jax", "flax", "optax", "brax")
     (site / "sitecustomize.py").write_text(
         f"import sys\nfor name in {left_out}:\n    sys.modules[name] = None\n"
     )

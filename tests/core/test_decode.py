@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
-from ablations import parquet
-from ablations.core import parquet_size
 from ablations.core.decode import AnyFloat, Matches, Mismatch, Within, closed, decode
 from ablations.core.files import Foreign, parse, read_bytes, read_json, read_toml
 
@@ -123,68 +117,3 @@ def test_only_regular_files_within_bounds_are_read(tmp_path: Path) -> None:
         (tmp_path / "deep.toml").write_text(text)
         with pytest.raises(ValueError, match=r"Error|Invalid|limit"):
             read_toml(tmp_path / "deep.toml")
-
-
-# Parquet
-
-
-def _file(table: pyarrow.Table, **how: object) -> bytes:
-    data = io.BytesIO()
-    pyarrow.parquet.write_table(table, data, **how)
-    return data.getvalue()
-
-
-@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
-def test_sizes_are_those_that_are_there(compression: str) -> None:
-    table = pyarrow.table({"step": list(range(1000)), "x": [[0.5, 1.0]] * 1000})
-    data = _file(table, compression=compression, use_dictionary=False)
-    assert parquet_size.require_size(data).values == 3000
-    assert parquet.decode(data)[0] == table.to_pydict()
-
-
-def test_what_unpacks_without_end_is_refused_before() -> None:
-    many = {name: pyarrow.nulls(10_000_000, pyarrow.int64()) for name in ("step", "x")}
-    text = pyarrow.array(["x" * 3_000_000] * 3).dictionary_encode().cast(pyarrow.string())
-    cases = [
-        (_file(pyarrow.table(many), compression="zstd"), "values, more than"),
-        (_file(pyarrow.table({"a": text.take([0] * 200)})), "characters of text"),
-        (_file(pyarrow.table({"a": ["x" * 17_000_000]})), "bytes of texts"),
-        (_file(pyarrow.table({"a": [["x"]]})), "lists of texts"),
-        (_file(pyarrow.table({"a": [1, 2]}), compression="gzip"), "compression"),
-        (b"PAR1" * 4, "is no Parquet file"),
-    ]
-    for data, why in cases:
-        with pytest.raises(ValueError, match=why):
-            parquet.decode(data)
-
-
-def test_readers_cannot_see_another_file_than_the_one_that_was_measured() -> None:
-    """Of what they take without a look at its kind, its number or its order."""
-    data = parquet.encode({"step": [1, 2, 3]})
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    footer = data[start:-8]
-    groups = footer[footer.index(b"\x19\x1c\x19\x1c") + 1 :]
-    dictionary = re.search(rb"\x26(.)\x26(.)\x1c", footer, re.DOTALL)
-    swapped = b"\x26%b\x26%b\x1c" % dictionary.groups()[::-1]
-    cases = [
-        ("out of order", footer[:-1] + b"\x09\x08" + groups),
-        ("no Parquet", b"\x14" + footer[1:]),
-        ("no Parquet", b"\x05\x28\x02" + footer[2:]),
-        ("no Parquet", footer.replace(dictionary[0], swapped)),
-        ("parts, more than", footer.replace(groups[:3], b"\xfc\xff\xff\x7f" + groups[1:3])),
-    ]
-    for why, other in cases:
-        changed = data[:start] + other + len(other).to_bytes(4, "little") + b"PAR1"
-        with pytest.raises(ValueError, match=why):
-            parquet.decode(changed)
-
-
-def test_a_page_of_zstd_is_not_taken_by_its_word() -> None:
-    """A frame of blocks that each repeat a byte: 4 bytes unpack to 128 KB."""
-    block = (2**17 << 3 | 1 << 1).to_bytes(3, "little") + b"x"
-    frame = b"\x28\xb5\x2f\xfd\x00\x58" + block * 2000
-    last = (1 | 1 << 1 | 8 << 3).to_bytes(3, "little") + b"x"
-    assert parquet_size._of_zstd(frame + last) == 2000 * 2**17 + 8
-    header = {1: 0, 2: 100, 3: len(frame) + len(last), 5: {1: 10, 2: 0}}
-    with pytest.raises(ValueError, match="unpacks to more than it says"):
-        parquet_size._unpacked(header, frame + last, parquet_size._ZSTD)

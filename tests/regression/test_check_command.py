@@ -195,7 +195,7 @@ def test_the_base_install_has_tables_and_checks_and_says_what_else_needs(saved: 
     assert "| line" in light("table", "toy", code=0)
     said = light("check", "up", "--records", "results", code=0)
     assert "identical, to the bit, on 20 seeds" in said
-    assert "figure: this needs matplotlib: pip install 'rl-ablations[report]'" in said
-    for command, extra in (("figure toy", "report"), ("report", "report"), ("run gae", "train")):
-        said = light(*command.split(), code=2)
-        assert f"pip install 'rl-ablations[{extra}]'" in said
+    assert "figure: " in said
+    light("figure", "toy", code=0)
+    light("report", code=0)
+    assert "pip install 'rl-ablations[train]'" in light("run", "gae", code=2)
