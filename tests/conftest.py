@@ -43,27 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
         serving = forked.serving()
         serving.__enter__()
         config.add_cleanup(lambda: serving.__exit__(None, None, None))
-        config.pluginmanager.register(_Passed(config))
+        config.pluginmanager.register(digests.Passed())
         python = shlex.join([sys.executable, "-S", forks.__file__])
         if config.pluginmanager.hasplugin("xdist"):
             ours = f"popen//python={python}"
             config.option.tx = [ours if one == "popen" else one for one in config.option.tx]
-
-
-class _Passed:
-    """Notes the tests that passed with their inputs, in whichever process they ran."""
-
-    def __init__(self, config: pytest.Config):
-        self.run_all = bool(config.getoption("--all"))
-        self.passed: dict[str, str] = {}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        digest = dict(report.user_properties).get("inputs")
-        if report.when == "call" and report.passed and digest:
-            self.passed[report.nodeid] = str(digest)
-
-    def pytest_sessionfinish(self) -> None:
-        digests.store(self.passed)
 
 
 # Files of more than 14 seconds in a run of all of them, by --durations: not for the inner loop. Of
