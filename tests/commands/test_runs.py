@@ -518,9 +518,9 @@ def test_the_command_line_in_a_base_install(folder, base_install: dict[str, str]
     assert "12 cells: 12 done" in ablations("run", "walk.toml", "--seeds", "6", "--dry-run")
     assert "decided" in ablations("run", "walk.toml", "--until", "decided", "--most-seeds", "8")
     said = ablations("run", "walk.toml", "--vary", "drift=10,11", "--seeds", "2", "--quiet")
-    assert ablations("baseline", "save", "walk", "--name", "b", code=2).count("\n") == 1
+    assert ablations("check", "b", "--save", "walk", code=2).count("\n") == 1
     ablations("run", "walk.toml", "--seeds", "6", "--quiet")
-    ablations("baseline", "save", "walk", "--name", "b")
+    ablations("check", "b", "--save", "walk")
     assert "identical" in ablations("check", "b", "--seeds", "8")
     folder.write("walk.sh", (folder.path / "walk.sh").read_text().replace("i * drift", "i * 2"))
     assert "worse" in ablations("check", "b", "--seeds", "8", code=1)
