@@ -534,7 +534,7 @@ folder = Path({str(results)!r})
 made = tables.table(Results(read_plan(folder, "gae"), folder))
 for format in ("markdown", "latex", "csv", "html", "json"):
     formats.render(made, format)
-slow = {{"jax", "pandas", "scipy", "matplotlib", "seaborn", "brax", "variants"}}
+slow = {{"jax", "pandas", "scipy.stats", "matplotlib", "seaborn", "brax", "variants"}}
 print(sorted(slow & set(sys.modules)))
 """
     done = subprocess.run(
