@@ -89,7 +89,6 @@ SLOW = (
     "test_site.py",
     "test_until.py",
     "trainers/control/test_critic_and_statistics.py",
-    "trainers/control/test_environment.py",
     "trainers/control/test_every_choice.py",
     "trainers/control/test_library_losses.py",
     "trainers/control/test_loop_mutations.py",

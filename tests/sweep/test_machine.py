@@ -50,14 +50,16 @@ jax.block_until_ready(jax.jit(every)(jnp.linspace(0.1, 0.9, 64)))
 """
 
 
+needs_avx2 = pytest.mark.skipif(not machine._portable(), reason="not on a processor without AVX2")
+
+
+@needs_avx2
 def test_no_function_is_left_to_what_a_processor_approximates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An AMD's inverse square root and an Intel's differ in the last bits."""
     monkeypatch.delenv("XLA_FLAGS", raising=False)  # as users compile, not as tests do
     environment = machine.worker_environment(accelerator=False)
-    if machine.PORTABLE not in environment.get("XLA_FLAGS", ""):
-        pytest.skip("not on a processor without AVX2")
     for left_out, own in (("", False), ("--xla_cpu_enable_platform_dependent_math=false", True)):
         folder = tmp_path / str(own)
         flags = environment["XLA_FLAGS"].replace(left_out, "") + f" --xla_dump_to={folder}"
@@ -248,9 +250,8 @@ def compiled_by_a_worker(code: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return done.stdout
 
 
+@needs_avx2
 def test_xla_folds_no_transposition_into_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    if machine.PORTABLE not in machine.worker_environment(accelerator=False).get("XLA_FLAGS", ""):
-        pytest.skip("not on a processor without AVX2")
     text = compiled_by_a_worker(GRADIENT, monkeypatch)
     forms = re.findall(
         r" dot\(.*?lhs_contracting_dims=\{(\d)\}, rhs_contracting_dims=\{(\d)\}", text
@@ -269,11 +270,10 @@ print(jax.jit(vmap_trailing(turned)).lower(shape, shape).compile().as_text())
 """
 
 
+@needs_avx2
 def test_xla_fuses_no_stack_of_components_into_what_reads_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if machine.PORTABLE not in machine.worker_environment(accelerator=False).get("XLA_FLAGS", ""):
-        pytest.skip("not on a processor without AVX2")
     text = compiled_by_a_worker(STACK, monkeypatch)
     loops = re.findall(r"^%\S+ \(.*?\) -> .*? \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
     assert any(" concatenate(" in loop for loop in loops)

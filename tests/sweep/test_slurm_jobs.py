@@ -8,8 +8,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import forked
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -246,44 +244,6 @@ def test_a_snapshot_is_named_by_its_content(tmp_path: Path) -> None:
     assert second != first
     assert (first / "mine" / "data.txt").read_text() == "a"
     assert not list((tmp_path / "code").glob(".*"))
-
-
-EIGHT = """
-import sys, json, numpy, jax
-from ablations import plugins
-plugins.load(["toy"])
-from ablations.request import Request
-from ablations.sweep.cell import cells_of
-from ablations.sweep.plan import plan
-from ablations.sweep.backends.compiled.program import Program
-cells = cells_of(plan(Request("toy", seeds=4)))
-program = Program(cells[0], lanes=8)
-block = program.start(cells)
-while not block.finished:
-    block.advance()
-places = {shard.device.id for shard in block._state.x.addressable_shards}
-print(json.dumps([len(jax.devices()), len(places), [lane.columns for lane in block.lanes]]))
-"""
-
-
-def test_a_block_of_lanes_is_sharded_over_all_devices(tmp_path: Path) -> None:
-    import json
-    import os
-
-    toy = Path(__file__).with_name("toy.py")
-    (tmp_path / "toy.py").write_text(toy.read_text())
-    found = []
-    for devices in (1, 8):
-        flags = f"--xla_force_host_platform_device_count={devices}"
-        environment = dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-        done = forked.run(["python", "-c", EIGHT], tmp_path, environment)
-        assert done.returncode == 0, done.stderr
-        found.append(json.loads(done.stdout.splitlines()[-1]))
-    assert [one[:2] for one in found] == [[1, 1], [8, 8]]
-    for alone, sharded in zip(found[0][2], found[1][2], strict=True):
-        np.testing.assert_allclose(
-            np.array(alone["training/return"]), np.array(sharded["training/return"]), rtol=1e-6
-        )
 
 
 def test_what_counts_as_alive() -> None:

@@ -62,63 +62,39 @@ def test_what_has_no_bodies_is_a_film_and_no_page(study: Any) -> None:
     assert "'cartpole' has none: give --format gif" in said
 
 
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("run gae --set action_distribution=normal", "--set action_distribution changes nothing"),
-        ("run gae --vary policy_std=exp_parameter,softplus_head", "--vary policy_std changes"),
-        ("run gae --set initial_log_std=0.5", "--set initial_log_std changes nothing"),
-        ("compare entropy_estimate=one_sample,closed_form", "--vary entropy_estimate changes"),
-        ("run what_matters", "action_distribution, which variants set, changes nothing"),
-    ],
-)
-def test_a_choice_for_vectors_is_refused_with_the_reason(
-    command: str, says: str, capsys: pytest.CaptureFixture[str]
+SOFTMAX = "actions of cartpole are whole numbers, drawn from a softmax of logits"
+REFUSED = [
+    # Choices for vectors.
+    ("run gae --set action_distribution=normal", "--set action_distribution changes", SOFTMAX),
+    ("run gae --vary policy_std=exp_parameter,softplus_head", "--vary policy_std changes", SOFTMAX),
+    ("run gae --set initial_log_std=0.5", "--set initial_log_std changes nothing", SOFTMAX),
+    ("compare entropy_estimate=one_sample,closed_form", "--vary entropy_estimate changes", SOFTMAX),
+    ("run what_matters", "action_distribution, which variants set, changes nothing", SOFTMAX),
+    # Settings that cannot act.
+    ("run gae --set learning_rate_schedule=adaptive_offset_kl", "rate_schedule=adaptive_exact"),
+    ("run gae --set entropy_schedule=target", "entropy_target=-1 is below the entropy of any"),
+    ("run gae --set reset_pool=4", "every episode of cartpole starts from a reset of its own"),
+    ("run gae --set filters=8", "observations of cartpole are no images"),
+    # Studies whose variants are not for it.
+    (
+        "run single_choices",
+        "(as are last_layer_0.01, transitions, gradient_clip): there is nothing",
+    ),
+    ("run library_defaults", "preset 'brax' is for actions that are vectors"),
+    ("run gae --base rsl_rl", "presets for both are cleanrl, purejaxrl, rejax, sb3"),
+    ("run --preset torchrl", "those of 'cartpole' are whole numbers"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[0])
+def test_what_is_not_for_whole_actions_is_refused_in_a_line(
+    case: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    command, *says = case
     assert main([*command.split(), "--tasks", "cartpole", "--dry-run"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert says in said
-    assert "actions of cartpole are whole numbers, drawn from a softmax of logits" in said
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ("learning_rate_schedule=adaptive_offset_kl", "set learning_rate_schedule=adaptive_exact"),
-        ("entropy_schedule=target", "entropy_target=-1 is below the entropy of any policy"),
-        ("reset_pool=4", "every episode of cartpole starts from a reset of its own"),
-        ("filters=8", "observations of cartpole are no images"),
-    ],
-)
-def test_what_cannot_act_on_it_is_refused(
-    settings: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "gae", "--tasks", "cartpole", "--set", settings, "--dry-run"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert says in said
-
-
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        (
-            "single_choices",
-            "(as are last_layer_0.01, transitions, gradient_clip): there is nothing to compare",
-        ),
-        ("library_defaults", "preset 'brax' is for actions that are vectors"),
-        ("gae --base rsl_rl", "presets for both are cleanrl, purejaxrl, rejax, sb3"),
-        ("--preset torchrl", "those of 'cartpole' are whole numbers"),
-    ],
-)
-def test_a_study_whose_variants_are_not_for_it_says_which(
-    command: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", *command.split(), "--tasks", "cartpole", "--dry-run"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert says in said
+    assert all(words in said for words in says)
 
 
 def test_it_is_told_that_actions_are_whole_and_observations_images(

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from oracles import close, golden
+from oracles import check_of, close, golden
 
 CHOICES = ("standard", "done_cut", "masked_truncation", "brax", "timeout_bonus")
 CUT_WHERE_DONE = ("done_cut", "timeout_bonus")
@@ -61,6 +61,7 @@ def loop_advantage(
     return advantages, targets
 
 
+@check_of("advantage")
 def advantage_equals_loop(module: ModuleType) -> None:
     for seed, discount, gae_lambda in (
         (0, 0.97, 0.9),
@@ -71,12 +72,10 @@ def advantage_equals_loop(module: ModuleType) -> None:
         steps = trajectory(seed)
         for choice in CHOICES:
             got = module.AXIS.apply(choice, **steps, discount=discount, gae_lambda=gae_lambda)
-            for one, other in zip(
-                got, loop_advantage(choice, steps, discount, gae_lambda), strict=True
-            ):
-                close(one, other)
+            close(got, loop_advantage(choice, steps, discount, gae_lambda))
 
 
+@check_of("advantage")
 def what_follows_an_end_is_not_read(module: ModuleType) -> None:
     """A NaN there changes nothing: simulators terminate on it."""
     for choice in CHOICES:
@@ -87,10 +86,10 @@ def what_follows_an_end_is_not_read(module: ModuleType) -> None:
         poisoned = steps | {"next_values": jnp.where(unread, jnp.nan, steps["next_values"])}
         expected = loop_advantage(choice, steps, 0.97, 0.9)
         got = module.AXIS.apply(choice, **poisoned, discount=0.97, gae_lambda=0.9)
-        for one, other in zip(got, expected, strict=True):
-            close(one, other)
+        close(got, expected)
 
 
+@check_of("advantage")
 def brax_equals_compute_gae(module: ModuleType) -> None:
     from brax.training.agents.ppo.losses import compute_gae
 
@@ -110,6 +109,7 @@ def brax_equals_compute_gae(module: ModuleType) -> None:
         close(got[1], targets)
 
 
+@check_of("advantage")
 def brax_equals_golden(module: ModuleType) -> None:
     for case in golden("brax_gae")["cases"]:
         steps = {
@@ -128,6 +128,7 @@ def brax_equals_golden(module: ModuleType) -> None:
         close(targets, case["vs"], atol=1e-6)
 
 
+@check_of("advantage")
 def standard_and_done_cut_equal_rlax(module: ModuleType) -> None:
     """rlax knows one kind of end, a discount of 0: terminations, for done_cut truncations too."""
     import rlax
@@ -147,6 +148,7 @@ def standard_and_done_cut_equal_rlax(module: ModuleType) -> None:
         close(targets, expected + steps["values"])
 
 
+@check_of("advantage")
 def lambda_zero_is_temporal_difference(module: ModuleType) -> None:
     steps = trajectory(8)
     advantages, targets = module.AXIS.apply("standard", **steps, discount=0.9, gae_lambda=0.0)
@@ -155,6 +157,7 @@ def lambda_zero_is_temporal_difference(module: ModuleType) -> None:
     close(advantages, target - steps["values"])
 
 
+@check_of("advantage")
 def lambda_one_is_monte_carlo(module: ModuleType) -> None:
     """The target is the discounted sum of rewards, plus the value where they are cut off."""
     steps = trajectory(9)
@@ -175,6 +178,7 @@ def lambda_one_is_monte_carlo(module: ModuleType) -> None:
     close(targets, expected)
 
 
+@check_of("advantage")
 def brax_drops_lambda_on_the_first_hop_only(module: ModuleType) -> None:
     """A_brax[t] = δ[t](1-z) + γ(1-d)(1-z)·A_masked[t+1]; so λ = 1 makes both the same."""
     steps = trajectory(10)
@@ -192,14 +196,13 @@ def brax_drops_lambda_on_the_first_hop_only(module: ModuleType) -> None:
     close(targets, masked_targets)
     assert np.max(np.abs(np.asarray(brax - masked))) > 0.1
 
-    for one, other in zip(
+    close(
         module.AXIS.apply("brax", **steps, discount=0.95, gae_lambda=1.0),
         module.AXIS.apply("masked_truncation", **steps, discount=0.95, gae_lambda=1.0),
-        strict=True,
-    ):
-        close(one, other)
+    )
 
 
+@check_of("advantage")
 def bonus_on_truncation_makes_done_cut_standard(module: ModuleType) -> None:
     """Stable-Baselines3: r + γV(s_final) where truncated, then truncation taken as termination."""
     steps = trajectory(11)
@@ -209,10 +212,10 @@ def bonus_on_truncation_makes_done_cut_standard(module: ModuleType) -> None:
         "done_cut", **(steps | {"rewards": bonus}), discount=0.97, gae_lambda=0.9
     )
     expected = module.AXIS.apply("standard", **steps, discount=0.97, gae_lambda=0.9)
-    for one, other in zip(got, expected, strict=True):
-        close(one, other)
+    close(got, expected)
 
 
+@check_of("advantage")
 def bonus_is_standard_where_nothing_moves(module: ModuleType) -> None:
     """RSL-RL pays V(s) for V(s'): the same where the last step of an episode led nowhere."""
     steps = trajectory(14)
@@ -221,10 +224,10 @@ def bonus_is_standard_where_nothing_moves(module: ModuleType) -> None:
     steps |= {"truncation": steps["truncation"] * (1 - steps["termination"]), "next_values": still}
     got = module.AXIS.apply("timeout_bonus", **steps, discount=0.97, gae_lambda=0.9)
     expected = module.AXIS.apply("standard", **steps, discount=0.97, gae_lambda=0.9)
-    for one, other in zip(got, expected, strict=True):
-        close(one, other)
+    close(got, expected)
 
 
+@check_of("advantage")
 def choices_agree_without_truncation(module: ModuleType) -> None:
     steps = trajectory(12, truncations=False)
     results = {
@@ -238,6 +241,7 @@ def choices_agree_without_truncation(module: ModuleType) -> None:
         close(targets, results["standard"][1])
 
 
+@check_of("advantage")
 def masked_steps_teach_nothing(module: ModuleType) -> None:
     steps = trajectory(13)
     truncated = np.asarray(steps["truncation"]) > 0
@@ -248,19 +252,3 @@ def masked_steps_teach_nothing(module: ModuleType) -> None:
         np.testing.assert_array_equal(
             np.asarray(targets)[truncated], np.asarray(steps["values"])[truncated]
         )
-
-
-ADVANTAGE = (
-    advantage_equals_loop,
-    what_follows_an_end_is_not_read,
-    brax_equals_compute_gae,
-    brax_equals_golden,
-    standard_and_done_cut_equal_rlax,
-    lambda_zero_is_temporal_difference,
-    lambda_one_is_monte_carlo,
-    brax_drops_lambda_on_the_first_hop_only,
-    bonus_on_truncation_makes_done_cut_standard,
-    bonus_is_standard_where_nothing_moves,
-    choices_agree_without_truncation,
-    masked_steps_teach_nothing,
-)

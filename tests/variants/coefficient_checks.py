@@ -8,11 +8,12 @@ from types import ModuleType
 import jax.numpy as jnp
 import numpy as np
 import optax
-from oracles import close
+from oracles import check_of, close
 
 DIVERGENCES = (0.001, 0.05, 0.0199, 0.0301, 0.025, 0.0134, 0.0132, float("nan"))
 
 
+@check_of("penalty_schedule")
 def penalty_equals_a_loop(module: ModuleType) -> None:
     """Section 4 of Schulman et al. 2017, aiming at 0.02."""
     found = expected = 3.0
@@ -27,6 +28,7 @@ def penalty_equals_a_loop(module: ModuleType) -> None:
         close(found, expected)
 
 
+@check_of("penalty_schedule")
 def penalty_comes_back(module: ModuleType) -> None:
     """From however long a time of halving or doubling."""
     for divergence, bound in ((0.0, 1e-6), (9.0, 1e6)):
@@ -38,14 +40,12 @@ def penalty_comes_back(module: ModuleType) -> None:
         close(penalty, bound, atol=0)
 
 
-PENALTY_SCHEDULE = (penalty_equals_a_loop, penalty_comes_back)
-
-
 def bonus(module: ModuleType, choice: str, now: float, **more: float) -> float:
     inputs = {"bonus": now, "initial": 0.3, "progress": 0.25, "entropy": 0.5} | more
     return float(module.AXIS.apply(choice, **{name: jnp.float32(x) for name, x in inputs.items()}))
 
 
+@check_of("entropy_schedule")
 def bonus_equals_a_loop(module: ModuleType) -> None:
     now, logarithm = 0.2, math.log(0.2)
     for entropy in (1.4, -0.2, 0.6, 0.7, -3.0):
@@ -55,6 +55,7 @@ def bonus_equals_a_loop(module: ModuleType) -> None:
     assert bonus(module, "constant", 0.125) == 0.125
 
 
+@check_of("entropy_schedule")
 def bonus_is_a_gradient_step_of_sac(module: ModuleType) -> None:
     """On J = log α·(H - H̄), with H from samples of -log π, as Stable-Baselines3 has it."""
     surprises = np.random.default_rng(0).normal(size=50)
@@ -65,24 +66,19 @@ def bonus_is_a_gradient_step_of_sac(module: ModuleType) -> None:
     close(after, 0.2 * math.exp(-0.1 * gradient))
 
 
+@check_of("entropy_schedule")
 def bonus_falls_in_a_line(module: ModuleType) -> None:
     for progress, share in ((0.0, 1.0), (0.25, 0.75), (1.0, 0.0), (1.5, 0.0)):
         close(bonus(module, "linear", 9.0, progress=progress), 0.3 * share)
 
 
+@check_of("entropy_schedule")
 def bonus_stays_within_bounds(module: ModuleType) -> None:
     for entropy, bound in ((500.0, 1e-6), (-500.0, 1e6)):
         close(bonus(module, "target", 0.2, entropy=entropy, entropy_rate=1.0), bound, atol=0)
 
 
-ENTROPY_SCHEDULE = (
-    bonus_equals_a_loop,
-    bonus_is_a_gradient_step_of_sac,
-    bonus_falls_in_a_line,
-    bonus_stays_within_bounds,
-)
-
-
+@check_of("mean_perturbation")
 def means_are_displaced_as_in_cleanrl(module: ModuleType) -> None:
     """By a sample of the uniform distribution between -α and α for each mean."""
     rng = np.random.default_rng(1)
@@ -99,9 +95,7 @@ def means_are_displaced_as_in_cleanrl(module: ModuleType) -> None:
     assert np.array_equal(module.AXIS.apply("none", **inputs), inputs["mean"])
 
 
-MEAN_PERTURBATION = (means_are_displaced_as_in_cleanrl,)
-
-
+@check_of("learning_rate_warmup")
 def rates_rise_as_optax_has_it(module: ModuleType) -> None:
     """Over 7 of 28 gradient steps, 4 in a batch; then a cosine, or a line by the batch."""
     total, share, peak = 28, 0.25, 0.3
@@ -117,12 +111,10 @@ def rates_rise_as_optax_has_it(module: ModuleType) -> None:
         assert plain == (1.0, inputs["progress"], inputs["step_progress"])
 
 
+@check_of("learning_rate_warmup")
 def a_training_of_unknown_length_has_no_rise(module: ModuleType) -> None:
     inputs = {"taken": 3.0, "total": math.inf, "progress": 0.0, "step_progress": 0.0}
     inputs = {name: jnp.float32(x) for name, x in inputs.items()}
     assert module.AXIS.apply("linear", **inputs) == (1.0, 0.0, 0.0)
     whole = module.AXIS.apply("linear", **inputs | {"total": jnp.float32(12)}, warmup_share=1.0)
     assert whole == (0.25, 0.0, 0.0)
-
-
-WARMUP = (rates_rise_as_optax_has_it, a_training_of_unknown_length_has_no_rise)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import rlax
-from oracles import close
+from oracles import check_of, close
 from scipy import stats
 
 R, K = 4.0, 9
@@ -35,6 +35,7 @@ def log_shares(given: np.ndarray) -> np.ndarray:
     return given - np.log(np.exp(given).sum(-1, keepdims=True))
 
 
+@check_of("critic_head")
 def hl_gauss_equals_loop(module: ModuleType) -> None:
     """By the mass of SciPy's truncated normal in each bin."""
     for smoothing in (0.75, 0.2, 3.0):
@@ -54,6 +55,7 @@ def hl_gauss_equals_loop(module: ModuleType) -> None:
         close(found.value, (np.exp(log_shares(outputs())) * middles).sum(-1))
 
 
+@check_of("critic_head")
 def two_hot_equals_rlax(module: ModuleType) -> None:
     shares = rlax.transform_to_2hot(jnp.asarray(TARGETS, jnp.float32), -R, R, K)
     found = answer(module, "two_hot", outputs())
@@ -62,6 +64,7 @@ def two_hot_equals_rlax(module: ModuleType) -> None:
     close(found.value, rlax.transform_from_2hot(probabilities, -R, R, K), rtol=1e-4)
 
 
+@check_of("critic_head")
 def quantiles_equal_brax(module: ModuleType) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -78,6 +81,7 @@ def quantiles_equal_brax(module: ModuleType) -> None:
         close(found.value, outputs().mean(-1))
 
 
+@check_of("critic_head")
 def quantiles_equal_loop(module: ModuleType) -> None:
     expected = []
     for answers, target in zip(outputs(), TARGETS, strict=True):
@@ -90,6 +94,7 @@ def quantiles_equal_loop(module: ModuleType) -> None:
     close(answer(module, "quantiles", outputs(), quantile_scale=0.5).loss, expected)
 
 
+@check_of("critic_head")
 def the_best_answer_means_the_target(module: ModuleType) -> None:
     """Where p = q the loss has no gradient, and two_hot's value is the target, cut at ±R."""
     place = (np.clip(TARGETS, -R, R) + R) / (2 * R) * (K - 1)
@@ -100,17 +105,8 @@ def the_best_answer_means_the_target(module: ModuleType) -> None:
     close(answer(module, "two_hot", best).value, np.clip(TARGETS, -R, R), atol=1e-4)
 
 
+@check_of("critic_head")
 def scalar_is_its_output(module: ModuleType) -> None:
     found = answer(module, "scalar", outputs()[:, :1])
     close(found.value, outputs()[:, 0])
     close(found.loss, (outputs()[:, 0] - TARGETS) ** 2)
-
-
-CRITIC_HEAD = (
-    hl_gauss_equals_loop,
-    two_hot_equals_rlax,
-    quantiles_equal_brax,
-    quantiles_equal_loop,
-    the_best_answer_means_the_target,
-    scalar_is_its_output,
-)

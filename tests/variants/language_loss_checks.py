@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from language_golden import CASES, GOLDEN_TOLERANCE, expected_advantages
-from oracles import close, golden
+from oracles import check_of, close, golden
 
 import variants
 
@@ -30,6 +30,7 @@ def losses_of(seed: int, B: int = 5, L: int = 4) -> tuple[Any, Any]:
 # Reductions
 
 
+@check_of("policy_loss_reduction")
 def reductions_equal_loop(module: ModuleType) -> None:
     losses, mask = losses_of(0)
     rows = [
@@ -52,6 +53,7 @@ def reductions_equal_loop(module: ModuleType) -> None:
     close(module.AXIS.apply("batch_token_mean", **inputs), sum(tokens) / len(tokens))
 
 
+@check_of("policy_loss_reduction")
 def steps_of_a_batch_share_a_divisor(module: ModuleType) -> None:
     """The mean over the steps of a batch is the token mean of the whole batch, however its tokens
     are spread; token_mean weighs the tokens of a short step more."""
@@ -77,6 +79,7 @@ def steps_of_a_batch_share_a_divisor(module: ModuleType) -> None:
     assert abs(steps("token_mean") - whole) > 0.01
 
 
+@check_of("policy_loss_reduction")
 def gradients_of_reductions_are_weights(module: ModuleType) -> None:
     """Of each token: 0 where masked, and what is left sums up as the name says."""
     losses, mask = losses_of(1)
@@ -101,16 +104,10 @@ def gradients_of_reductions_are_weights(module: ModuleType) -> None:
     close(weights("sequence_sum", mask).sum(-1), lengths / 4)
 
 
-POLICY_LOSS_REDUCTION = (
-    reductions_equal_loop,
-    steps_of_a_batch_share_a_divisor,
-    gradients_of_reductions_are_weights,
-)
-
-
 # KL
 
 
+@check_of("kl_placement")
 def estimates_equal_golden(module: ModuleType) -> None:
     """OpenRLHF's compute_approx_kl."""
     case = golden("01_binary_uneven")
@@ -140,6 +137,7 @@ def _named(output: dict[str, Any], which: str) -> str:
     return {"log_probs": "new_logprobs", "reference": "ref_logprobs"}[which]
 
 
+@check_of("kl_placement")
 def only_one_side_is_charged(module: ModuleType) -> None:
     pi, reference = jnp.asarray([-1.0, -2.0, -0.1]), jnp.asarray([-1.5, -1.0, -0.1])
     for choice in module.AXIS:
@@ -151,6 +149,7 @@ def only_one_side_is_charged(module: ModuleType) -> None:
         assert kl.loss[2] == 0
 
 
+@check_of("kl_placement")
 def gradients_are_those_of_divergences(module: ModuleType) -> None:
     """Over all tokens of a small vocabulary, weighted by π: k2's is that of KL(π, π_ref), k3's
     that of KL(π_ref, π). A price in the reward has none, nor has the reference.
@@ -186,6 +185,7 @@ def gradients_are_those_of_divergences(module: ModuleType) -> None:
         assert np.all(mean(choice, "loss", uneven)[1] == 0)
 
 
+@check_of("kl_placement")
 def k3_does_not_cancel(module: ModuleType) -> None:
     """Near π = π_ref it is half the square, never negative."""
     x = jnp.asarray([1e-5, -1e-5, 1e-4, -3e-4, 0.0], jnp.float32)
@@ -196,6 +196,7 @@ def k3_does_not_cancel(module: ModuleType) -> None:
     close(kl.loss, 0.5 * np.square(np.asarray(x, np.float64)), atol=2e-11, rtol=0.05)
 
 
+@check_of("kl_placement")
 def corrected_gradient_is_the_reverse_divergence(module: ModuleType) -> None:
     """Over samples of any π_old, on policy and off it: that of KL(π, π_ref), through the ratio."""
     rng = np.random.default_rng(1)
@@ -226,6 +227,7 @@ def corrected_gradient_is_the_reverse_divergence(module: ModuleType) -> None:
         assert np.abs(jax.grad(mean)(logits, "loss_k3") - wanted[1]).max() > 0.01
 
 
+@check_of("kl_placement")
 def estimates_are_bounded_as_in_verl_and_openrlhf(module: ModuleType) -> None:
     """One token at a time: the value and its derivative by log π, 0 where a bound acts."""
     gaps = np.array([-120.0, -25.0, -2.0, -0.1, 0.3, 2.0, 3.5, 25.0, 120.0])  # log π - log π_ref
@@ -260,19 +262,10 @@ def estimates_are_bounded_as_in_verl_and_openrlhf(module: ModuleType) -> None:
             close(slope, 0.0 if acts or side == "reward" else 2 * derivative)
 
 
-KL_PLACEMENT = (
-    estimates_equal_golden,
-    only_one_side_is_charged,
-    gradients_are_those_of_divergences,
-    corrected_gradient_is_the_reverse_divergence,
-    estimates_are_bounded_as_in_verl_and_openrlhf,
-    k3_does_not_cancel,
-)
-
-
 # Rewards
 
 
+@check_of("reward_transform")
 def transforms_equal_loop(module: ModuleType) -> None:
     rewards = np.asarray([[0.0, 1.0], [-3.0, 0.25], [12.0, -7.0]])
     task, scales = [2, 0, 2], [10.0, 1.0, 0.1]
@@ -295,9 +288,6 @@ def transforms_equal_loop(module: ModuleType) -> None:
             got,
             [[function(float(r), t) for r in row] for row, t in zip(rewards, task, strict=True)],
         )
-
-
-REWARD_TRANSFORM = (transforms_equal_loop,)
 
 
 # The losses as a whole

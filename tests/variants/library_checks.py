@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from oracles import close, golden
+from oracles import check_of, close, golden
 from scipy import stats
 
 
@@ -25,9 +25,7 @@ def _normal(mean: np.ndarray, std: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.log(density).sum(-1)
 
 
-# action_distribution
-
-
+@check_of("action_distribution")
 def actions_are_what_was_drawn(module: ModuleType) -> None:
     mean, std, x = _policy(0)
     assert (np.abs(x) > 1).any()
@@ -44,6 +42,7 @@ def actions_are_what_was_drawn(module: ModuleType) -> None:
         close(drawn.log_slope, slope, rtol=1e-3 if "inv" in choice else 1e-5)
 
 
+@check_of("action_distribution")
 def saturated_actions_stay_finite(module: ModuleType) -> None:
     far = jnp.full((1, 2), 30.0)
     inputs = {"mean": jnp.zeros((1, 2)), "std": jnp.ones((1, 2)), "x": far}
@@ -56,6 +55,7 @@ def saturated_actions_stay_finite(module: ModuleType) -> None:
     close(inverted.log_prob, _normal(np.zeros((1, 2)), np.ones((1, 2)), back), rtol=1e-2)
 
 
+@check_of("action_distribution")
 def beta_is_scipys(module: ModuleType) -> None:
     rng = np.random.default_rng(1)
     old, new = (2.0 * rng.normal(size=(5, 6)) for _ in range(2))
@@ -75,6 +75,7 @@ def beta_is_scipys(module: ModuleType) -> None:
     close(made.kl(made), np.zeros(5), atol=2e-6)
 
 
+@check_of("action_distribution")
 def beta_draws_as_scipy(module: ModuleType) -> None:
     raw = jnp.asarray([1.0, -1.0, 3.0, 2.0])
     made = module.AXIS.apply("beta", outputs=raw)
@@ -90,6 +91,7 @@ def beta_draws_as_scipy(module: ModuleType) -> None:
     assert np.isfinite(jax.vmap(made.log_prob)(jnp.asarray(x))).all()
 
 
+@check_of("action_distribution")
 def beta_has_slopes_everywhere(module: ModuleType) -> None:
     """At the bounds too, and where it is flat or all but one point."""
     extremes = np.array(list(itertools.product((-200.0, 0.0, 200.0, 1e4), repeat=2)))
@@ -108,18 +110,7 @@ def beta_has_slopes_everywhere(module: ModuleType) -> None:
     close(flat.mode(), [0.5])
 
 
-ACTION_DISTRIBUTION = (
-    actions_are_what_was_drawn,
-    saturated_actions_stay_finite,
-    beta_is_scipys,
-    beta_draws_as_scipy,
-    beta_has_slopes_everywhere,
-)
-
-
-# policy_std
-
-
+@check_of("policy_std")
 def stds_are_positive_and_start_where_they_should(module: ModuleType) -> None:
     head = np.linspace(-30, 30, 12).reshape(6, 2)
     parameter = np.array([-0.4, 0.7])
@@ -158,18 +149,14 @@ def _floored(log_std: np.ndarray) -> np.ndarray:
     return np.maximum(np.exp(log_std), 0.1)
 
 
+@check_of("policy_std")
 def a_choice_reads_what_its_network_needs(module: ModuleType) -> None:
     read = {name: choice.inputs for name, choice in module.AXIS.items()}
     assert read["softplus_head"] == ("head",)
     assert read["exp_parameter"] == read["clamped_parameter"] == ("parameter",)
 
 
-POLICY_STD = (stds_are_positive_and_start_where_they_should, a_choice_reads_what_its_network_needs)
-
-
-# observation_scaling
-
-
+@check_of("observation_scaling")
 def observations_are_scaled(module: ModuleType) -> None:
     rng = np.random.default_rng(1)
     o = rng.normal(size=(6, 3)) * 30
@@ -190,6 +177,7 @@ def observations_are_scaled(module: ModuleType) -> None:
     close(apply("epsilon", **inputs), (o - mean) / np.sqrt(variance + 1e-8))
 
 
+@check_of("observation_scaling")
 def a_floor_of_the_std_shrinks(module: ModuleType) -> None:
     """RSL-RL's own numbers, whose first rollout is seen by statistics of 0 and 1."""
     file = golden("updates/rsl_rl_normalizer")
@@ -209,12 +197,7 @@ def a_floor_of_the_std_shrinks(module: ModuleType) -> None:
         close(got, seen[part], rtol=1e-5, atol=1e-6)
 
 
-OBSERVATION_SCALING = (observations_are_scaled, a_floor_of_the_std_shrinks)
-
-
-# bias_init
-
-
+@check_of("bias_init")
 def biases_are_as_spread_out_as_torch_has_them(module: ModuleType) -> None:
     key = jax.random.key(0)
     drawn = np.asarray(module.AXIS.apply("torch_uniform", key=key, fan_in=16, size=20_000))
@@ -225,12 +208,7 @@ def biases_are_as_spread_out_as_torch_has_them(module: ModuleType) -> None:
     close(module.AXIS.apply("zeros", key=key, fan_in=16, size=4), np.zeros(4))
 
 
-BIAS_INIT = (biases_are_as_spread_out_as_torch_has_them,)
-
-
-# kl_stop
-
-
+@check_of("kl_stop")
 def updates_end_where_each_library_ends_them(module: ModuleType) -> None:
     for kl, last in itertools.product((0.0, 0.011, 0.016, np.nan), (False, True)):
         inputs = {"approximate_kl": jnp.float32(kl), "last_of_epoch": jnp.bool_(last)}
@@ -243,12 +221,7 @@ def updates_end_where_each_library_ends_them(module: ModuleType) -> None:
             assert (bool(stop.here), bool(stop.later)) == (here, later), (choice, kl, last)
 
 
-KL_STOP = (updates_end_where_each_library_ends_them,)
-
-
-# reward_scaling
-
-
+@check_of("reward_scaling")
 def rewards_are_scaled_as_the_libraries_do(module: ModuleType) -> None:
     """Streams that the libraries' own wrappers were stepped through."""
     for library, choice in (
@@ -281,12 +254,7 @@ def rewards_are_scaled_as_the_libraries_do(module: ModuleType) -> None:
         close(state.variance, [one["return_var"] for one in final])
 
 
-REWARD_SCALING = (rewards_are_scaled_as_the_libraries_do,)
-
-
-# gradient_clip
-
-
+@check_of("gradient_clip")
 def each_network_is_cut_by_itself(module: ModuleType) -> None:
     gradients = {
         "policy": {"kernel": jnp.asarray([[3.0, 0.0]]), "spread": jnp.asarray([4.0])},
@@ -300,6 +268,7 @@ def each_network_is_cut_by_itself(module: ModuleType) -> None:
     close(whole["value"], np.array([0.03, 0.04]) / np.sqrt(25.0025))
 
 
+@check_of("gradient_clip")
 def torch_divides_by_a_little_more(module: ModuleType) -> None:
     gradients = {"policy": jnp.asarray([3.0, 4.0])}
     for choice in ("per_network", "global_norm"):
@@ -313,12 +282,7 @@ def torch_divides_by_a_little_more(module: ModuleType) -> None:
         close(within["policy"], [3.0, 4.0], rtol=0, atol=0)
 
 
-GRADIENT_CLIP = (each_network_is_cut_by_itself, torch_divides_by_a_little_more)
-
-
-# advantage_statistics
-
-
+@check_of("advantage_statistics")
 def a_floor_stands_in_for_a_small_std(module: ModuleType) -> None:
     advantages = np.random.default_rng(2).normal(size=12)
     inputs = {
@@ -336,12 +300,7 @@ def a_floor_stands_in_for_a_small_std(module: ModuleType) -> None:
     close(same, np.zeros(12), atol=0)
 
 
-ADVANTAGE_STATISTICS = (a_floor_stands_in_for_a_small_std,)
-
-
-# entropy_estimate
-
-
+@check_of("entropy_estimate")
 def a_sample_of_the_log_density(module: ModuleType) -> None:
     mean, std, x = _policy(4)
     noise = (x - mean) / std
@@ -355,12 +314,7 @@ def a_sample_of_the_log_density(module: ModuleType) -> None:
     close(module.AXIS.apply("one_sample", **inputs), exact + slope)
 
 
-ENTROPY_ESTIMATE = (a_sample_of_the_log_density,)
-
-
-# learning_rate_schedule
-
-
+@check_of("learning_rate_schedule")
 def rates_as_the_libraries_set_them(module: ModuleType) -> None:
     def rate(choice: str, start: float, **inputs: object) -> float:
         state = module.init(learning_rate=start)
@@ -379,6 +333,3 @@ def rates_as_the_libraries_set_them(module: ModuleType) -> None:
     close(rate("adaptive_exact_kl", 1.2e-5), 1e-5, atol=1e-10)
     close(rate("adaptive_exact_kl", 9e-3, exact_kl=jnp.float32(1e-5)), 1e-2)
     assert np.isfinite(rate("adaptive_exact_kl", 1e-3, exact_kl=jnp.float32(np.nan)))
-
-
-LEARNING_RATE_SCHEDULE = (rates_as_the_libraries_set_them,)

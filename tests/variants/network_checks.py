@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from oracles import close
+from oracles import check_of, close
 
 SHAPES = ((48, 64), (64, 48), (64, 64), (300, 1))
 
@@ -20,6 +20,7 @@ def kernel(module: ModuleType, choice: str, shape: tuple[int, int], **inputs: An
     return np.asarray(got, np.float64)
 
 
+@check_of("network_init")
 def uniform_has_its_bounds(module: ModuleType) -> None:
     """Every weight within the bound, the largest close to it, and the variance of a uniform."""
     for shape in SHAPES:
@@ -36,6 +37,7 @@ def uniform_has_its_bounds(module: ModuleType) -> None:
             assert abs(np.mean(weights)) < 0.15 * bound
 
 
+@check_of("network_init")
 def orthogonal_keeps_lengths(module: ModuleType) -> None:
     for shape in SHAPES:
         for gain in (1.0, np.sqrt(2)):
@@ -44,6 +46,7 @@ def orthogonal_keeps_lengths(module: ModuleType) -> None:
             close(product, gain**2 * np.eye(min(shape)))
 
 
+@check_of("network_init")
 def he_normal_is_flax_s(module: ModuleType) -> None:
     """At the gain of a relu; and lecun_normal at that of a last layer, PureJaxQL's two."""
     from flax.linen import initializers
@@ -55,6 +58,7 @@ def he_normal_is_flax_s(module: ModuleType) -> None:
             close(kernel(module, "he_normal", shape, gain=gain), expected, rtol=1e-6)
 
 
+@check_of("network_init")
 def keys_decide(module: ModuleType) -> None:
     for choice in ("lecun_uniform", "orthogonal", "xavier_uniform", "torch_uniform", "he_normal"):
         one, same, other = (
@@ -63,11 +67,3 @@ def keys_decide(module: ModuleType) -> None:
         )
         np.testing.assert_array_equal(one, same)
         assert np.all(one != other)
-
-
-NETWORK_INIT = (
-    uniform_has_its_bounds,
-    orthogonal_keeps_lengths,
-    he_normal_is_flax_s,
-    keys_decide,
-)

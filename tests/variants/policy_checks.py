@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from oracles import close, golden
+from oracles import check_of, close, golden
 
 EPSILON, HIGHER, DUAL, PENALTY = 0.2, 0.4, 1.3, 0.7
 # What looks at one sample at a time; those made for completions have checks of their own.
@@ -62,6 +62,7 @@ def loop_policy_loss(choice: str, log_ratio: float, advantage: float) -> tuple[f
     return -gain, not lowest <= ratio <= highest
 
 
+@check_of("policy_loss")
 def policy_loss_equals_loop(module: ModuleType) -> None:
     case = policy_case(0)
     bounded = 0
@@ -84,6 +85,7 @@ def policy_loss_equals_loop(module: ModuleType) -> None:
     assert bounded > 2
 
 
+@check_of("policy_loss")
 def clip_equals_clip_ppo_loss(module: ModuleType) -> None:
     """ClipPPOLoss as a whole, for a linear normal policy."""
     for case in golden("torchrl_ppo")["clip_ppo_loss"]:
@@ -103,6 +105,7 @@ def clip_equals_clip_ppo_loss(module: ModuleType) -> None:
         close(fraction, case["outputs"]["clip_fraction"])
 
 
+@check_of("policy_loss")
 def endless_clip_is_none(module: ModuleType) -> None:
     case = policy_case(1)
     plain, _ = policy_loss(module, "none", **case)
@@ -117,6 +120,7 @@ def endless_clip_is_none(module: ModuleType) -> None:
     np.testing.assert_array_equal(np.asarray(loss), np.asarray(plain))
 
 
+@check_of("policy_loss")
 def policy_gradients_are_right(module: ModuleType) -> None:
     """By log π it is -ρA where nothing is clipped, 0 where it is; that of the penalty β(ρ-1)."""
     case = policy_case(2)
@@ -144,6 +148,7 @@ def policy_gradients_are_right(module: ModuleType) -> None:
     close(gradient("spo"), -ratio * a + np.abs(a) * ratio * (ratio - 1) / EPSILON, rtol=1e-4)
 
 
+@check_of("policy_loss")
 def penalty_estimates_the_divergence(module: ModuleType) -> None:
     """KL(π_old, π) of two normals has a closed form: the estimate's mean, and its gradient's."""
     actions = np.random.default_rng(3).normal(size=400_000)
@@ -163,6 +168,7 @@ def penalty_estimates_the_divergence(module: ModuleType) -> None:
     assert float(lowest) >= 0
 
 
+@check_of("policy_loss")
 def penalty_does_not_cancel(module: ModuleType) -> None:
     """Near ρ = 1 it is ½log²ρ, far below the rounding of ρ - 1 - log ρ, and never negative."""
     x = jnp.asarray([1e-5, -1e-5, 1e-4, -3e-4, 0.0], jnp.float32)
@@ -171,6 +177,7 @@ def penalty_does_not_cancel(module: ModuleType) -> None:
     close(loss, PENALTY * 0.5 * np.square(np.asarray(x, np.float64)), atol=2e-11, rtol=0.05)
 
 
+@check_of("policy_loss")
 def spo_pulls_to_its_range(module: ModuleType) -> None:
     """Each sample's loss is least at ρ = 1 ± ε by the sign of A: -|A|(sgn A + ε/2) there."""
     for advantage in (2.0, -3.0):
@@ -188,17 +195,6 @@ def spo_pulls_to_its_range(module: ModuleType) -> None:
     assert np.all(np.asarray(policy_loss(module, "spo", **case)[0]) == np.inf)
 
 
-POLICY_LOSS = (
-    spo_pulls_to_its_range,
-    policy_loss_equals_loop,
-    clip_equals_clip_ppo_loss,
-    endless_clip_is_none,
-    policy_gradients_are_right,
-    penalty_estimates_the_divergence,
-    penalty_does_not_cancel,
-)
-
-
 # Entropy
 
 
@@ -212,6 +208,7 @@ def policy_head(seed: int, B: int = 7, A: int = 3) -> dict[str, Any]:
     return {n: jnp.asarray(x, jnp.float32) for n, x in arrays.items()}
 
 
+@check_of("entropy_estimate")
 def entropy_equals_scipy(module: ModuleType) -> None:
     """H(x) of the normal, and log(1 - tanh²x) of the sample on top."""
     from scipy import stats
@@ -224,6 +221,7 @@ def entropy_equals_scipy(module: ModuleType) -> None:
     close(module.AXIS.apply("one_sample", **head), (normal + slope).sum(axis=-1), rtol=1e-4)
 
 
+@check_of("entropy_estimate")
 def one_sample_equals_brax(module: ModuleType) -> None:
     """Brax draws its noise from a key itself; with the same key it is the same number."""
     from brax.training.distribution import NormalTanhDistribution
@@ -240,6 +238,7 @@ def one_sample_equals_brax(module: ModuleType) -> None:
     close(got, NormalTanhDistribution(event_size=2).entropy(logits, key))
 
 
+@check_of("entropy_estimate")
 def one_sample_is_unbiased(module: ModuleType) -> None:
     """Its mean is the entropy of the action, by integration on a grid."""
     mean, std = 0.4, 0.8
@@ -257,6 +256,7 @@ def one_sample_is_unbiased(module: ModuleType) -> None:
     close(jnp.mean(got), exact, atol=0.01)
 
 
+@check_of("entropy_estimate")
 def saturation_costs_entropy(module: ModuleType) -> None:
     """A mean far out: finite, the slope is -2|x| + 2 log 2 there, and its gradient points back."""
     head = {n: jnp.zeros((1, 1)) for n in ("noise",)} | {"std": jnp.ones((1, 1))}
@@ -272,11 +272,3 @@ def saturation_costs_entropy(module: ModuleType) -> None:
         value, gradient = jax.value_and_grad(entropy)(mean, "closed_form")
         close(value, normal)
         assert float(gradient) == 0
-
-
-ENTROPY_ESTIMATE = (
-    entropy_equals_scipy,
-    one_sample_equals_brax,
-    one_sample_is_unbiased,
-    saturation_costs_entropy,
-)

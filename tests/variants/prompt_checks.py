@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from language_golden import CASES, GOLDEN_TOLERANCE, expected_advantages
-from oracles import close
+from oracles import check_of, close
 
 EPSILONS = {
     "per_prompt": 1e-9,
@@ -132,6 +132,7 @@ def loop_advantages(
     return result
 
 
+@check_of("prompt_advantage", "whitened_advantage")
 def advantages_equal_loop(module: ModuleType) -> None:
     for seed, settings in enumerate(
         (
@@ -166,6 +167,7 @@ def compiled(module: ModuleType) -> Callable[..., np.ndarray]:
     return call
 
 
+@check_of("prompt_advantage")
 def advantages_equal_golden(module: ModuleType) -> None:
     seen: Counter[str] = Counter()
     call = compiled(module)
@@ -190,6 +192,7 @@ def advantages_equal_golden(module: ModuleType) -> None:
     assert sum(seen.values()) >= 85, seen
 
 
+@check_of("prompt_advantage", "whitened_advantage")
 def constant_prompts_give_exact_zeros(module: ModuleType) -> None:
     """Without KL. 0.9 three times has a mean of its own; token means are of other prompts too."""
     call = compiled(module)
@@ -212,6 +215,7 @@ def constant_prompts_give_exact_zeros(module: ModuleType) -> None:
                 assert K > 1 or np.all(got == 0), choice
 
 
+@check_of("prompt_advantage", "whitened_advantage")
 def equal_tokens_give_exact_zeros(module: ModuleType) -> None:
     """Whatever the batch: all rewards equal, one valid token, none."""
     call = compiled(module)
@@ -233,6 +237,7 @@ def equal_tokens_give_exact_zeros(module: ModuleType) -> None:
                 assert np.all(got == 0), (choice, ddof)
 
 
+@check_of("prompt_advantage")
 def advantages_and_gradients_are_finite(module: ModuleType) -> None:
     """By rewards and by KL, in every corner that a where hides."""
 
@@ -257,15 +262,7 @@ def advantages_and_gradients_are_finite(module: ModuleType) -> None:
                     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(found)), choice
 
 
-PROMPT_ADVANTAGE = (
-    advantages_equal_loop,
-    advantages_equal_golden,
-    constant_prompts_give_exact_zeros,
-    equal_tokens_give_exact_zeros,
-    advantages_and_gradients_are_finite,
-)
-
-
+@check_of("whitened_advantage")
 def whitening_undoes_the_scale_of_rewards(module: ModuleType) -> None:
     """It is per_prompt_baseline_batch with ddof 1 but for ε, in whatever unit rewards are."""
     case = rollout(3) | {"kl_coefficient": 0.0}
@@ -276,11 +273,3 @@ def whitening_undoes_the_scale_of_rewards(module: ModuleType) -> None:
         inputs = case | {"rewards": unit * case["rewards"], "advantage_clip": 1e6}
         got = module.AXIS.apply("per_prompt_mean_batch_std_whitened", **inputs)
         close(got, wanted, rtol=1e-4, atol=1e-4)
-
-
-WHITENED_ADVANTAGE = (
-    advantages_equal_loop,
-    constant_prompts_give_exact_zeros,
-    equal_tokens_give_exact_zeros,
-    whitening_undoes_the_scale_of_rewards,
-)

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
-from oracles import close
+from oracles import check_of, close
 
 GAMMA = 0.9
 SHAPES = ((1, 3), (2, 3), (3, 4), (12, 5))
@@ -69,6 +69,7 @@ def mixed_returns(steps: Steps, q_lambda: float, follows_greedy: bool = False) -
     return found
 
 
+@check_of("q_return")
 def peng_is_a_mixture_of_n_step_returns(module: ModuleType) -> None:
     for T, N in SHAPES:
         steps = Steps(T, N)
@@ -76,6 +77,7 @@ def peng_is_a_mixture_of_n_step_returns(module: ModuleType) -> None:
             close(got(module, "peng", steps, q_lambda), mixed_returns(steps, q_lambda))
 
 
+@check_of("q_return")
 def watkins_is_cut_before_exploration(module: ModuleType) -> None:
     for T, N in SHAPES:
         steps = Steps(T, N)
@@ -86,6 +88,7 @@ def watkins_is_cut_before_exploration(module: ModuleType) -> None:
         close(got(module, "watkins", steps, 0.65), mixed_returns(steps, 0.65))
 
 
+@check_of("q_return")
 def libraries_equal_their_loops(module: ModuleType) -> None:
     """As written in pqn_gymnax.py and pqn.py, over single numbers."""
     for T, N in SHAPES:
@@ -114,6 +117,7 @@ def libraries_equal_their_loops(module: ModuleType) -> None:
                     close(theirs[t, n], late)
 
 
+@check_of("q_return")
 def libraries_are_near_the_paper(module: ModuleType) -> None:
     """PureJaxQL's slip is of one step, which the earlier ones feel through λ alone."""
     steps = Steps(12, 5)
@@ -123,11 +127,3 @@ def libraries_are_near_the_paper(module: ModuleType) -> None:
     off = np.abs(paper - theirs).max(axis=1) > 1e-6
     assert off.tolist() == [t == 10 for t in range(12)]
     assert np.abs(got(module, "rejax", steps, 0.0) - paper).max(axis=1)[:-1].min() > 1e-6
-
-
-Q_RETURN = (
-    peng_is_a_mixture_of_n_step_returns,
-    watkins_is_cut_before_exploration,
-    libraries_equal_their_loops,
-    libraries_are_near_the_paper,
-)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from advantage_checks import trajectory
-from oracles import close
+from oracles import check_of, close
 
 DISCOUNT = 0.9
 REWARDS = ("rewards", "termination", "truncation")
@@ -56,6 +56,7 @@ def loop_vec_normalize(batches: list[dict[str, Any]], bound: float) -> np.ndarra
     return np.asarray(out)
 
 
+@check_of("reward_scaling")
 def running_std_equals_vec_normalize(module: ModuleType) -> None:
     batches = [rewards_of(seed) for seed in (0, 1, 2)]
     assert all(np.any(batch["truncation"]) for batch in batches)
@@ -66,6 +67,7 @@ def running_std_equals_vec_normalize(module: ModuleType) -> None:
         close(got, expected, rtol=1e-4)
 
 
+@check_of("reward_scaling")
 def constant_is_a_factor(module: ModuleType) -> None:
     batches = [rewards_of(seed) for seed in (3, 4)]
     rewards = np.concatenate([batch["rewards"] for batch in batches])
@@ -76,6 +78,7 @@ def constant_is_a_factor(module: ModuleType) -> None:
     np.testing.assert_array_equal(got, rewards)
 
 
+@check_of("reward_scaling")
 def running_std_undoes_scale_and_keeps_sign(module: ModuleType) -> None:
     """The unit of the rewards goes; their sign and, since nothing is centred, their zero stay."""
     batches = [rewards_of(seed) for seed in (5, 6)]
@@ -90,6 +93,7 @@ def running_std_undoes_scale_and_keeps_sign(module: ModuleType) -> None:
     np.testing.assert_array_equal(doubled, 2 * plain)
 
 
+@check_of("reward_scaling")
 def cut_into_batches_is_the_same(module: ModuleType) -> None:
     """The state carries everything: two batches of 10 steps are one of 20."""
     whole = rewards_of(7)
@@ -98,6 +102,7 @@ def cut_into_batches_is_the_same(module: ModuleType) -> None:
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
+@check_of("reward_scaling")
 def constant_rewards_stay_finite(module: ModuleType) -> None:
     for reward in (0.0, 1.0, -5.0):
         batch = rewards_of(8) | {"rewards": jnp.full((20, 6), reward)}
@@ -106,12 +111,3 @@ def constant_rewards_stay_finite(module: ModuleType) -> None:
         assert np.all(np.isfinite(got))
         assert np.all(np.sign(got) == np.sign(reward))
         assert np.all(np.abs(got) <= 10)
-
-
-REWARD_SCALING = (
-    running_std_equals_vec_normalize,
-    constant_is_a_factor,
-    running_std_undoes_scale_and_keeps_sign,
-    cut_into_batches_is_the_same,
-    constant_rewards_stay_finite,
-)

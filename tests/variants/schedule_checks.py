@@ -7,7 +7,7 @@ from types import ModuleType
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import close
+from oracles import check_of, close
 
 DESIRED = 0.02
 # Far, near and on target; in between; 0, as on the first minibatch of a batch.
@@ -32,6 +32,7 @@ def rates(module: ModuleType, choice: str, divergences, learning_rate: float = 1
     return np.asarray(out)
 
 
+@check_of("learning_rate_schedule")
 def adaptive_equals_loop(module: ModuleType) -> None:
     rate, expected = 1e-3, []
     for divergence in DIVERGENCES:
@@ -44,6 +45,7 @@ def adaptive_equals_loop(module: ModuleType) -> None:
     close(rates(module, "adaptive_kl", DIVERGENCES), expected, atol=0)
 
 
+@check_of("learning_rate_schedule")
 def adaptive_equals_brax(module: ModuleType) -> None:
     """Where the divergence is above 0: at exactly 0 Brax lets the rate be."""
     from brax.training.agents.ppo.optimizer import adaptive_kl_learning_rate
@@ -60,6 +62,7 @@ def adaptive_equals_brax(module: ModuleType) -> None:
     close(rates(module, "adaptive_kl", divergences), expected, atol=0)
 
 
+@check_of("learning_rate_schedule")
 def adaptive_has_bounds(module: ModuleType) -> None:
     assert rates(module, "adaptive_kl", [1.0] * 40)[-1] == pytest.approx(1e-5)
     assert rates(module, "adaptive_kl", [0.0] * 40)[-1] == pytest.approx(1e-2)
@@ -67,6 +70,7 @@ def adaptive_has_bounds(module: ModuleType) -> None:
     close(rates(module, "adaptive_kl", [float("nan")] * 3), [1e-3] * 3, atol=0)
 
 
+@check_of("learning_rate_schedule")
 def linear_falls_to_zero(module: ModuleType) -> None:
     got = rates(module, "linear", DIVERGENCES)
     close(got, 1e-3 * (1 - np.arange(10) / 10), atol=0)
@@ -84,14 +88,6 @@ def linear_falls_to_zero(module: ModuleType) -> None:
         close(rate, 1e-3 * share, atol=0)
 
 
+@check_of("learning_rate_schedule")
 def constant_stays(module: ModuleType) -> None:
     assert np.all(rates(module, "constant", DIVERGENCES) == np.float32(1e-3))
-
-
-LEARNING_RATE_SCHEDULE = (
-    adaptive_equals_loop,
-    adaptive_equals_brax,
-    adaptive_has_bounds,
-    linear_falls_to_zero,
-    constant_stays,
-)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from oracles import close
+from oracles import check_of, close
 
 
 def grouped_samples(seed: int, B: int = 48) -> tuple[Any, Any]:
@@ -22,6 +22,7 @@ def grouped_samples(seed: int, B: int = 48) -> tuple[Any, Any]:
     return jnp.asarray(advantages[order], jnp.float32), jnp.asarray(groups[order], jnp.int32)
 
 
+@check_of("advantage_statistics")
 def statistics_equal_loop(module: ModuleType) -> None:
     advantages, groups = grouped_samples(0)
     a, g = np.asarray(advantages, np.float64), np.asarray(groups)
@@ -47,6 +48,7 @@ def statistics_equal_loop(module: ModuleType) -> None:
             close(got, numbers)
 
 
+@check_of("advantage_statistics")
 def constant_sets_give_exact_zeros(module: ModuleType) -> None:
     """Their mean is off by rounding, which a tiny epsilon would blow up to large advantages."""
     for constant in (0.9, -7.3, 1e6):
@@ -65,6 +67,7 @@ def constant_sets_give_exact_zeros(module: ModuleType) -> None:
                     assert np.all(np.asarray(got) == 0), (choice, constant, size)
 
 
+@check_of("advantage_statistics")
 def too_small_sets_give_exact_zeros(module: ModuleType) -> None:
     for choice in ("all", "per_group"):
         for ddof in (1, 2):
@@ -78,10 +81,3 @@ def too_small_sets_give_exact_zeros(module: ModuleType) -> None:
                     ddof=ddof,
                 )
                 assert np.all(np.asarray(got) == 0), (choice, ddof, size)
-
-
-ADVANTAGE_STATISTICS = (
-    statistics_equal_loop,
-    constant_sets_give_exact_zeros,
-    too_small_sets_give_exact_zeros,
-)

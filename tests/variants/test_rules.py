@@ -71,6 +71,28 @@ def test_rules_name_what_they_look_at(monkeypatch):
         variants.conflict(lambda **variant: None)
 
 
+@pytest.mark.parametrize(
+    ("setting", "name", "refused", "allowed"),
+    [
+        ({"observation_statistics": "per_step"}, "observation_normalization", "before", "after"),
+        ({"old_value": "epoch"}, "advantage_timing", "iteration", "epoch"),
+        ({"value_normalization": "running"}, "advantage_timing", "epoch", "iteration"),
+        ({"value_normalization": "popart"}, "advantage_timing", "epoch", "iteration"),
+        ({"advantage_scaling": "percentile"}, "advantage_timing", "epoch", "iteration"),
+        ({"advantage_scaling": "symlog"}, "advantage_timing", "epoch", "iteration"),
+        ({"advantage_statistics": "per_group"}, "reset_pool", 4, 1),
+    ],
+)
+def test_refused_combinations(setting, name, refused, allowed):
+    (complaint,) = variants.conflicts(setting | {name: refused})
+    assert f"set {name}={allowed}" in complaint
+    assert not variants.conflicts(setting | {name: allowed})
+
+
+def test_symlog_of_values_has_no_statistics_to_time():
+    assert not variants.conflicts({"value_normalization": "symlog", "advantage_timing": "epoch"})
+
+
 # What cannot act
 
 ONE_STEP = {"epochs": 1, "num_minibatches": 1}
@@ -131,6 +153,21 @@ def test_groups_of_one_environment_compare_nothing():
     assert "reset_group_size=1 makes each environment a group of its own" in reason
     assert variants.inert_settings(variant | {"reset_group_size": 2}) == {}
     assert variants.inert_settings(variant | {"advantage_statistics": "all"}) == {}
+
+
+def test_what_cannot_act_is_named():
+    found = variants.inert_settings({"observation_normalization": "none"})
+    assert {"observation_statistics", "observation_scaling"} <= found.keys()
+    assert "minibatch_order" in variants.inert_settings({"minibatch_order": "reused", "epochs": 1})
+    epoch = {"old_value": "epoch", "epochs": 2}
+    assert "old_value" in variants.inert_settings(epoch | {"value_clip": "none"})
+    assert "old_value" not in variants.inert_settings(epoch | {"value_clip": "pessimistic"})
+    scaled = {"advantage_scaling": "percentile"}
+    found = variants.inert_settings(scaled | {"advantage_statistics": "all"})
+    assert found.keys() == {"advantage_scaling", "percentile_decay"}
+    assert not variants.inert_settings(scaled | {"advantage_statistics": "none"})
+    found = variants.inert_settings({"observation_scaling": "symlog"})
+    assert found.keys() == {"observation_statistics"}
 
 
 def test_inert_rules_are_merged(monkeypatch):

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from oracles import close
+from oracles import check_of, close
 
 EPSILON, HIGHER = 0.2, 0.4
 TEMPERATURES = {"sapo_temperature": 0.8, "sapo_temperature_negative": 1.5}
@@ -36,6 +36,7 @@ def losses(module: ModuleType, choice: str, **case: Any) -> tuple[Any, Any]:
     return module.AXIS.apply(choice, numbers=numbers, **arrays)
 
 
+@check_of("token_losses")
 def sequence_ratio_is_the_product(module: ModuleType) -> None:
     """One loss per completion, at each of its tokens, clipped as a whole."""
     case = completions(0)
@@ -52,6 +53,7 @@ def sequence_ratio_is_the_product(module: ModuleType) -> None:
     assert clipped > 2
 
 
+@check_of("token_losses")
 def sequence_ratio_is_differentiated_through_all_tokens(module: ModuleType) -> None:
     """Of the mean over completions, by log π: -sA/B at each token, 0 where s is clipped."""
     case = completions(1)
@@ -68,6 +70,7 @@ def sequence_ratio_is_differentiated_through_all_tokens(module: ModuleType) -> N
     close(got, np.where(clipped, 0, -ratio * a) * case["mask"], atol=2e-5)
 
 
+@check_of("token_losses")
 def soft_gate_equals_loop(module: ModuleType) -> None:
     case = completions(2)
     got, _ = losses(module, "sapo", **case)
@@ -78,6 +81,7 @@ def soft_gate_equals_loop(module: ModuleType) -> None:
         close(got[b, t], -gate * advantage)
 
 
+@check_of("token_losses")
 def soft_gate_fades_on_both_sides(module: ModuleType) -> None:
     """By log π: -4σ'(τ(ρ - 1))ρA, which is that of clip at ρ = 1 alone."""
     log_ratio = np.array([-1.5, -0.3, 0.0, 0.3, 1.5])
@@ -92,11 +96,3 @@ def soft_gate_fades_on_both_sides(module: ModuleType) -> None:
         slope = 4 * sigmoid * (1 - sigmoid) * np.exp(log_ratio)
         close(gradient, -slope * advantage)
         close(gradient[2], -advantage)
-
-
-TOKEN_LOSSES = (
-    sequence_ratio_is_the_product,
-    sequence_ratio_is_differentiated_through_all_tokens,
-    soft_gate_equals_loop,
-    soft_gate_fades_on_both_sides,
-)

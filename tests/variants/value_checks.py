@@ -8,13 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from oracles import close, golden
+from oracles import check_of, close, golden
 
 # Value errors
 
 ERRORS = np.asarray([-30.0, -2.0, -1.5, -0.7, -0.01, 0.0, 0.3, 0.9, 1.0, 4.0, 1e4])
 
 
+@check_of("value_error")
 def error_equals_loop(module: ModuleType) -> None:
     targets = np.linspace(-1, 1, len(ERRORS))
     for scale in (0.3, 1.0, 2.0):
@@ -35,6 +36,7 @@ def error_equals_loop(module: ModuleType) -> None:
             close(got, losses)
 
 
+@check_of("value_error")
 def huber_equals_optax(module: ModuleType) -> None:
     import optax
 
@@ -47,6 +49,7 @@ def huber_equals_optax(module: ModuleType) -> None:
         close(scaled * delta, got)
 
 
+@check_of("value_error")
 def smooth_l1_equals_torchrl(module: ModuleType) -> None:
     case = next(c for c in golden("torchrl_ppo")["value_clip"] if c["critic"] == "smooth_l1")
     got = module.AXIS.apply(
@@ -57,6 +60,7 @@ def smooth_l1_equals_torchrl(module: ModuleType) -> None:
     close(got, case["unclipped_loss"], atol=1e-6)
 
 
+@check_of("value_error")
 def error_gradients_are_right(module: ModuleType) -> None:
     values = jnp.asarray(ERRORS, jnp.float32)
     scale = 0.8
@@ -73,14 +77,6 @@ def error_gradients_are_right(module: ModuleType) -> None:
             )
         )(values)
         close(got, gradient)
-
-
-VALUE_ERROR = (
-    error_equals_loop,
-    huber_equals_optax,
-    smooth_l1_equals_torchrl,
-    error_gradients_are_right,
-)
 
 
 # Value clipping
@@ -106,6 +102,7 @@ def clip_case(seed: int, B: int = 40) -> dict[str, Any]:
     return {n: jnp.asarray(x, jnp.float32) for n, x in arrays.items()}
 
 
+@check_of("value_clip")
 def clip_equals_loop(module: ModuleType) -> None:
     case = clip_case(0)
     expected: dict[str, list[float]] = {"none": [], "pessimistic": [], "replace": []}
@@ -126,6 +123,7 @@ def clip_equals_loop(module: ModuleType) -> None:
         close(fraction, np.nan if choice == "none" else outside / 40)
 
 
+@check_of("value_clip")
 def clip_equals_torchrl(module: ModuleType) -> None:
     """Losses, the gradient of their mean through the clip, and value_clip_fraction."""
     for case in golden("torchrl_ppo")["value_clip"]:
@@ -153,6 +151,7 @@ def clip_equals_torchrl(module: ModuleType) -> None:
         close(loss, case["unclipped_loss"], atol=1e-6)
 
 
+@check_of("value_clip")
 def critic_loss_equals_clip_ppo_loss(module: ModuleType) -> None:
     """ClipPPOLoss as a whole, for a linear critic: loss_critic = coefficient · mean(loss)."""
     for case in golden("torchrl_ppo")["clip_ppo_loss"]:
@@ -175,6 +174,7 @@ def critic_loss_equals_clip_ppo_loss(module: ModuleType) -> None:
             close(fraction, case["outputs"]["value_clip_fraction"])
 
 
+@check_of("value_clip")
 def endless_range_clips_nothing(module: ModuleType) -> None:
     """Bit by bit, and so it does for values that stay within a finite range."""
     case = clip_case(1)
@@ -188,6 +188,7 @@ def endless_range_clips_nothing(module: ModuleType) -> None:
             np.testing.assert_equal(float(fraction), np.nan if choice == "none" else 0.0)
 
 
+@check_of("value_clip")
 def clip_bounds_the_gradient(module: ModuleType) -> None:
     """Outside the range replace has none, and pessimistic that of the unclipped error if larger."""
     case = clip_case(2)
@@ -213,12 +214,3 @@ def clip_bounds_the_gradient(module: ModuleType) -> None:
     assert np.any(outside & leads)
     assert np.any(outside & ~leads)
     close(gradient("pessimistic"), np.where(outside & ~leads, 0, plain))
-
-
-VALUE_CLIP = (
-    clip_equals_loop,
-    clip_equals_torchrl,
-    critic_loss_equals_clip_ppo_loss,
-    endless_range_clips_nothing,
-    clip_bounds_the_gradient,
-)

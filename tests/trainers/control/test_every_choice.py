@@ -12,7 +12,7 @@ import pytest
 from composed import compiled, only, program, same_bits, train, variant
 
 import variants
-from ablations.trainers.control.settings import AXES, DETAILS
+from ablations.trainers.control.settings import AXES
 
 UPDATES, CHUNKS = 14, 7
 STRUCTURE = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs": 2}
@@ -24,100 +24,33 @@ CHOICES = [
     if not variants.axis(axis).structural
     for choice in variants.axis(axis)
 ]
-TORCHRL = {
-    "action_distribution": "tanh_normal_inverted",
-    "policy_std": "exp_parameter",
-    "kl_stop": "none",
-    "value_normalization": "none",
-    "advantage_scaling": "none",
-    **DETAILS,
-}
-# All choices of the axes that are compiled in, in as few programs as they fit into.
+# All choices of the axes that are compiled in, in as few programs as they fit into: a column each;
+# further to the right the default.
+PROGRAMS = """
+action_distribution normal tanh_normal_inverted normal_unclipped \
+    tanh_normal_inverted tanh_normal_inverted tanh_normal_inverted beta
+policy_std exp_parameter exp_head clamped_parameter \
+    shifted_softplus_head clamped_exp_parameter gsde softplus_head
+observation_statistics per_step per_environment per_step_after_first per_step_forgetting
+observation_scaling epsilon epsilon_clipped std_epsilon floored_std_clipped symlog epsilon
+kl_stop minibatch epoch
+value_normalization running popart symlog
+critic_head hl_gauss quantiles two_hot
+learning_rate_warmup linear
+entropy_schedule linear target constant constant constant constant target
+mean_perturbation uniform
+penalty_schedule constant adaptive_kl
+value_target shared shared own_lambda
+advantage_scaling percentile symlog
+network_normalization critic both policy
+optimizer sgd adam adamw radam
+optimizer_reset none batch batch_moments
+weight_regularization to_zero to_initial
+"""
+ROWS = {axis: choices for axis, *choices in map(str.split, PROGRAMS.strip().splitlines())}
 COMPILED_IN = [
-    {
-        "action_distribution": "normal",
-        "policy_std": "exp_parameter",
-        "observation_statistics": "per_step",
-        "observation_scaling": "epsilon",
-        "kl_stop": "minibatch",
-        "value_normalization": "running",
-        "critic_head": "hl_gauss",
-        "learning_rate_warmup": "linear",
-        "entropy_schedule": "linear",
-        "mean_perturbation": "uniform",
-        "penalty_schedule": "constant",
-        "value_target": "shared",
-        "advantage_scaling": "percentile",
-        "network_normalization": "critic",
-        "optimizer": "sgd",
-        "optimizer_reset": "none",
-        "weight_regularization": "to_zero",
-    },
-    {
-        "action_distribution": "tanh_normal_inverted",
-        "policy_std": "exp_head",
-        "observation_statistics": "per_environment",
-        "observation_scaling": "epsilon_clipped",
-        "kl_stop": "epoch",
-        "value_normalization": "popart",
-        "critic_head": "quantiles",
-        "learning_rate_warmup": "none",
-        "entropy_schedule": "target",
-        "mean_perturbation": "none",
-        "penalty_schedule": "adaptive_kl",
-        "value_target": "shared",
-        "advantage_scaling": "symlog",
-        "network_normalization": "both",
-        "optimizer": "adam",
-        "optimizer_reset": "batch",
-        "weight_regularization": "to_initial",
-    },
-    {
-        "action_distribution": "normal_unclipped",
-        "policy_std": "clamped_parameter",
-        "observation_statistics": "per_step_after_first",
-        "observation_scaling": "std_epsilon",
-        "kl_stop": "none",
-        "value_normalization": "symlog",
-        "critic_head": "two_hot",
-        "learning_rate_warmup": "none",
-        "entropy_schedule": "constant",
-        "mean_perturbation": "none",
-        "penalty_schedule": "constant",
-        "value_target": "own_lambda",
-        "advantage_scaling": "none",
-        "network_normalization": "policy",
-        "optimizer": "adamw",
-        "optimizer_reset": "batch_moments",
-        "weight_regularization": "none",
-    },
-    {
-        **TORCHRL,
-        "optimizer": "radam",
-        "policy_std": "shifted_softplus_head",
-        "observation_statistics": "per_step_forgetting",
-        "observation_scaling": "floored_std_clipped",
-    },
-    {
-        **TORCHRL,
-        "policy_std": "clamped_exp_parameter",
-        "observation_statistics": "per_batch",
-        "observation_scaling": "symlog",
-    },
-    {
-        **TORCHRL,
-        "policy_std": "gsde",
-        "observation_statistics": "per_batch",
-        "observation_scaling": "epsilon",
-    },
-    {
-        **TORCHRL,
-        "action_distribution": "beta",
-        "policy_std": "softplus_head",
-        "observation_statistics": "per_batch",
-        "observation_scaling": "bounded_std",
-        "entropy_schedule": "target",
-    },
+    {axis: (choices + 7 * [AXES[axis]])[program] for axis, choices in ROWS.items()}
+    for program in range(7)
 ]
 # Numbers at which a choice has something to do on this task.
 SETS: dict[str, dict[str, Any]] = {

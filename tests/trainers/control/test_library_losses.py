@@ -182,20 +182,20 @@ def minibatch(batch: Arrays) -> Minibatch:
     return Minibatch(observation=jnp.zeros((T, M, 1)), group=group, **arrays)
 
 
+def our_loss(outputs: Arrays, part: Minibatch, **sets: Any) -> tuple[Any, Any, Any]:
+    """The loss, its metrics and its gradient by the outputs."""
+    now = {name: jnp.asarray(array, jnp.float32) for name, array in outputs.items()}
+    (loss, metrics), gradient = jax.value_and_grad(ppo_loss, has_aux=True)(
+        now, OUTPUTS, DISTRIBUTION, part, KEY, alone(**sets), 1
+    )
+    return loss, metrics, gradient
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("library", COMPOSED, ids=lambda library: library.__name__)
 def test_composition_is_the_library(library: Callable[[Arrays, Arrays], float], seed: int) -> None:
     outputs, batch = case(seed)
-    one = alone(**COMPOSED[library])
-    (loss, _), gradient = jax.value_and_grad(ppo_loss, has_aux=True)(
-        {name: jnp.asarray(array, jnp.float32) for name, array in outputs.items()},
-        OUTPUTS,
-        DISTRIBUTION,
-        minibatch(batch),
-        KEY,
-        one,
-        1,
-    )
+    loss, _, gradient = our_loss(outputs, minibatch(batch), **COMPOSED[library])
     np.testing.assert_allclose(loss, library(outputs, batch), rtol=1e-5, atol=1e-5)
     for name, expected in slopes(lambda outputs: library(outputs, batch), outputs).items():
         np.testing.assert_allclose(gradient[name], expected, rtol=1e-4, atol=1e-5)
@@ -226,15 +226,7 @@ def test_every_part_of_a_library_matters() -> None:
         ("advantage_scope", "batch"),
         ("clip_epsilon", 0.1),
     ):
-        loss, _ = ppo_loss(
-            {name: jnp.asarray(array, jnp.float32) for name, array in outputs.items()},
-            OUTPUTS,
-            DISTRIBUTION,
-            minibatch(batch),
-            KEY,
-            alone(**(COMPOSED[cleanrl] | {name: other})),
-            1,
-        )
+        loss, _, _ = our_loss(outputs, minibatch(batch), **(COMPOSED[cleanrl] | {name: other}))
         assert abs(float(loss) - losses[0]) > 1e-4, name
 
 
@@ -278,7 +270,12 @@ def test_metrics_are_those_of_torchrl(number: int) -> None:
         "target": array["value_target"],
     }
     clip = settings["clip_value"]
-    one = alone(
+    _, metrics, gradient = our_loss(
+        outputs,
+        Minibatch(
+            group=jnp.zeros((1, len(mean)), jnp.int32),
+            **{name: jnp.asarray(x, jnp.float32)[None] for name, x in rows.items()},
+        ),
         advantage_statistics="none",
         value_error="squared" if settings["loss_critic_type"] == "l2" else "smooth_l1",
         value_clip="none" if clip is None else "pessimistic",
@@ -286,18 +283,6 @@ def test_metrics_are_those_of_torchrl(number: int) -> None:
         value_coefficient=settings["critic_coeff"],
         clip_epsilon=settings["clip_epsilon"],
         entropy_coefficient=0.0,
-    )
-    gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
-        {name: jnp.asarray(x, jnp.float32) for name, x in outputs.items()},
-        OUTPUTS,
-        DISTRIBUTION,
-        Minibatch(
-            group=jnp.zeros((1, len(mean)), jnp.int32),
-            **{name: jnp.asarray(x, jnp.float32)[None] for name, x in rows.items()},
-        ),
-        KEY,
-        one,
-        1,
     )
     ours: dict[str, Any] = {
         "loss_objective": "loss/policy",
@@ -400,16 +385,7 @@ def test_arithmetic_is_that_of_rejax() -> None:
         Kept(actor_ts=now["raw"], critic_ts=now["value"]),
         rejax.AdvantageMinibatch(seen, advantages, targets),
     )
-    one = alone(
-        entropy_estimate="closed_form",
-        entropy_coefficient=0.01,
-        clip_epsilon=0.2,
-        value_clip="pessimistic",
-        value_clip_range=0.2,
-        value_coefficient=0.25,
-    )
-    gradient, _ = jax.grad(ppo_loss, has_aux=True)(
-        now, OUTPUTS, DISTRIBUTION, part._replace(advantage=advantages, target=targets), KEY, one, 1
-    )
+    part = part._replace(advantage=advantages, target=targets)
+    _, _, gradient = our_loss(outputs, part, **(COMPOSED[cleanrl] | {"ddof": 0}))
     np.testing.assert_allclose(gradient["raw"], theirs["actor_ts"], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(gradient["value"], theirs["critic_ts"], rtol=1e-5, atol=1e-6)

@@ -38,7 +38,6 @@ ONE_STEP = {"num_minibatches": 1, "epochs": 1, "fixed": LOOP}
 TWO_MINIBATCHES = ONE_STEP | {"num_minibatches": 2}
 TWO_EPOCHS = ONE_STEP | {"epochs": 2}
 COUPLED = {"updates": 3, "fixed": only("gradient_clip")}
-TIMINGS = ("iteration", "epoch", "minibatch")
 
 
 def close(one: Any, other: Any, tolerance: float = 1e-6) -> bool:
@@ -49,31 +48,25 @@ def close(one: Any, other: Any, tolerance: float = 1e-6) -> bool:
 # Timings
 
 
-@pytest.mark.parametrize("advantage", ["standard", "brax"])
-def test_all_timings_agree_on_the_first_gradient_step(advantage: str) -> None:
-    states = [
-        train(variant(advantage_timing=timing, advantage=advantage), **ONE_STEP)[0]
-        for timing in TIMINGS
-    ]
-    assert close(states[0].parameters, states[1].parameters)
-    assert close(states[0].parameters, states[2].parameters)
-
-
-def test_a_second_minibatch_parts_minibatch_timing_only() -> None:
+@pytest.mark.parametrize(
+    ("steps", "advantage", "alike"),
+    [
+        (ONE_STEP, "standard", (True, True)),
+        (ONE_STEP, "brax", (True, True)),
+        (TWO_MINIBATCHES, "standard", (True, False)),
+        (TWO_EPOCHS, "standard", (False, True)),
+    ],
+    ids=["one step", "one step of brax", "two minibatches", "two epochs"],
+)
+def test_which_timings_agree(
+    steps: dict[str, Any], advantage: str, alike: tuple[bool, bool]
+) -> None:
+    """Iteration and epoch; epoch and minibatch."""
     iteration, epoch, minibatch = (
-        train(variant(advantage_timing=timing), **TWO_MINIBATCHES)[0].parameters
-        for timing in TIMINGS
+        train(variant(advantage_timing=timing, advantage=advantage), **steps)[0].parameters
+        for timing in ("iteration", "epoch", "minibatch")
     )
-    assert close(iteration, epoch)
-    assert not close(epoch, minibatch)
-
-
-def test_a_second_epoch_parts_iteration_timing_only() -> None:
-    iteration, epoch, minibatch = (
-        train(variant(advantage_timing=timing), **TWO_EPOCHS)[0].parameters for timing in TIMINGS
-    )
-    assert not close(iteration, epoch)
-    assert close(epoch, minibatch)
+    assert (close(iteration, epoch), close(epoch, minibatch)) == alike
 
 
 def test_values_and_densities_are_those_of_the_rollout() -> None:

@@ -1,26 +1,15 @@
-# the formulas are in Greek
-"""Units of values, advantages and observations against plain loops; and mutations of the formulas,
-each of which some check notices.
+"""Units of values, advantages and observations against plain loops: what symlog,
+value_normalization, advantage_scaling, observation_scaling and learning_rate_schedule satisfy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
-from oracles import close
-from test_mutations import Mutation, require_noticed
-
-import variants
-import variants.advantage_scaling
-import variants.learning_rate_schedule
-import variants.observation_scaling
-import variants.symlog
-import variants.value_normalization
+from oracles import check_of, close
 
 X = np.concatenate([np.random.default_rng(0).normal(size=40) * 30, [0.0, 1e-3, -1e-3]])
 
@@ -32,10 +21,12 @@ def symlog_of(x: float) -> float:
 # What variants/symlog.py must satisfy
 
 
+@check_of("symlog")
 def symlog_equals_a_loop(module: ModuleType) -> None:
     close(module.symlog(jnp.asarray(X)), [symlog_of(x) for x in X])
 
 
+@check_of("symlog")
 def symexp_undoes_it(module: ModuleType) -> None:
     close(module.symexp(module.symlog(jnp.asarray(X))), X, rtol=1e-4)
     close(module.symlog(jnp.float32(math.e - 1)), 1.0)
@@ -50,6 +41,7 @@ def outputs(module: ModuleType, choice: str, variance: float = 9.0, inverse: boo
     )
 
 
+@check_of("value_normalization")
 def statistics_equal_a_loop(module: ModuleType) -> None:
     for choice in ("running", "popart"):
         close(outputs(module, choice), [(x - 2) / 3 for x in X])
@@ -58,12 +50,14 @@ def statistics_equal_a_loop(module: ModuleType) -> None:
         close(outputs(module, choice, variance=0.0, x=[2.5]), [0.5e6])
 
 
+@check_of("value_normalization")
 def every_map_has_its_inverse(module: ModuleType) -> None:
     for choice in module.AXIS:
         there = outputs(module, choice)
         close(outputs(module, choice, inverse=True, x=there), X, rtol=1e-4, atol=1e-4)
 
 
+@check_of("value_normalization")
 def none_and_symlog_read_no_statistics(module: ModuleType) -> None:
     assert np.array_equal(outputs(module, "none"), X.astype(np.float32))
     close(outputs(module, "symlog"), [symlog_of(x) for x in X])
@@ -101,6 +95,7 @@ def run(module: ModuleType, choice: str, given, **numbers: float) -> list[np.nda
     return found
 
 
+@check_of("advantage_scaling")
 def percentile_equals_a_loop(module: ModuleType) -> None:
     for decay in (0.0, 0.7, 0.99):
         spread, expected = 0.0, []
@@ -112,6 +107,7 @@ def percentile_equals_a_loop(module: ModuleType) -> None:
         close(run(module, "percentile", batches(20.0), percentile_decay=decay), expected)
 
 
+@check_of("advantage_scaling")
 def small_returns_are_never_scaled_up(module: ModuleType) -> None:
     for got, (advantages, _) in zip(
         run(module, "percentile", batches(0.01)), batches(0.01), strict=True
@@ -119,6 +115,7 @@ def small_returns_are_never_scaled_up(module: ModuleType) -> None:
         assert np.array_equal(got, advantages.astype(np.float32))
 
 
+@check_of("advantage_scaling")
 def an_outlier_does_not_count(module: ModuleType) -> None:
     plain, wild = batches(20.0), batches(20.0)
     for _, targets in wild:
@@ -129,6 +126,7 @@ def an_outlier_does_not_count(module: ModuleType) -> None:
         assert np.array_equal(one, other)
 
 
+@check_of("advantage_scaling")
 def symlog_and_none_keep_no_state(module: ModuleType) -> None:
     for choice, each in (("none", lambda x: x), ("symlog", symlog_of)):
         for got, (advantages, _) in zip(
@@ -140,6 +138,7 @@ def symlog_and_none_keep_no_state(module: ModuleType) -> None:
 # What is new in variants/observation_scaling.py and variants/learning_rate_schedule.py
 
 
+@check_of("observation_scaling")
 def floored_equals_a_loop(module: ModuleType) -> None:
     observation = np.array([[1.0, 40.0, 0.3], [-2.0, -70.0, 0.2]])
     mean, std, low, bound = [0.5, 0.0, 0.25], [2.0, 3.0, 1e-4], 0.01, 10.0
@@ -161,12 +160,14 @@ def floored_equals_a_loop(module: ModuleType) -> None:
     close(got, expected)
 
 
+@check_of("observation_scaling")
 def symlog_observations_equal_a_loop(module: ModuleType) -> None:
     zeros = jnp.zeros(X.shape)
     got = module.AXIS.apply("symlog", observation=jnp.asarray(X), mean=zeros, variance=zeros)
     close(got, [symlog_of(x) for x in X])
 
 
+@check_of("learning_rate_schedule")
 def offset_schedule_equals_brax(module: ModuleType) -> None:
     from brax.training.agents.ppo.optimizer import adaptive_kl_learning_rate
 
@@ -186,117 +187,3 @@ def offset_schedule_equals_brax(module: ModuleType) -> None:
             desired_kl=jnp.float32(0.02),
         )
         close(rate, expected, atol=0)
-
-
-CHECKS: dict[ModuleType, tuple[Callable[[ModuleType], None], ...]] = {
-    variants.symlog: (symlog_equals_a_loop, symexp_undoes_it),
-    variants.value_normalization: (
-        statistics_equal_a_loop,
-        every_map_has_its_inverse,
-        none_and_symlog_read_no_statistics,
-    ),
-    variants.advantage_scaling: (
-        percentile_equals_a_loop,
-        small_returns_are_never_scaled_up,
-        an_outlier_does_not_count,
-        symlog_and_none_keep_no_state,
-    ),
-    variants.observation_scaling: (floored_equals_a_loop, symlog_observations_equal_a_loop),
-    variants.learning_rate_schedule: (offset_schedule_equals_brax,),
-}
-
-_values = variants.value_normalization
-_advantages = variants.advantage_scaling
-_observations = variants.observation_scaling
-
-MUTATIONS = (
-    Mutation("a logarithm of x", variants.symlog.symlog, "jnp.log1p", "jnp.log"),
-    Mutation("an even logarithm", variants.symlog.symlog, "jnp.sign(x) * ", ""),
-    Mutation("not its inverse", variants.symlog.symexp, "jnp.expm1", "jnp.exp"),
-    Mutation("a std without its floor", _values.running, "LOWEST_STD)", "0.0)"),
-    Mutation("the way back forgets the mean", _values.running, "mean + std * x", "std * x"),
-    Mutation("a variance for a std", _values.running, "jnp.sqrt(variance)", "variance"),
-    Mutation("there for back", _values.symlog_targets, "if inverse", "if not inverse"),
-    Mutation("scaled up too", _advantages.percentile, "jnp.maximum(1.0, spread)", "spread"),
-    Mutation("the range of all", _advantages.percentile, "[LOW, HIGH]", "[0.0, 100.0]"),
-    Mutation(
-        "of advantages",
-        _advantages.percentile,
-        "jnp.percentile(targets",
-        "jnp.percentile(advantages",
-    ),
-    Mutation(
-        "without this batch",
-        _advantages.percentile,
-        "maximum(1.0, spread)",
-        "maximum(1.0, state.current)",
-    ),
-    Mutation("a mean that adds up", _advantages.percentile, "(1 - percentile_decay) *", ""),
-    Mutation(
-        "a range that is forgotten", _advantages.percentile, "return Spread(spread)", "return state"
-    ),
-    Mutation(
-        "ε added",
-        _observations.floored_std_clipped,
-        "jnp.maximum(jnp.sqrt(variance), observation_std_low)",
-        "(jnp.sqrt(variance) + observation_std_low)",
-    ),
-    Mutation(
-        "no bound",
-        _observations.floored_std_clipped,
-        "jnp.clip(scaled, -observation_clip, observation_clip)",
-        "scaled",
-    ),
-    Mutation(
-        "0 raises the rate",
-        variants.learning_rate_schedule.adaptive_offset_kl,
-        "offset_kl > 0",
-        "offset_kl > -1",
-    ),
-    Mutation(
-        "another divergence",
-        variants.learning_rate_schedule.adaptive_offset_kl,
-        "approximate_kl=offset_kl",
-        "approximate_kl=0 * offset_kl",
-    ),
-)
-
-
-@pytest.mark.parametrize(
-    ("module", "check"),
-    [(module, check) for module, checks in CHECKS.items() for check in checks],
-    ids=lambda x: getattr(x, "__name__", x),
-)
-def test_formula(module, check):
-    check(module)
-
-
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.mistake)
-def test_mutation_is_noticed(mutation):
-    require_noticed(mutation, CHECKS)
-
-
-def test_refused_combinations():
-    for setting in (
-        {"value_normalization": "running"},
-        {"value_normalization": "popart"},
-        {"advantage_scaling": "percentile"},
-        {"advantage_scaling": "symlog"},
-    ):
-        (complaint,) = variants.conflicts(setting | {"advantage_timing": "epoch"})
-        assert "set advantage_timing=iteration" in complaint
-        assert not variants.conflicts(setting | {"advantage_timing": "iteration"})
-    assert not variants.conflicts({"value_normalization": "symlog", "advantage_timing": "epoch"})
-    grouped = {"advantage_statistics": "per_group"}
-    (complaint,) = variants.conflicts(grouped | {"reset_pool": 4})
-    assert "set reset_pool=1" in complaint
-    assert not variants.conflicts(grouped | {"reset_pool": 1})
-
-
-def test_what_cannot_act_is_named():
-    scaled = {"advantage_scaling": "percentile"}
-    found = variants.inert_settings(scaled | {"advantage_statistics": "all"})
-    assert found.keys() == {"advantage_scaling", "percentile_decay"}
-    assert not variants.inert_settings(scaled | {"advantage_statistics": "none"})
-    found = variants.inert_settings({"observation_scaling": "symlog"})
-    assert found.keys() == {"observation_statistics"}
