@@ -1,11 +1,10 @@
-"""Saved policies, loaded with one call to act, and written for Brax."""
+"""Saved policies, loaded with one call to act."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,18 +13,14 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ablations import plugins, tasks
-from ablations.core.plan import Settings
 from ablations.core.record import Configuration
 from ablations.environments import adapted
 from ablations.errors import UserError
 from ablations.policies import file_of, folder_of, record_of
-from ablations.sweep.checkpoints import system_error
 from ablations.sweep.snapshots import ABOUT
 from ablations.trainers import Trainer, Tree
 from ablations.trainers import trainer as trainer_named
 from ablations.trainers.composed import compose
-from ablations.trainers.control import brax_policies
-from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 from ablations.trainers.control.environment import Environments
 from ablations.trainers.control.outcomes import whole_episodes
 from ablations.trainers.leaves import Mismatch, from_arrays
@@ -73,36 +68,17 @@ class Policy:
         metrics = jax.jit(lambda key: whole_episodes(environments, self, key))(jax.random.key(seed))
         return {name: float(value) for name, value in metrics.items()}
 
-    def save_for_brax(self, folder: str | Path) -> Path:
-        """Write a checkpoint for `brax.training.agents.ppo.checkpoint.load_policy`.
-
-        Returns the path to give to that. Raises UserError for what Brax's networks cannot express.
-        """
-        try:
-            return brax_policies.write(self.state, self.config, self.step, Path(folder))
-        except ValueError as error:
-            raise system_error(error, Path(folder)) from None
-
 
 def load_policy(
-    cell: str | Path,
-    step: int | str = "best",
-    *,
-    results: str | Path = "results",
-    task: str | None = None,
-    settings: Settings | None = None,
+    cell: str | Path, step: int | str = "best", *, results: str | Path = "results"
 ) -> Policy:
     """Load a saved policy, ready to act.
 
-    cell: the folder of a cell (see `find_cell`), its hash, one policy file, or a folder with
-    checkpoints of Brax's PPO. step: "best", "last" or one of `saved_steps`; Brax's checkpoints have
-    no scores, and the last is their best. task, settings: what Brax trained on, such as "hopper"
-    and {"backend": "mjx"}. Raises UserError for what is not there, is damaged, or does not fit what
-    the configuration's trainer makes today.
+    cell: the folder of a cell (see `find_cell`), its hash, or one policy file. step: "best", "last"
+    or one of `saved_steps`. Raises UserError for a policy that is missing, damaged, or does not fit
+    what the configuration's trainer makes today.
     """
     plugins.load()
-    if theirs := brax_checkpoints(cell):
-        return _of_brax(Path(cell), theirs, step, task, settings or {})
     path = Path(cell)
     if path.suffix == ".npz":
         data = _bytes(path)
@@ -115,24 +91,6 @@ def load_policy(
     return _from_bytes(path, data)
 
 
-def _of_brax(
-    folder: Path,
-    theirs: Mapping[int, Path],
-    step: int | str,
-    task: str | None,
-    settings: Settings,
-) -> Policy:
-    if task is None:
-        raise UserError(f"'{folder}' does not say what Brax trained on: name the task")
-    wanted = max(theirs) if step in ("best", "last") else step
-    if wanted not in theirs:
-        steps = ", ".join(map(str, theirs))
-        raise UserError(f"'{folder}' has no policy of step {step}: there are {steps}")
-    assert isinstance(wanted, int)
-    config, arrays = brax_policies.read(theirs[wanted], tasks.task(task), settings)
-    return _composed(f"'{theirs[wanted]}' does not fit {task}", config, wanted, arrays)
-
-
 def _from_bytes(path: Path, data: bytes) -> Policy:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
@@ -141,13 +99,6 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
         config, step = about["config"], about["step"]
     except Exception:
         raise UserError(f"'{path}' is not a whole saved policy ({len(data)} bytes)") from None
-    return _composed(f"'{path}' does not fit its trainer of today", config, step, arrays)
-
-
-def _composed(
-    misfit: str, config: Configuration, step: int, arrays: Mapping[str, np.ndarray]
-) -> Policy:
-    """Return the policy of these arrays; misfit: how the error for others' begins."""
     completed = trainer_named(config["trainer"]["name"]).completed(config)
     trainer, as_data = compose(config, fixed=tuple(completed["choices"]))
     if trainer.act is None:
@@ -160,7 +111,7 @@ def _composed(
     try:
         return Policy(config, step, from_arrays(arrays, like), trainer)
     except Mismatch as why:
-        raise UserError(f"{misfit}: {why}") from None
+        raise UserError(f"'{path}' does not fit its trainer of today: {why}") from None
 
 
 def _bytes(path: Path) -> bytes:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ablations.errors import UserError, unknown
 from ablations.records import Record, cell_folder, read_plan, read_record
-from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 
 
 def find_cell(
@@ -50,9 +49,7 @@ def find_cell(
 
 
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
-    """Return the steps of saved policies, ascending: of a cell, or of Brax's checkpoints."""
-    if theirs := brax_checkpoints(cell):
-        return list(theirs)
+    """Return the steps of a cell's saved policies, ascending."""
     return sorted(map(int, record_of(folder_of(cell, results)).policies.get("files", {})))
 
 

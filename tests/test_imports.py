@@ -127,7 +127,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.tasks.fast", "ablations.tasks.cart"),
         ("ablations.tasks.language.problems", "ablations.tasks.language.environment"),
         ("ablations.tasks.language.problems", "ablations.tasks.language.puzzles"),
-        ("ablations.trainers.control.brax_policies", "brax"),
         ("ablations.trainers.control.pqn_settings", "ablations.trainers.control.pqn"),
         ("ablations.trainers.control.settings", "ablations.trainers.control.ppo"),
         ("ablations.trainers.language.settings", "ablations.trainers.language.composing"),

@@ -1,4 +1,4 @@
-"""Saved policies: which are kept, that they act as the trainer does, that Brax can load them."""
+"""Saved policies: which are kept, and that they act as the trainer does."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -121,130 +118,6 @@ def test_it_is_no_pickle(cell) -> None:
     assert about["config"]["task"]["name"] == "fast"
 
 
-def test_brax_loads_it_and_acts_the_same(cell, tmp_path, monkeypatch) -> None:
-    from brax.training.agents.ppo import checkpoint
-
-    """From a relative path too, which its loader does not take."""
-    monkeypatch.chdir(tmp_path)
-    out = load_policy(cell).save_for_brax("exported")
-    observations = 3 * np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
-    theirs, _ = checkpoint.load_policy(out)(observations, jax.random.key(0))
-    np.testing.assert_allclose(load_policy(cell)(observations), theirs, atol=1e-6)
-    run = load_policy(cell).config["run"]
-    count = checkpoint.load(out)[0].count
-    assert (int(count.hi), int(count.lo)) == (0, load_policy(cell).step)
-    assert int(count.lo) % run["iteration_steps"] == 0
-
-
-@pytest.mark.parametrize(
-    ("statistics", "batches", "count"),
-    [
-        ("per_batch", np.uint32(7), 7 * 512),
-        ("per_batch", np.uint32(2**31), 2**31 * 512),
-        ("per_step", np.uint32(7), 7 * 64),
-        ("per_environment", np.uint32(7), 7 * 64),
-        ("per_step_forgetting", np.float32(99.7), 100),
-    ],
-)
-def test_brax_is_told_how_many_observations_there_were(statistics, batches, count) -> None:
-    from ablations.trainers.control import brax_policies
-
-    config = {
-        "choices": {"observation_statistics": {"name": statistics}},
-        "run": {"iteration_steps": 512},
-        "structure": {"num_envs": 64},
-    }
-    assert brax_policies._samples(SimpleNamespace(batches=batches), config) == count
-
-
-# Brax's own checkpoints
-
-
-class Theirs(NamedTuple):
-    folder: Path
-    params: Any
-    act: Any
-    sample: Any
-
-
-def saved_by_brax(
-    folder: Path, normalized: bool = True, step: int = 5120, **networks: Any
-) -> Theirs:
-    """As `brax.training.agents.ppo.train` does, for `fast`."""
-    from brax.training.acme import running_statistics
-    from brax.training.agents.ppo import checkpoint
-    from brax.training.agents.ppo import networks as ppo_networks
-
-    arguments = {"policy_hidden_layer_sizes": (8, 4), "value_hidden_layer_sizes": (6,), **networks}
-    factory = partial(ppo_networks.make_ppo_networks, **arguments)
-    scaled = running_statistics.normalize if normalized else (lambda x, _: x)
-    built = factory(3, 1, preprocess_observations_fn=scaled)
-    statistics = running_statistics.update(
-        running_statistics.init_state(jax.ShapeDtypeStruct((3,), jnp.float32)),
-        2 + 3 * jax.random.normal(jax.random.key(0), (10, 3)),
-    )
-    params = (
-        statistics,
-        built.policy_network.init(jax.random.key(1)),
-        built.value_network.init(jax.random.key(2)),
-    )
-    shape = jax.ShapeDtypeStruct((3,), jnp.float32)
-    config = checkpoint.network_config({"shape": shape.shape}, 1, normalized, factory)
-    checkpoint.save(folder.absolute(), step, params, config)
-    make = ppo_networks.make_inference_fn(built)
-    acts = [partial(make(params, deterministic=mode)) for mode in (True, False)]
-    return Theirs(folder, params, *acts)
-
-
-@pytest.mark.parametrize("normalized", [True, False])
-def test_brax_s_own_checkpoint_acts_as_in_brax(tmp_path, normalized: bool) -> None:
-    theirs = saved_by_brax(tmp_path / "ckpt", normalized)
-    policy = load_policy(theirs.folder, task="fast")
-    assert policy.step == 5120
-    observations = 3 * np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
-    key = jax.random.key(3)
-    expected = [act(observations, key)[0] for act in (theirs.act, theirs.sample)]
-    np.testing.assert_allclose(policy(observations), expected[0], atol=1e-6)
-    np.testing.assert_allclose(policy(observations, key), expected[1], atol=1e-6)
-
-
-def test_brax_s_own_checkpoint_goes_back_as_it_came(tmp_path) -> None:
-    from brax.training.agents.ppo import checkpoint
-
-    theirs = saved_by_brax(tmp_path / "ckpt")
-    back = load_policy(theirs.folder, task="fast").save_for_brax(tmp_path / "back")
-    ours = checkpoint.load(back)
-    for mine, its in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs.params), strict=True):
-        np.testing.assert_allclose(np.asarray(mine, float), np.asarray(its, float), rtol=1e-5)
-
-
-def test_steps_of_brax_s_own_checkpoints_are_listed(tmp_path) -> None:
-    for step in (5120, 10240):
-        saved_by_brax(tmp_path / "ckpt", step=step)
-    assert saved_steps(tmp_path / "ckpt") == [5120, 10240]
-
-
-def test_what_is_not_a_policy_of_brax_s_ppo_is_said_in_a_line(tmp_path) -> None:
-    theirs = saved_by_brax(tmp_path / "ckpt").folder
-    with pytest.raises(UserError, match="does not say what Brax trained on: name the task"):
-        load_policy(theirs)
-    with pytest.raises(UserError, match=r"does not fit hopper: .*, not float32\[11"):
-        load_policy(theirs, task="hopper")
-    with pytest.raises(UserError, match="no policy of step 7: there are 5120"):
-        load_policy(theirs, 7, task="fast")
-    normal = saved_by_brax(tmp_path / "normal", distribution_type="normal").folder
-    with pytest.raises(UserError, match="has distribution_type=normal: only policies"):
-        load_policy(normal, task="fast")
-    (theirs / "000000005120" / "_METADATA").unlink()
-    (theirs / "000000005120" / "manifest.ocdbt").write_bytes(b"torn")
-    with pytest.raises(UserError, match="is not a whole checkpoint of Brax's") as error:
-        load_policy(theirs, task="fast")
-    assert "\n" not in str(error.value)
-    (theirs / "000000005120" / "ppo_network_config.json").write_text("{")
-    with pytest.raises(UserError, match="is not what Brax's PPO writes"):
-        load_policy(theirs, task="fast")
-
-
 def test_the_best_policy_is_one_of_the_saved_steps(cell) -> None:
     assert load_policy(cell, "best").step in saved_steps(cell)
     assert load_policy(cell, "last").step == saved_steps(cell)[-1]
@@ -277,14 +150,6 @@ def test_a_folder_that_is_no_cell_is_said_in_a_line(study, tmp_path) -> None:
             load_policy(folder)
 
 
-def test_no_room_for_braxs_checkpoint_leaves_nothing(cell, tmp_path) -> None:
-    script = f"from ablations import load_policy; load_policy({str(cell)!r}).save_for_brax('full')"
-    command = ["prlimit", "--fsize=2000", sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "File too large" in done.stderr
-    assert not list((tmp_path / "full").iterdir())
-
-
 def test_a_changed_file_is_noticed(cell, tmp_path) -> None:
     path = cell / "policies" / f"{saved_steps(cell)[0]}.npz"
     whole = path.read_bytes()
@@ -299,36 +164,6 @@ def test_a_changed_file_is_noticed(cell, tmp_path) -> None:
     torn.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="not a whole saved policy"):
         load_policy(torn)
-
-
-def test_what_brax_cannot_express_is_refused(tmp_path) -> None:
-    from ablations.tasks import task
-    from ablations.trainers.control import brax_policies
-    from ablations.trainers.control.settings import DEFINITION
-
-    about = {"trainer": {"name": "ppo"}, "task": {"name": "fast", "settings": {}}, "numbers": {}}
-    config = {**about, "choices": {}, "structure": {"torso": "shared"}}
-    with pytest.raises(UserError, match="cannot express torso=shared"):
-        brax_policies.write({}, config, 1, tmp_path)
-    with pytest.raises(UserError, match="trainer 'toy' has none"):
-        brax_policies.write({}, {"trainer": {"name": "toy"}}, 1, tmp_path)
-    separate = {**about, "structure": {"torso": "separate"}, "choices": {}}
-    discrete = {**separate, "task": {"name": "cartpole", "settings": {}}}
-    with pytest.raises(UserError, match="are whole numbers"):
-        brax_policies.write({}, discrete, 1, tmp_path)
-    parameters = {"policy": {"params": {"hidden_0": {"kernel": np.zeros((2, 4))}}}}
-    less = {"parameters": parameters, "normalizer": SimpleNamespace(mean=np.zeros(5))}
-    whole = DEFINITION.resolve(task("fast"), {}) | {"run": {"iteration_steps": 1}}
-    with pytest.raises(UserError, match="sees less than its critic"):
-        brax_policies.write(less, whole, 1, tmp_path)
-    for axis, choice in (
-        ("action_distribution", "beta"),
-        ("value_normalization", "popart"),
-        ("critic_head", "hl_gauss"),
-    ):
-        config = {**separate, "choices": {axis: {"name": choice}}}
-        with pytest.raises(UserError, match=f"cannot express {axis}={choice}"):
-            brax_policies.write({}, config, 1, tmp_path)
 
 
 def test_without_snapshots_it_says_so(shell) -> None:

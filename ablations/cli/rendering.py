@@ -6,24 +6,15 @@ import argparse
 from pathlib import Path
 
 from ablations import plugins
-from ablations.cli.arguments import Parser, add_flags, add_studies, positive, selection, whole
+from ablations.cli.arguments import Parser, add_flags, add_studies, positive, whole
 from ablations.cli.selected import plans
-from ablations.errors import UserError
-from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 
 
 def add_render(command: Parser) -> None:
     """Add the flags of `render`."""
     add_studies(command, 1)
     add_flags(command, {"--task T": "may be left out where the study has one"})
-    add_flags(
-        command,
-        {
-            "--variant V": "several: side by side; default: the baseline. Checkpoints of Brax's "
-            "PPO, by their folder, here or in place of the study"
-        },
-        nargs="+",
-    )
+    add_flags(command, {"--variant V": "several: side by side; default: the baseline"}, nargs="+")
     add_flags(command, {"--seed S": "default: 0"}, type=whole, default=0)
     add_flags(
         command,
@@ -42,32 +33,14 @@ def add_render(command: Parser) -> None:
 def run_render(options: argparse.Namespace) -> None:
     """Write episodes of saved policies."""
     plugins.load()
-    (name,) = options.studies
-    if brax_checkpoints(name):
-        plan, variants = None, [name, *(options.variant or [])]
-    else:
-        _require_no_path(name)
-        (plan,), variants = plans(options), options.variant or [None]
-    from ablations.episode import render as rendering
+    (plan,) = plans(options)
+    from ablations.episode.render import Selected, render
 
-    selected = rendering.Selected(
+    selected = Selected(
         task=options.task,
-        variants=variants,
+        variants=options.variant or [None],
         seed=options.seed,
         snapshots=options.snapshot,
         length=options.length,
-        settings=None if plan else selection(options).get("set"),
     )
-    path = rendering.render(
-        plan, options.results, selected, format=options.format, output=options.output
-    )
-    print(path)
-
-
-def _require_no_path(name: str) -> None:
-    """Raise UserError for a path that holds no checkpoint of Brax's PPO."""
-    if Path(name).name != name:
-        raise UserError(
-            f"'{name}' holds no checkpoint of Brax's PPO: name a folder that does, or a study or "
-            f"cell that ran"
-        )
+    print(render(plan, options.results, selected, format=options.format, output=options.output))

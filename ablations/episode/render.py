@@ -17,7 +17,6 @@ from typing import TypeAlias
 import numpy as np
 
 from ablations import tasks
-from ablations.core.plan import Settings
 from ablations.environments import adapted
 from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.episode import film, gymnax
@@ -27,12 +26,11 @@ from ablations.episode.page import Run
 from ablations.episode.rollout import Episode, episodes
 from ablations.episode.scene import Scene, mujoco_model, scene
 from ablations.errors import UserError
-from ablations.loading import Policy, load_policy
+from ablations.loading import load_policy
 from ablations.policies import find_cell, saved_steps
 from ablations.records import Plan, canonical
 from ablations.sweep.machine import use_cache
 from ablations.tasks.task import Environment
-from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 from ablations.trainers.values import count
 
 Ink: TypeAlias = tuple[float, float, float]
@@ -61,8 +59,7 @@ class Selected:
 
     task: may be left out where the plan has one. variants: None is the baseline. seed: of the runs
     and of the reset. snapshots: "best", "last", "all" or a step, of every variant. length: steps at
-    most; by default the task's episode_length. settings: of the task, for Brax's checkpoints; by
-    default those of the plan's cell beside them.
+    most; by default the task's episode_length.
     """
 
     task: str | None = None
@@ -70,11 +67,10 @@ class Selected:
     seed: int = 0
     snapshots: Sequence[str] = ("best",)
     length: int | None = None
-    settings: Settings | None = None
 
 
 def render(
-    plan: Plan | None,
+    plan: Plan,
     results: Path,
     selected: Selected,
     *,
@@ -83,22 +79,22 @@ def render(
 ) -> Path:
     """Write an episode of each of these policies, side by side, all from the seed's reset.
 
-    plan: None where all variants are folders with checkpoints of Brax's PPO, as any may be. format:
-    one of `FORMATS`; by the output's ending where it has one of theirs, else html. Raises UserError
-    for what is not there or cannot be drawn.
+    format: one of `FORMATS`; by the output's ending where it has one of theirs, else html. Raises
+    UserError for what is not there or cannot be drawn.
     """
     format = _format(format, output)
     if format != "html":
         choose_gl()
-    seed, variants = selected.seed, selected.variants
-    cells = [_saved(plan, results, selected.task, variant, seed) for variant in variants]
-    if not (task := selected.task or (next(iter(plan.tasks)) if plan else None)):
-        raise UserError(f"'{variants[0]}' does not say what Brax trained on: name it with --task")
-    study, baseline = (plan.study.name, plan.study.baseline) if plan else ("brax", "")
-    names = [variant or baseline for variant in variants]
+    study, task, seed = plan.study.name, selected.task, selected.seed
+    cells = [
+        find_cell(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
+        for variant in selected.variants
+    ]
+    task = task or next(iter(plan.tasks))
+    names = [variant or plan.study.baseline for variant in selected.variants]
     chosen = _chosen(cells, selected.snapshots)
     use_cache()
-    played = list(_play(names, cells, chosen, task, selected, bodies=format == "html"))
+    played = list(_play(names, cells, chosen, selected, bodies=format == "html"))
     runs = [run for run, _ in played]
     path = output or _default_path(results, study, task, names, seed, cells, format)
     try:
@@ -109,18 +105,6 @@ def render(
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
     return path
-
-
-def _saved(
-    plan: Plan | None, results: Path, task: str | None, variant: str | None, seed: int
-) -> Path:
-    """Return the folder of a variant's cell, or of Brax's checkpoints where it is one."""
-    if variant and brax_checkpoints(variant):
-        return Path(variant)
-    if plan is None:
-        raise UserError(f"'{variant}' has no checkpoints of Brax's PPO")
-    study = plan.study.name
-    return find_cell(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
 
 
 def _format(format: str | None, output: Path | None) -> str:
@@ -167,7 +151,6 @@ def _play(
     names: Sequence[str],
     cells: Sequence[Path],
     chosen: Sequence[Sequence[str | int]],
-    task: str,
     selected: Selected,
     *,
     bodies: bool,
@@ -177,14 +160,8 @@ def _play(
     bodies: there have to be some.
     """
     stages: dict[str, Stage] = {}
-    settings_of_brax = selected.settings
-    ours = [cell for cell in cells if not brax_checkpoints(cell)]
-    if settings_of_brax is None and len(ours) < len(cells) and ours:
-        settings_of_brax = load_policy(ours[0], "last").config["task"]["settings"]
     for name, cell, wanted in zip(names, cells, chosen, strict=True):
-        policies: list[Policy] = [
-            load_policy(cell, step, task=task, settings=settings_of_brax) for step in wanted
-        ]
+        policies = [load_policy(cell, step) for step in wanted]
         about = policies[0].config["task"]
         settings = tasks.task(about["name"]).completed(about["settings"])
         key = canonical(settings)

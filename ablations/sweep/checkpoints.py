@@ -351,7 +351,7 @@ def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> list[str]:
     except OSError:
         raise
     except Exception as error:  # tensorstore tells the system's errors as text in a ValueError
-        raise system_error(error, path) from error
+        raise _system_error(error, path) from error
     return list(arrays)
 
 
@@ -363,7 +363,7 @@ def _read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: np.asarray(arrays[f"{i:05}"]) for i, name in enumerate(names)}
 
 
-def system_error(error: Exception, path: Path) -> OSError:
+def _system_error(error: Exception, path: Path) -> OSError:
     """Return the system's error that tensorstore tells as text."""
     if told := re.search(r"os_error_code='(\d+)'", str(error)):
         number = int(told.group(1))

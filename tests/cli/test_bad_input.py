@@ -84,8 +84,6 @@ CASES = [
     ("run gae --var brax", "unknown flag --var: did you mean --variants or --vary?"),
     ("run --prof=smoke", "unknown flag --prof: did you mean --profile?"),
     ("check mine --sav gae", "unknown flag --sav: did you mean --save?"),
-    ("render . --task hopper", "'.' holds no checkpoint of Brax's PPO"),
-    ("render ./checkpoints", "'./checkpoints' holds no checkpoint of Brax's PPO"),
     ("render gae --snapshots 3", "unknown flag --snapshots: did you mean --snapshot?"),
     ("run gae --frehs", "unknown flag --frehs: did you mean --fresh?"),
     ("list --josn", "unknown flag --josn: did you mean --json?"),

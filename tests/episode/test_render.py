@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import forked
-import jax
-import jax.numpy as jnp
 import pytest
 from PIL import Image
 
@@ -163,28 +159,6 @@ def test_saved_policies_become_a_page_that_the_report_links_to(shell: Shell) -> 
 
     links = _renders(results, results / "report")
     assert links == dict.fromkeys(cells.values(), f"../render/rolling/{name}")
-
-
-def test_brax_s_own_checkpoint_beside_them(shell: Shell, tmp_path: Path) -> None:
-    from brax.training.acme import running_statistics
-    from brax.training.agents.ppo import checkpoint, networks
-
-    factory = partial(networks.make_ppo_networks, policy_hidden_layer_sizes=(8,))
-    built = factory(3, 1)
-    params = (
-        running_statistics.init_state(jax.ShapeDtypeStruct((3,), jnp.float32)),
-        built.policy_network.init(jax.random.key(1)),
-        built.value_network.init(jax.random.key(2)),
-    )
-    checkpoint.save(tmp_path, 30720, params, checkpoint.network_config(3, 1, True, factory))
-    flags = ("--task", "rolling", "--length", "3")
-    beside = shell("render", "rolling", *flags, "--variant", "slow", str(tmp_path))
-    text = (shell.folder / beside.stdout.strip()).read_text()
-    assert "best, step 30,720" in text
-    assert len(set(re.findall(r"best, step [\d,]+", text))) == 2
-    alone = shell("render", str(tmp_path), *flags)
-    assert "best, step 30,720" in (shell.folder / alone.stdout.strip()).read_text()
-    assert "name it with --task" in shell("render", str(tmp_path), code=2).stderr
 
 
 def test_they_become_a_film(shell: Shell) -> None:

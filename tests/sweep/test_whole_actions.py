@@ -10,9 +10,8 @@ import jax
 import numpy as np
 import pytest
 
-from ablations import UserError, find_cell, load_policy
+from ablations import find_cell, load_policy
 from ablations.cli import main
-from ablations.trainers.control.brax_checkpoints import brax_checkpoints
 
 SMALL = ["--tasks", "cartpole", "--variants", "standard", "--seeds", "1", "--steps", "1024"]
 SETS = ["--set", "num_envs=4", "unroll_length=32", "num_minibatches=2", "epochs=1"]
@@ -44,17 +43,6 @@ def test_its_table_and_its_policies(study: Any, cell: Path) -> None:
     assert set(np.unique(draws)) == {0, 1}
     score = policy.evaluate(episodes=3)
     assert 1 <= score["evaluation/return"] == score["evaluation/length"] <= 500
-
-
-def test_brax_has_no_such_policies(study: Any, cell: Path, tmp_path: Path) -> None:
-    says = "act by vectors of numbers, and actions of 'cartpole' are whole numbers"
-    with pytest.raises(UserError, match=says):
-        load_policy(cell).save_for_brax(tmp_path)
-    (tmp_path / "000000000001").mkdir()
-    (tmp_path / "000000000001" / "ppo_network_config.json").write_text("{}")
-    assert brax_checkpoints(tmp_path)
-    with pytest.raises(UserError, match=says):
-        load_policy(tmp_path, task="cartpole")
 
 
 def test_what_has_no_bodies_is_a_film_and_no_page(study: Any) -> None:
