@@ -72,8 +72,8 @@ for k in range(1, 9):
     print(f"step={k} return={k / 3 * int(sys.argv[2]) + int(sys.argv[1]) / 7}")
 """
 GOLDEN = """
-presets/test_updates presets/test_normalizers variants/test_formulas variants/test_libraries
-variants/test_formula_properties variants/test_normalization variants/test_recorded_losses
+presets/test_updates presets/test_normalizers variants/test_formulas
+variants/test_formula_properties variants/test_recorded_losses
 trainers/control/test_library_losses trainers/control/test_advantage_errors
 trainers/control/test_pqn trainers/language/test_library_steps
 report/test_statistics report/test_aggregates report/test_rates
