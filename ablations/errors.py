@@ -18,6 +18,7 @@ EXTRAS = {
     "gymnax": ("gymnax",),
     "playground": ("mujoco_playground",),
     "slurm": ("submitit",),
+    "tensorboard": ("tensorboard",),
 }
 
 

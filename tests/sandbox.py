@@ -78,6 +78,7 @@ def preload() -> None:
         *("ablations.policies", "ablations.sweep.snapshots"),
         *("ablations.sweep.slurm.cluster", "ablations.presets.verl"),
         *("pandas.io.formats.csvs", "pyarrow.pandas_compat", "tensorboardX"),
+        *("tensorboard.compat.tensorflow_stub", "tensorboard.util.tensor_util"),
         *("pandas", "pyarrow.parquet", "matplotlib.pyplot", "sqlite3"),
     ):
         importlib.import_module(name)

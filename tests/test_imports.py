@@ -108,6 +108,9 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "slurm": [
         ("ablations.sweep.slurm.submit", "submitit"),
     ],
+    "tensorboard": [
+        ("ablations.logs.tensorboard", "tensorboard"),
+    ],
     "test": [
         ("ablations.regression.plugin", "ablations.regression.fixture"),
     ],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("jax", "jaxlib", "flax", "optax", "brax", "mujoco", "submitit")
+LEFT_OUT = ("jax", "jaxlib", "flax", "optax", "brax", "mujoco", "submitit", "tensorboard")
 DRY = "--tasks hopper --profile smoke --dry-run"
 
 # command -> its exit code, and a part of what it prints
@@ -32,6 +32,7 @@ COMMANDS = {
     "table gae --tasks hopper --profile smoke": (0, "| hopper |"),
     "run gae --tasks hopper --profile smoke": (2, "pip install 'rl-ablations[train]'"),
     "run gae --script --cluster slurm": (2, "pip install 'rl-ablations[slurm]'"),
+    "import events --study mine": (2, "pip install 'rl-ablations[tensorboard]'"),
     "figure gae --tasks hopper --profile smoke": (0, ".svg"),
     "report gae --tasks hopper --profile smoke": (0, "index.html"),
     "run gae --set advantage=brx": (2, "variants of 'gae' set it themselves"),
@@ -59,6 +60,8 @@ def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
     folder = tmp_path_factory.mktemp("light")
     block = f"import sys\nfor name in {LEFT_OUT}:\n    sys.modules[name] = None\n"
     (folder / "sitecustomize.py").write_text(block)
+    (folder / "events").mkdir()
+    (folder / "events" / "events.out.tfevents.1.host").touch()
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PATH": "/nowhere"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM % (LEFT_OUT,)],

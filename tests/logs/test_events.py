@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import struct
+import math
+import sys
 import threading
 from dataclasses import replace
 from io import BytesIO
@@ -11,6 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
+from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.util.tensor_util import make_tensor_proto
 
 from ablations import logs
 from ablations.errors import UserError
@@ -25,36 +32,17 @@ from ablations.trainers.command import Line
 TAGS = ("loss", "rollout/ep_rew_mean", "time/fps")
 
 
-def crc(data: bytes) -> int:
-    """CRC-32C bit by bit."""
-    value = 0xFFFFFFFF
-    for byte in data:
-        value ^= byte
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-    return value ^ 0xFFFFFFFF
-
-
-def record(step: int, tag: str, value: float) -> bytes:
+def written(event: Event | bytes) -> bytes:
     """A record of an event file, as TensorBoard writes it."""
+    file = BytesIO()
+    RecordWriter(file).write(event if isinstance(event, bytes) else event.SerializeToString())
+    return file.getvalue()
 
-    def field(number: int, kind: int, data: bytes) -> bytes:
-        return bytes([number << 3 | kind]) + (bytes([len(data)]) if kind == 2 else b"") + data
 
-    scalar = field(1, 2, tag.encode()) + field(2, 5, struct.pack("<f", value))
-    at = bytes([0x80 | step & 0x7F, step >> 7])
-    data = (
-        field(1, 1, struct.pack("<d", 1e9 + step))
-        + field(2, 0, at)
-        + field(5, 2, field(1, 2, scalar))
-    )
-    length = struct.pack("<Q", len(data))
-
-    def masked(part: bytes) -> bytes:
-        whole = crc(part)
-        return struct.pack("<I", ((whole >> 15 | whole << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-    return length + masked(length) + data + masked(data)
+def record(step: int, tag: str, value: float | TensorProto) -> bytes:
+    kind = "tensor" if isinstance(value, TensorProto) else "simple_value"
+    summary = Summary(value=[Summary.Value(tag=tag, **{kind: value})])
+    return written(Event(wall_time=1e9 + step, step=step, summary=summary))
 
 
 WHOLE = b"".join(record(step, TAGS[step % 3], step / 2) for step in range(1, 120))
@@ -66,22 +54,11 @@ def read_anew(folder: Path) -> dict[str, list[Part]]:
     return found.parts()
 
 
-def test_checksums_are_those_of_the_polynomial() -> None:
-    assert crc(b"123456789") == 0xE3069283  # of RFC 3720
-    rows = np.random.default_rng(0).integers(0, 256, (50, 31)).astype(np.uint8)
-    expected = [tensorboard._masked_crc(row.tobytes()) for row in rows]
-    assert tensorboard._masked_crcs(rows).tolist() == expected
-    value = crc(rows[0].tobytes())
-    assert expected[0] == ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-@pytest.mark.parametrize("block", [16, 100, 2**20])
-def test_a_file_that_grows_is_read_as_a_whole_one(tmp_path: Path, monkeypatch, block: int) -> None:
+def test_a_file_that_grows_is_read_as_a_whole_one(tmp_path: Path) -> None:
     """Cut anywhere, also within a record; a second file begins on the way."""
-    monkeypatch.setattr(tensorboard, "BLOCK_BYTES", block)
     first, second = (tmp_path / f"events.out.tfevents.{k}.host" for k in (1, 2))
     events = tensorboard.Events(tmp_path)
-    cuts = np.sort(np.random.default_rng(block).integers(0, len(WHOLE), 25))
+    cuts = np.sort(np.random.default_rng(0).integers(0, len(WHOLE), 75))
     for path, size in [*((first, c) for c in cuts), *((second, c) for c in cuts[::3])]:
         path.write_bytes(WHOLE[:size])
         events.read_on()
@@ -115,37 +92,53 @@ def test_damage_is_refused_at_every_look(tmp_path: Path, at: int) -> None:
     assert logs.latest(tmp_path, "loss", None, events) is None
 
 
-def test_a_look_reads_what_was_written_since_the_last(tmp_path: Path, monkeypatch) -> None:
-    read = []
+def test_an_event_that_cannot_be_read_is_refused_at_every_look(tmp_path: Path) -> None:
+    (tmp_path / "events.out.tfevents.1.host").write_bytes(WHOLE + written(b"\xff") + WHOLE)
+    events = tensorboard.Events(tmp_path)
+    for _ in range(2):
+        with pytest.raises(UserError, match="holds an event that cannot be read"):
+            events.read_on()
 
-    class Counted(BytesIO):
-        def __init__(self, path: Path):
-            with kept(path, "rb") as file:
-                super().__init__(file.read())
 
-        def fileno(self) -> int:
-            return descriptor.fileno()
-
-        def read(self, size: int | None = -1) -> bytes:
-            read.append(len(data := super().read(size)))
-            return data
-
+def test_a_look_reads_what_was_written_since_the_last(tmp_path: Path) -> None:
     path = tmp_path / "events.out.tfevents.1.host"
     path.write_bytes(WHOLE)
     events = tensorboard.Events(tmp_path)
-    kept = Path.open
-    with kept(path, "ab") as descriptor:
-        monkeypatch.setattr(Path, "open", lambda self, *_, **__: Counted(self))
+    for _ in range(2):
         assert logs.latest(tmp_path, TAGS[0], None, events) == (119, 117 / 2)
-        assert sum(read) >= len(WHOLE)
-        read.clear()
-        assert logs.latest(tmp_path, TAGS[0], None, events) == (119, 117 / 2)
-        assert sum(read) == 0
-        more = record(120, TAGS[0], 60.0)
-        descriptor.write(more + more[:20])
-        descriptor.flush()
-        assert logs.latest(tmp_path, TAGS[0], None, events) == (120, 60.0)
-        assert sum(read) == len(more) + 20
+    more = record(120, TAGS[0], 60.0)
+    path.write_bytes(b"x" * len(WHOLE) + more + more[:20])  # what was read would be damage now
+    assert logs.latest(tmp_path, TAGS[0], None, events) == (120, 60.0)
+
+
+SCALARS = [
+    (1.5, 1.5),
+    (math.nan, math.nan),
+    (-math.inf, -math.inf),
+    (make_tensor_proto(np.float32(0.1)), float(np.float32(0.1))),  # TensorFlow 2, clu
+    (TensorProto(dtype=DT_FLOAT, float_val=[2.5]), 2.5),
+    (TensorProto(dtype=DT_DOUBLE, double_val=[0.1]), 0.1),
+    (make_tensor_proto(np.full((1, 1), math.nan)), math.nan),
+    (make_tensor_proto(np.zeros((3, 3))), None),  # a histogram
+    (make_tensor_proto(7), None),
+    (make_tensor_proto("text"), None),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), SCALARS)
+def test_numbers_are_read_from_values_and_from_tensors(tmp_path, value, expected) -> None:
+    (tmp_path / "events.out.tfevents.1.host").write_bytes(record(2**31, "r", value))
+    points = [point for part in read_anew(tmp_path).get("r", []) for point in part.points]
+    np.testing.assert_equal(points, [] if expected is None else [(2**31, expected)])
+
+
+def test_without_the_library_a_line_names_its_extra(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "events.out.tfevents.1.host").write_bytes(WHOLE)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tensorboard"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(UserError, match=r"tensorboard: pip install 'rl-ablations\[tensorboard\]'"):
+        logs.read(tmp_path, "loss")
 
 
 # Beside a command
