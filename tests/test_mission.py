@@ -1,10 +1,35 @@
-"""The design of the study `mission`."""
+"""The design of the study `mission`, and the controls beside it."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+import variants
 from ablations.request import Request
 from ablations.sweep.plan import plan
 from benchmarks.mission import BLOCKS
+
+ROOT = Path(__file__).resolve().parents[1]
+SAME_SUMS = """
+import jax, numpy as np
+from benchmarks.mission_control import AXIS
+keys = jax.random.split(jax.random.key(0), 5)
+normal = [jax.random.normal(key, (64, 8)) for key in keys[:3]]
+ends = [(jax.random.uniform(key, (64, 8)) < 0.1) * 1.0 for key in keys[3:]]
+names = ("rewards", "values", "next_values", "termination", "truncation")
+inputs = dict(zip(names, (*normal, *ends)), discount=0.99, gae_lambda=0.95)
+ours, theirs = (AXIS[name].fn(**inputs) for name in ("associative_scan", "standard"))
+np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+assert not np.array_equal(ours, theirs)
+bug = AXIS["shifted"].fn
+for share, same in ((0.0, 8), (0.25, 6), (1.0, 0)):
+    (advantages, targets) = bug(**inputs, shifted_share=share)
+    np.testing.assert_array_equal(targets, theirs[1])
+    equal = (advantages[:-1] == theirs[0][:-1]).all(axis=0)
+    assert equal.sum() == same
+"""
 
 
 def _hashes(study: str, *flags: str) -> list[str]:
@@ -20,3 +45,8 @@ def test_blocks_are_the_design_each_run_once() -> None:
     design = _hashes("mission", "--profile", "evidence")
     assert sorted(ran) == sorted(design)
     assert len(design) == len(set(design)) == 3 * 416
+
+
+def test_the_controls_are_what_they_say_and_no_choices_of_users() -> None:
+    subprocess.run([sys.executable, "-c", SAME_SUMS], cwd=ROOT, check=True)
+    assert "associative_scan" not in variants.axis("advantage")
