@@ -27,8 +27,7 @@ from ablations.studies import Profile, Study, Variant
 from ablations.sweep.backends.command.code import digest_of
 from ablations.sweep.backends.command.repository import place_of
 from ablations.sweep.backends.command.study_file import TASK, code_of
-from ablations.sweep.executor import Executor
-from ablations.sweep.local import Outcome
+from ablations.sweep.local import Processes
 from ablations.sweep.plan import plan as planned
 from ablations.trainers.command import CODE, CommandTrainer, Line, Site
 
@@ -89,7 +88,7 @@ def noise_plan(
     return planned(Request(name, brought=(study,)))
 
 
-def measure(plan: Plan, results: Path, executor: Executor[Outcome], rate: float) -> Noise:
+def measure(plan: Plan, results: Path, executor: Processes, rate: float) -> Noise:
     """Run what is missing of a plan and return its scores. Raises UserError for fewer than two."""
     executor.run([plan], results)
     found = scores(Results(plan, results))
@@ -100,14 +99,13 @@ def measure(plan: Plan, results: Path, executor: Executor[Outcome], rate: float)
     return Noise(found.metric, values, rate)
 
 
-def smallest_margin(n: int, deviation: float, rate: float, power: float = POWER) -> float:
-    """Return the margin at which n runs of either side pass a change of no effect with a chance.
+def smallest_margin(n: int, deviation: float, rate: float) -> float:
+    """Return the margin at which n runs of either side pass a change of no effect with 80% chance.
 
     Args:
         n: runs of either side, unpaired.
         deviation: between runs.
         rate: of false passes.
-        power: the chance.
     """
     freedom = 2 * (n - 1)
     error = deviation * math.sqrt(2 / n)
@@ -116,7 +114,7 @@ def smallest_margin(n: int, deviation: float, rate: float, power: float = POWER)
     reach = -student_quantile(freedom, rate) * spread
 
     def passes(margin: float) -> bool:
-        return bool(np.mean(normal_cdf(margin - reach)) >= power)
+        return bool(np.mean(normal_cdf(margin - reach)) >= POWER)
 
     return error * _least(passes)
 

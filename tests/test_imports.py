@@ -88,12 +88,12 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     ],
     "late": [
         ("ablations.cli.checking", "ablations.regression.figures"),
-        ("ablations.cli.answering", "ablations.report.questions.files"),
+        ("ablations.cli.answering", "ablations.report.questions.page"),
         ("ablations.cli.examining", "ablations.report.figures.exam"),
         ("ablations.cli.examining", "ablations.report.figures.style"),
         ("ablations.cli.gating", "ablations.report.figures.gate"),
         ("ablations.cli.gating", "ablations.report.figures.style"),
-        ("ablations.cli.results", "ablations.report.figures.files"),
+        ("ablations.cli.results", "ablations.report.figures"),
         ("ablations.cli.results", "ablations.report.page"),
         ("ablations.episode.gymnax", "matplotlib"),
         ("ablations.exchange.export", "pandas"),
@@ -117,7 +117,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "train": [
         ("ablations.cli.catalogue", "variants"),
         ("ablations.cli.describe", "ablations.cli.describe_setting"),
-        ("ablations.cli.rendering", "ablations.episode.render"),
+        ("ablations.cli.results", "ablations.episode.render"),
         ("ablations.episode.offscreen", "mujoco"),
         ("ablations.sweep.backends.compiled", "ablations.sweep.backends.compiled.program"),
         ("ablations.sweep.backends.compiled", "jax"),

@@ -105,7 +105,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if options.plugin:
             plugins.load(options.plugin)
         if options.command.unpacks != "nothing" and (options.results / "archive").is_dir():
-            part("unpacking").unpack(options)
+            part("selected").unpack(options)
         code = options.run(options) or 0
         sys.stdout.flush()
         return code

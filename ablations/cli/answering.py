@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from ablations.cli.unpacking import unpacked
+from ablations.cli.selected import unpacked
 from ablations.errors import unknown
 from ablations.report.questions.controls import Outcome, outcome
 from ablations.report.questions.entries import Control, Question, Questions, read
@@ -23,7 +23,7 @@ FILE = "questions.toml"  # in the results folder
 
 def write_answers(results: Path) -> Path:
     """Write README.md and questions/ in a results folder, and return the path of README.md."""
-    from ablations.report.questions import files
+    from ablations.report.questions import page
 
     file = read(results / FILE)
     for control in file.controls:
@@ -33,7 +33,7 @@ def write_answers(results: Path) -> Path:
     answered = [_answer(question, file, results_of) for question in file.questions]
     commands = dict.fromkeys(entry.command for entry in _designs(file))
     took = spent(filter(None, map(results_of, commands)))
-    return files.write(answered, controls, list(file.tasks.values()), took, results)
+    return page.write(answered, controls, list(file.tasks.values()), took, results)
 
 
 def find_answers(word: str, results: Path, *, anywhere: bool = False) -> Iterator[str]:

@@ -44,14 +44,14 @@ COMMANDS = {
         only_reads=True,
     ),
     "render": Command(
-        "rendering", "episodes of saved policies, to watch: a page or a GIF", only_reads=True
+        "results", "episodes of saved policies, to watch: a page or a GIF", only_reads=True
     ),
     "export": Command(
         "exchanging", "runs for other tools, or as an archive to be committed", only_reads=True
     ),
     "import": Command("exchanging", "other people's runs, for our statistics and page"),
     "clean": Command(
-        "cleaning",
+        "watching",
         "delete temporary files, or a study with its own runs (dry run unless --yes)",
         "nothing",
     ),

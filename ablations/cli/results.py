@@ -1,4 +1,4 @@
-"""The commands `table`, `figure` and `report`: results as numbers and pictures."""
+"""The commands `table`, `figure`, `report` and `render`: results as numbers and pictures."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from ablations import plugins
 from ablations.cli.answering import write_answers
-from ablations.cli.arguments import Parser, add_flags, add_studies
+from ablations.cli.arguments import Parser, add_flags, add_studies, positive, whole
 from ablations.cli.output import FORMATS, add_format
-from ablations.cli.selected import shown, shown_with_edits
+from ablations.cli.selected import plans, shown, shown_with_edits
 from ablations.errors import UserError
 from ablations.records import write_atomically
 from ablations.report import formats, tables
@@ -131,7 +132,7 @@ def _put(text: str, options: argparse.Namespace, name: str) -> None:
 
 def run_figure(options: argparse.Namespace) -> None:
     """Write the figures of studies."""
-    from ablations.report.figures.files import write_figures
+    from ablations.report.figures import write_figures
 
     folder = options.output or options.results / "figures"
     try:
@@ -162,3 +163,39 @@ def run_report(options: argparse.Namespace) -> None:
         print(write_answers(options.results))
         return
     print(page.write(shown(options), options.results))
+
+
+def add_render(command: Parser) -> None:
+    """Add the flags of `render`."""
+    add_studies(command, 1)
+    add_flags(command, {"--task T": "may be left out where the study has one"})
+    add_flags(command, {"--variant V": "several: side by side; default: the baseline"}, nargs="+")
+    add_flags(command, {"--seed S": "default: 0"}, type=whole, default=0)
+    add_flags(
+        command,
+        {
+            "--snapshot best|last|all|N": "which saved policies of a run, by step, several side "
+            "by side; default: best"
+        },
+        nargs="+",
+        default=["best"],
+    )
+    add_flags(command, {"--format": "default: html"}, choices=("html", "gif"))
+    add_flags(command, {"--length N": "steps of an episode at most"}, type=positive)
+    add_flags(command, {"--output FILE": "default: under render/ in the results folder"}, type=Path)
+
+
+def run_render(options: argparse.Namespace) -> None:
+    """Write episodes of saved policies."""
+    plugins.load()
+    (plan,) = plans(options)
+    from ablations.episode.render import Selected, render
+
+    selected = Selected(
+        task=options.task,
+        variants=options.variant or [None],
+        seed=options.seed,
+        snapshots=options.snapshot,
+        length=options.length,
+    )
+    print(render(plan, options.results, selected, format=options.format, output=options.output))

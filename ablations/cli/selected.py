@@ -1,12 +1,17 @@
-"""The plans that the flags of a command select."""
+"""The plans that the flags of a command select, and the archives that hold them."""
 
 from __future__ import annotations
 
 import argparse
+import errno
+from collections.abc import Collection
+from pathlib import Path
 
 from ablations import plugins, presets
 from ablations.cli.arguments import selection, warn
+from ablations.exchange import restorable, restore
 from ablations.records import Plan
+from ablations.request import selects
 from ablations.sweep import planned as planning
 from ablations.sweep.outdated import edited, outdated
 from ablations.trainers import trainer
@@ -55,3 +60,27 @@ def resolved(options: argparse.Namespace) -> list[Plan]:
         if options.steps and stored.steps != options.steps:
             warn([f"{options.steps:,} steps on {task} are {stored.steps:,}: iterations are whole"])
     return planned
+
+
+def unpack(options: argparse.Namespace) -> None:
+    """Unpack what a command reads of the archives.
+
+    The plan of a selection that never ran may share cells with any of them.
+    """
+    own = options.command.unpacks == "of its studies" and not selects(selection(options))
+    only_reads = options.command.only_reads and not getattr(options, "answers", False)
+    options.results = unpacked(options.results, options.studies if own else (), only_reads)
+
+
+def unpacked(results: Path, studies: Collection[str], only_reads: bool = True) -> Path:
+    """Unpack the archives of studies and return the folder: a copy if it can only be read."""
+    try:
+        restore(results, studies)
+        return results
+    except OSError as error:
+        unwritable = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+        if not unwritable or not only_reads:
+            raise
+    copy = restorable(results)
+    restore(copy, studies)
+    return copy

@@ -1,4 +1,4 @@
-"""The command `status`: what became of cells, and the jobs that have them."""
+"""The commands `status` and `clean`: what became of cells, and which files are left over."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from ablations.cli.selected import plans, shown
 from ablations.core.decode import as_json
 from ablations.errors import UserError, count, printable, shortened
 from ablations.request import selects
+from ablations.sweep.clean import delete, size, waste
+from ablations.sweep.history import remove
+from ablations.sweep.machine import programs_folder
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.commands import remembered
 from ablations.sweep.slurm.submissions import living
@@ -28,6 +31,7 @@ Row: TypeAlias = Mapping[str, Any]  # of a cell, as `Status` has them
 WATCH_SECONDS = 2.0
 LINES_SECONDS = 15.0
 _MOST_LINES = 20
+MOST_PATHS = 20  # that `clean` lists, the largest
 
 
 def add_status(command: Parser) -> None:
@@ -186,3 +190,41 @@ def _where(row: Row) -> str:
 def _states(rows: Sequence[Row]) -> str:
     counts = Counter(row["state"] for row in rows)
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+
+
+def add_clean(command: Parser) -> None:
+    """Add the flags of `clean`."""
+    command.add_argument(
+        "study", nargs="?", metavar="STUDY", help="its plans, and the runs that no other study has"
+    )
+    add_flags(command, {"--yes": "delete them; without it they are listed"}, action="store_true")
+    add_json(command)
+
+
+def run_clean(options: argparse.Namespace) -> None:
+    """Delete temporary files or a study, or list them."""
+    if options.study:
+        going, what = remove(options.results, options.study, dry_run=True), "no other study has"
+    else:
+        going, what = waste(options.results), "no table needs"
+    sizes = {path: size(path) / 1e6 for path in going}
+    if options.yes and options.study:
+        remove(options.results, options.study, dry_run=False)
+    elif options.yes:
+        delete(options.results, sizes)
+    if options.json:
+        print_json({str(path): round(1e6 * megabytes) for path, megabytes in sizes.items()})
+        return
+    for path in sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]:
+        print(f"{sizes[path]:9.1f} MB  {path}")
+    total = f"{len(sizes)} files and folders of {sum(sizes.values()):.1f} MB, which {what}"
+    if not sizes:
+        print(f"nothing to clean in '{options.results}'")
+    elif options.yes:
+        print(f"deleted: {total}")
+    elif options.study:
+        print(f"{total}: `ablations clean {options.study} --yes` deletes them")
+    else:
+        print(f"{total}; unfinished cells begin anew without theirs: `ablations clean --yes`")
+    if (programs := programs_folder()) and (large := size(programs)):
+        print(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")

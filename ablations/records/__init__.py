@@ -16,7 +16,6 @@ one ran.
 """
 
 from ablations.records.files import (
-    FORMAT,
     OtherFormat,
     as_read,
     canonical,
@@ -50,14 +49,12 @@ from ablations.records.record import (
     curve_of,
     read_curve,
     read_record,
-    usable_curve,
     usable_record,
     verify_curve,
     write_record,
 )
 
 __all__ = [
-    "FORMAT",
     "DamagedPlan",
     "DamagedRecord",
     "OtherFormat",
@@ -84,7 +81,6 @@ __all__ = [
     "read_runs",
     "read_units",
     "require_format",
-    "usable_curve",
     "usable_record",
     "verify_curve",
     "write_atomically",

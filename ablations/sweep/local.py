@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Processes:
-    """Worker processes of this machine; see `Executor`.
+    """Worker processes of this machine.
 
     workers: default: one per core on CPU, one for all accelerators. lanes: cells side by side in
     one worker; default: 1 on CPU, 16 per accelerator; rounded up to deal evenly. threads: of each
@@ -169,7 +169,7 @@ class Processes:
 
 
 class ThisProcess(Processes):
-    """This process, for debuggers; see `Executor`."""
+    """This process, for debuggers."""
 
     _here = "in this process"
 

@@ -439,7 +439,8 @@ def answer(arguments: Sequence[str]) -> Answer:
 def draw_once(*, rendered: bool) -> None:
     """What takes most of the time: from now on a figure is drawn once, whichever command shows it,
     and rendered as SVG, or never."""
-    from ablations.report.figures import files, study_figures, style
+    from ablations.report import figures
+    from ablations.report.figures import study_figures, style
     from ablations.report.page import content
 
     drawn: dict[str, Any] = {}
@@ -458,7 +459,7 @@ def draw_once(*, rendered: bool) -> None:
         return b"<svg/>"
 
     encoded = style.encoded
-    files.study_figures = content.study_figures = draw_new
+    figures.study_figures = content.study_figures = draw_new
     style.encoded = content.encoded = encoded_new
 
 

@@ -55,7 +55,7 @@ def test_a_command_imports_its_own_module_and_the_help_of_all_none() -> None:
     assert loaded == {
         "--help": set(),
         "--version": set(),
-        "clean --help": {"ablations.cli.cleaning"},
+        "clean --help": {"ablations.cli.watching"},
     }
 
 
@@ -147,7 +147,7 @@ def test_records_that_may_not_be_written_are_said_to_be(
         (closed, "cannot read '"),
         (stale, "cannot read or write in 'results': Stale file handle"),
     ):
-        monkeypatch.setattr("ablations.cli.cleaning.waste", function)
+        monkeypatch.setattr("ablations.cli.watching.waste", function)
         assert main(["clean"]) == 2
         said = capsys.readouterr().err
         assert said.startswith(f"ablations: {line}")

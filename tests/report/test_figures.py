@@ -24,12 +24,11 @@ from ablations.curve import Curve
 from ablations.errors import UserError
 from ablations.records import cell_folder
 from ablations.report import page
-from ablations.report.figures import study_figures, style
+from ablations.report.figures import study_figures, style, write_figures
 from ablations.report.figures.aggregates import intervals, profiles
 from ablations.report.figures.curves import curves, diagnostics
 from ablations.report.figures.differences import differences, improvement
 from ablations.report.figures.effects import effects
-from ablations.report.figures.files import write_figures
 from ablations.report.figures.style import COLORS, VERDICTS, verdict_style
 from ablations.report.formats.numbers import verdict_class
 from ablations.report.results import Results
@@ -113,7 +112,7 @@ def test_same_records_same_bytes_in_another_process(drawn, files, tmp_path) -> N
     program = (
         "import dataclasses, sys; from pathlib import Path\n"
         "from ablations.records import read_plan\n"
-        "from ablations.report.figures.files import write_figures\n"
+        "from ablations.report.figures import write_figures\n"
         "results, folder = map(Path, sys.argv[1:])\n"
         "plan = read_plan(results, 'gae')\n"
         "turned = dataclasses.replace(plan, cells=plan.cells[::-1])\n"

@@ -32,8 +32,8 @@ from ablations.gate import run
 from ablations.report.formats import FORMATS, render
 from ablations.report.statistics import compare
 from ablations.report.tables import ALL_TASKS
-from ablations.report.tables.effects import effects_sheet
 from ablations.report.tables.explained import GAP, INERT, shares_sheet
+from ablations.report.tables.fractions import effects_sheet
 
 # Effects of a factorial
 

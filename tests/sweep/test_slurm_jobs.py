@@ -23,7 +23,7 @@ from ablations.sweep.order import Order
 from ablations.sweep.slurm import cluster, commands, submissions
 from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster
-from ablations.sweep.slurm.code import copy_code
+from ablations.sweep.slurm.submit import copy_code
 
 
 def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:

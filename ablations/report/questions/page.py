@@ -7,6 +7,9 @@ from pathlib import Path
 
 from ablations.core.plan import Flags
 from ablations.core.verdict import MARGIN, SEEN, Answer, answer
+from ablations.records import write_atomically
+from ablations.report.figures.questions import all_questions, one_question
+from ablations.report.figures.style import write as write_figure
 from ablations.report.formats.markdown import markdown_text, pipes
 from ablations.report.formats.numbers import decimals, fixed, p_text
 from ablations.report.formats.templates import templates
@@ -256,3 +259,25 @@ def _row(on: OnTask) -> list[str]:
         str(on.diverged),
         words.exam_text(on.task),
     ]
+
+
+def write(
+    answered: Sequence[Found],
+    controls: Sequence[Outcome],
+    tasks: Sequence[Task],
+    took: Spent,
+    folder: Path,
+) -> Path:
+    """Write README.md, and of each question a page and a figure; return the path of the list."""
+    pages = {f"questions/{each.question.id}": one_page(each) for each in answered}
+    for name, text in {"README": index(answered, tasks, controls, took), **pages}.items():
+        write_atomically(folder / f"{name}.md", text)
+    undecided = (None, Answer.CANNOT_TELL, Answer.NOT_SEEN)
+    told = [each for each in answered if each.answer not in undecided]
+    for name, some in {"all_questions": answered, "told": told}.items():
+        if any(each.answer is not None for each in some):
+            write_figure(all_questions(some), folder, f"questions/{name}", ["svg"])
+    for each in answered:
+        if each.share is not None:
+            write_figure(one_question(each), folder, f"questions/{each.question.id}", ["svg"])
+    return folder / "README.md"

@@ -41,10 +41,7 @@ from ablations.report.statistics.aggregates import (
     probability_of_improvement,
 )
 from ablations.report.statistics.effects import Design, Effect, design, effects
-from ablations.report.statistics.efficiency import (
-    median_steps,
-    steps_to_threshold,
-)
+from ablations.report.statistics.efficiency import median_steps, steps_to_threshold
 from ablations.report.statistics.paired import (
     Comparison,
     compare,
@@ -63,15 +60,14 @@ from ablations.report.statistics.power import (
 )
 from ablations.report.statistics.regression import regress
 from ablations.report.statistics.shares import Attribution, attribution, shares
-from ablations.report.statistics.spread import worst_quarter
 from ablations.report.statistics.summaries import (
     FEWEST,
     LEVEL,
     Floats,
-    deviation,
     interval,
     iqm,
     summary,
+    worst_quarter,
 )
 from ablations.report.statistics.unpaired import compare_unpaired
 
@@ -92,7 +88,6 @@ __all__ = [
     "compare",
     "compare_unpaired",
     "design",
-    "deviation",
     "deviations",
     "effects",
     "interval",

@@ -9,11 +9,11 @@ from ablations.records import Plan
 from ablations.report.results import Results
 from ablations.report.tables.comparison import table
 from ablations.report.tables.diagnostics import diagnostics_sheet
-from ablations.report.tables.effects import effects_in_words, effects_sheet
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 from ablations.report.tables.explained import explained_in_words, shares_sheet
 from ablations.report.tables.factorial import factorial
+from ablations.report.tables.fractions import effects_in_words, effects_sheet
 from ablations.report.tables.seeds import power_sheet
 from ablations.report.tables.stability import stability_sheet
 

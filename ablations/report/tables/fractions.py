@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ablations.core.verdict import Answer, Verdict, answer
-from ablations.report.results import Results
+from ablations.report.results import Once, Results
 from ablations.report.scores import Scores, scores
 from ablations.report.statistics import LEVEL, Comparison, Design, verdict
 from ablations.report.statistics.fractions import (
@@ -28,7 +28,7 @@ from ablations.report.tables.entries import (
     text_columns,
     with_ends,
 )
-from ablations.report.tables.factorial import factorial_scores, grounds_of
+from ablations.report.tables.factorial import factorial, factorial_scores, full_sheet, grounds_of
 from ablations.report.tables.pairings import Finding, last_look, over_tasks
 from ablations.report.units import Units, units_of_score
 
@@ -258,3 +258,33 @@ def _rests_on(place: Place) -> str:
         else f", as {residual.unused} contrasts tell no second"
     )
     return f"the first, with {residual.freedom:.0f} degrees of freedom{unfit}"
+
+
+@Once
+def effects_sheet(results: Results, metric: str | None = None) -> Sheet | None:
+    """List main effects and interactions of two; None of a study that is no factorial."""
+    design = factorial(results.plan)
+    if design is None:
+        return None
+    listed = full_sheet if design.full else fraction_sheet
+    return listed(results, design, metric)
+
+
+def effects_in_words(sheet: Sheet) -> str:
+    """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
+    tasks: dict[str, dict[Verdict, list[str]]] = {}
+    for row in sheet.records():
+        if row["kind"] == "aliased":
+            continue
+        words = tasks.setdefault(row["task"], {})
+        words.setdefault(row["verdict"], []).append(f"{row['factor']} = {row['level']}")
+    sentences = []
+    for task, words in tasks.items():
+        named = [
+            f"{', '.join(levels)} {'is' if len(levels) == 1 else 'are'} {word}"
+            for word, levels in words.items()
+            if word.sign
+        ]
+        counted = [f"{len(levels)} {word}" for word, levels in words.items() if not word.sign]
+        sentences.append(f"{task}: " + "; ".join(named + counted))
+    return ". ".join(sentences)

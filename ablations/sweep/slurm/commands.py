@@ -121,8 +121,8 @@ def states(jobs: Collection[str]) -> dict[str, State]:
     return by_job
 
 
-def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
-    """Return a `states` that remembers its answer for some seconds.
+def remembered() -> Queue:
+    """Return a `states` that remembers its answer for QUEUE_SECONDS.
 
     It asks Slurm earlier about jobs that are not in the answer.
     """
@@ -130,7 +130,7 @@ def remembered(seconds: float = QUEUE_SECONDS) -> Queue:
 
     def queue(jobs: Collection[str]) -> Mapping[str, State]:
         nonlocal asked_at, known, answer
-        if time.monotonic() - asked_at >= seconds or not known.issuperset(jobs):
+        if time.monotonic() - asked_at >= QUEUE_SECONDS or not known.issuperset(jobs):
             answer = states(jobs)
             asked_at, known = time.monotonic(), frozenset(jobs)
         return answer

@@ -7,20 +7,23 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
+import sysconfig
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ablations import plugins
 from ablations.core.decode import Json
+from ablations.core.files import digest_of_files
 from ablations.core.record import Checkout
 from ablations.errors import Note, UserError, unknown
-from ablations.records import Plan
+from ablations.records import Plan, folder_at_once
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import running
@@ -30,7 +33,6 @@ from ablations.sweep.order import Keeping, Order
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
 from ablations.sweep.slurm import commands, submissions
 from ablations.sweep.slurm.cluster import Cluster
-from ablations.sweep.slurm.code import copy_code
 from ablations.sweep.slurm.node import Job
 from ablations.sweep.slurm.submissions import Submission
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import submitit
 
 T = TypeVar("T")
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 USUAL_ARRAY = 1001  # tasks: Slurm's MaxArraySize where nobody has set it
 UNASKED = "Slurm does not answer here: its queue, partitions and limits are not checked"
@@ -66,7 +69,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Slurm:
-    """Jobs of a cluster; see `Executor`. dry_run: changes nothing."""
+    """Jobs of a cluster. dry_run: changes nothing."""
 
     cluster: Cluster
     keeping: Keeping = field(default_factory=Keeping)
@@ -361,3 +364,46 @@ def _quietly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
+    """Copy top-level packages and modules into a folder named by their content; return it.
+
+    Those installed for good (under site-packages) stay where they are, except for our own.
+
+    Args:
+        folder: under which the copy is made, if it is not there yet.
+        modules: the file of each; of a package its __init__.py.
+    """
+    sources = sorted(set(filter(None, map(_source, modules))))
+    files = [(path.relative_to(s.parent), path) for s in sources for path in _files_of(s)]
+    final = folder / digest_of_files(files)[:16]
+    if final.is_dir():
+        return final
+    with folder_at_once(final) as copy:
+        for source in sources:
+            if source.is_dir():
+                shutil.copytree(source, copy / source.name, ignore=_LEFT_OUT)
+            else:
+                shutil.copy2(source, copy / source.name)
+    return final
+
+
+def _source(module: Path) -> Path | None:
+    path = module.resolve()
+    source = path.parent if path.name == "__init__.py" else path
+    ours = source.name in ("ablations", "variants")
+    return source if ours or not source.is_relative_to(sysconfig.get_path("purelib")) else None
+
+
+def _files_of(source: Path) -> list[Path]:
+    if source.is_file():
+        return [source]
+    return sorted(
+        path
+        for path in source.rglob("*")
+        if path.is_file()
+        and not any(
+            part == "__pycache__" or part.startswith(".") for part in path.relative_to(source).parts
+        )
+    )
