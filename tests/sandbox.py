@@ -73,7 +73,7 @@ def preload() -> None:
         *("ablations.report.figures", "ablations.report.page", "ablations.exchange"),
         *("ablations.regression.figures", "ablations.sweep.status", "ablations.sweep.local"),
         *("ablations.sweep.plan", "ablations.trainers.command"),
-        *("ablations.sweep.planned", "ablations.sweep.outdated", "ablations.sweep.clean"),
+        *("ablations.sweep.planned", "ablations.sweep.clean"),
         *("ablations.regression.from_records", "ablations.regression.baseline_files"),
         *("ablations.policies", "ablations.sweep.snapshots"),
         *("ablations.sweep.slurm.cluster", "ablations.presets.verl"),

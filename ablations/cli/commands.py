@@ -22,7 +22,8 @@ COMMANDS = {
         "comparing", "values of any setting, or libraries: a study by itself, and its table"
     ),
     "tune": Command(
-        "tuning", "choose each variant's learning rate, or what a study tunes, on seeds of its own"
+        "examining",
+        "choose each variant's learning rate, or what a study tunes, on seeds of its own",
     ),
     "exam": Command(
         "examining", "whether a baseline learns enough on tasks to judge details there"

@@ -1,4 +1,4 @@
-"""The command `exam`: whether tasks can judge a detail."""
+"""The commands `exam` and `tune`: which tasks can judge a detail, and at which settings."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ablations import exam, plugins
-from ablations.cli.arguments import Parser, add_flags, whole
-from ablations.cli.output import add_format, alone
+from ablations import exam, plugins, studies, tuning
+from ablations.cli.arguments import Parser, add_flags, positive, whole
+from ablations.cli.output import add_format, add_json, alone, print_json
 from ablations.cli.running import add_running, run_and_show
+from ablations.core.decode import as_json
 from ablations.errors import UserError
 from ablations.report.exam import Task, sheet
 from ablations.report.tables.entries import Sheet
 from ablations.request import parse_settings, seeds_of
 from ablations.studies.library_defaults import DEFAULTS
+from ablations.studies.tuned import Tuned
 
 
 def add_exam(command: Parser) -> None:
@@ -45,7 +47,7 @@ def run_exam(options: argparse.Namespace) -> int:
         exam.requests(
             options.tasks,
             rates=_rates(options.rates),
-            presets=_presets(options.presets),
+            presets=() if options.presets is None else tuple(options.presets or DEFAULTS),
             seeds=options.seeds or exam.SEEDS,
             steps=options.steps,
             profile=options.profile,
@@ -85,6 +87,41 @@ def _rates(given: str | None) -> tuple[float, ...]:
     return rates
 
 
-def _presets(given: list[str] | None) -> tuple[str, ...]:
-    """Return the presets of control that were named; every one where none was."""
-    return () if given is None else tuple(given or DEFAULTS)
+def add_tune(command: Parser) -> None:
+    """Add the flags of `tune`."""
+    command.add_argument("study", metavar="STUDY")
+    add_flags(
+        command,
+        {"--tasks T": "these alone", "--variants V": "these alone"},
+        nargs="+",
+        action="extend",
+    )
+    add_flags(command, {"--output FILE": "default: the file that the study reads"}, type=Path)
+    add_flags(command, {"--show": "print what was chosen, and run nothing"}, action="store_true")
+    add_flags(command, {"--workers N": "default: one per core"}, type=positive)
+    add_flags(command, {"--quiet": "no progress display"}, action="store_true")
+    add_json(command)
+
+
+def run_tune(options: argparse.Namespace) -> None:
+    """Tune the variants of a study, or print what was chosen."""
+    plugins.load()
+    if options.show:
+        tuning_of_study = studies.study(options.study).tuning
+        tuned: Tuned = tuning_of_study.read() if tuning_of_study else {}
+        if not tuned:
+            raise UserError(f"nothing was tuned for '{options.study}'")
+    else:
+        tuned = tuning.tune(
+            options.study,
+            options.results,
+            tasks=options.tasks,
+            variants=options.variants,
+            output=options.output,
+            workers=options.workers,
+            quiet=options.quiet or options.json,
+        )
+    if options.json:
+        print_json(as_json(tuned))
+    else:
+        print(tuning.table(tuned), end="")

@@ -4,7 +4,7 @@ What is read is bounded in size, decoded once into types, and refused in a line 
 fit. No numpy, no JAX.
 
     decode.py    a JSON value as a type, or the place where it is none
-    encode.py    types as JSON
+    scalars.py   values that stand alone; the fields of types as JSON
     files.py     bytes and JSON of a file that may be anybody's; what is set aside, and why
     plan.py      what a stored plan holds
     record.py    what a record holds

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 else:
     Json = object
@@ -181,3 +184,31 @@ SIMPLE: Mapping[Hint, Check] = {
     AnyFloat: _any_float,
     PathText: _path_text,
 }
+
+
+def leaves(
+    tree: Mapping[str, Json], deepest: float = float("inf"), prefix: str = ""
+) -> Iterator[tuple[str, Json]]:
+    """Yield what lies in an object of objects, by the names that lead there with dots between.
+
+    deepest: how many names, before whole objects are left.
+    """
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and prefix.count(".") < deepest:
+            yield from leaves(value, deepest, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def fields_of(value: DataclassInstance) -> dict[str, Json | DataclassInstance]:
+    """Return the fields of a dataclass in their order, for `json.dumps(..., default=fields_of)`.
+
+    A field that is None by default is left out where it is None.
+    """
+    if not dataclasses.is_dataclass(value):
+        raise TypeError(f"no JSON is made of {type(value).__name__}")
+    return {
+        field.name: held
+        for field in dataclasses.fields(value)
+        if (held := getattr(value, field.name)) is not None or field.default is not None
+    }

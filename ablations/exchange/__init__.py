@@ -8,12 +8,11 @@ exchange.import_runs(["runs.csv"], "mine", results)    # then: ablations table m
 """
 
 from ablations.exchange.archives import archive, restorable, restore
-from ablations.exchange.export import FORMATS, export, frame
+from ablations.exchange.export import export, frame
 from ablations.exchange.imports import Options, import_runs
 from ablations.exchange.outcomes import unfinished
 
 __all__ = [
-    "FORMATS",
     "Options",
     "archive",
     "export",

@@ -60,7 +60,8 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
         known |= curve.keys()
         seen = 0
         for name in curve if metrics is None else [name for name in metrics if name in curve]:
-            shown = [row for row, value in enumerate(curve[name]) if not _is_missing(value)]
+            values = enumerate(curve[name])
+            shown = [row for row, x in values if x is not None and not math.isnan(x)]
             seen += len(shown)
             add(
                 cell,
@@ -76,10 +77,6 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pa
             raise unknown("metric", name, known)
     types = {"seed": "int64", "step": "Int64", "value": "float64"}
     return pandas.DataFrame(columns, dtype=object).astype(types)
-
-
-def _is_missing(value: float | None) -> bool:
-    return value is None or math.isnan(value)
 
 
 def export(

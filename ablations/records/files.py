@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ablations.core.decode import Json, shown
-from ablations.core.encode import fields_of
+from ablations.core.scalars import fields_of
 from ablations.errors import UserError
 
 FORMAT = 1

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypedDict
 
 from ablations.core.decode import Json, Mismatch, decode, shown
-from ablations.core.encode import fields_of
 from ablations.core.files import Foreign, find_json, parse_object, read_bytes
 from ablations.core.plan import (
     NO_LOOKS,
@@ -23,6 +22,7 @@ from ablations.core.plan import (
     StoredVariant,
 )
 from ablations.core.record import Columns
+from ablations.core.scalars import fields_of
 from ablations.errors import UserError
 from ablations.names import NAME, require_name
 from ablations.records.files import (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ablations.core.decode import Json, as_json
-from ablations.core.encode import leaves
+from ablations.core.scalars import leaves
 from ablations.curve import Curve, diverged, logged
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_curve, read_record

@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from ablations.core.decode import Json, Mismatch, as_json, decode
-from ablations.core.encode import leaves
 from ablations.core.files import parse_object
 from ablations.core.record import Configuration, Provenance
+from ablations.core.scalars import leaves
 from ablations.records import as_read, canonical, permitted
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell

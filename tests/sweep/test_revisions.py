@@ -16,10 +16,10 @@ import pytest
 
 import variants
 from ablations import cli, tasks, until
+from ablations.cli.selected import outdated
 from ablations.exchange import archive, restore
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 from ablations.request import Request
-from ablations.sweep.outdated import outdated
 from ablations.sweep.plan import on_seeds, plan
 from ablations.sweep.planned import resolved
 from ablations.sweep.prepare import missing, prepare

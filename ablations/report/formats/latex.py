@@ -53,12 +53,13 @@ def latex(table: Table) -> str:
 def _environment(
     size: str, caption: str, label: str, columns: str, heads: str, body: Sequence[str]
 ) -> list[str]:
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in label)
     return [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
         rf"\centering\{size}\setlength{{\tabcolsep}}{{3pt}}",
         rf"\caption{{{caption}}}\vspace{{6pt}}",
-        rf"\label{{tab:{_label(label)}}}",
+        rf"\label{{tab:{name}}}",
         rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
         heads + r" \\",
@@ -93,10 +94,6 @@ def latex_sheet(sheet: Sheet) -> str:
     body = [" & ".join(cell(text, i) for i, text in enumerate(row)) + r" \\" for row in rows]
     names = " & ".join(map(_latex_text, heads))
     return "\n".join(_environment("scriptsize", caption, label, columns, names, body))
-
-
-def _label(study: str) -> str:
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in study)
 
 
 def _latex_score(row: Entry | None, numbers: Digits) -> str:

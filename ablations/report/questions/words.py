@@ -9,7 +9,7 @@ from ablations.distributions import student_quantile
 from ablations.errors import count, listed
 from ablations.report.formats.numbers import answer_text, decimals, fixed
 from ablations.report.questions.entries import Task, core_hours
-from ablations.report.questions.judge import Found, OnTask
+from ablations.report.questions.judge import Found
 from ablations.report.questions.measures import FEWEST, Bound, bound_ends
 from ablations.report.statistics import LEVEL
 
@@ -213,16 +213,15 @@ def paste(found: Found) -> str:
         if question.statistic == "effect"
         else "as a single change of the baseline, with its 95% interval"
     )
-    where = listed([_run_text(on) for on in found.tasks if on.task.name in found.over])
+    judged = [on for on in found.tasks if on.task.name in found.over]
+    where = listed(
+        [f"{on.task.name} ({on.task.about}; {count(on.seeds, 'seed')})" for on in judged]
+    )
     first = found.seeds < FEWEST
     return (
         f"{question.question} {said}. Measured: {question.change}, {across}, in % of what the "
         f"baseline learned, on {where}" + ("; one seed does not tell." if first else ".")
     )
-
-
-def _run_text(on: OnTask) -> str:
-    return f"{on.task.name} ({on.task.about}; {count(on.seeds, 'seed')})"
 
 
 def exam_text(task: Task) -> str:

@@ -187,7 +187,9 @@ def partitions() -> dict[str, Partition]:
         name, limit, node = line.split("|")
         before = by_name.get(name)
         nodes = frozenset({node}) | (before.nodes if before else frozenset())
-        by_name[name] = Partition(name, _limit(limit), nodes)
+        by_name[name] = Partition(
+            name, None if limit in ("infinite", "n/a") else minutes(limit), nodes
+        )
     return by_name
 
 
@@ -221,10 +223,6 @@ def complaint(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines or ["no reason given"]
     return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()
-
-
-def _limit(text: str) -> int | None:
-    return None if text in ("infinite", "n/a") else minutes(text)
 
 
 def _in_parts(names: Sequence[str]) -> Iterable[Sequence[str]]:

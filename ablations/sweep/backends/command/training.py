@@ -341,7 +341,8 @@ class Run:
         """Return the file of its curve, and that read. Raises Unreadable, CommandFailed."""
         try:
             if (path := self._curve()) is None:
-                raise UserError(f"the command ended well and left no '{self._shown_curve()}'")
+                name = self.line.curve.replace("{folder}/", "")
+                raise UserError(f"the command ended well and left no '{name}'")
             log = logs.read(
                 path,
                 self.line.metric,
@@ -366,9 +367,6 @@ class Run:
                 f"{{steps}} counts something else, give that placeholder another name)",
                 self._tail(),
             )
-
-    def _shown_curve(self) -> str:
-        return self.line.curve.replace("{folder}/", "")
 
     def _tail(self) -> list[str]:
         """Return the last lines that the command printed, as a terminal would show them."""
