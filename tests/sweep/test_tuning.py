@@ -31,7 +31,7 @@ def make(**composition):
     return made._replace(chunk=chunk)
 
 
-trainers.register(dataclasses.replace(toy.TOY, name="hill", make=make))
+trainers.register(dataclasses.replace(trainers.trainer("toy"), name="hill", make=make))
 rates = studies.Tuning("rate", (0.01, 0.03, 0.1), Path("rates.json"))
 studies.register(studies.Study(
     name="hill",
