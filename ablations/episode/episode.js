@@ -8,23 +8,10 @@
   let time = 0, last = 0, playing = false, resting = 0, then = 0, stale = true;
   let orbit = { azimuth: 0, elevation: 0, zoom: 1 };
 
-  // ---- theme, one choice for all our pages
-
-  const THEMES = ["auto", "light", "dark"];
-  let theme = "auto";
-  try { theme = localStorage.getItem("ablations-theme") || "auto"; } catch { /* a page without storage */ }
-  const setTheme = (name) => {
-    theme = THEMES.includes(name) ? name : "auto";
-    if (theme === "auto") delete root.dataset.theme; else root.dataset.theme = theme;
-    id("theme").querySelector("span").textContent = theme;
-    try { localStorage.setItem("ablations-theme", theme); } catch { /* as above */ }
-    paint();
-  };
   const paint = () => {
     for (const one of stages) one.stage.paint(css, getComputedStyle(one.article).getPropertyValue("--ink").trim());
     stale = true;
   };
-  id("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
 
   // ---- the clock
@@ -219,7 +206,7 @@
     addEventListener("scroll", () => { stale = true; }, { passive: true });
     new ResizeObserver(() => { stale = true; }).observe(id("runs"));
     home();
-    setTheme(theme);
+    paint();
 
     // page.html#step=120 opens there and waits
     const asked = /^#step=(\d+)$/.exec(location.hash);

@@ -19,10 +19,9 @@ from synthetic import realistic, synthetic_study
 from ablations.cli import main
 from ablations.core.files import SetAside
 from ablations.errors import UserError
-from ablations.records import cell_folder, read_plan, read_results
+from ablations.records import cell_folder, read_results
 from ablations.report import page
 from ablations.report.page.content import section
-from ablations.report.page.runs import Makers
 from ablations.report.results import Results
 from ablations.report.tables import default_kind
 from ablations.studies import fraction
@@ -148,7 +147,7 @@ def test_the_scorecard_says_claim_source_verdict_interval_and_seeds(outline) -> 
         assert part in card, part
 
 
-def test_a_study_shows_formulas_tables_failures_and_provenance(outline) -> None:
+def test_a_study_shows_formulas_tables_and_failures(outline) -> None:
     for part in (
         "A = δ + g l (1-done) A'",
         "Schulman et al. 2016",
@@ -157,12 +156,10 @@ def test_a_study_shows_formulas_tables_failures_and_provenance(outline) -> None:
         "Sample efficiency",
         "Seeds needed",
         "Effects of what the variants set",
-        "brax 0.14.2, jax 0.10.2",
         "incomplete: 1 of 64 cells have not run",
         "value_coefficient = 0.5",
     ):
         assert part in outline.text, part
-    assert outline.text.count("brax 0.14.2, jax 0.10.2") == 1, "of all studies, once"
     assert outline.tags.count("img") == 7 + 9  # a factorial of one number and one other axis
 
 
@@ -174,7 +171,7 @@ def test_a_fraction_of_a_factorial_is_told_by_its_effects(study) -> None:
         finals["hopper", name] = list(np.random.default_rng(k).normal(gain, 0.001, 4))
         sets[name] = {change: one.sets.get(change, "off") for change in changes}
     plan, results = study(finals, sets=sets)
-    told = section(Results(plan, results), "many", folder=results, makers=Makers())
+    told = section(Results(plan, results), "many")
     assert told.summary == "hopper: third = on is better; 3 equivalent"
     assert [one.key for one in told.charts] == ["many/effects", "many/curves"]
     assert "mix_1" not in told.table
@@ -200,24 +197,13 @@ def test_same_records_same_bytes_in_another_process(made, tmp_path) -> None:
     assert str(results) not in path.read_text()
 
 
-def test_a_rendered_policy_is_linked(made) -> None:
-    results, _ = made
-    plan = read_plan(results, "gae")
-    cell = plan.cells[0].hash
-    (results / "render" / "gae").mkdir(parents=True)
-    (results / "render" / "gae" / f"hopper-{cell}.html").write_text("<p>an episode</p>")
-    told = section(Results(plan, results), "gae", folder=results / "report", makers=Makers())
-    assert told.runs[0].render == f"../render/gae/hopper-{cell}.html"
-
-
 def test_a_cell_whose_record_is_damaged_is_missing(tmp_path) -> None:
     plan = studies(tmp_path)[0]
     cell = plan.cells[0]
     (cell_folder(tmp_path, cell.hash) / "curve.parquet").write_bytes(b"PAR1")
     with pytest.warns(SetAside, match=f"record {cell.hash} is damaged"):
-        told = section(Results(plan, tmp_path), "one", folder=tmp_path, makers=Makers())
-    status = {run.hash: run.status for run in told.runs}
-    assert (told.problem, status[cell.hash]) == (None, "missing")
+        told = section(Results(plan, tmp_path), "one")
+    assert (told.problem, told.runs[cell.hash]) == (None, "missing")
 
 
 def test_a_metric_that_records_lack_spoils_only_its_own_study(tmp_path) -> None:

@@ -17,7 +17,6 @@ from ablations.records import Plan, write_atomically
 from ablations.report.formats.html import breakable
 from ablations.report.formats.templates import templates
 from ablations.report.page.content import Section, section, slugs
-from ablations.report.page.runs import Makers
 from ablations.report.results import Results
 from ablations.report.scores import DIAGNOSTICS
 
@@ -43,10 +42,8 @@ def render(plans: Sequence[Plan], results: Path) -> str:
     if not plans:
         raise UserError("a report needs at least one study")
     names = slugs([plan.study.name for plan in plans])
-    folder = results / "report"
-    makers = Makers()
     sections = [
-        section(Results(plan, results, DIAGNOSTICS), slug, folder=folder, makers=makers)
+        section(Results(plan, results, DIAGNOSTICS), slug)
         for plan, slug in zip(plans, names, strict=True)
     ]
     environment = templates(HERE, html=True)
@@ -55,11 +52,10 @@ def render(plans: Sequence[Plan], results: Path) -> str:
     return environment.get_template("page.html.j2").render(
         sections=sections,
         totals=_totals(sections),
-        makers=list(makers),
         style=Markup((HERE / "page.css").read_text()),
     )
 
 
 def _totals(sections: Sequence[Section]) -> Mapping[str, int]:
-    """Count cells by status; one that studies share counts once."""
-    return Counter({run.hash: run.status for of in sections for run in of.runs}.values())
+    """Count runs by status; one that studies share counts once."""
+    return Counter({name: status for of in sections for name, status in of.runs.items()}.values())

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from markupsafe import Markup
 
@@ -18,10 +17,9 @@ from ablations.report.figures import FAR, study_figures
 from ablations.report.figures.style import Drawing, encoded
 from ablations.report.formats import render
 from ablations.report.formats.words import answer
-from ablations.report.page.runs import Makers, Run, failures, runs
 from ablations.report.page.scorecard import Score, scorecard
 from ablations.report.results import Results
-from ablations.report.scores import Scores, baseline_of, largest, scores, step_unit
+from ablations.report.scores import Cell, Scores, baseline_of, largest, scores, step_unit
 from ablations.report.tables import (
     KINDS,
     default_kind,
@@ -78,7 +76,7 @@ class Alternative:
 class Section:
     """A study on the page.
 
-    problem: all there is where its records have no scores.
+    problem: all there is where its records have no scores. runs: hash -> status.
     """
 
     slug: str
@@ -98,18 +96,16 @@ class Section:
     notes: tuple[str, ...] = ()
     charts: tuple[Chart, ...] = ()
     sheets: tuple[Folded, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: Mapping[str, str] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
 
 
-def section(results: Results, slug: str, *, folder: Path, makers: Makers) -> Section:
+def section(results: Results, slug: str) -> Section:
     """Return a study's section; with `problem` where its records have no scores.
 
     Args:
         results: of the study.
         slug: its anchor.
-        folder: where the page will lie, for links.
-        makers: takes what made its runs.
     """
     plan, about = results.plan, results.plan.study
     head = Section(slug, about.name, about.title, about.claim, about.claim_source)
@@ -132,8 +128,8 @@ def section(results: Results, slug: str, *, folder: Path, makers: Makers) -> Sec
         head,
         facts=tuple(_facts(plan, counts)),
         counts=counts,
-        runs=runs(results, folder, makers),
-        failures=tuple(failures(scored.cells)),
+        runs={cell.hash: cell.status for cell in scored.cells},
+        failures=tuple(_failures(scored.cells)),
     )
     if compared is None:
         assert leading is not None
@@ -182,6 +178,15 @@ def slugs(names: Sequence[str]) -> list[str]:
 
 
 # Facts
+
+
+def _failures(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield a line for each failed run, with its step and its reason."""
+    for cell in cells:
+        if cell.status == "failed":
+            step = "" if cell.failed_step is None else f" at step {cell.failed_step:,}"
+            reason = (cell.reason or "").strip().partition("\n")[0]
+            yield f"{cell.variant} on {cell.task}, seed {cell.seed}{step}: {reason}"
 
 
 def _facts(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
