@@ -364,7 +364,7 @@ def test_what_is_left_of_a_published_cell_is_cleaned(shell) -> None:
         (left / "state").write_text("x" * 3_000_000)
         (left.parents[1] / "lock").touch()
     listed = shell("clean").stdout
-    assert "6.0 MB in all" in listed
+    assert "of 6.0 MB" in listed
     assert listed.count("3.0 MB") == 2
     shell("run", "toy", "--seeds", "1")
     assert not list(shell.results.glob("work/*/checkpoints"))
