@@ -227,11 +227,12 @@ def test_a_change_that_prints_no_finite_number_fails(ask, folder, value: str) ->
 
 
 @pytest.mark.parametrize(
-    ("now", "says"), [("12,050", "worse"), ("98%", "fails"), ("1'234", "fails")]
+    ("now", "says"),
+    [("1,205,000", "worse"), ("12,050", "fails"), ("98%", "fails"), ("1'234", "fails")],
 )
 def test_numbers_with_thousands_are_no_smaller_ones(ask, folder, now: str, says: str) -> None:
     folder.write(
-        "t.py", f"import sys; print('score:', '12,900' if '--good' in sys.argv else {now!r})"
+        "t.py", f"import sys; print('score:', '1,290,000' if '--good' in sys.argv else {now!r})"
     )
     code, said = ask("--against", "--good", "--margin", "1%", command=f"{PYTHON} t.py {{seed}}")
     assert (code, says in said) == (1, True)
