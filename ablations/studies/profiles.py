@@ -76,9 +76,9 @@ def introduction(variants: Iterable[str], **settings: Json) -> dict[str, Profile
 
 CLAIMED = ("reacher", "inverted_double_pendulum", "hopper", "walker2d")  # the cheapest first
 # 20 points of a few iterations of 2048 steps. How many is for the baseline alone to say: so many
-# that its mean training curve gains a margin or less over the last fifth, as `ablations claims`
-# prints, and, where that leaves a choice, where its evaluations differ least between seeds. It is
-# at each task's own learning rate, where it differed less between six seeds than at the other of
+# that its mean training curve gains a margin or less over the last fifth, and, where that leaves a
+# choice, where its evaluations differ least between seeds. It is at each task's own learning rate,
+# where it differed less between six seeds than at the other of
 # 0.0003 and 0.001 (`run gae --profile claims --vary learning_rate=0.001,0.0003 --seeds 100-105`,
 # then at up to twice these lengths). Reacher ends at Gymnasium's 50. The others are truncated
 # early, so that the baseline both falls and is truncated, and levels off within reach.
