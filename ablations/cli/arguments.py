@@ -242,7 +242,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the flags that `selection` reads."""
     group = parser.add_argument_group("selection")
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
-    add_flags(group, {"--profile": "how much compute: smoke, quick (default), claims or paper"})
+    add_flags(group, {"--profile": "how much compute: smoke, quick (default), evidence or paper"})
     add_flags(group, {"--tasks T": None, "--variants V": None}, **several)
     add_flags(group, {"--seeds N|FIRST-LAST": "how many, from 0 on, or which"}, type=seeds_of)
     add_flags(

@@ -1,6 +1,6 @@
 """Estimate the duration of cells, by records or assumptions, and pack them into jobs.
 
-The one estimator of runs on this machine, jobs of a cluster and the cost of claims.
+The one estimator of runs on this machine and of jobs of a cluster.
 """
 
 from __future__ import annotations
