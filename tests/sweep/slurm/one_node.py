@@ -36,8 +36,7 @@ def missing() -> list[str]:
 class Cluster:
     """cpus: that the node claims to have. grace: seconds between the warning and the end of a
     preempted job. warn: whether such a job gets SIGUSR2 too. bound: whether each task may use the
-    cores alone that it asked for; the node then claims those that there are. accounting: with
-    slurmdbd, which needs MariaDB.
+    cores alone that it asked for; the node then claims those that there are.
     """
 
     folder: Path
@@ -45,7 +44,6 @@ class Cluster:
     grace: int = 5
     warn: bool = True
     largest_array: int = 1001
-    accounting: bool = False
     bound: bool = False
     port: int = 0
 
@@ -63,8 +61,6 @@ class Cluster:
         port = self.port or _free_ports(4)
         self._write_configuration(port)
         self._start_munge()
-        if self.accounting:
-            self._start_accounting(port)
         self.start_controller()
         self._run("slurmd", "-f", str(self.folder / "slurm.conf"), "-N", "localhost")
         self._wait("the node to be idle", lambda: "idle" in self.ask("sinfo", "-h", "-o", "%T"))
@@ -74,7 +70,7 @@ class Cluster:
         if self._pid("slurmctld"):
             with contextlib.suppress(OSError, subprocess.SubprocessError):
                 self.ask("scancel", "--user", str(os.getuid()))
-        for name in ("slurmd", "slurmctld", "slurmdbd", "mariadb", "munged"):
+        for name in ("slurmd", "slurmctld", "munged"):
             _end(self._pid(name))
         shutil.rmtree(self.folder / "state", ignore_errors=True)
         shutil.rmtree(self.folder / "spool", ignore_errors=True)
@@ -157,12 +153,6 @@ class Cluster:
     def _write_configuration(self, port: int) -> None:
         folder, user = self.folder, _user()
         storage = "AccountingStorageType=accounting_storage/none\nJobCompType=jobcomp/none"
-        if self.accounting:
-            storage = (
-                "AccountingStorageType=accounting_storage/slurmdbd\n"
-                f"AccountingStorageHost=localhost\nAccountingStoragePort={port + 2}\n"
-                f"AccountingStoragePass={folder}/munge/munge.socket"
-            )
         task = "task/affinity\nTaskPluginParam=cores" if self.bound else "task/none"
         cpus = os.cpu_count() if self.bound else self.cpus
         warn = "SlurmctldParameters=preempt_send_user_signal" if self.warn else ""
@@ -218,63 +208,6 @@ PartitionName=high Nodes=localhost Default=NO MaxTime=60 DefaultTime=5 State=UP 
 PriorityTier=10 OverSubscribe=NO
 """)
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # read, never used
-
-    def _start_accounting(self, port: int) -> None:
-        """A MariaDB and slurmdbd of its own."""
-        data = self.folder / "database"
-        data.mkdir(exist_ok=True)
-        user, log = _user(), self.folder / "log"
-        if not (data / "mysql").is_dir():
-            self._run(
-                *("mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={user}"),
-                *("--auth-root-authentication-method=normal", "--skip-test-db"),
-            )
-        line = self.folder / "run" / "mariadb.sock"
-        subprocess.Popen(
-            [
-                *("mariadbd", "--no-defaults", f"--user={user}", f"--datadir={data}"),
-                *(f"--socket={line}", f"--pid-file={self.folder / 'run' / 'mariadb.pid'}"),
-                *("--bind-address=127.0.0.1", f"--port={port + 3}"),
-                *("--innodb-buffer-pool-size=64M", f"--log-error={log / 'mariadb.log'}"),
-            ],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        client = ("--no-defaults", "-S", str(line), "-uroot")
-        self._wait("MariaDB", lambda: "alive" in self.ask("mariadb-admin", *client, "ping"))
-        self._run(
-            *("mariadb", *client, "-e"),
-            "create database if not exists accounts; "
-            "create user if not exists 'slurm'@'127.0.0.1' identified by 'slurm'; "
-            "create user if not exists 'slurm'@'localhost' identified by 'slurm'; "
-            "grant all on accounts.* to 'slurm'@'127.0.0.1'; "
-            "grant all on accounts.* to 'slurm'@'localhost';",
-        )
-        conf = self.folder / "slurmdbd.conf"
-        conf.write_text(f"""\
-AuthType=auth/munge
-AuthInfo=socket={self.folder}/munge/munge.socket
-DbdHost=localhost
-DbdAddr=127.0.0.1
-DbdPort={port + 2}
-SlurmUser={user}
-PidFile={self.folder}/run/slurmdbd.pid
-LogFile={log}/slurmdbd.log
-StorageType=accounting_storage/mysql
-StorageHost=127.0.0.1
-StoragePort={port + 3}
-StorageUser=slurm
-StoragePass=slurm
-StorageLoc=accounts
-CommunicationParameters=NoInAddrAny
-""")
-        conf.chmod(0o600)
-        self._run("slurmdbd")
-        self._wait("slurmdbd", lambda: "error" not in self.ask("sacctmgr", "-n", "show", "cluster"))
-        self.ask("sacctmgr", "-i", "add", "cluster", "one")
 
 
 def _user() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -262,23 +261,6 @@ def test_the_five_lines_of_the_documentation(sweep) -> None:
     assert said[2].splitlines()[-3] == "gae: 2 done"
     assert "| brax " in said[3]
     assert "no job of gae is in the queue" in said[4]
-
-
-def test_accounting_changes_nothing_of_a_status(sweep, sweeps) -> None:
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
-    if not (shutil.which("slurmdbd", path=path) and shutil.which("mariadbd", path=path)):
-        pytest.skip("no slurmdbd and mariadbd: apt-get install slurmdbd mariadb-server")
-    told = []
-    for one in (sweep, sweeps(accounting=True)):
-        with one.held_back():
-            one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
-            one("status", "--cancel", "toy")
-            one.until(lambda one=one: not one.jobs(), "an empty queue")
-        told.append([(row["hash"], row["state"]) for row in one.rows()])
-        one(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2")
-        one.finished(4)
-        assert {row["state"] for row in one.rows()} == {"done"}
-    assert told[0] == told[1]
 
 
 WALK = """\
