@@ -220,7 +220,7 @@ def read_ledger() -> dict[str, dict[str, str]]:
         return {row["block"]: row for row in csv.DictReader(file)}
 
 
-def write_ledger(block: Block, **fields: str) -> None:
+def write_ledger(block: Block, /, **fields: str) -> None:
     """Add a block to the ledger, or replace its row."""
     rows = read_ledger()
     rows[block.name] = {**fields, "block": block.name}
