@@ -122,8 +122,12 @@ def worktree(block: Block) -> Path:
     """Return the worktree of a block's design, and make it where it is missing."""
     commit = _design(block)
     folder = ROOT.parent / f"mission-{commit[:12]}"
-    if not folder.exists():
-        _call("git", "worktree", "add", "--quiet", "--detach", str(folder), commit)
+    known = subprocess.run(
+        ["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    if known.stdout.strip() != commit:  # there is none, or it belongs to another checkout
+        shutil.rmtree(folder, ignore_errors=True)
+        _call("git", "worktree", "add", "--force", "--quiet", "--detach", str(folder), commit)
     if not (ENVIRONMENT / "ready").exists():
         _call(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
         python = str(ENVIRONMENT / "bin" / "python")
