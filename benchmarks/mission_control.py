@@ -30,6 +30,7 @@ from scipy import stats
 import variants
 from ablations.studies import Study, Variant, register
 from ablations.studies.mission import BASELINE_SEEDS, CHOICES, EVIDENCE
+from variants.advantage import AXIS, Steps, standard, temporal_difference
 
 Array = jax.Array
 ARCHIVES = Path(__file__).resolve().parents[1] / "results" / "archive"
@@ -38,8 +39,6 @@ VALIDATION = range(1020, 1040)
 # which no answer uses, by `--variants bug --vary shifted_share=0.1,0.2`. None is chosen yet.
 SHARES: dict[str, float] = {}
 CEILING = 0.005  # of the highest score, which two runs or more reach
-AXIS = variants.axis("advantage")
-STANDARD = AXIS["standard"].fn
 
 
 @AXIS.choice(
@@ -61,14 +60,8 @@ def shifted(
     shifted_share: Array | float,
 ) -> tuple[Array, Array]:
     """Return what `standard` does, with advantages of the next step in some environments."""
-    advantages, targets = STANDARD(
-        rewards=rewards,
-        values=values,
-        next_values=next_values,
-        termination=termination,
-        truncation=truncation,
-        discount=discount,
-        gae_lambda=gae_lambda,
+    advantages, targets = standard(
+        Steps(rewards, values, next_values, termination, truncation, discount, gae_lambda)
     )
     following = jnp.concatenate([advantages[1:], advantages[-1:]])
     environments = advantages.shape[1]
@@ -93,8 +86,8 @@ def associative_scan(
     gae_lambda: Array | float,
 ) -> tuple[Array, Array]:
     """Return what `standard` does, by a parallel scan instead of a sequential one."""
-    ahead = jnp.where(termination > 0, 0.0, next_values)
-    deltas = rewards + discount * ahead - values
+    steps = Steps(rewards, values, next_values, termination, truncation, discount, gae_lambda)
+    deltas = temporal_difference(steps, next_values)
     decay = discount * gae_lambda * (1 - termination) * (1 - truncation)
 
     def combine(later: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[Array, Array]:
