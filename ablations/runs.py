@@ -1,0 +1,692 @@
+"""Runs: a frame with one row per run, and a frame with one row per logged point.
+
+Everything that is analysed is a `Runs`: the records of our own sweeps and what `import` stores
+(`Runs.read`), and anybody's data frame (`Runs.from_frame`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import math
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ablations import plugins
+from ablations.core.plan import CellEntry
+from ablations.core.record import Columns
+from ablations.curve import Curve, Steps, diverged, diverged_from, logged, on_common_steps
+from ablations.errors import UserError, unknown
+from ablations.records import (
+    Plan,
+    Record,
+    Unit,
+    canonical,
+    plans_folder,
+    read_plan,
+    read_runs,
+    read_units,
+    write_units,
+)
+from ablations.scoring import NO_RANGE, SCORES, Floats, beyond_untrained, learned_range
+
+RUN = ["task", "variant", "seed"]
+STATUSES = ("done", "failed", "missing")
+ALL_TASKS = "all tasks"
+EVALUATION = "evaluation/"  # the names of evaluation metrics begin with it
+UNTRAINED = "trivial_policies"  # the study that evaluates policies without training
+UNTRAINED_SEEDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The runs of one study, scored by one metric.
+
+    runs: a row per planned run, with task, variant, seed, status (done, failed or missing), score
+        (NaN unless done, and where the metric has no value in the scored window) and reason. Of
+        stored runs also `diverged` (a failure of training, not of the machine), `hash` (names the
+        configuration), `settings` (digest of the task's settings) and `bits` (digest of the curve).
+    curves: task, variant, seed, step, and a column per metric; a row per logged point of a run that
+        is done. NaN: the metric has no value at this step.
+    baseline: of the study; "" if it is not among the runs.
+    versus: variant -> the variant it is compared with, itself for the head of a group.
+    margin: the smallest relevant difference, as a share of the learned range, or with
+        `margin_in_metric` in units of the metric.
+    directed: higher is better. A metric that is no return has intervals and no verdicts.
+    untrained: task -> policy -> scores of its seeds; {} unless evaluated on every task.
+    same_as: variant -> the first variant with the same configuration.
+    sets: variant -> the settings it changes.
+    plan, folder: what stored runs were read from.
+    metrics: the names of all logged metrics. versions: lines about other package versions or edited
+        plugins among the runs.
+    """
+
+    runs: pd.DataFrame
+    curves: pd.DataFrame
+    metric: str
+    baseline: str
+    versus: Mapping[str, str]
+    score: str = "final"
+    margin: float = 0.05
+    margin_in_metric: bool = False
+    directed: bool = True
+    untrained: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
+    same_as: Mapping[str, str] = field(default_factory=dict)
+    sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    plan: Plan | None = None
+    folder: Path | None = None
+    metrics: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+
+    # Making
+
+    @classmethod
+    def from_frame(  # noqa: PLR0913 - each names a column
+        cls,
+        frame: pd.DataFrame,
+        *,
+        baseline: str,
+        value: str = "value",
+        task: str = "task",
+        variant: str = "variant",
+        seed: str = "seed",
+        step: str = "step",
+        score: str = "final",
+        margin: float = 0.05,
+        margin_in_metric: bool = False,
+    ) -> Runs:
+        """Return the runs of a long table with one row per logged point.
+
+        Args:
+            frame: with a column of variants, of seeds and of values; a column of steps unless each
+                run has one row, which is its score; a column of tasks unless there is one task. A
+                column `status` may mark failed runs. Without it a run failed if its values end in
+                infinity, or in more NaN in a row than it has elsewhere.
+            baseline: the variant that the others are compared with.
+            value: the name of the column of values, which becomes the metric's name.
+            task: the name of the column of tasks.
+            variant: the name of the column of variants.
+            seed: the name of the column of seeds.
+            step: the name of the column of steps.
+            score: "final" (mean over the last tenth of training), "auc", "last" or "mean".
+            margin: the smallest relevant difference, as a share of the learned range.
+            margin_in_metric: the margin is in units of the values.
+
+        Raises:
+            UserError: a column is missing, has no usable values, or a run has two rows of one step.
+        """
+        frame = frame.rename(columns={task: "task", variant: "variant", seed: "seed", step: "step"})
+        frame = frame if "task" in frame else frame.assign(task="all")
+        _require(frame, ["variant", "seed", value])
+        if score not in SCORES:
+            raise unknown("score", score, SCORES)
+        if not pd.api.types.is_numeric_dtype(frame[value]):
+            raise UserError(f"the column '{value}' holds text: expected numbers")
+        if not pd.api.types.is_integer_dtype(frame.seed):
+            raise UserError("the column of seeds must hold whole numbers")
+        has_steps = "step" in frame
+        frame = frame if has_steps else frame.assign(step=0)
+        double = frame[frame.duplicated([*RUN, "step"])]
+        if len(double):
+            row = double.iloc[0]
+            name = f"task '{row.task}', variant '{row.variant}', seed {row.seed}"
+            raise UserError(
+                f"two values for step {row['step']} of {name}: name the column that tells them "
+                "apart, for example task="
+                if has_steps
+                else f"several rows for {name}: name the column of steps with step="
+            )
+        frame = frame.sort_values([*RUN, "step"], kind="stable", ignore_index=True)
+        order = {name: i for i, name in enumerate(frame.variant.unique())}
+        rows = []
+        for key, run in frame.groupby(RUN, sort=False):
+            values = run[value].to_numpy(np.float64)
+            tail = diverged_from(values)
+            status = "done" if tail is None else "failed"
+            if "status" in run:
+                status = str(run.status.iloc[-1])
+            reason = "" if tail is None else diverged(value, run["step"].iloc[tail])
+            number = SCORES[score](run["step"], values) if status == "done" else math.nan
+            bits = _bits(run["step"].to_numpy(), values)
+            rows.append((*key, status, number, reason, tail is not None, bits))
+        runs = pd.DataFrame(rows, columns=[*RUN, "status", "score", "reason", "diverged", "bits"])
+        unknown_status = set(runs.status) - set(STATUSES)
+        if unknown_status:
+            raise unknown("status", min(unknown_status), STATUSES)
+        variants = sorted(runs.variant.unique(), key=lambda name: order[name])
+        if baseline not in variants:
+            raise unknown("baseline", baseline, variants)
+        done = runs.set_index(RUN).status.eq("done")
+        curves = frame[done.reindex(pd.MultiIndex.from_frame(frame[RUN])).to_numpy()]
+        return cls(
+            runs,
+            curves if has_steps else curves.iloc[:0],
+            value,
+            baseline,
+            dict.fromkeys(variants, baseline),
+            score,
+            margin,
+            margin_in_metric,
+            metrics=tuple(frame.columns.difference([*RUN, "step", "status"])),
+        )
+
+    @classmethod
+    def read(
+        cls,
+        results: str | Path,
+        study: str | Plan,
+        metric: str | None = None,
+        score: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> Runs:
+        """Read the runs of a study from a results folder and its archives.
+
+        Args:
+            results: the folder.
+            study: its name, for the selection that ran last; or a plan.
+            metric: a column of the curves; by default the study's own.
+            score: by default the study's for evaluations, and "final" for other metrics.
+            columns: further metrics to keep in `curves`.
+
+        Raises:
+            UserError: the study has no runs here; an unknown metric or score.
+        """
+        folder = Path(results)
+        if isinstance(study, str):
+            from ablations.exchange.archives import restore
+
+            restore(folder, [study])
+            study = read_plan(folder, study)
+        plan, stated = study, study.study
+        metric = metric or stated.metric
+        score = score or _default_score(plan, metric)
+        if score not in SCORES:
+            raise unknown("score", score, SCORES)
+        reader = _Reader(metric, SCORES[score], columns)
+        for cell, record, curve in read_runs(folder, plan, {metric, *columns}):
+            reader.add(cell, record, curve)
+        variants = list(plan.variants)
+        versus = {name: plan.variants[name].versus or stated.baseline for name in variants}
+        directed = metric == stated.metric or metric.rpartition("/")[2] == "return"
+        untrained = read_untrained(plan, folder, metric)
+        return cls(
+            reader.runs(),
+            reader.curves(),
+            metric,
+            stated.baseline if stated.baseline in variants else "",
+            versus,
+            score,
+            stated.margin,
+            stated.margin_in_metric,
+            directed,
+            untrained if set(untrained) == set(plan.tasks) else {},
+            {name: plan.variants[name].same_as or name for name in variants},
+            {name: plan.variants[name].sets for name in variants},
+            plan,
+            folder,
+            reader.metrics,
+            reader.versions(len(plan.cells)),
+        )
+
+    def on(self, metric: str | None = None, score: str | None = None) -> Runs:
+        """Return the same runs scored by another metric or in another way.
+
+        Raises:
+            UserError: an unknown metric or score.
+        """
+        metric = metric or self.metric
+        if metric == self.metric and score in (None, self.score):
+            return self
+        if self.plan is not None and self.folder is not None:
+            columns = self.curves.columns.difference([*RUN, "step"])
+            return Runs.read(self.folder, self.plan, metric, score, tuple(columns))
+        if metric not in self.metrics:
+            raise unknown("metric", metric, self.metrics)
+        frame = self.curves.rename(columns={metric: "value", "value": metric})
+        return replace(Runs.from_frame(frame, baseline=self.baseline), versus=self.versus)
+
+    def where(self, kept: pd.Series) -> Runs:
+        """Return some of the runs. kept: a boolean per row of `runs`."""
+        runs = self.runs[kept]
+        names = pd.MultiIndex.from_frame(runs[RUN])
+        curves = self.curves[pd.MultiIndex.from_frame(self.curves[RUN]).isin(names)]
+        return replace(self, runs=runs, curves=curves)
+
+    def below(self, seeds: int) -> Runs:
+        """Return the runs of the seeds below a number."""
+        return self.where(self.runs.seed < seeds)
+
+    # Names
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """The tasks, in the order of the plan."""
+        return list(self.plan.tasks) if self.plan else list(self.runs.task.unique())
+
+    @cached_property
+    def variants(self) -> list[str]:
+        """The variants, each directly after the variant it is compared with."""
+        ordered: dict[str, None] = {}
+
+        def add(name: str) -> None:
+            if name not in ordered:
+                ordered[name] = None
+                for other, versus in self.versus.items():
+                    if versus == name:
+                        add(other)
+
+        for name, versus in self.versus.items():
+            if versus == name:
+                add(name)
+        for name in self.versus:
+            add(name)
+        return list(ordered)
+
+    def source(self, variant: str) -> str:
+        """Return the variant whose learned range a variant is measured in."""
+        versus = self.versus[variant]
+        return versus if versus in self.versus else variant
+
+    def settings(self, task: str, variant: str) -> str:
+        """Return the digest of the task's settings in a variant's runs."""
+        return self._settings.get((task, variant), "")
+
+    @cached_property
+    def _settings(self) -> dict[tuple[str, str], str]:
+        if "settings" not in self.runs:
+            return {}
+        rows = self.runs.drop_duplicates(["task", "variant"])
+        return dict(zip(zip(rows.task, rows.variant, strict=True), rows.settings, strict=True))
+
+    # Numbers
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """The scores: a row per seed, columns (task, variant); NaN where a run has none."""
+        return self.runs.pivot(index="seed", columns=["task", "variant"], values="score")
+
+    def paired(self, tasks: Sequence[str], variants: Sequence[str]) -> Floats:
+        """Return scores `[tasks, variants, n]` on the seeds that all have on every task."""
+        names = list(itertools.product(tasks, variants))
+        kept = self.scores.reindex(columns=pd.MultiIndex.from_tuples(names)).dropna()
+        scores: Floats = kept.to_numpy().T.reshape(len(tasks), len(variants), len(kept))
+        return scores
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """The number of runs by status, and how many are done without a score (`empty`)."""
+        keys = [self.runs.task, self.runs.variant]
+        table = pd.crosstab(keys, self.runs.status).reindex(columns=STATUSES, fill_value=0)
+        empty = (self.runs.status == "done") & self.runs.score.isna()
+        return table.assign(empty=empty.groupby(keys).sum())
+
+    def failures(self, tasks: Sequence[str], variant: str, other: str) -> int:
+        """Return how many more runs failed of a variant than of another, on common seeds."""
+        runs = self._status.reindex(index=tasks, level="task")
+        if not {variant, other} <= set(runs.columns):
+            return 0
+        both = runs[[variant, other]]
+        both = both[both.isin(["done", "failed"]).all(axis=1)]
+        return int((both[variant] == "failed").sum() - (both[other] == "failed").sum())
+
+    @cached_property
+    def _status(self) -> pd.DataFrame:
+        return self.runs.pivot(index=["task", "seed"], columns="variant", values="status")
+
+    def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
+        """Return whether the curves of two variants are the same bits on every common seed.
+
+        Runs that failed at one step may be the same; runs that failed at an unknown step are not.
+        """
+        if "bits" not in self.runs:
+            return False
+        rows = self.runs[self.runs.task.isin(tasks) & (self.runs.status != "missing")]
+        ours, theirs = (
+            rows[rows.variant == name].set_index(["task", "seed"]) for name in (variant, other)
+        )
+        both = ours.join(theirs, how="inner", lsuffix="_ours", rsuffix="_theirs")
+        same = both.bits_ours == both.bits_theirs
+        informative = both.status_ours == "done"
+        if "hash" in self.runs:
+            one_run = (both.hash_ours == both.hash_theirs) & (both.hash_ours != "")
+            same, informative = same | one_run, informative | one_run
+        return bool(len(both) and same.all() and informative.any())
+
+    def complete(self, task: str, variant: str) -> int:
+        """Count the seeds from 0 on that have ended one after the other, failed or not."""
+        seeds = self._ended.get((task, variant), frozenset())
+        return next(seed for seed in itertools.count() if seed not in seeds)
+
+    @cached_property
+    def _ended(self) -> dict[tuple[str, str], frozenset[int]]:
+        ended = self.runs[self.runs.status != "missing"]
+        groups = ended.groupby(["task", "variant"]).seed.agg(frozenset)
+        return {(str(task), str(variant)): seeds for (task, variant), seeds in groups.items()}
+
+    # Curves
+
+    def curves_of(self, task: str, variant: str, metric: str | None = None) -> dict[int, Curve]:
+        """Return seed -> curve of the runs that are done."""
+        metric = metric or self.metric
+        if metric not in self.curves:
+            return {}
+        points = self.curves.iloc[self._points.get((task, variant), slice(0, 0))]
+        seeds, steps = points.seed.to_numpy(), points["step"].to_numpy()
+        values = points[metric].to_numpy(np.float64)
+        starts = np.flatnonzero(np.diff(seeds, prepend=seeds[:1] - 1))
+        ends = [*starts[1:], len(seeds)]
+        return {
+            int(seeds[a]): Curve(steps[a:b], values[a:b], steps[b - 1])
+            for a, b in zip(starts, ends, strict=True)
+        }
+
+    @cached_property
+    def _points(self) -> dict[tuple[str, str], Any]:
+        """Rows of `curves` by task and variant, ordered by seed and step."""
+        rows: dict[tuple[str, str], Any] = dict(
+            self.curves.groupby(["task", "variant"], sort=False).indices
+        )
+        seeds = self.curves.seed.to_numpy()
+        return {key: at[np.argsort(seeds[at], kind="stable")] for key, at in rows.items()}
+
+    def aligned(self, task: str, variant: str, metric: str | None = None) -> tuple[Steps, Floats]:
+        """Return the curves of a variant at common steps: `[points]` and `[seeds, points]`.
+
+        Curves of different steps are interpolated between the step at which the last of them begins
+        and that at which the first of them ends.
+        """
+        curves = list(self.curves_of(task, variant, metric).values())
+        return on_common_steps(curves) if curves else (np.zeros(0), np.zeros((0, 0)))
+
+    # Learned ranges
+
+    @cached_property
+    def floors(self) -> dict[str, float]:
+        """The mean score of the better untrained policy, by task."""
+        return {
+            task: max(float(scores.mean()) for scores in policies.values())
+            for task, policies in self.untrained.items()
+        }
+
+    @cached_property
+    def ranges(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """(task, variant) -> the ends of the range in which the variant's row is measured.
+
+        With untrained policies it goes from the better of them to the baseline's mean score, one
+        range for all variants with the baseline's settings of the task. Otherwise it goes from the
+        lowest to the highest point of the smoothed mean curve of what the variant is compared with.
+        NaN where nothing was learned, and for a metric without a good direction. Seeds that are
+        added later do not move a range that `keep_ranges` stored; with interim analyses it is that
+        of the first one.
+        """
+        if not self.directed:
+            return dict.fromkeys(itertools.product(self.tasks, self.versus), NO_RANGE)
+        if self.margin_in_metric:
+            return dict.fromkeys(itertools.product(self.tasks, self.versus), (0.0, 1.0))
+        measured = self._measured
+        return {
+            (task, variant): measured[task, self._head(task, self.source(variant))]
+            for task in self.tasks
+            for variant in self.versus
+        }
+
+    def size(self, task: str, variant: str) -> float:
+        """Return the learned range of a variant's row; 1 on all tasks, NaN where there is none."""
+        if task == ALL_TASKS:
+            return 1.0
+        low, high = self.ranges[task, variant]
+        return high - low
+
+    def normalised(self, variant: str) -> dict[str, Floats]:
+        """Return task -> scores `[n]`, with 0 and 1 at the ends of the learned range.
+
+        Only tasks with a range, and seeds that have a score on all of these.
+        """
+        tasks = [task for task in self.tasks if not math.isnan(self.size(task, variant))]
+        if not tasks:
+            return {}
+        scores = self.paired(tasks, [variant])[:, 0]
+        lows = [self.ranges[task, variant][0] for task in tasks]
+        return {
+            task: (row - low) / self.size(task, variant)
+            for task, row, low in zip(tasks, scores, lows, strict=True)
+        }
+
+    def _head(self, task: str, source: str) -> str:
+        """Return the variant that measures a source: the baseline if its task is the same."""
+        alike = self.settings(task, self.baseline) == self.settings(task, source)
+        return self.baseline if self.untrained and self.baseline and alike else source
+
+    @cached_property
+    def _measured(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """(task, variant) -> the range of each variant that measures others."""
+        scored, stored = self, {}
+        if self.untrained and self.plan is not None:  # one range for every score
+            scored = self.on(score=_default_score(self.plan, self.metric))
+        if self.plan is not None and self.plan.looks:
+            scored = scored.below(self.plan.looks.seeds[0])
+        elif self.plan is not None and self.folder is not None:
+            stored = dict(read_units(self.folder, self.plan))
+        ranges: dict[tuple[str, str], tuple[float, float]] = {}
+        for task, variant in itertools.product(self.tasks, self.versus):
+            head = self._head(task, self.source(variant))
+            if (task, head) in ranges:
+                continue
+            if (unit := stored.get(scored._range_name(task, head))) is not None:
+                low, high = unit["learned"] or NO_RANGE
+                ranges[task, head] = (low, high)
+            elif self.untrained:
+                scores = scored.scores.get((task, head), pd.Series(dtype=float)).dropna()
+                ranges[task, head] = beyond_untrained(self.floors[task], list(scores))
+            else:
+                ranges[task, head] = learned_range(list(scored.curves_of(task, head).values()))
+        return ranges
+
+    def _range_name(self, task: str, variant: str) -> str:
+        name = f"{self.metric} {task} {variant}"
+        return f"{name}, {self.score}, beyond trivial policies" if self.untrained else name
+
+
+def keep_ranges(plan: Plan, folder: Path) -> None:
+    """Store the learned ranges of the study's metric beside its plan, once all their runs ended.
+
+    Stored ranges stay as they are. Nothing is written where records lack the metric, or the folder
+    cannot be written.
+    """
+    if plan.study.margin_in_metric or plan.looks:
+        return
+    with contextlib.suppress(UserError, OSError):
+        runs, complete = Runs.read(folder, plan), {}
+        for (task, variant), (low, high) in runs._measured.items():
+            rows = runs.runs[(runs.runs.task == task) & (runs.runs.variant == variant)]
+            if len(rows) and not (rows.status == "missing").any():
+                learned = None if math.isnan(low) else [low, high]
+                complete[runs._range_name(task, variant)] = Unit(
+                    learned=learned, cells=list(rows.sort_values("seed").hash)
+                )
+        write_units(folder, plan, complete)
+
+
+# Untrained policies
+
+
+def read_untrained(plan: Plan, folder: Path, metric: str) -> dict[str, dict[str, Floats]]:
+    """Return task -> policy -> its scores, each the mean over all evaluations of a seed.
+
+    The policies are those of any selection of the study `trivial_policies` with the baseline's
+    settings of the task. Only tasks on which several were evaluated; {} for other metrics than
+    evaluations.
+    """
+    stated = plan.study
+    if not metric.startswith(EVALUATION) or stated.name == UNTRAINED or stated.margin_in_metric:
+        return {}
+    tasks = {canonical(_baseline_config(plan, task).get("task")): task for task in plan.tasks}
+    scores: dict[str, dict[str, dict[int, float]]] = {task: {} for task in plan.tasks}
+    for path in sorted(plans_folder(folder, UNTRAINED).glob("*.json")):
+        with contextlib.suppress(UserError):
+            stored = read_plan(folder, UNTRAINED, path.stem)
+            cells = tuple(c for c in stored.cells if canonical(c.config.get("task")) in tasks)
+            for cell, record, columns in read_runs(folder, replace(stored, cells=cells)):
+                values = [v for v in columns.get(metric, ()) if v is not None and math.isfinite(v)]
+                if record is not None and values:
+                    task = tasks[canonical(cell.config.get("task"))]
+                    average = math.fsum(values) / len(values)
+                    scores[task].setdefault(cell.variant, {})[cell.seed] = average
+    return {
+        task: {policy: np.array([*of[policy].values()]) for policy in sorted(of, reverse=True)}
+        for task, of in scores.items()
+        if len(of) > 1
+    }
+
+
+def untrained_command(plan: Plan) -> str | None:
+    """Return the commands that evaluate untrained policies on a plan's tasks, in one line.
+
+    None where its tasks have no episodes of a stated length, as those of a command or of language.
+    """
+    commands = []
+    for task in plan.tasks:
+        config = _baseline_config(plan, task)
+        settings = config.get("task")
+        if not isinstance(settings, Mapping) or "episode_length" not in settings["settings"]:
+            return None
+        run = {name: config["run"][name] for name in ("evaluations", "evaluation_envs")}
+        options = " ".join(
+            shlex.quote(f"{name}={value if isinstance(value, str) else json.dumps(value)}")
+            for name, value in {**dict(sorted(settings["settings"].items())), **run}.items()
+        )
+        commands.append(
+            f"ablations run {UNTRAINED} --tasks {task} --seeds {UNTRAINED_SEEDS} --set {options}"
+        )
+    return "; ".join(commands)
+
+
+def _baseline_config(plan: Plan, task: str) -> Mapping[str, Any]:
+    """Return the baseline's configuration on a task, the first variant's without a baseline."""
+    cells = [cell for cell in plan.cells if cell.task == task]
+    own = [cell for cell in cells if cell.variant == plan.study.baseline]
+    return next((cell.config for cell in own or cells), {})
+
+
+# Reading
+
+
+class _Reader:
+    """Collects records into the two frames: arrays per column, as a frame per run is slow."""
+
+    def __init__(
+        self, metric: str, score: Callable[[Any, Any], float], columns: Sequence[str]
+    ) -> None:
+        self.metrics: tuple[str, ...] = ()
+        self._metric, self._score = metric, score
+        self._columns = list(dict.fromkeys((metric, *columns)))
+        self._rows: list[tuple[Any, ...]] = []
+        self._points: list[tuple[tuple[str, str, int], Columns]] = []
+        self._versions: Counter[tuple[tuple[str, str], ...]] = Counter()
+        self._plugins: list[Mapping[str, str]] = []
+
+    def add(self, cell: CellEntry, record: Record | None, columns: Columns) -> None:
+        """Add a run. Raises UserError: it is done, and has no such metric."""
+        status, reason, score, bits, bad = "missing", "", math.nan, "", False
+        if record is not None:
+            self._versions[tuple(sorted(record.provenance.get("versions", {}).items()))] += 1
+            self._plugins.append(record.provenance.get("plugins", {}))
+            status, reason, score, bits, bad = self._outcome(record, columns)
+            if status == "done":
+                self._points.append((cell.place, columns))
+        settings = _digest(canonical(cell.config.get("task")).encode())
+        self._rows.append((*cell.place, status, score, reason, bad, cell.hash, settings, bits))
+
+    def _outcome(self, record: Record, columns: Columns) -> tuple[str, str, float, str, bool]:
+        if record.status == "failed":
+            at = "" if record.failed_step is None else f"step {record.failed_step:,}"
+            reason = ": ".join(filter(None, (at, (record.reason or "").strip().partition("\n")[0])))
+            bad = record.failure in (None, "diverged")
+            return "failed", reason, math.nan, at or f"run {record.hash}", bad
+        self.metrics = self.metrics or tuple(name for name in columns if name != "step")
+        if self._metric not in columns:
+            raise unknown("metric", self._metric, [name for name in columns if name != "step"])
+        curve = logged(columns["step"], columns[self._metric])
+        if curve.status == "diverged":
+            reason = diverged(self._metric, curve.end)
+            return "failed", reason, math.nan, f"step {curve.end:,}", True
+        score = self._score(curve.steps, curve.values)
+        if math.isinf(score):
+            return "failed", f"{self._metric} is infinite", math.nan, f"run {record.hash}", True
+        return "done", "", score, _bits(curve.steps, curve.values), False
+
+    def runs(self) -> pd.DataFrame:
+        """Return a row per run."""
+        names = [*RUN, "status", "score", "reason", "diverged", "hash", "settings", "bits"]
+        frame = pd.DataFrame(self._rows, columns=names)
+        return frame.astype({"seed": np.int64, "score": np.float64, "diverged": bool})
+
+    def curves(self) -> pd.DataFrame:
+        """Return a row per point."""
+        sizes = [len(columns["step"]) for _, columns in self._points]
+        keys = [
+            np.repeat(np.array(names, dtype=object), sizes)
+            for names in zip(*(place for place, _ in self._points), strict=True)
+        ] or [np.zeros(0, object)] * 3
+        points: dict[str, Any] = dict(zip(RUN, keys, strict=True))
+        for name in ("step", *self._columns):
+            empty = [None] if name != "step" else [0]
+            parts = [
+                np.asarray(columns.get(name) or empty * n, None if name == "step" else np.float64)
+                for (_, columns), n in zip(self._points, sizes, strict=True)
+            ]
+            points[name] = np.concatenate(parts) if parts else np.zeros(0)
+        return pd.DataFrame(points).astype({"seed": np.int64})
+
+    def versions(self, total: int) -> tuple[str, ...]:
+        """Return a line for each set of package versions but the usual one, and for edits."""
+        (usual, _), *others = self._versions.most_common() or [((), 0)]
+        expected, lines = dict(usual), []
+        for versions, count in others:
+            made_with = dict(versions)
+            differing = ", ".join(
+                f"{name} {made_with.get(name, 'unknown')} (most: {expected.get(name, 'unknown')})"
+                for name in sorted(expected.keys() | made_with.keys())
+                if expected.get(name) != made_with.get(name)
+            )
+            lines.append(f"{count} of {total} runs were made with other versions: {differing}")
+        return (*lines, *plugins.edited(self._plugins))
+
+
+def _bits(steps: Steps, values: Floats) -> str:
+    return _digest(np.asarray(steps, np.float64).tobytes() + values.tobytes())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _default_score(plan: Plan, metric: str) -> str:
+    return (plan.study.score if metric.startswith(EVALUATION) else None) or "final"
+
+
+def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Raise UserError if a column is missing or lacks values."""
+    for column in columns:
+        if column not in frame:
+            raise unknown("column", column, list(map(str, frame.columns)))
+        if column in RUN and frame[column].isna().any():
+            raise UserError(f"row {int(frame[column].isna().argmax())} has no {column}")
+
+
+def by_task_and_variant(runs: Runs) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield task, variant and the rows of its runs."""
+    groups = dict(list(runs.runs.groupby(["task", "variant"], sort=False)))
+    for task, variant in itertools.product(runs.tasks, runs.variants):
+        if (task, variant) in groups:
+            yield task, variant, groups[task, variant]
