@@ -1,0 +1,439 @@
+"""The comparison of every variant with its baseline: a frame, per task and over all tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ablations import stats
+from ablations.errors import unknown
+from ablations.runs import ALL_TASKS, Runs
+from ablations.scoring import Floats
+from ablations.stats import Difference, decide
+
+LEVEL = 0.05
+NOT_EVERYWHERE = "not equivalent on every task"
+NO_PAIRS = ("no common seed", "one seed")
+NOTHING = np.zeros((1, 0))
+COLUMNS = (
+    *("task", "variant", "baseline", "n", "failed", "empty", "missing", "pairs", "baseline_n"),
+    *("mean", "mean_low", "mean_high", "difference", "difference_low", "difference_high"),
+    *("share", "share_low", "share_high", "raw_difference", "raw_difference_low"),
+    *("raw_difference_high", "level", "p", "p_adjusted", "p_wilcoxon", "p_equivalent", "sd"),
+    *("learned_range", "margin", "verdict", "note", "beyond_margin", "seeds_needed"),
+    *("best", "tied", "same_as", "untrained"),
+)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A comparison: scores `[tasks, n]` of the same seeds, whose means over tasks are compared.
+
+    every: scores of the baseline on all of its seeds, where it has more than the variant.
+    """
+
+    tasks: tuple[str, ...]
+    variant: str
+    baseline: str
+    over: bool
+    ours: Floats
+    theirs: Floats
+    every: Floats | None = None
+    more_failures: int = 0
+    identical: bool = False
+    successes: bool = False
+    level: float = LEVEL
+
+    @property
+    def is_head(self) -> bool:
+        """Whether the variant is compared with nothing."""
+        return self.variant == self.baseline
+
+    def raw(self) -> Difference:
+        """Return the difference on the common seeds alone."""
+        if self.successes and self.ours.shape[-1] > 1:
+            return stats.outcomes(self.ours, self.theirs, self.level)
+        return stats.paired(self.ours, self.theirs, self.level)
+
+    def difference(self) -> Difference:
+        """Return the difference, adjusted by all seeds of the baseline where it has more."""
+        if self.identical:
+            return Difference(self.ours.shape[-1], 0.0, 0.0, 0.0, 1.0, 0.0)
+        if self.every is None or self.successes:
+            return self.raw()
+        return stats.control_variate(self.ours, self.theirs, self.every, self.level)
+
+
+def compare(
+    runs: Runs, baseline: str | None = None, simultaneous: bool = True, level: float = LEVEL
+) -> pd.DataFrame:
+    """Compare every variant with its baseline, paired by seed.
+
+    Args:
+        runs: of a study.
+        baseline: the variant that all others are compared with; by default the study's.
+        simultaneous: the intervals hold for all comparisons at once with 1 - level (Bonferroni).
+            Half of the level is for single tasks and half for all tasks. Identical variants need no
+            share, and variants of one configuration share theirs. False: each interval by itself.
+            Runs with interim analyses always share the level as planned.
+        level: the chance that any interval misses its difference.
+
+    Returns:
+        A row per untrained policy, a row per task and variant, and a row per variant on "all
+        tasks", in learned ranges. Columns:
+        n, failed, empty (done without a score), missing: numbers of runs. pairs: common seeds.
+        baseline_n: seeds of the baseline, where it has more than the variant.
+        mean, mean_low, mean_high: with Student's 95% interval.
+        difference, difference_low, difference_high: variant minus baseline, adjusted by the
+        regression on the baseline's score where the baseline has more seeds; raw_difference is then
+        that of the common seeds. share: the same in learned ranges. level: of this interval.
+        p: of this comparison; p_adjusted: times the comparisons that share the level;
+        p_wilcoxon: signed ranks; p_equivalent: two one-sided tests (TOST).
+        sd: standard deviation of the paired differences. learned_range, margin: in score units.
+        verdict: see `stats.decide`; "" for a baseline, an untrained policy and a metric without a
+        good direction. note: why a verdict is not the plain one. beyond_margin: the whole interval
+        lies beyond the margin. seeds_needed: for an inconclusive difference, the number of seeds
+        that show a true difference of one margin with 80% power; NaN above 10,000.
+        best, tied: the highest mean of the task, and not significantly below it.
+        same_as: another variant with the same configuration. untrained: row of an untrained policy.
+
+    Raises:
+        UserError: an unknown baseline.
+    """
+    if baseline is not None:
+        if baseline not in runs.versus:
+            raise unknown("baseline", baseline, list(runs.versus))
+        runs = replace(runs, baseline=baseline, versus=dict.fromkeys(runs.versus, baseline))
+    pooled = pooled_tasks(runs)
+    single = [([task], v, False) for task in runs.tasks for v in runs.variants]
+    over = [(pooled[v], v, True) for v in runs.variants if v in pooled]
+    share = level / 2 if over and simultaneous else level
+    rows = [_row(runs, pair) for pair in _pairs(runs, single, share, simultaneous)]
+    rows += [_row(runs, pair) for pair in _pairs(runs, over, share, simultaneous)]
+    for row in rows:
+        if row["task"] == ALL_TASKS and row["variant"] != row["baseline"]:
+            tasks = [r for r in rows if r["variant"] == row["variant"] and r is not row]
+            row["verdict"], row["note"] = _over_tasks(row, tasks)
+    for row in rows:
+        open_ = row["verdict"] == "inconclusive" and row["pairs"] > 1 and row["sd"] > 0
+        row["seeds_needed"] = (
+            stats.seeds_needed(
+                row["margin"], row["sd"], level=row["level"], fewest=row["pairs"] + 1
+            )
+            if open_ and row["margin"] > 0
+            else math.nan
+        )
+    for task in [*runs.tasks, ALL_TASKS]:
+        _mark_best(runs, task, [row for row in rows if row["task"] == task])
+    rows = [*_untrained_rows(runs), *rows]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame.attrs = {"metric": runs.metric, "score": runs.score, "margin": runs.margin}
+    return frame
+
+
+def pooled_tasks(runs: Runs) -> dict[str, list[str]]:
+    """Return variant -> the tasks that its row on all tasks averages: two or more with a range."""
+    ranged = {
+        variant: [task for task in runs.tasks if not math.isnan(runs.size(task, variant))]
+        for variant in runs.variants
+    }
+    return {variant: tasks for variant, tasks in ranged.items() if len(tasks) > 1}
+
+
+def stage_levels(runs: Runs, *, over: bool) -> stats.Looks:
+    """Return the interim analyses of each comparison, whose levels were shared at planning."""
+    assert runs.plan is not None
+    planned = runs.plan.looks
+    share = planned.over_tasks if over else planned.comparisons
+    return stats.design(planned.seeds, LEVEL / (2 if planned.over_tasks else 1) / share)
+
+
+# Pairs
+
+
+def _pairs(
+    runs: Runs, wanted: Sequence[tuple[list[str], str, bool]], level: float, simultaneous: bool
+) -> list[_Pair]:
+    """Pair variants with their baselines, at a level that all comparisons that differ share."""
+    if runs.plan is not None and runs.plan.looks:
+        return [_at_stage(runs, *each) for each in wanted]
+    pairs = [_pair(runs, *each) for each in wanted]
+    first = {name: runs.same_as.get(name, name) for name in runs.versus}
+    different = {
+        (pair.tasks, first[pair.variant], first.get(pair.baseline, pair.baseline))
+        for pair in pairs
+        if not pair.is_head and not pair.identical
+    }
+    share = level / max(1, len(different)) if simultaneous else level
+    return [replace(pair, level=share) for pair in pairs]
+
+
+def _pair(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pair:
+    baseline = runs.versus[variant]
+    head = variant == baseline
+    if head or baseline not in runs.versus:
+        return _Pair(tuple(tasks), variant, baseline, over, NOTHING, NOTHING)
+    sizes = np.array([runs.size(t, variant) if over else 1.0 for t in tasks])[:, None]
+    scores = runs.paired(tasks, [variant, baseline])
+    ours, theirs = (scores[:, i] / sizes for i in (0, 1))
+    every = None
+    if _has_more_seeds(runs, baseline):
+        every = runs.paired(tasks, [baseline])[:, 0] / sizes
+    counted = runs.tasks if over else list(tasks)  # failures count on every task
+    same = runs.same_as.get(variant, variant) == runs.same_as.get(baseline, baseline)
+    return _Pair(
+        tuple(tasks),
+        variant,
+        baseline,
+        over,
+        ours,
+        theirs,
+        every,
+        runs.failures(counted, variant, baseline),
+        same or runs.identical(counted, variant, baseline),
+        not over and successes(runs, tasks[0]),
+    )
+
+
+def _at_stage(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pair:
+    """Pair at the interim analysis that decided, else at the last that both have reached.
+
+    The level is that of the plan, as nothing seen since may change it. Over tasks only the sign
+    decides: equivalence is decided on each task.
+    """
+    baseline = runs.versus[variant]
+    if variant == baseline or baseline not in runs.versus:
+        return _pair(runs, tasks, variant, over)
+
+    def at(seeds: int, level: float) -> _Pair:
+        return replace(_pair(runs.below(seeds), tasks, variant, over), level=level)
+
+    def decided(pair: _Pair) -> bool:
+        result = pair.difference()
+        margin = math.nan if over else runs.margin * runs.size(tasks[0], variant)
+        return pair.identical or decide(result.low, result.high, margin) != "inconclusive"
+
+    complete = min(runs.complete(task, name) for task in tasks for name in (variant, baseline))
+    return stats.read(stage_levels(runs, over=over), complete, at, decided) or _Pair(
+        tuple(tasks), variant, baseline, over, NOTHING, NOTHING
+    )
+
+
+def _has_more_seeds(runs: Runs, baseline: str) -> bool:
+    """Return whether the study's baseline was planned with more seeds than its variants."""
+    if runs.plan is None or runs.plan.looks or runs.plan.imported or baseline != runs.baseline:
+        return False
+    counts = runs.plan.cells_of
+    return counts[baseline] == max(counts.values()) > min(counts.values())
+
+
+def successes(runs: Runs, task: str) -> bool:
+    """Return whether all scores of a task are 0 or 1, the success or failure of a run."""
+    if not runs.directed or task not in runs.scores:
+        return False
+    return stats.are_successes(runs.scores[task].stack().to_numpy())
+
+
+# Rows
+
+
+def _row(runs: Runs, pair: _Pair) -> dict[str, Any]:
+    task = ALL_TASKS if pair.over else pair.tasks[0]
+    row = _scores_row(runs, task, pair.variant)
+    size = 1.0 if pair.over else runs.size(task, pair.variant)
+    margin = runs.margin * size
+    result = Difference(0) if pair.is_head else pair.difference()
+    row |= {
+        "baseline": pair.baseline,
+        "learned_range": size,
+        "margin": margin,
+        "level": math.nan if pair.is_head else pair.level,
+        "pairs": result.n,
+        **_ends("difference", result),
+        **_ends("share", result, size),
+        "p": result.p,
+        "p_adjusted": np.minimum(1.0, result.p * LEVEL / pair.level),
+        "sd": result.sd,
+        "beyond_margin": result.low > margin or result.high < -margin,
+    }
+    same_as = runs.same_as.get(pair.variant, pair.variant)
+    row["same_as"] = same_as if same_as != pair.variant else ""
+    if not pair.is_head and result.n > 1 and not pair.identical:
+        differences = pair.ours.mean(axis=0) - pair.theirs.mean(axis=0)
+        row["p_wilcoxon"] = stats.wilcoxon_p(differences)
+        row["p_equivalent"] = stats.equivalence_p(result, margin)
+    if pair.every is not None:
+        row |= _ends("raw_difference", pair.raw()) | {"baseline_n": pair.every.shape[-1]}
+    if not pair.is_head:
+        row["verdict"], row["note"] = _verdict(runs, pair, result, size)
+    return row
+
+
+def _verdict(runs: Runs, pair: _Pair, result: Difference, size: float) -> tuple[str, str]:
+    """Return the verdict on a comparison, and why it is not the plain one."""
+    if pair.baseline not in runs.versus:
+        return "inconclusive", f"{pair.baseline} is not among the runs"
+    if pair.identical:
+        return "equivalent", "identical"
+    if not runs.directed:
+        return "", NO_PAIRS[result.n] if result.n < 2 else ""
+    if result.n < 2:
+        return "inconclusive", NO_PAIRS[result.n]
+    if runs.untrained and math.isnan(size):
+        return "inconclusive", "the baseline learned nothing"
+    word = decide(result.low, result.high, runs.margin * size, pair.more_failures)
+    if pair.more_failures:
+        failing, other = (
+            (pair.variant, pair.baseline)
+            if pair.more_failures > 0
+            else (pair.baseline, pair.variant)
+        )
+        return word, f"{failing} failed {abs(pair.more_failures)} times more than {other}"
+    return word, "no spread" if result.sd == 0 else ""
+
+
+def _over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """Return the verdict on a mean over tasks, in view of each task.
+
+    Equivalent only where every task is (an intersection-union test, Berger 1982), as a mean can be
+    small because tasks cancel. Tasks on both sides of 0 disagree (a qualitative interaction, Gail
+    and Simon 1985), as does a task with the mean.
+    """
+    verdict, note = row["verdict"], row["note"]
+    if row["pairs"] < 2 or note == "identical" or not verdict:
+        return verdict, note
+    signs = {
+        sign
+        for r in (row, *tasks)
+        if r["verdict"] and r["note"] not in ("identical", "the baseline learned nothing")
+        if not ("failed" in r["note"] and r["verdict"] in ("failed", "inconclusive"))
+        if (sign := (r["difference_low"] > 0) - (r["difference_high"] < 0))
+    }
+    if len(signs) > 1:
+        return "inconclusive", "tasks disagree"
+    if verdict == "failed" or "failed" in note:
+        return verdict, note
+    if all(r["verdict"] == "equivalent" for r in tasks):
+        return "equivalent", note
+    if verdict == "equivalent":
+        return decide(row["difference_low"], row["difference_high"]), NOT_EVERYWHERE
+    return verdict, note
+
+
+def _scores_row(runs: Runs, task: str, variant: str) -> dict[str, Any]:
+    """Return the columns of a variant's own runs; the others are empty."""
+    if task == ALL_TASKS:
+        tasks = list(runs.normalised(variant).values())
+        scores = np.mean(tasks, axis=0) if tasks else np.zeros(0)
+        counts = runs.counts.xs(variant, level="variant").sum()
+    else:
+        scores = runs.paired([task], [variant])[0, 0]
+        counts = (
+            runs.counts.loc[(task, variant)]
+            if (task, variant) in runs.counts.index
+            else runs.counts.iloc[:0].sum()
+        )
+    rate = task != ALL_TASKS and len(scores) > 1 and successes(runs, task)
+    estimate = stats.rate(int(scores.sum()), len(scores)) if rate else stats.mean(scores)
+    return {
+        **dict.fromkeys(COLUMNS, math.nan),
+        "task": task,
+        "variant": variant,
+        "n": len(scores),
+        **{name: int(counts[name]) for name in ("failed", "empty", "missing")},
+        "mean": estimate.value,
+        "mean_low": estimate.low,
+        "mean_high": estimate.high,
+        "verdict": "",
+        "note": "",
+        "same_as": "",
+        "pairs": 0,
+        **dict.fromkeys(("best", "tied", "untrained", "beyond_margin"), False),
+    }
+
+
+def _untrained_rows(runs: Runs) -> list[dict[str, Any]]:
+    """Return a row per untrained policy, named as "(zero)"."""
+    rows = []
+    for task, policies in runs.untrained.items():
+        for policy, scores in policies.items():
+            row = dict.fromkeys(COLUMNS, math.nan) | _ends("mean", stats.mean(scores))
+            counts = dict.fromkeys(("failed", "empty", "missing", "pairs"), 0)
+            flags = dict.fromkeys(("best", "tied", "beyond_margin"), False) | {"untrained": True}
+            texts = {"baseline": "", "verdict": "", "note": "untrained policy", "same_as": ""}
+            names = {"task": task, "variant": f"({policy})", "n": len(scores)}
+            rows.append(row | counts | flags | texts | names)
+    return rows
+
+
+def _ends(name: str, estimate: stats.Estimate | Difference, size: float = 1.0) -> dict[str, float]:
+    value = estimate.difference if isinstance(estimate, Difference) else estimate.value
+    return {
+        name: value / size,
+        f"{name}_low": estimate.low / size,
+        f"{name}_high": estimate.high / size,
+    }
+
+
+def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Mark the best variants of a task, and those not significantly below them.
+
+    Only variants with the same task settings are ranked, on all tasks those with one learned range,
+    and only those that fail least: the mean of the others is of the seeds that survived.
+    """
+    if not runs.directed:
+        return
+    families: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        if not math.isnan(row["mean"]):
+            variant = row["variant"]
+            key: tuple[str, ...] = (runs.settings(task, variant),)
+            if task == ALL_TASKS:
+                settings = (runs.settings(name, variant) for name in runs.tasks)
+                key = (runs.source(variant), *settings)
+            families.setdefault(key, []).append(row)
+    for family in families.values():
+        kept, level = family, LEVEL
+        names = [row["variant"] for row in family]
+        of = runs
+        if runs.plan is not None and runs.plan.looks:
+            tasks = runs.tasks if task == ALL_TASKS else [task]
+            of, level = _last_stage(runs, tasks, names)
+        kept = [row for row in family if row["failed"] == min(r["failed"] for r in family)]
+        if len(kept) < 2:
+            continue
+        scores = pd.DataFrame({row["variant"]: _by_seed(of, task, row["variant"]) for row in kept})
+        rates = task != ALL_TASKS and successes(runs, task)
+        below = (stats.fewer_successes if rates else stats.not_the_best)(scores.to_numpy().T, level)
+        rest = [row for row, lost in zip(kept, below, strict=True) if not lost]
+        for row in rest:
+            row["tied"] = True
+        best = max(rest, key=lambda row: row["mean"])
+        best["best"], best["tied"] = True, False
+
+
+def _by_seed(runs: Runs, task: str, variant: str) -> pd.Series:
+    """Return seed -> score, on all tasks the mean normalised score."""
+    if task != ALL_TASKS:
+        return runs.scores[task, variant].dropna()
+    tasks = [name for name in runs.tasks if not math.isnan(runs.size(name, variant))]
+    sizes = np.array([runs.size(name, variant) for name in tasks])
+    lows = np.array([runs.ranges[name, variant][0] for name in tasks])
+    scores = runs.scores[[(name, variant) for name in tasks]].dropna()
+    return ((scores - lows) / sizes).mean(axis=1)
+
+
+def _last_stage(runs: Runs, tasks: Sequence[str], variants: Sequence[str]) -> tuple[Runs, float]:
+    """Return the runs up to the last interim analysis that all variants reached, and its level."""
+    assert runs.plan is not None
+    planned = stats.design(runs.plan.looks.seeds, LEVEL)
+    complete = min(runs.complete(task, name) for task in tasks for name in variants)
+    index = stats.last_reached(planned, complete)
+    if index is None:
+        return runs.below(0), LEVEL
+    return runs.below(planned.seeds[index]), planned.levels[index]

@@ -1,0 +1,53 @@
+"""Tables: each is a function from runs to a data frame. `format_table` writes any of them.
+
+A new table is one function and one line in `TABLES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from ablations.compare import compare
+from ablations.errors import UserError, unknown
+from ablations.runs import Runs
+from ablations.tables.formats import FORMATS, format_table
+from ablations.tables.notes import caption, notes, summary
+
+__all__ = ["FORMATS", "TABLES", "comparison", "format_table", "table_of"]
+
+
+def comparison(runs: Runs, **options: Any) -> pd.DataFrame:
+    """Return `compare(runs, **options)` with a caption, notes and a summary in `attrs`."""
+    frame = compare(runs, **options)
+    frame.attrs |= {
+        "caption": caption(runs, frame),
+        "notes": list(notes(runs, frame)),
+        "summary": summary(frame),
+    }
+    return frame
+
+
+TABLES: dict[str, Callable[[Runs], pd.DataFrame]] = {"comparison": comparison}
+
+
+def table_of(runs: Runs, kind: str | None = None) -> pd.DataFrame:
+    """Return the table of a kind, by default the one that suits the study.
+
+    Raises:
+        UserError: an unknown kind, or one that the study does not have.
+    """
+    kind = kind or "comparison"
+    if kind not in TABLES:
+        raise unknown("table", kind, TABLES)
+    frame = TABLES[kind](runs)
+    if frame.empty:
+        raise UserError("no run is finished yet: nothing to tabulate")
+    title = runs.plan.study.title if runs.plan else ""
+    frame.attrs = {"study": runs.plan.study.name if runs.plan else "runs", "kind": kind} | {
+        **({"title": title} if title else {}),
+        **frame.attrs,
+    }
+    return frame

@@ -1,0 +1,506 @@
+"""Text of tables: one formatter of numbers, one function per format.
+
+Columns `x`, `x_low` and `x_high` of a frame are one printed column, "x [low, high]". A frame's
+`attrs` may hold `study`, `kind`, `title`, `caption`, `notes` and `summary`.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import math
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ablations.errors import printable, unknown
+from ablations.report.formats.spreadsheets import inert
+from ablations.runs import ALL_TASKS
+
+MINUS = "\N{MINUS SIGN}"
+MOST_DIGITS = 8  # after the point
+SIGNED = frozenset({"difference", "share", "effect", "alone", "removed", "interaction", "area"})
+PERCENT = frozenset({"share", "area_share"})
+HEADS = {
+    "task": "task",
+    "variant": "variant",
+    "baseline": "against",
+    "mean": "mean [95%]",
+    "difference": "difference [95%]",
+    "share": "effect, % [95%]",
+    "raw_difference": "on common seeds [95%]",
+    "p": "p",
+    "p_adjusted": "p (adj.)",
+    "sd": "SD",
+    "auc": "AUC [95%]",
+    "steps": "steps [95%]",
+    "iqr": "IQR [95%]",
+    "verdict": "verdict",
+    "n": "seeds",
+    "seeds_needed": "needs",
+}
+# The printed columns of a comparison; `wide` shows all others too.
+COMPARISON = ("task", "variant", "baseline", "mean", "share", "verdict", "seeds", "seeds_needed")
+HIDDEN = frozenset({"untrained", "best", "tied", "beyond_margin", "level", "note", "kind"})
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "inconclusive": "?", "failed": "✗"}
+STYLES = {
+    "better": "green",
+    "worse": "red",
+    "equivalent": "cyan",
+    "inconclusive": "yellow",
+    "failed": "magenta",
+}
+FORMATS = ("markdown", "latex", "html", "csv", "json", "terminal")
+
+
+def format_table(
+    frame: pd.DataFrame,
+    form: str = "terminal",
+    *,
+    columns: Sequence[str] = (),
+    wide: bool = False,
+    caption: bool = True,
+    width: int | None = None,
+) -> str:
+    """Write a table as text.
+
+    Args:
+        frame: of `ablations.tables`, or any frame.
+        form: "markdown", "latex" (needs booktabs), "html", "csv", "json" or "terminal". csv and
+            json have all columns and all digits.
+        columns: the columns to print; of an estimate the name without _low and _high.
+        wide: print every column.
+        caption: write the caption and the notes.
+        width: of the terminal, in characters; by default that of this one.
+
+    Raises:
+        UserError: an unknown format or column.
+    """
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    if form == "csv":
+        return _csv(frame)
+    if form == "json":
+        return _json(frame)
+    texts = display(frame, columns, wide=wide)
+    if form == "latex" and "verdict" in frame and "mean" in frame and not columns and not wide:
+        texts = _by_task(frame)
+    about = frame.attrs if caption else {}
+    if form == "terminal":
+        return _terminal(texts, frame, about, width)
+    return _WRITERS[form](texts, about)
+
+
+# Numbers
+
+
+def decimals(value: float, low: float = math.nan, high: float = math.nan) -> int:
+    """Return the digits after the point that show an interval's width to two digits.
+
+    Without an interval, those that show the value to four.
+    """
+    size, digits = (high - low, 2) if high > low else (abs(value), 4)
+    if not size or not math.isfinite(size):
+        return 0 if high > low else 2
+    return min(MOST_DIGITS, max(0, digits - 1 - math.floor(math.log10(size))))
+
+
+def number(value: float, places: int | None = None, sign: bool = False) -> str:
+    """Write a number; an empty text for NaN, never "-0.00"."""
+    if math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return "\N{INFINITY}" if value > 0 else f"{MINUS}\N{INFINITY}"
+    places = decimals(value) if places is None else places
+    plus = "+" if sign else ""
+    small = places >= MOST_DIGITS and 0 < abs(value) < 10.0**-MOST_DIGITS
+    text = f"{value:{plus}.3e}" if abs(value) >= 1e15 or small else f"{value:{plus},.{places}f}"
+    if not re.search("[1-9]", text):
+        text = text.replace("-", plus)
+    return text.replace("-", MINUS)
+
+
+def estimate(
+    value: float,
+    low: float = math.nan,
+    high: float = math.nan,
+    *,
+    sign: bool = False,
+    places: int | None = None,
+) -> str:
+    """Write an estimate with its interval, as every table, figure and page does.
+
+    places: digits after the point, by default those that the interval supports. More are used where
+    the interval would read as if it had no width, or as if it touched 0 when it does not.
+    """
+    if math.isnan(low) or math.isnan(high):
+        return number(value, places, sign)
+    places = decimals(value, low, high) if places is None else places
+    places = max(places, min(decimals(value, low, high) - 1, places + 2))
+    nearest = max(low, -high) if sign else 0.0
+    while 0 < nearest < math.inf and places < MOST_DIGITS and not round(nearest, places):
+        places += 1
+    return f"{number(value, places, sign)} [{number(low, places)}, {number(high, places)}]"
+
+
+def p_value(p: float) -> str:
+    """Write a p-value as ".012", "<.001" or "1".
+
+    Four digits where three would hide on which side of .05 it lies.
+    """
+    if math.isnan(p):
+        return ""
+    if p < 0.001:
+        return "<.001"
+    digits = 3 if (p < 0.05) == (round(p, 3) < 0.05) else 4
+    return "1" if p >= 0.9995 else f"{p:.{digits}f}".lstrip("0")
+
+
+# Display
+
+
+def display(
+    frame: pd.DataFrame, columns: Sequence[str] = (), *, wide: bool = False
+) -> pd.DataFrame:
+    """Return a frame of texts, one column per estimate, with readable heads.
+
+    Raises:
+        UserError: an unknown column.
+    """
+    texts = _texts(frame)
+    is_comparison = {"pairs", "verdict", "mean"} <= set(frame)
+    if is_comparison:
+        texts["seeds"] = [_seeds(row) for row in frame.to_dict("records")]
+    for name in columns:
+        if name not in texts:
+            raise unknown("column", name, list(texts))
+    if columns:
+        texts = texts[list(columns)]
+    elif wide:
+        texts = texts.drop(columns=[name for name in HIDDEN if name in texts])
+    elif is_comparison:
+        unused = set() if _several_baselines(frame) else {"baseline"}
+        unused |= {"seeds_needed"} if frame.seeds_needed.isna().all() else set()
+        shown = [name for name in COMPARISON if name not in unused]
+        if frame.share.isna().all():
+            shown = ["difference" if name == "share" else name for name in shown]
+        texts = texts[shown]
+    else:
+        keep = frame.attrs.get("shown") or [name for name in texts if name not in HIDDEN]
+        texts = texts[list(keep)]
+    return texts.rename(columns=lambda name: HEADS.get(name, str(name).replace("_", " ")))
+
+
+def _several_baselines(frame: pd.DataFrame) -> bool:
+    compared = frame[(frame.baseline != frame.variant) & (frame.baseline != "")]
+    return compared.baseline.nunique() > 1
+
+
+def _texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Write every column; the estimates of one task have the same number of decimals."""
+    texts: dict[str, Any] = {}
+    tasks = frame["task"] if "task" in frame else pd.Series("", frame.index)
+    parts = {f"{name}{end}" for name in frame for end in ("_low", "_high")}
+    for name in map(str, frame):
+        column = frame[name]
+        if f"{name}_low" in frame:
+            texts[name] = _estimates(frame, name, tasks)
+        elif name in parts:
+            continue
+        elif name == "p" or name.startswith("p_"):
+            texts[name] = [p_value(value) for value in column.astype(float)]
+        elif name == "verdict":
+            texts[name] = [verdict_text(row) for row in frame.to_dict("records")]
+        elif pd.api.types.is_bool_dtype(column):
+            texts[name] = ["yes" if value else "" for value in column]
+        elif pd.api.types.is_numeric_dtype(column):
+            texts[name] = _numbers(column.astype(float))
+        else:
+            texts[name] = [
+                "" if value is None or value != value else str(value) for value in column
+            ]
+    if {"best", "tied"} <= set(frame):
+        marks = np.where(frame.tied, "†", "")
+        texts["mean"] = [text + mark for text, mark in zip(texts["mean"], marks, strict=True)]
+    return pd.DataFrame(texts, index=frame.index)
+
+
+def _estimates(frame: pd.DataFrame, name: str, tasks: pd.Series[Any]) -> list[str]:
+    scale = 100.0 if name in PERCENT else 1.0
+    ends = scale * frame[[name, f"{name}_low", f"{name}_high"]].astype(float)
+    places = pd.Series([decimals(*row) for row in ends.to_numpy()], frame.index)
+    known = places.where(ends[name].notna())
+    shared = known.groupby(tasks).transform("median").fillna(0).astype(int)
+    return [
+        estimate(*row, sign=name in SIGNED, places=digits)
+        for row, digits in zip(ends.to_numpy(), shared, strict=True)
+    ]
+
+
+def _numbers(column: pd.Series[float]) -> list[str]:
+    known = column[np.isfinite(column)]
+    whole = bool((known % 1 == 0).all())
+    return [number(value, 0 if whole else None) for value in column]
+
+
+def verdict_text(row: Mapping[Any, Any]) -> str:
+    """Write a row's verdict with its note."""
+    verdict, note = str(row["verdict"]), str(row.get("note") or "")
+    if row.get("untrained"):
+        return "untrained"
+    if row.get("baseline") == row.get("variant") and not verdict:
+        return "baseline"
+    if row.get("same_as"):
+        note = f"identical to {row['same_as']}"
+    return f"{verdict} ({note})" if verdict and note else verdict or note
+
+
+def _seeds(row: Mapping[Any, Any]) -> str:
+    """Write the seeds of a row: "8", "5 of 8", "7, 1 failed"."""
+    planned = row["n"] + row["failed"] + row["empty"] + row["missing"]
+    text = f"{row['n']} of {planned}" if row["missing"] else str(row["n"])
+    text += f", {row['failed']} failed" if row["failed"] else ""
+    text += f", {row['empty']} without a score" if row["empty"] else ""
+    compared = row["verdict"] and row["pairs"] < row["n"]
+    return f"{text} ({row['pairs']} pairs)" if compared else text
+
+
+def without_repeats(texts: pd.DataFrame) -> pd.DataFrame:
+    """Return texts with the name of a task only in its first row."""
+    if "task" not in texts:
+        return texts
+    return texts.assign(task=texts.task.where(texts.task != texts.task.shift(), ""))
+
+
+# Formats
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    safe = frame.map(lambda value: inert(value))
+    return str(safe.to_csv(index=False, lineterminator="\n")).rstrip("\n")
+
+
+def _json(frame: pd.DataFrame) -> str:
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        return value
+
+    rows = [{k: plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
+    about = {name: value for name, value in frame.attrs.items() if name != "shown"}
+    return json.dumps(about | {"rows": rows}, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def markdown_text(text: str) -> str:
+    """Return a line with what Markdown would act on escaped."""
+    text = " ".join(text.split())
+    for special in "\\`*|":
+        text = text.replace(special, "\\" + special)
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
+
+
+def _markdown(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
+    cells = without_repeats(texts).map(lambda text: markdown_text(str(text)))
+    table = pipes(list(cells), cells.to_numpy().tolist())
+    above = _wrapped(f"{about['study']}: {about['caption']}") if about.get("caption") else []
+    below = [line for note in about.get("notes", ()) for line in _wrapped(f"- {note}")]
+    parts = ["\n".join(above), table, "\n".join(below)]
+    return printable("\n\n".join(part for part in parts if part))
+
+
+def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a pipe table that lines up; columns of numbers are aligned to the right."""
+    import tabulate  # type: ignore[import-untyped]
+
+    numeric = f"+{MINUS}-.<0123456789"
+    right = [all(not row[i] or row[i][0] in numeric for row in rows) for i in range(len(heads))]
+    text: str = tabulate.tabulate(
+        rows,
+        heads,
+        tablefmt="pipe",
+        disable_numparse=True,
+        colalign=["right" if is_right else "left" for is_right in right] if rows else None,
+    )
+    return text
+
+
+def _wrapped(text: str) -> list[str]:
+    hanging = "  " * text.startswith("- ")
+    marker, text = (text[:2], text[2:]) if hanging else ("", text)
+    return textwrap.wrap(
+        marker + markdown_text(text),
+        100,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    MINUS: "$-$",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": "$|$",
+    "[": "{[}",  # after the end of a line it would be an argument
+    "*": "{*}",
+    "\N{INFINITY}": r"$\infty$",
+    "\N{MULTIPLICATION SIGN}": r"$\times$",
+    "→": r"$\to$",
+    "†": r"$^\dagger$",
+    "▲": r"$\uparrow$",
+    "▼": r"$\downarrow$",
+    "✗": r"$\times$",
+    "\N{EN DASH}": "--",
+    **{character: f"\\{character}" for character in "_%&#${}"},
+}
+
+
+def latex_text(text: str) -> str:
+    """Escape a text for LaTeX. Characters that a bare article has no glyph for become "?"."""
+    known = (
+        _LATEX.get(c, c if c.isascii() or c.isalpha() else "?") for c in " ".join(text.split())
+    )
+    return "".join(known)
+
+
+def _latex(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
+    bold = texts.attrs.get("bold")
+    cells = without_repeats(texts).map(latex_text).rename(columns=latex_text)
+    if bold is not None:
+        cells = cells.where(~bold.to_numpy(), cells.map(lambda text: rf"\textbf{{{text}}}"))
+    label = re.sub(r"[^A-Za-z0-9]+", "-", f"{about.get('study', 'table')}-{about.get('kind', '')}")
+    caption = latex_text(about["caption"]) if about.get("caption") else None
+    text = cells.style.hide(axis="index").to_latex(
+        hrules=True,
+        caption=caption,
+        label=f"tab:{label.strip('-')}" if caption else None,
+        position="t",
+        position_float="centering",
+        column_format="l" * cells.shape[1],
+    )
+    return "% needs \\usepackage{booktabs}\n" + str(text).rstrip("\n")
+
+
+def _by_task(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a comparison with a column per task, "mean ± half the interval" and the verdict."""
+    tasks = list(dict.fromkeys(frame.task))
+    variants = list(dict.fromkeys(frame.variant))
+    cells = {task: dict.fromkeys(variants, "") for task in tasks}
+    best = {task: dict.fromkeys(variants, False) for task in tasks}
+    for row in frame.itertuples():
+        half = (row.mean_high - row.mean_low) / 2
+        places = decimals(row.mean, row.mean_low, row.mean_high)
+        text = number(row.mean, places)
+        text += f" ± {number(half, places)}" if half == half else ""
+        sign = SIGNS.get(row.verdict, "")
+        cells[row.task][row.variant] = f"{text} {sign}".strip() if text else ""
+        best[row.task][row.variant] = bool(row.best)
+    texts = pd.DataFrame({"variant": variants} | {t: list(cells[t].values()) for t in tasks})
+    names = pd.DataFrame({"variant": [False] * len(variants)})
+    texts.attrs["bold"] = names.assign(**{t: list(best[t].values()) for t in tasks})
+    return texts
+
+
+def _html(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
+    """Write a table element; a page's style sheet gives it its look."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+    body = [
+        row([breakable(str(cell)) for cell in cells], "td")
+        for cells in without_repeats(texts).to_numpy()
+    ]
+    caption = html.escape(about.get("caption", ""))
+    head = row([html.escape(str(name)) for name in texts], "th")
+    return "\n".join(
+        [
+            '<table class="study-table">',
+            *([f"<caption>{caption}</caption>"] if caption else []),
+            f"<thead>{head}</thead>",
+            "<tbody>",
+            *body,
+            "</tbody>",
+            "</table>",
+        ]
+    )
+
+
+def breakable(name: str) -> str:
+    """Escape a text for HTML that a narrow column may break after its signs."""
+    return "<wbr>".join(html.escape(part) for part in re.split(r"(?<=[@=/_])(?=\w)", name))
+
+
+_WRITERS: Mapping[str, Callable[[pd.DataFrame, Mapping[str, Any]], str]] = {
+    "markdown": _markdown,
+    "latex": _latex,
+    "html": _html,
+}
+
+
+def _terminal(
+    texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any], width: int | None
+) -> str:
+    """Write a table no wider than the terminal, with the summary first and verdicts in colour."""
+    from rich import box
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    screen = Console(width=width, highlight=False)
+    out = io.StringIO()
+    console = Console(
+        file=out, width=screen.width, highlight=False, force_terminal=screen.is_terminal
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in texts.columns.drop("task", errors="ignore"):
+        longest = max([len(str(text)) for text in (name, *texts[name])])
+        least = min(longest, 14 if name == "verdict" else 20)
+        table.add_column(str(name), overflow="fold", min_width=least)
+    verdicts = frame["verdict"] if "verdict" in frame else [""] * len(frame)
+    tasks = texts["task"] if "task" in texts else [""] * len(frame)
+    cells = texts.drop(columns="task", errors="ignore").to_numpy()
+    last = ""
+    for row, verdict, task in zip(cells, verdicts, tasks, strict=True):
+        if task != last:
+            table.add_section()
+            table.add_row(Text(printable(task), "bold"))
+            last = task
+        table.add_row(*(Text(printable(str(cell))) for cell in row), style=STYLES.get(verdict, ""))
+    if frame.attrs.get("title"):
+        console.print(Text(printable(f"{frame.attrs['study']}: {frame.attrs['title']}"), "bold"))
+    if frame.attrs.get("summary"):
+        console.print(Text(printable(frame.attrs["summary"])))
+    console.print(table)
+    for text in (about.get("caption"), *about.get("notes", ())):
+        if text:
+            console.print(Padding(Text(printable(text), "dim"), (0, 0, 0, 0)))
+    return out.getvalue().rstrip("\n")
+
+
+__all__ = [
+    "ALL_TASKS",
+    "FORMATS",
+    "breakable",
+    "decimals",
+    "display",
+    "estimate",
+    "format_table",
+    "latex_text",
+    "markdown_text",
+    "number",
+    "p_value",
+    "verdict_text",
+]

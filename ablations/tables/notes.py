@@ -1,0 +1,238 @@
+"""The caption, the notes and the one-sentence summary of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from ablations.compare import successes
+from ablations.errors import count, listed, shortened
+from ablations.records import Plan
+from ablations.runs import ALL_TASKS, EVALUATION, RUN, UNTRAINED, Runs, untrained_command
+from ablations.scoring import LAST, LEAD
+from ablations.tables.formats import estimate
+
+MOST_LINES = 12
+LISTED = 4  # effects that a summary names
+WINDOWS = {
+    "final": "over the last tenth of training",
+    "auc": "over all of training",
+    "last": f"of the last {LAST} evaluations",
+    "mean": "of all evaluations",
+}
+
+
+def caption(runs: Runs, frame: pd.DataFrame) -> str:
+    """Write what the numbers of a comparison are, in at most four lines."""
+    compared = frame[frame.pairs > 0]
+    seeds = spans(sorted(runs.runs.seed.unique()))
+    parts = [
+        f"Mean {runs.metric} {WINDOWS[runs.score]} with its 95% interval; seeds {seeds}"
+        + (f"; {steps(runs.plan)}." if runs.plan else "."),
+    ]
+    if len(compared):
+        how = "interim analyses" if runs.plan and runs.plan.looks else "Bonferroni"
+        parts.append(
+            f"Differences are paired by seed; their intervals hold simultaneously ({how}). Effect: "
+            "the difference in % of the learned range. † not significantly below the best."
+        )
+    if runs.directed and frame.margin.notna().any():
+        unit = "" if runs.margin_in_metric else "% of the learned range"
+        size = runs.margin if runs.margin_in_metric else 100 * runs.margin
+        parts.append(
+            f"Equivalent: within ±{size:g}{unit}. Needs: seeds that would show a difference of "
+            "that size with 80% power."
+        )
+    rates = [task for task in runs.tasks if successes(runs, task)]
+    if rates:
+        parts.append(f"Success rates on {listed(rates)} have exact intervals.")
+    return " ".join(parts)
+
+
+def notes(runs: Runs, frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return what a reader must know of the runs behind the numbers, a line each."""
+    return tuple(_notes(runs, frame))
+
+
+def _notes(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
+    yield from _absent_baselines(runs)
+    yield from shortened(list(_other_settings(runs)), MOST_LINES, "and {} more such lines")
+    yield from _ranges(runs)
+    yield from _more_seeds(runs, frame)
+    yield from _tuned(runs)
+    yield from _untrained(runs)
+    yield from _disagreeing(frame)
+    seeds = runs.runs.seed.nunique()
+    if 1 < seeds < 5:
+        yield (
+            f"{seeds} seeds: intervals assume that scores are normal; of skewed scores they cover "
+            "80 to 95%"
+        )
+    yield from _not_done(runs)
+    yield from runs.versions
+
+
+def _absent_baselines(runs: Runs) -> Iterator[str]:
+    for name in sorted(set(runs.versus.values()) - set(runs.versus)):
+        yield f"the baseline {name} is not among these runs: nothing is compared with it"
+
+
+def _other_settings(runs: Runs) -> Iterator[str]:
+    for task in runs.tasks:
+        for variant, versus in runs.versus.items():
+            differ = versus in runs.versus
+            if differ and runs.settings(task, variant) != runs.settings(task, versus):
+                yield (
+                    f"{task}: {variant} and {versus} have different settings of the task, so their "
+                    "difference may be the task's, and they are not ranked together"
+                )
+
+
+def _ranges(runs: Runs) -> Iterator[str]:
+    if not runs.directed or runs.runs.seed.nunique() < 2:
+        return
+    for task in runs.tasks:
+        for source in dict.fromkeys(map(runs.source, runs.variants)):
+            scored = (task, source) in runs.scores and runs.scores[task, source].count() > 1
+            if scored and math.isnan(runs.size(task, source)):
+                why = (
+                    f"is less than {LEAD:g} standard deviations above untrained policies, so "
+                    "nothing is decided"
+                    if runs.untrained
+                    else "did not learn more than its noise, so there is no margin and only the "
+                    "sign of a difference is decided"
+                )
+                yield f"{task}: {source} {why}; it is left out of all tasks"
+
+
+def _more_seeds(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
+    more = frame[frame.baseline_n.notna()]
+    if len(more):
+        row = more.iloc[0]
+        yield (
+            f"{row.baseline} has {row.baseline_n:.0f} seeds and its variants {row.pairs}: "
+            "differences are adjusted by the regression on its score (control variate; Cochran "
+            "1977, 12.6); raw_difference is that of the common seeds"
+        )
+
+
+def _tuned(runs: Runs) -> Iterator[str]:
+    tuned = runs.plan.study.tuned if runs.plan else None
+    if tuned:
+        values = "; ".join(
+            f"{variant} " + ", ".join(f"{value:g} on {task}" for task, value in of.items())
+            for variant, of in tuned.values.items()
+        )
+        yield f"{tuned.setting} is each variant's best on seeds {spans(tuned.seeds)}: {values}"
+
+
+def _untrained(runs: Runs) -> Iterator[str]:
+    plan = runs.plan
+    if plan is None or runs.untrained or runs.margin_in_metric or plan.study.name == UNTRAINED:
+        return
+    judged = runs.metric == plan.study.metric == f"{EVALUATION}return"
+    if judged and (line := untrained_command(plan)) is not None:
+        yield (
+            "untrained policies were not evaluated on all of these tasks, so the learned range is "
+            f"that of the baseline's curve; this evaluates them in seconds: {line}"
+        )
+
+
+def _disagreeing(frame: pd.DataFrame) -> Iterator[str]:
+    for row in frame[frame.note == "tasks disagree"].itertuples():
+        tasks = frame[(frame.variant == row.variant) & (frame.task != ALL_TASKS)]
+        above = listed(list(tasks[tasks.difference_low > 0].task)) or "average"
+        below = listed(list(tasks[tasks.difference_high < 0].task)) or "average"
+        yield f"{row.variant} is better on {above} and worse on {below}; the mean hides it"
+
+
+def _not_done(runs: Runs) -> Iterator[str]:
+    rows, total = runs.runs, len(runs.runs)
+    missing = rows[rows.status == "missing"]
+    if len(missing):
+        yield f"{len(missing)} of {total} runs are missing; pairs use the seeds that both have"
+        yield from _by_variant(missing, "missing")
+    failed = rows[rows.status == "failed"]
+    if len(failed):
+        yield (
+            f"{len(failed)} of {total} runs failed and count in no mean: a variant that fails more "
+            "often than its baseline is called failed unless it is worse"
+        )
+        lines = [
+            f"failed: {row.task}, {row.variant}, seed {row.seed}: {row.reason}".removesuffix(": ")
+            for row in failed.itertuples()
+        ]
+        yield from shortened(lines, MOST_LINES, "and {} more such lines")
+    empty = rows[(rows.status == "done") & rows.score.isna()]
+    if len(empty):
+        yield (
+            f"{len(empty)} of {total} runs have no value of {runs.metric} {WINDOWS[runs.score]}: "
+            "no episode finished, or too few evaluations"
+        )
+        yield from _by_variant(empty, "no score")
+
+
+def _by_variant(rows: pd.DataFrame, word: str) -> list[str]:
+    lines = [
+        f"{word}: {task}, {variant}, seeds {spans(sorted(of.seed))}"
+        for (task, variant), of in rows.groupby(RUN[:2], sort=False)
+    ]
+    return shortened(lines, MOST_LINES, "and {} more such lines")
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """Write whole numbers as ranges: 0, 1, 2, 5 as "0-2, 5"."""
+    groups: list[list[int]] = []
+    for value in sorted(numbers):
+        if groups and value == groups[-1][-1] + 1:
+            groups[-1].append(value)
+        else:
+            groups.append([value])
+    return ", ".join(f"{g[0]}-{g[-1]}" if len(g) > 1 else str(g[0]) for g in groups)
+
+
+def steps(plan: Plan) -> str:
+    """Write the length of the runs, in the trainer's own steps."""
+    unit = f"{plan.study.step_unit or 'environment step'}s"
+    counts = {task: about.steps for task, about in plan.tasks.items()}
+    if not any(counts.values()):
+        return "each run to its own end"
+    if len(set(counts.values())) == 1:
+        return f"{next(iter(counts.values())):,} {unit}" + " per task" * (len(counts) > 1)
+    return f"{unit}: " + ", ".join(f"{task} {n:,}" for task, n in counts.items())
+
+
+def summary(frame: pd.DataFrame) -> str:
+    """Return what a comparison says: the largest effects, and how many have which verdict."""
+    rows = frame[(frame.task != ALL_TASKS) & (frame.verdict != "")]
+    if rows.empty:
+        return "Nothing is compared yet."
+    decided = rows[rows.verdict.isin(["better", "worse"])]
+    decided = decided.loc[decided.share.abs().sort_values(ascending=False).index]
+    several = frame[frame.task != ALL_TASKS].task.nunique() > 1
+    parts = [
+        f"{row.variant} is {row.verdict}{f' on {row.task}' if several else ''} ({effect(row)})"
+        for row in decided.head(LISTED).itertuples()
+    ]
+    if len(decided) > LISTED:
+        parts.append(f"{len(decided) - LISTED} more differ")
+    for verdict in ("equivalent", "inconclusive", "failed"):
+        of = rows[rows.verdict == verdict]
+        if len(of):
+            ends = of[["share_low", "share_high"]].abs().max(axis=None)
+            bound = f", effects below {100 * ends:.2g}%" if math.isfinite(ends) else ""
+            bound = "" if verdict == "failed" else bound
+            parts.append(f"{count(len(of), 'comparison')} {verdict}{bound}")
+    return "; ".join(parts) + "."
+
+
+def effect(row: object) -> str:
+    """Write a row's effect in percent of the learned range, in score units without one."""
+    ends = [getattr(row, f"share{end}") for end in ("", "_low", "_high")]
+    if math.isnan(ends[0]):
+        ends = [getattr(row, f"difference{end}") for end in ("", "_low", "_high")]
+        return estimate(*ends, sign=True)
+    text = estimate(*(100 * end for end in ends), sign=True)
+    return text.replace(" [", "% [", 1) if " [" in text else f"{text}%"
