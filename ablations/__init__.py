@@ -31,10 +31,12 @@ from ablations.errors import UserError, missing_extra
 from ablations.request import Selection
 
 if TYPE_CHECKING:
+    from ablations.comparison import compare
     from ablations.loading import load_policy
     from ablations.policies import find_cell, saved_steps
+    from ablations.runs import Runs
+    from ablations.tables import format_table
     from ablations.verbs import (
-        compare,
         curves,
         explain,
         figure,
@@ -43,9 +45,11 @@ if TYPE_CHECKING:
         run,
         status,
         table,
+        vary,
     )
 
 __all__ = [
+    "Runs",
     "Selection",
     "UserError",
     "compare",
@@ -53,6 +57,7 @@ __all__ = [
     "explain",
     "figure",
     "find_cell",
+    "format_table",
     "load_policy",
     "make_trainer",
     "page",
@@ -60,9 +65,17 @@ __all__ = [
     "saved_steps",
     "status",
     "table",
+    "vary",
 ]
 
-_ELSEWHERE = {"find_cell": "policies", "saved_steps": "policies", "load_policy": "loading"}
+_ELSEWHERE = {
+    "Runs": "runs",
+    "compare": "comparison",
+    "find_cell": "policies",
+    "format_table": "tables",
+    "load_policy": "loading",
+    "saved_steps": "policies",
+}
 
 
 def __getattr__(name: str) -> Any:

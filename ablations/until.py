@@ -1,8 +1,8 @@
-"""Add seeds at planned looks until comparisons are decided: `ablations run --until decided`.
+"""Add seeds at interim analyses until comparisons are decided: `ablations run --until decided`.
 
-The sequential test of a plan: a look needs the plan with its seeds for all that is open, and the
-plan's table decides. Runs are collected by an executor; records that are there are read first, so
-that an interrupted run goes on with the same looks, here or on a cluster.
+A stage needs the plan with its seeds for all that is still open, and the comparison of the plan
+decides. Stages follow from the records, so an interrupted run continues where it was, here or on a
+cluster.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablations import looks
-from ablations.core.verdict import Verdict
+from pandas import DataFrame
+
+from ablations.comparison import compare, planned_stages
 from ablations.errors import count
-from ablations.looks import Look, Looks
 from ablations.records import DamagedRecord, Plan
-from ablations.report.results import Results
-from ablations.report.scores import baseline_of
-from ablations.report.tables import ALL_TASKS, table
-from ablations.report.tables.pairings import levels
+from ablations.runs import ALL_TASKS, Runs
+from ablations.stats import interim
 from ablations.sweep.local import Outcome, Processes, outcome_of
 from ablations.sweep.plan import with_seeds
 from ablations.sweep.prepare import Work, needed, whole_record
@@ -28,75 +26,75 @@ from ablations.sweep.prepare import Work, needed, whole_record
 _MOST_NAMES = 4
 DEFAULT = Processes()
 
-Place = tuple[str, str]  # task, variant
+Pair = tuple[str, str]  # task, variant
 
 
 @dataclass(frozen=True)
 class Openness:
-    """The comparisons that a look leaves undecided (open); lost: without pairs, as runs failed."""
+    """The comparisons that a stage leaves undecided (open), and those without pairs (lost)."""
 
-    open: tuple[Place, ...] = ()
-    lost: tuple[Place, ...] = ()
+    open: tuple[Pair, ...] = ()
+    lost: tuple[Pair, ...] = ()
 
     @property
     def decided(self) -> bool:
-        """Return whether no comparison is open."""
+        """Whether no comparison is open."""
         return not self.open
 
 
 @dataclass(frozen=True)
 class PlanTest:
-    """The comparisons of a plan as one sequential test; see `looks.SequentialTest`."""
+    """The comparisons of a plan as one `interim.SequentialTest`."""
 
     plan: Plan
     results: Path
 
     @property
-    def looks(self) -> Looks:
-        """The looks of each comparison per task."""
-        return levels(self.plan, over=False)
+    def stages(self) -> interim.Stages:
+        """The stages of each comparison on a task."""
+        return planned_stages(self.plan, over=False)
 
-    def needs(self, look: Look, before: Sequence[Openness]) -> Plan:
-        """Return the plan with the seeds of the first look, and of this one for what is open."""
-        seeds = self.looks.seeds
+    def needs(self, stage: interim.Stage, before: Sequence[Openness]) -> Plan:
+        """Return the plan with the first stage's seeds, and this one's for what is open."""
+        seeds = self.stages.seeds
         counts = {(task, name): seeds[0] for task in self.plan.tasks for name in self.plan.variants}
         for decision, number in zip(before, seeds[1:], strict=False):
             _raise(counts, self.plan, decision.open, number)
         return with_seeds(self.plan, counts)
 
-    def decide(self, look: Look, runs: Plan, before: Sequence[Openness]) -> Openness:
-        """Return the comparisons that the table of a finished plan leaves undecided."""
-        rows = [row for row in table(Results(runs, self.results)).rows if row.task != ALL_TASKS]
-        return Openness(
-            tuple((row.task, row.variant) for row in rows if row.verdict is Verdict.UNDECIDED),
-            tuple((r.task, r.variant) for r in rows if r.verdict and r.verdict.too_few),
-        )
+    def decide(self, stage: interim.Stage, runs: Plan, before: Sequence[Openness]) -> Openness:
+        """Return what the comparison of a finished plan leaves undecided."""
+        frame = compare(Runs.read(self.results, runs))
+        frame = frame[(frame.task != ALL_TASKS) & (frame.verdict != "")]
+        undecided = (frame.verdict == "inconclusive") & frame.note.isin(["", "no spread"])
+        lost = frame[frame.pairs < 2]
+        return Openness(_pairs(frame[undecided & (frame.pairs > 1)]), _pairs(lost))
 
 
-State = looks.Stage[Plan, Openness]
+State = interim.Progress[Plan, Openness]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The state of a plan's looks.
+    """The state of a plan's interim analyses.
 
-    plan: with the cells of all looks so far. look: the last of them, from 0; ended: whether all of
-    its cells have. open: what the last look that has ended leaves undecided; lost: what cannot be
-    compared, as runs failed. Both are empty before the first has ended.
+    plan: with the runs of all stages so far. stage: the current one, from 0; ended: no more stages
+    follow. open: what the last analysis leaves undecided; lost: what cannot be compared, as runs
+    failed. Both are empty before the first analysis.
     """
 
     plan: Plan
-    look: int
+    stage: int
     ended: bool
-    open: tuple[Place, ...] = ()
-    lost: tuple[Place, ...] = ()
+    open: tuple[Pair, ...] = ()
+    lost: tuple[Pair, ...] = ()
 
     @classmethod
     def of(cls, state: State) -> Stage:
-        """Return the stage that a sequential test has reached."""
+        """Return the state of a sequential test."""
         last = state.decisions[-1] if state.decisions else Openness()
-        look = len(state.decisions) - state.ended
-        return cls(state.needs, look, state.ended, last.open, last.lost)
+        stage = len(state.decisions) - state.ended
+        return cls(state.needs, stage, state.ended, last.open, last.lost)
 
     @property
     def line(self) -> str:
@@ -105,38 +103,24 @@ class Stage:
         total = count(self.plan.looks.comparisons, "comparison")
         left = len(self.open) + len(self.lost)
         decided = f"{self.plan.looks.comparisons - left} of {total} decided"
-        lost = f"; not to be compared, as runs failed: {_named(self.lost)}" if self.lost else ""
+        lost = f"; not compared, as runs failed: {_named(self.lost)}" if self.lost else ""
         if not self.ended:
-            due = f"look {self.look + 1} of {len(seeds)}, {seeds[self.look]} seeds"
-            if self.look:
+            due = f"stage {self.stage + 1} of {len(seeds)}, {seeds[self.stage]} seeds"
+            if self.stage:
                 text = f"{decided}{lost}; {due} for {_named(self.open)}"
             else:
                 text = f"{due} for {total}"
         elif self.open:
             most = f"with {seeds[-1]} seeds, the most: {_named(self.open)}"
-            text = f"{decided}{lost}; undecided {most}"
+            text = f"{decided}{lost}; inconclusive {most}"
         else:
-            text = f"{decided}{lost}, at look {self.look + 1} of {len(seeds)}"
+            text = f"{decided}{lost}, at stage {self.stage + 1} of {len(seeds)}"
         return f"{self.plan.study.name}: {text}"
 
 
-def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]:
-    """Return the collector of plans whose cells have all ended."""
-    ended: set[str] = set()
-
-    def complete(plan: Plan) -> bool:
-        cells = {cell.hash for cell in plan.cells} - ended
-        if not all(_has_ended(results, cell) for cell in cells):
-            return False
-        ended.update(cells)
-        return True
-
-    return lambda stages: {key: at.needs for key, at in stages.items() if complete(at.needs)}
-
-
 def stage(plan: Plan, results: Path) -> Stage:
-    """Return the stage that a plan has reached by its records."""
-    return Stage.of(looks.play({0: PlanTest(plan, results)}, _recorded(results))[0])
+    """Return the state of a plan's interim analyses by its records."""
+    return Stage.of(interim.play({0: PlanTest(plan, results)}, _recorded(results))[0])
 
 
 def run(
@@ -146,16 +130,16 @@ def run(
     *,
     seconds: float | None = None,
 ) -> tuple[list[Plan], Outcome]:
-    """Run look after look on this machine until nothing is open or the most seeds are there.
+    """Run stage after stage on this machine until nothing is open or the most seeds are there.
 
     Args:
-        plans: with looks.
+        plans: with interim analyses.
         results: the results folder.
-        executor: where the cells run.
-        seconds: ends it earlier; a look that was not finished goes on in the next call.
+        executor: runs them.
+        seconds: ends it earlier; an unfinished stage continues in the next call.
 
     Returns:
-        The plans with the seeds of their looks, and what became of all of their cells.
+        The plans with the seeds of their stages, and the outcome of all of their runs.
     """
     started = time.monotonic()
     deadline = None if seconds is None else started + seconds
@@ -165,30 +149,30 @@ def run(
         if not executor.quiet:
             print(line, flush=True)
 
-    def compute(stages: Mapping[int, State]) -> None:
-        for at in stages.values():
-            say(Stage.of(at).line)
-        asked = [at.needs for at in stages.values()]
-        outcomes.append(executor.run(asked, results, deadline=deadline))
+    def compute(states: Mapping[int, State]) -> None:
+        for state in states.values():
+            say(Stage.of(state).line)
+        plans_now = [state.needs for state in states.values()]
+        outcomes.append(executor.run(plans_now, results, deadline=deadline))
         outcomes[-1].stopped = deadline is not None and time.monotonic() >= deadline
 
-    def collect(stages: Mapping[int, State]) -> dict[int, Plan]:
-        if (there := recorded(stages)) or outcomes[-1].stopped:
-            return there
-        compute(stages)
-        return recorded(stages)
+    def collect(states: Mapping[int, State]) -> dict[int, Plan]:
+        if (complete := recorded(states)) or outcomes[-1].stopped:
+            return complete
+        compute(states)
+        return recorded(states)
 
-    def tell(key: int, at: State) -> None:
-        if at.ended and outcomes[-1].computed:
-            say(Stage.of(at).line)
+    def tell(key: int, state: State) -> None:
+        if state.ended and outcomes[-1].computed:
+            say(Stage.of(state).line)
 
     tests = {key: PlanTest(plan, results) for key, plan in enumerate(plans)}
-    stages = looks.play(tests, recorded)
-    compute(stages)  # of what has ended too: its plan becomes the study's last
-    stages = looks.play(tests, collect, stages, tell)
-    if names := ", ".join(at.needs.study.name for at in stages.values() if not at.ended):
-        say(f"{names}: the budget is spent; the same command goes on from here")
-    grown = [at.needs for at in stages.values()]
+    states = interim.play(tests, recorded)
+    compute(states)  # finished plans too: they become the last ones of their studies
+    states = interim.play(tests, collect, states, tell)
+    if names := ", ".join(state.needs.study.name for state in states.values() if not state.ended):
+        say(f"{names}: the budget is used up; the same command continues from here")
+    grown = [state.needs for state in states.values()]
     total = outcome_of(Work(needed(grown), ()), results, stopped=outcomes[-1].stopped)
     total.found = total.cells - sum(outcome.computed for outcome in outcomes)
     total.seconds = time.monotonic() - started
@@ -196,41 +180,59 @@ def run(
 
 
 def layout(plan: Plan) -> Iterator[str]:
-    """Yield lines on the looks: seeds, levels of the intervals, and the most cells."""
-    per_task = levels(plan, over=False)
+    """Yield lines on the stages: seeds, levels of the intervals, and the most runs."""
+    per_task = planned_stages(plan, over=False)
     seeds = per_task.seeds
     yield (
-        f"{plan.study.name}: {count(len(seeds), 'look')} for "
-        f"{count(plan.looks.comparisons, 'comparison')}; the intervals of all looks hold at "
-        f"once with 95%"
+        f"{plan.study.name}: {count(len(seeds), 'stage')} for "
+        f"{count(plan.looks.comparisons, 'comparison')}; the intervals of all stages hold "
+        f"simultaneously with 95%"
     )
-    over = levels(plan, over=True) if plan.looks.over_tasks else None
+    over = planned_stages(plan, over=True) if plan.looks.over_tasks else None
     counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
-    for look, number in enumerate(seeds):
+    for index, number in enumerate(seeds):
         _raise(counts, plan, tuple(counts), number)
-        level = f"{100 * (1 - per_task.levels[look]):.3f}% each"
+        level = f"{100 * (1 - per_task.levels[index]):.3f}% each"
         if over is not None:
-            level += f", {100 * (1 - over.levels[look]):.3f}% each over all tasks"
-        cells = len(needed([with_seeds(plan, counts)]))
-        yield f"    look {look + 1}: {number} seeds, {level}; {count(cells, 'cell')} at most"
+            level += f", {100 * (1 - over.levels[index]):.3f}% each over all tasks"
+        runs = len(needed([with_seeds(plan, counts)]))
+        yield f"    stage {index + 1}: {number} seeds, {level}; {count(runs, 'run')} at most"
 
 
-def _raise(counts: dict[Place, int], plan: Plan, open_: Sequence[Place], seeds: int) -> None:
+def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]:
+    """Return the collector of plans whose runs have all ended."""
+    ended: set[str] = set()
+
+    def complete(plan: Plan) -> bool:
+        runs = {cell.hash for cell in plan.cells} - ended
+        if not all(_has_ended(results, run) for run in runs):
+            return False
+        ended.update(runs)
+        return True
+
+    return lambda states: {key: at.needs for key, at in states.items() if complete(at.needs)}
+
+
+def _raise(counts: dict[Pair, int], plan: Plan, open_: Sequence[Pair], seeds: int) -> None:
     """Raise the seeds of open comparisons, and of their baselines, to a number."""
     for task, variant in open_:
-        other = baseline_of(plan, variant)
-        if other is not None and other in plan.variants:
-            counts[task, variant] = counts[task, other] = seeds
+        versus = plan.variants[variant].versus or plan.study.baseline
+        if versus != variant and versus in plan.variants:
+            counts[task, variant] = counts[task, versus] = seeds
 
 
-def _has_ended(results: Path, cell: str) -> bool:
+def _has_ended(results: Path, run: str) -> bool:
     try:
-        return whole_record(results, cell) is not None
+        return whole_record(results, run) is not None
     except DamagedRecord:
         return False
 
 
-def _named(places: Sequence[Place]) -> str:
-    names = [f"{variant} on {task}" for task, variant in places[:_MOST_NAMES]]
-    more = len(places) - len(names)
+def _pairs(frame: DataFrame) -> tuple[Pair, ...]:
+    return tuple(zip(frame.task, frame.variant, strict=True))
+
+
+def _named(pairs: Sequence[Pair]) -> str:
+    names = [f"{variant} on {task}" for task, variant in pairs[:_MOST_NAMES]]
+    more = len(pairs) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")

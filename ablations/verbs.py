@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pandas
 
-from ablations import plugins, presets, tasks, trainers, until
+from ablations import plugins, presets, tables, tasks, trainers, until
 from ablations.exchange import restore
 from ablations.records import Plan, read_runs
-from ablations.report import tables
+from ablations.report import tables as old_tables
 from ablations.report.results import Results
 from ablations.report.scores import DIAGNOSTICS, scores
-from ablations.report.units import keep_units
 from ablations.request import Selection, budget_of
+from ablations.runs import Runs, keep_ranges
 from ablations.selecting import selecting
 from ablations.sweep import comparison, explanation
 from ablations.sweep.local import Processes
@@ -60,14 +60,14 @@ def run(
     if asked is None:
         if executor.run(plans, folder, fresh=fresh).computed:
             for plan in plans:
-                keep_units(plan, folder)
+                keep_ranges(plan, folder)
     else:
         plans, _ = until.run(plans, folder, executor, seconds=seconds)
     return _framed(study, plans, lambda plan: _curves(plan, folder))
 
 
 @selecting
-def compare(
+def vary(
     levels: Mapping[str, Sequence[Any]],
     *,
     results: str | Path = "results",
@@ -75,7 +75,7 @@ def compare(
     quiet: bool = False,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Compare values of settings: run missing cells, and return the table (see `table`).
+    """Train each value of some settings, and return the comparison (see `table`).
 
     levels: name of a setting -> its values, the first of them the baseline; under "preset"
     libraries. Several settings are crossed.
@@ -112,7 +112,7 @@ def explain(
     plan = explanation.plan(explanation.request(start, end, together, selection))
     restore(Path(results))
     Processes(workers, quiet=quiet).run([plan], Path(results))
-    return tables.sheet("shares", Results(plan, Path(results))).dataframe()
+    return old_tables.sheet("shares", Results(plan, Path(results))).dataframe()
 
 
 @selecting
@@ -157,17 +157,17 @@ def table(
     score: str | None = None,
     **selection: Unpack[Selection],
 ) -> pandas.DataFrame:
-    """Return the comparison, one row per variant and task; caption and notes are in `.attrs`.
+    """Return a table, a row per variant and task; caption and notes are in `.attrs`.
 
     Of several studies with the study in front.
 
-    kind: "comparison" (the default), "effects" of a factorial (the default of a fraction of one),
-    "efficiency", "power" or "stability"; "shares" of an explanation, whose default that is. score:
-    of a comparison, "final", "auc" or "last"; by default its profile's.
+    kind: "comparison" (see `ablations.compare`) or another of `ablations.tables.TABLES`; by default
+    "effects" of a fraction of a factorial, "shares" of an explanation, else "comparison".
+    score: "final", "auc", "last" or "mean"; by default the profile's.
     """
 
     def made(plan: Plan) -> pandas.DataFrame:
-        return tables.table_of(Results(plan, Path(results)), kind, metric, score).dataframe()
+        return tables.table_of(Runs.read(results, plan, metric, score), kind)
 
     return _framed(study, _planned(study, results, selection), made)
 

@@ -12,11 +12,11 @@ from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, run_and_show
 from ablations.errors import UserError
 from ablations.presets import presets as known
-from ablations.report import tables
-from ablations.report.results import Results
 from ablations.request import parse_levels
+from ablations.runs import Runs
 from ablations.sweep import comparison
 from ablations.sweep.plan import plan
+from ablations.tables import table_of
 
 
 def add_compare(command: Parser) -> None:
@@ -40,9 +40,7 @@ def run_compare(options: argparse.Namespace) -> int:
     if options.vary:
         raise UserError("--vary is for studies: name what is to be compared instead")
     compared = plan(comparison.request(_levels(options.compared), selection(options)))
-    return run_and_show(
-        options, [compared], lambda: tables.table(Results(compared, options.results))
-    )
+    return run_and_show(options, [compared], lambda: table_of(Runs.read(options.results, compared)))
 
 
 def _require_pair(presets: Sequence[str]) -> None:

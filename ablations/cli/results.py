@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from ablations import plugins
@@ -11,11 +10,10 @@ from ablations.cli.answering import write_answers
 from ablations.cli.arguments import Parser, add_flags, add_studies, positive, whole
 from ablations.cli.output import FORMATS, add_format
 from ablations.cli.selected import plans, shown, shown_with_edits
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 from ablations.records import write_atomically
-from ablations.report import formats, tables
-from ablations.report.formats.terminal import print_in_terminal
-from ablations.report.results import Results
+from ablations.runs import Runs
+from ablations.tables import TABLES, format_table, table_of
 
 _METRIC = {"--metric": "another column of the curves, such as evaluation/return"}
 
@@ -31,13 +29,14 @@ def add_table(command: Parser) -> None:
             "is, or what training recorded (diagnostics); of an explanation the shares of a gap "
             "(default)"
         },
-        choices=("comparison", *tables.KINDS),
+        choices=tuple(TABLES),
     )
-    add_format(command, "default: as wide as the terminal; in a pipe, markdown", default=None)
+    add_format(command, "default: as wide as the terminal", default=None)
+    add_flags(command, {"--columns C": "these alone, such as mean difference p"}, nargs="+")
     add_flags(
         command,
         {
-            "--wide": "all numbers of a comparison, however wide: markdown",
+            "--wide": "all columns, however wide: markdown",
             "--caption": "below it, what its numbers mean, for a paper",
         },
         action="store_true",
@@ -102,20 +101,23 @@ def add_report(command: Parser) -> None:
 def run_table(options: argparse.Namespace) -> None:
     """Print the tables of studies, or write them with --output."""
     for plan in shown(options):
-        results = Results(plan, options.results)
-        table = tables.table_of(results, options.kind, options.metric, options.score)
-        name = plan.study.name
-        if isinstance(table, tables.Sheet):
-            name = f"{name}_{table.kind}"
-        elif _fits_a_terminal(options):
-            print_in_terminal(table, caption=options.caption)
-            continue
-        _put(formats.render(table, options.format or "markdown"), options, name)
-
-
-def _fits_a_terminal(options: argparse.Namespace) -> bool:
-    elsewhere = options.format or options.wide or options.output
-    return not elsewhere and (options.caption or sys.stdout.isatty())
+        frame = table_of(
+            Runs.read(options.results, plan, options.metric, options.score), options.kind
+        )
+        default = "markdown" if options.wide or options.output else "terminal"
+        form = options.format or default
+        text = format_table(
+            frame,
+            form,
+            columns=options.columns or (),
+            wide=options.wide,
+            caption=options.caption or form != "terminal",
+        )
+        notes = frame.attrs.get("notes", ())
+        if form == "terminal" and notes and not options.caption:
+            text += f"\n{count(len(notes), 'note')}: --caption; all columns: --wide"
+        kind = frame.attrs["kind"]
+        _put(text, options, plan.study.name + ("" if kind == "comparison" else f"_{kind}"))
 
 
 def _put(text: str, options: argparse.Namespace, name: str) -> None:

@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
+from pandas import DataFrame
+
 from ablations import until
 from ablations.cli.arguments import Parser, add_flags, add_studies, positive
 from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
@@ -13,15 +15,14 @@ from ablations.cli.output import folder_flag
 from ablations.cli.selected import resolved
 from ablations.errors import UserError, count, duration, printable
 from ablations.records import Plan
-from ablations.report.formats import render
-from ablations.report.tables import Sheet, Table
-from ablations.report.units import keep_units
 from ablations.request import budget_of
+from ablations.runs import keep_ranges
 from ablations.sweep.estimate import Estimate, Job
 from ablations.sweep.local import Processes, ThisProcess
 from ablations.sweep.prepare import missing
 from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.submit import Slurm, Submitted, require_submitit
+from ablations.tables import format_table
 
 
 def add_run(command: Parser) -> None:
@@ -82,13 +83,13 @@ def carry_out(options: argparse.Namespace, plans: list[Plan], seconds: float | N
 
 
 def run_and_show(
-    options: argparse.Namespace, plans: list[Plan], table: Callable[[], Table | Sheet]
+    options: argparse.Namespace, plans: list[Plan], table: Callable[[], DataFrame]
 ) -> int:
     """Run plans as `carry_out` does; print a table of them where none of their cells is missing."""
     code = carry_out(options, plans)
     if not (options.dry_run or options.script or missing(plans, options.results)):
         print()
-        print(render(table(), options.format), end="\n\n")
+        print(format_table(table(), options.format), end="\n\n")
     return code
 
 
@@ -116,7 +117,7 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
     else:
         outcome = executor.run(plans, options.results, fresh=options.fresh)
         for plan in plans if outcome.computed else ():
-            keep_units(plan, options.results)
+            keep_ranges(plan, options.results)
     for cell, record in outcome.failed:
         where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
         print(printable(f"failed: {where}: {record.reason}"), file=sys.stderr)

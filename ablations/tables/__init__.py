@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ablations.compare import compare
+from ablations.comparison import compare
 from ablations.errors import UserError, unknown
 from ablations.runs import Runs
 from ablations.tables.formats import FORMATS, format_table

@@ -198,7 +198,7 @@ def display(
 
 def _several_baselines(frame: pd.DataFrame) -> bool:
     compared = frame[(frame.baseline != frame.variant) & (frame.baseline != "")]
-    return compared.baseline.nunique() > 1
+    return len(compared.baseline.unique()) > 1
 
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -317,7 +317,7 @@ def _markdown(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
 
 def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a pipe table that lines up; columns of numbers are aligned to the right."""
-    import tabulate  # type: ignore[import-untyped]
+    import tabulate
 
     numeric = f"+{MINUS}-.<0123456789"
     right = [all(not row[i] or row[i][0] in numeric for row in rows) for i in range(len(heads))]

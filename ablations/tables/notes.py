@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from ablations.compare import successes
+from ablations.comparison import successes
 from ablations.errors import count, listed, shortened
 from ablations.records import Plan
 from ablations.runs import ALL_TASKS, EVALUATION, RUN, UNTRAINED, Runs, untrained_command

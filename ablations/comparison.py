@@ -12,9 +12,10 @@ import pandas as pd
 
 from ablations import stats
 from ablations.errors import unknown
+from ablations.records import Plan
 from ablations.runs import ALL_TASKS, Runs
 from ablations.scoring import Floats
-from ablations.stats import Difference, decide
+from ablations.stats import Difference, decide, interim
 
 LEVEL = 0.05
 NOT_EVERYWHERE = "not equivalent on every task"
@@ -145,12 +146,11 @@ def pooled_tasks(runs: Runs) -> dict[str, list[str]]:
     return {variant: tasks for variant, tasks in ranged.items() if len(tasks) > 1}
 
 
-def stage_levels(runs: Runs, *, over: bool) -> stats.Looks:
-    """Return the interim analyses of each comparison, whose levels were shared at planning."""
-    assert runs.plan is not None
-    planned = runs.plan.looks
-    share = planned.over_tasks if over else planned.comparisons
-    return stats.design(planned.seeds, LEVEL / (2 if planned.over_tasks else 1) / share)
+def planned_stages(plan: Plan, *, over: bool) -> interim.Stages:
+    """Return the interim analyses of each comparison, whose level was shared at planning."""
+    looks = plan.looks
+    share = looks.over_tasks if over else looks.comparisons
+    return interim.design(looks.seeds, LEVEL / (2 if looks.over_tasks else 1) / share)
 
 
 # Pairs
@@ -218,8 +218,9 @@ def _at_stage(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pa
         margin = math.nan if over else runs.margin * runs.size(tasks[0], variant)
         return pair.identical or decide(result.low, result.high, margin) != "inconclusive"
 
+    assert runs.plan is not None
     complete = min(runs.complete(task, name) for task in tasks for name in (variant, baseline))
-    return stats.read(stage_levels(runs, over=over), complete, at, decided) or _Pair(
+    return interim.read(planned_stages(runs.plan, over=over), complete, at, decided) or _Pair(
         tuple(tasks), variant, baseline, over, NOTHING, NOTHING
     )
 
@@ -431,9 +432,10 @@ def _by_seed(runs: Runs, task: str, variant: str) -> pd.Series:
 def _last_stage(runs: Runs, tasks: Sequence[str], variants: Sequence[str]) -> tuple[Runs, float]:
     """Return the runs up to the last interim analysis that all variants reached, and its level."""
     assert runs.plan is not None
-    planned = stats.design(runs.plan.looks.seeds, LEVEL)
+    planned = interim.design(runs.plan.looks.seeds, LEVEL)
+    assert runs.plan is not None
     complete = min(runs.complete(task, name) for task in tasks for name in variants)
-    index = stats.last_reached(planned, complete)
+    index = interim.last_reached(planned, complete)
     if index is None:
         return runs.below(0), LEVEL
     return runs.below(planned.seeds[index]), planned.levels[index]
