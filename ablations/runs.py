@@ -378,9 +378,9 @@ class Runs:
     def curves_of(self, task: str, variant: str, metric: str | None = None) -> dict[int, Curve]:
         """Return seed -> curve of the runs that are done."""
         metric = metric or self.metric
-        if metric not in self.curves:
+        if metric not in self.curves or (task, variant) not in self._points:
             return {}
-        points = self.curves.iloc[self._points.get((task, variant), slice(0, 0))]
+        points = self.curves.iloc[self._points[task, variant]]
         seeds, steps = points.seed.to_numpy(), points["step"].to_numpy()
         values = points[metric].to_numpy(np.float64)
         starts = np.flatnonzero(np.diff(seeds, prepend=seeds[:1] - 1))

@@ -9,7 +9,8 @@ FOLDER lies outside the repository. It has one JSON file per part:
     hashes   the hash of every run and the name of every plan of every study, profile and preset,
              and the checksum of every archive (a minute)
     tables   the numbers of every comparison of every archive in results/ (two minutes), equal to
-             1e-9 of their interval's width; words.json has the verdicts, compared with --words
+             1e-9 of their interval's width; words.json has the verdicts, whose
+             changes have to follow from the rule of `stats.decide`
     bits     a digest of every column of the curves of smoke runs, trained anew (ten minutes)
     golden   how many tests of golden updates, oracles and formulas pass in each file (ten minutes)
 
@@ -54,6 +55,26 @@ KINDS = ("comparison", "effects", "shares")
 # The first of these columns that a row has is its difference; <column>_low, or low, its lower end.
 DIFFERENCES = ("difference", "effect", "share")
 LABELS = ("task", "variant", "detail", "factor", "level")
+# The words of earlier verdicts -> those of `stats.decide`. The reason of the last is in a note.
+WORDS = {
+    "better": ("better",),
+    "worse": ("worse",),
+    "better, by an undecided amount": ("better",),
+    "worse, by an undecided amount": ("worse",),
+    "equivalent": ("equivalent",),
+    "identical": ("equivalent",),
+    None: ("",),
+    **dict.fromkeys(
+        ("undecided", "tasks disagree", "no pairs", "one seed", "nothing learned", "too few seeds",
+         "no seed is complete", "does not act", "unstable baseline", "unstable reference"),
+        ("inconclusive",),
+    ),
+    "unstable": ("failed",),
+    **dict.fromkeys(
+        ("higher", "lower", "higher, by an undecided amount", "lower, by an undecided amount"),
+        ("",),
+    ),
+}  # fmt: skip
 BASES = {"ppo": "gae", "pqn": "q_learning", "language": "prompt_normalization"}  # of presets
 TRAINED = """
 gae value_clipping prompt_normalization q_learning single_choices_discrete trivial_policies
@@ -284,13 +305,25 @@ def differences(part: str, before: Items, after: Items) -> Iterator[tuple[bool, 
         print(f"new      {part}: {len(added)}, such as {min(added)}")
 
 
+def changed_words(before: Items, after: Items) -> Iterator[str]:
+    """Yield how often each verdict became which, and each change that the rule does not give."""
+    changes: Counter[tuple[str | None, str | None]] = Counter()
+    for name, old in before.items():
+        for label, word in old.items():
+            if label in after.get(name, {}):
+                new = after[name][label]
+                changes[word, new] += 1
+                if new not in (word, *WORDS.get(word, ())):
+                    yield f"against the rule: {name}: {label}: {word} -> {new}"
+    yield from (f"words: {count:5} {old} -> {new}" for (old, new), count in changes.most_common())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("verb", choices=("write", "compare"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--allow-gone", action="store_true", help="what is gone is no error")
-    parser.add_argument("--words", action="store_true", help="compare verdicts too")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     wrong = 0
@@ -302,7 +335,11 @@ def main() -> int:
             if options.verb == "write":
                 path.write_text(json.dumps(items, indent=0))
                 print(f"{path}: {len(items)}")
-            elif name != "words" or options.words:
+            elif name == "words":
+                found = list(changed_words(json.loads(path.read_text()), items))
+                print(*found, sep="\n")
+                wrong += sum(line.startswith("against the rule") for line in found)
+            else:
                 found = list(differences(name, json.loads(path.read_text()), items))
                 print(*(line for _, line in found), f"{name}: {len(found)} differ", sep="\n")
                 wrong += sum(not (gone and options.allow_gone) for gone, _ in found)
