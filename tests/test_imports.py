@@ -32,21 +32,23 @@ ALLOWED = {
     "request": {"errors"},
     "selecting": {"errors", "request"},
     "looks": {"distributions"},
+    "stats": {"errors"},
     "tasks": {"errors", "presets"},  # whose settings are a task's own
     "environments": {"errors", "tasks"},
     "studies": {"core", "errors", "names"},
     "presets": {"errors"},
     "logs": {"core", "curve", "errors"},
     "trainers": {"core", "environments", "variants", "tasks", "errors", "records"},
-    "sweep": {"trainers", "tasks", "studies", "presets", "looks", "logs", "curve", *COMMON},
-    "report": {"curve", "looks", "distributions", *COMMON - {"git", "private"}},
+    "sweep": {"trainers", "tasks", "studies", "presets", "looks", "stats", "logs", "curve"}
+    | COMMON,
+    "report": {"curve", "looks", "stats", "distributions", *COMMON - {"git", "private"}},
     "exam": {"core", "sweep", "report", "studies", "tasks", "errors", "records", "request"},
-    "until": {"core", "sweep", "report", "looks", "errors", "records"},
+    "until": {"core", "sweep", "report", "looks", "stats", "errors", "records"},
     "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
-    "gate": {"sweep", "trainers", "studies", "report", "looks", "distributions", *COMMON},
-    "noise": {"sweep", "trainers", "studies", "report", "distributions", *COMMON},
+    "gate": {"sweep", "trainers", "studies", "report", "looks", "stats", "distributions"} | COMMON,
+    "noise": {"sweep", "trainers", "studies", "report", "stats", "distributions", *COMMON},
     # The intervals and the style of its figures.
-    "regression": {"curve", "report", "looks", "distributions", *COMMON},
+    "regression": {"curve", "report", "looks", "stats", "distributions", *COMMON},
     # The scores that it exports.
     "exchange": {
         "core",

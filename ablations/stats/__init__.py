@@ -30,7 +30,7 @@ ceiling-bound, heavy-tailed) at 5 to 50 seeds; `benchmarks/coverage_of_intervals
   most 5%. No test on 8 seeds can help: one sample in ten of such a variant shows no collapse.
 """
 
-from ablations.stats.aggregates import AGGREGATES, aggregate, improvement, profile
+from ablations.stats.aggregates import AGGREGATES, aggregate, improvement, iqm, iqr, profile
 from ablations.stats.differences import (
     VERDICTS,
     Difference,
@@ -38,10 +38,8 @@ from ablations.stats.differences import (
     control_variate,
     decide,
     equivalence_p,
-    fewer_successes,
     is_outcome,
     loss_p,
-    mcnemar_p,
     not_the_best,
     of_differences,
     outcomes,
@@ -66,11 +64,8 @@ from ablations.stats.summaries import (
     Floats,
     deviation,
     fisher_p,
-    iqm,
-    iqr,
     mean,
     median_time,
-    most_differing,
     rate,
     steps_to,
     student,
@@ -92,17 +87,14 @@ __all__ = [
     "decide",
     "deviation",
     "equivalence_p",
-    "fewer_successes",
     "fisher_p",
     "improvement",
     "iqm",
     "iqr",
     "is_outcome",
     "loss_p",
-    "mcnemar_p",
     "mean",
     "median_time",
-    "most_differing",
     "not_the_best",
     "of_differences",
     "outcomes",

@@ -1,4 +1,4 @@
-"""Aggregates of normalised scores over tasks, performance profiles, probabilities of improvement.
+"""Bootstrapped statistics: the IQM, aggregates over tasks, profiles, probabilities of improvement.
 
 The definitions are rliable's (Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
 statistical precipice"), but for "task IQM". The scores of a variant are a sequence with one array
@@ -15,42 +15,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ablations.stats.differences import share_above
 from ablations.stats.summaries import (
     LEVEL,
     NAN,
-    REPLICATES,
     Estimate,
     Floats,
+    between,
     bisect,
     deviation,
-    drawn_weights,
-    draws,
-    iqm_of,
+    estimate,
     student,
 )
 
+REPLICATES = 10_000
 Tasks = Sequence[ArrayLike]
+Statistic = Callable[..., Any]  # of one array `[..., n]` of scores per task: `[...]`
 
+_SEED = 20261
 _NUMBERS_AT_ONCE = 2_000_000
 _OF_PROFILES = 2_000  # replicates
 
 
-def _of_tasks(of: Callable[[Floats], Any]) -> Callable[..., Any]:
+def _iqm(scores: Floats) -> Any:
+    """Return the interquartile mean: without floor(n / 4) scores at each end, as rliable has it."""
+    drop = scores.shape[-1] // 4
+    ordered = np.sort(scores, axis=-1)[..., drop : scores.shape[-1] - drop]
+    # Rounding must not move the mean of equal scores.
+    return np.clip(ordered.mean(axis=-1), ordered[..., 0], ordered[..., -1])
+
+
+def _of_tasks(of: Callable[[Floats], Any]) -> Statistic:
     return lambda *tasks: np.mean([of(scores) for scores in tasks], axis=0)
 
 
-# Name -> statistic of one array `[..., n]` of scores per task, `[...]`. Add one by adding a line.
-AGGREGATES: dict[str, Callable[..., Any]] = {
-    # With few tasks a pooled IQM drops the runs of the hardest and the easiest task.
-    "task IQM": _of_tasks(iqm_of),
-    "IQM": lambda *tasks: iqm_of(np.concatenate(tasks, axis=-1)),
+# A line adds an aggregate. With few tasks a pooled "IQM" drops the easiest and the hardest.
+AGGREGATES: dict[str, Statistic] = {
+    "task IQM": _of_tasks(_iqm),
+    "IQM": lambda *tasks: _iqm(np.concatenate(tasks, axis=-1)),
     "median": lambda *tasks: np.median([scores.mean(axis=-1) for scores in tasks], axis=0),
     "mean": _of_tasks(lambda scores: scores.mean(axis=-1)),
     "optimality gap": _of_tasks(lambda scores: 1 - np.minimum(scores, 1).mean(axis=-1)),
@@ -64,28 +73,47 @@ def aggregate(
 
     With fewer than 5 runs on a task the interval is value ± t sqrt(sum over tasks of s² / n) /
     tasks, t Student's quantile. NaN where a task has no run; no interval where one has one.
+
+    Args:
+        tasks: scores `[..., n]` of each task; the n may differ.
+        name: of the aggregate.
+        level: of the interval.
+        replicates: of the bootstrap.
     """
     rows, statistic = _rows(tasks), AGGREGATES[name]
-    fewest = min(map(len, rows))
+    fewest = min(row.shape[-1] for row in rows)
     if fewest < 2:
-        return Estimate(float(statistic(*rows)) if fewest else NAN)
-    value, t = float(statistic(*rows)), student(fewest - 1, level)
-    if fewest < 5:
-        errors = (float(deviation(row)) / math.sqrt(len(row)) for row in rows)
-        reach = t * math.hypot(*errors) / len(rows)
-        least = 0.0 if name == "optimality gap" else -math.inf
-        return Estimate(value, max(least, value - reach), value + reach)
-    # A bootstrap sample's spread is that of n runs, not n - 1; that of an IQM makes up for it.
-    t *= 1.0 if "IQM" in name else math.sqrt(fewest / (fewest - 1))
-    # Sorted, so that the order of the runs is irrelevant.
-    ordered = [np.sort(row) for row in rows]
-    index = [draws(len(row), replicates, task) for task, row in enumerate(rows)]
-    size = max(1, _NUMBERS_AT_ONCE // sum(map(len, rows)))
-    resampled = [
-        statistic(*(row[at[k : k + size]] for row, at in zip(ordered, index, strict=True)))
-        for k in range(0, replicates, size)
-    ]
-    return Estimate(value, *map(float, _quantiles(np.concatenate(resampled), t)))
+        value = statistic(*rows) if fewest else np.full(rows[0].shape[:-1], NAN)
+        return between(value, NAN)
+    value, t = statistic(*rows), student(fewest - 1, level)
+    if fewest >= 5:
+        # A bootstrap sample's spread is that of n runs, not n - 1; that of an IQM makes up for it.
+        wide = t if "IQM" in name else t * math.sqrt(fewest / (fewest - 1))
+        return estimate(value, *_bootstrap(statistic, rows, wide, replicates))
+    squares = sum(np.square(deviation(row)) / row.shape[-1] for row in rows)
+    found = between(value, t * np.sqrt(squares) / len(rows))
+    return estimate(value, max(0.0, found.low), found.high) if name == "optimality gap" else found
+
+
+def iqm(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -> Estimate:
+    """Return the interquartile mean over the last axis with its bootstrap interval."""
+    return aggregate([scores], "task IQM", level, replicates)
+
+
+def iqr(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -> Estimate:
+    """Return the interquartile range over the last axis; fewer than 8 scores have no interval."""
+
+    def statistic(rows: Floats) -> Any:
+        return np.subtract(*np.quantile(rows, (0.75, 0.25), axis=-1))
+
+    (rows,) = _rows([scores])
+    n = rows.shape[-1]
+    if n < 8:
+        value = statistic(rows) if n else np.full(rows.shape[:-1], NAN)
+        return between(value, NAN)
+    return estimate(
+        statistic(rows), *_bootstrap(statistic, [rows], student(n - 1, level), replicates)
+    )
 
 
 def profile(
@@ -95,18 +123,15 @@ def profile(
 
     The intervals are pointwise, by bootstrap; NaN below 2 runs.
     """
-    cuts, rows = np.asarray(thresholds, np.float64), _rows(tasks)
-    above = [(row[:, None] > cuts).astype(np.float64) for row in rows]
+    above = [row[:, None] > np.asarray(thresholds, np.float64) for row in _rows(tasks)]
     share = np.mean([runs.mean(axis=0) for runs in above], axis=0)
-    fewest = min(map(len, rows))
+    fewest = min(map(len, above))
     if fewest < 2:
-        return share, np.full(cuts.shape, NAN), np.full(cuts.shape, NAN)
-    weights = (
-        drawn_weights(draws(len(row), _OF_PROFILES, task), np.full(len(row), 1 / len(row)))
-        for task, row in enumerate(rows)
-    )
-    again = np.mean([w @ runs for w, runs in zip(weights, above, strict=True)], axis=0)
-    return share, *_quantiles(again, student(fewest - 1, level))
+        return share, NAN * share, NAN * share
+    index = (draws(len(runs), _OF_PROFILES, task) for task, runs in enumerate(above))
+    again = [runs[drawn].mean(axis=1) for runs, drawn in zip(above, index, strict=True)]
+    tail = float(special.ndtr(-student(fewest - 1, level)))
+    return share, *np.quantile(np.mean(again, axis=0), (tail, 1 - tail), axis=0)
 
 
 def improvement(ours: Tasks, theirs: Tasks, level: float = LEVEL) -> Estimate:
@@ -116,9 +141,8 @@ def improvement(ours: Tasks, theirs: Tasks, level: float = LEVEL) -> Estimate:
     |chance - θ| <= t sd(θ), t Student's quantile with n - 1 degrees of freedom, and Hanley and
     McNeil's variance of U / n², θ (1 - θ) (1 + (n - 1) ((1 - θ) / (2 - θ) + θ / (1 + θ))) / n²
     (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
-    statistic", part 2, method 5), averaged over tasks. It is wider than it need be where pairs are
-    strongly correlated; a bootstrap has no width where all runs are above all others, and covers
-    43% at 8 seeds where the truth is .98. No interval below 2 pairs.
+    statistic", part 2, method 5), averaged over tasks. A bootstrap has no width where all runs are
+    above all others, and covers 43% at 8 seeds where the truth is .98. No interval below 2 pairs.
     """
     pairs = list(zip(_rows(ours), _rows(theirs), strict=True))
     for a, b in pairs:
@@ -141,13 +165,26 @@ def improvement(ours: Tasks, theirs: Tasks, level: float = LEVEL) -> Estimate:
 
 def _rows(tasks: Tasks) -> list[Floats]:
     rows = [np.asarray(runs, np.float64) for runs in tasks]
-    if not rows or any(row.ndim != 1 for row in rows):
+    if not rows or any(row.ndim < 1 for row in rows):
         raise ValueError("scores are a sequence with one array [n] of runs per task")
     return rows
 
 
-def _quantiles(resampled: Floats, t: float) -> tuple[Floats, Floats]:
-    """Return quantiles of replicates, along the first axis, at the levels Phi(-t) and Phi(t)."""
+@lru_cache(maxsize=32)
+def draws(n: int, replicates: int, task: int = 0) -> NDArray[np.intp]:
+    """Draw the runs of a task for each bootstrap sample, `[replicates, n]`, each row sorted."""
+    random = np.random.default_rng([_SEED, n, task] if task else [_SEED, n])
+    return np.sort(random.integers(0, n, (replicates, n)), axis=-1)
+
+
+def _bootstrap(statistic: Statistic, rows: Sequence[Floats], t: float, replicates: int) -> Any:
+    """Return both ends: the quantiles of a resampled statistic at Phi(-t) and Phi(t)."""
+    ordered = [np.sort(row, axis=-1) for row in rows]  # so that the order of runs is irrelevant
+    index = [draws(row.shape[-1], replicates, task) for task, row in enumerate(rows)]
+    size = max(1, _NUMBERS_AT_ONCE // sum(row.size for row in rows))
+    resampled = [
+        statistic(*(row[..., at[k : k + size]] for row, at in zip(ordered, index, strict=True)))
+        for k in range(0, replicates, size)
+    ]
     tail = float(special.ndtr(-t))
-    low, high = np.quantile(resampled, (tail, 1 - tail), axis=0)
-    return low, high
+    return np.quantile(np.concatenate(resampled, axis=-1), (tail, 1 - tail), axis=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,24 +80,36 @@ def rounding_of(*scores: ArrayLike) -> float:
 
 
 def by_student(
-    n: int, difference: float, error: float, freedom: float, level: float = LEVEL, scale: float = 1
+    n: int,
+    difference: float,
+    error: float,
+    freedom: float,
+    level: float = LEVEL,
+    rounding: float = 0.0,
+    scale: float = 1.0,
 ) -> Difference:
-    """Return Student's interval and p of an estimate; of no number where an end is infinite.
+    """Return Student's interval and p of an estimate; no number where an end is infinite.
 
     Args:
         n: pairs of runs.
-        difference: the estimate, in units of `scale`.
-        error: its standard error, above 0, likewise.
-        freedom: its degrees of freedom.
+        difference: the estimate, in units of `scale`, as are the next two.
+        error: its standard error. At most rounding / sqrt(n): all differences are the same number.
+        freedom: degrees of freedom of the error.
         level: of the interval.
-        scale: of the estimate and its error.
+        rounding: up to which numbers are the same.
+        scale: a power of two.
     """
+    sd = error * math.sqrt(n)
+    if sd <= rounding:
+        if abs(difference) <= math.sqrt(n) * rounding:
+            return Difference(n, 0.0, p=1.0, sd=0.0)
+        return Difference(n, difference * scale, p=0.5 ** (n - 1), sd=0.0)
     reach = student(freedom, level) * error
     low, high = (difference - reach) * scale, (difference + reach) * scale
     if not math.isfinite(high - low):
         return Difference(n)
     p = 2 * float(special.stdtr(freedom, -abs(difference) / error))
-    return Difference(n, difference * scale, low, high, p, error * math.sqrt(n) * scale, freedom)
+    return Difference(n, difference * scale, low, high, p, sd * scale, freedom)
 
 
 def of_differences(
@@ -112,16 +125,12 @@ def of_differences(
     if n == 0 or not np.isfinite(d).all():
         return Difference(n)
     scale = scale_of(d)
-    d, least = d / scale, rounding / scale
+    d = d / scale
     center = float(d.mean())
     if n == 1:
         return Difference(1, center * scale)
-    sd = float(d.std(ddof=1))
-    if sd <= least:
-        if abs(center) <= math.sqrt(n) * least:
-            return Difference(n, 0.0, p=1.0, sd=0.0)
-        return Difference(n, center * scale, p=0.5 ** (n - 1), sd=0.0)
-    return by_student(n, center, sd / math.sqrt(n), n - 1, level, scale)
+    error = float(d.std(ddof=1)) / math.sqrt(n)
+    return by_student(n, center, error, n - 1, level, rounding / scale, scale)
 
 
 def paired(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Difference:
@@ -157,12 +166,8 @@ def welch(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Differenc
         return Difference(1, center * scale)
     errors = [float(side.std(ddof=1)) / math.sqrt(len(side)) for side in (a, b)]
     error = math.hypot(*errors)
-    if error <= rounding:
-        if abs(center) <= rounding:
-            return Difference(n, 0.0, p=1.0, sd=0.0)
-        return Difference(n, center * scale, p=0.5 ** (n - 1), sd=0.0)
-    parts = ((part / error) ** 4 / (len(s) - 1) for part, s in zip(errors, (a, b), strict=True))
-    return by_student(n, center, error, 1 / sum(parts), level, scale)
+    parts = ((e / error) ** 4 / (len(s) - 1) for e, s in zip(errors, (a, b), strict=True) if e)
+    return by_student(n, center, error, 1 / (sum(parts) or 1.0), level, rounding, scale)
 
 
 def control_variate(
@@ -209,7 +214,7 @@ def control_variate(
         return plain
     center = float(y.mean() + slope * gap - baselines.mean())
     degrees = (own + shared) ** 2 / (own**2 / freedom + shared**2 / others)
-    return by_student(n, center, error, degrees, level, scale)
+    return by_student(n, center, error, degrees, level, 0.0, scale)
 
 
 def _paired_arrays(ours: ArrayLike, theirs: ArrayLike) -> tuple[Floats, Floats]:
@@ -290,16 +295,6 @@ def are_successes(scores: ArrayLike) -> bool:
     return is_outcome(scores) and bool(np.any(np.asarray(scores)))
 
 
-def mcnemar_p(gained: int, lost: int) -> float:
-    """Return the exact two-sided p of McNemar's test: the sign test of the pairs that differ.
-
-    Args:
-        gained: pairs in which only the change succeeds.
-        lost: pairs in which only the baseline does.
-    """
-    return min(1.0, 2 * float(special.bdtr(min(gained, lost), gained + lost, 0.5)))
-
-
 def outcomes(
     ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL, *, by_seed: bool = True
 ) -> Difference:
@@ -333,7 +328,8 @@ def outcomes(
     low, high = 2 * theta.low - 1, 2 * theta.high - 1
     low, high = low * (q.low if low > 0 else q.high), high * (q.high if high > 0 else q.low)
     sd = float((a - b).std(ddof=1)) if n > 1 else NAN
-    return Difference(n, difference, low, high, mcnemar_p(gained, lost), sd)
+    p = min(1.0, 2 * float(special.bdtr(min(gained, lost), gained + lost, 0.5)))
+    return Difference(n, difference, low, high, p, sd)
 
 
 def loss_p(ours: ArrayLike, theirs: ArrayLike, loss: float, *, by_seed: bool) -> float:
@@ -348,55 +344,27 @@ def loss_p(ours: ArrayLike, theirs: ArrayLike, loss: float, *, by_seed: bool) ->
     return bisect(open_, 0.0, 1.0)[1] / 2
 
 
-# Many variants
-
-
-def not_the_best(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
+def not_the_best(
+    scores: ArrayLike, level: float = LEVEL, test: Callable[..., Difference] = paired
+) -> NDArray[np.bool_]:
     """Tell which of k variants' scores `[k, n]`, paired by seed, are significantly below another's.
 
-    All k (k - 1) / 2 pairs by paired t-tests, the level shared over them (Bonferroni): with a
-    chance of at least 1 - level no variant is called below that is not, whichever looked best and
-    however many are equal. (Hsu's comparisons with the best ask only that the one best variant is
-    kept, and lose others that are as good.) NaN where a variant lacks a seed: a pair uses those
-    that both have.
-    """
-    rows = np.asarray(scores, np.float64)
-    below = np.zeros(len(rows), bool)
-    first, second = np.triu_indices(len(rows), 1)
-    if not len(first) or not rows.shape[1]:
-        return below
-    rows = rows / scale_of(np.nan_to_num(rows, posinf=0.0, neginf=0.0))
-    with np.errstate(invalid="ignore"):
-        pairs = rows[first] - rows[second]
-    both = np.isfinite(pairs)
-    n = both.sum(axis=1)
-    pairs = np.where(both, pairs, 0.0)
-    size = np.where(both, np.maximum(np.abs(rows[first]), np.abs(rows[second])), 0.0).max(axis=1)
-    least = 1e-12 * size
-    center = pairs.sum(axis=1) / np.maximum(n, 1)
-    off = np.where(both, pairs - center[:, None], 0.0)
-    sd = np.sqrt((off**2).sum(axis=1) / np.maximum(n - 1, 1))
-    # Where all differences are the same number, their sign is all that can be tested.
-    same = sd <= least
-    center = np.where(same & (np.abs(center) <= np.sqrt(n) * least), 0.0, center)
-    t = np.abs(center) * np.sqrt(n) / np.where(same, 1.0, sd)
-    p = np.where(same, 0.5 ** (n - 1.0), 2 * special.stdtr(np.maximum(n - 1, 1), -t))
-    is_worse = (n > 1) & (center != 0) & (p < level / len(first))
-    below[np.where(center < 0, first, second)[is_worse]] = True
-    return below
+    All k (k - 1) / 2 pairs are tested, the level shared over them (Bonferroni): with a chance of at
+    least 1 - level no variant is called below that is not, whichever looked best and however many
+    are equal. (Hsu's comparisons with the best ask only that the one best variant is kept, and lose
+    others that are as good.)
 
-
-def fewer_successes(scores: ArrayLike, level: float = LEVEL) -> NDArray[np.bool_]:
-    """Tell which of k variants' outcomes `[k, n]`, paired, are significantly below another's.
-
-    `not_the_best` by McNemar's exact test of each pair. NaN where a variant lacks a seed.
+    Args:
+        scores: NaN where a variant lacks a seed; a pair uses those that both have.
+        level: of all tests at once.
+        test: `paired`, or `outcomes` of successes and failures.
     """
     rows = np.asarray(scores, np.float64)
     below = np.zeros(len(rows), bool)
     pairs = list(itertools.combinations(range(len(rows)), 2))
     for first, second in pairs:
-        gained = int(np.sum(rows[first] > rows[second]))
-        lost = int(np.sum(rows[first] < rows[second]))
-        if mcnemar_p(gained, lost) < level / len(pairs):
-            below[second if gained > lost else first] = True
+        both = np.isfinite(rows[first]) & np.isfinite(rows[second])
+        found = test(rows[first, both], rows[second, both])
+        if found.p < level / len(pairs):
+            below[second if found.difference > 0 else first] = True
     return below

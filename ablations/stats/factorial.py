@@ -156,7 +156,7 @@ def letters(count: int) -> tuple[str, ...]:
     return tuple(itertools.islice(names, count))
 
 
-# Full factorials
+# Effects by seed
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Effect:
     """The effect of a factor's level, or of two levels together beyond their sum.
 
     factors, levels: one name each for a main effect, two for an interaction. difference: of the
-    contrast, one number per seed, in the units of the scores.
+    contrast, in the units of the scores; of a fraction its sd is the standard error times √n.
     """
 
     factors: tuple[str, ...]
@@ -173,13 +173,13 @@ class Effect:
 
 
 def effects(scores: ArrayLike, factorial: Design, level: float = LEVEL) -> list[Effect]:
-    """Judge main effects and two-way interactions.
+    """Judge main effects and two-way interactions, each by one number per seed.
 
     Main effect of level k of a factor: the mean of the variants with it, minus that of those at the
     reference. Interaction of k and m of two factors: means of the variants with both, minus with m
-    and the first reference, minus with k and the second, plus with both references. Each contrast
-    is one number per seed, see `of_differences`. A fraction cannot tell interactions of two from
-    each other, so there are none; a main effect there includes interactions of three.
+    and the first reference, minus with k and the second, plus with both references. A fraction
+    cannot tell interactions of two from each other, so there are none; a main effect there includes
+    interactions of three.
 
     Args:
         scores: `[n, variants]`, a row per seed and the variants in the order of the design; or
@@ -188,36 +188,27 @@ def effects(scores: ArrayLike, factorial: Design, level: float = LEVEL) -> list[
         level: of each interval.
     """
     y, rounding = _over_tasks(scores, factorial)
-    chosen = np.array(factorial.levels)
-    names, levels = list(factorial.factors), list(factorial.factors.values())
+    chosen, changes = np.array(factorial.levels), factorial.changes
 
     def at(*where: tuple[int, int]) -> Floats:
-        """Return the mean of each seed's variants at levels of factors."""
-        variants = np.all([chosen[:, i] == k for i, k in where], axis=0)
-        return np.asarray(y[:, variants].mean(axis=1))
+        return _share(np.all([chosen[:, i] == k for i, k in where], axis=0))
 
-    def effect(of: tuple[tuple[int, int], ...], contrast: Floats) -> Effect:
-        return Effect(
-            tuple(names[i] for i, _ in of),
-            tuple(levels[i][k] for i, k in of),
-            of_differences(contrast, level, rounding),
-        )
+    contrasts: dict[tuple[tuple[int, int], ...], Floats] = {
+        (change,): at(change) - at((change[0], 0)) for change in changes
+    }
+    pairs = [(a, b) for a, b in itertools.combinations(changes, 2) if a[0] != b[0]]
+    for a, b in sorted(pairs, key=lambda pair: (pair[0][0], pair[1][0])) if factorial.full else ():
+        i, j = (a[0], 0), (b[0], 0)
+        contrasts[a, b] = at(a, b) - at(i, b) - at(a, j) + at(i, j)
+    return [
+        _effect(factorial, of, of_differences(y @ weights, level, rounding))
+        for of, weights in contrasts.items()
+    ]
 
-    changes = factorial.changes
-    estimated = [effect(((i, k),), at((i, k)) - at((i, 0))) for i, k in changes]
-    if factorial.full:
-        estimated += [
-            effect(
-                ((i, k), (j, m)),
-                at((i, k), (j, m)) - at((i, 0), (j, m)) - at((i, k), (j, 0)) + at((i, 0), (j, 0)),
-            )
-            for first, second in itertools.combinations(range(len(levels)), 2)
-            for (i, k), (j, m) in itertools.product(
-                (change for change in changes if change[0] == first),
-                (change for change in changes if change[0] == second),
-            )
-        ]
-    return estimated
+
+def _effect(factorial: Design, of: tuple[tuple[int, int], ...], difference: Difference) -> Effect:
+    names, levels = list(factorial.factors), list(factorial.factors.values())
+    return Effect(tuple(names[i] for i, _ in of), tuple(levels[i][k] for i, k in of), difference)
 
 
 def _over_tasks(scores: ArrayLike, factorial: Design) -> tuple[Floats, float]:
@@ -247,18 +238,6 @@ class Alias:
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """An effect that a fraction estimates.
-
-    of: the index of a factor and of its level, or interactions that are aliased. difference: the
-    effect, with n seeds; its sd is the standard error times the root of n.
-    """
-
-    of: tuple[int, int] | Alias
-    difference: Difference
-
-
-@dataclass(frozen=True)
 class Residual:
     """The residual on which the intervals of a fraction rest.
 
@@ -284,28 +263,24 @@ def aliases(factorial: Design) -> list[Alias] | None:
 
 @lru_cache(maxsize=4)
 def _aliases(levels: Levels) -> list[Alias] | None:
-    columns = _signs(levels)
-    groups: dict[bytes, list[tuple[tuple[int, int], int]]] = {}
-    products = []
-    for pair in itertools.combinations(range(columns.shape[1]), 2):
-        product = columns[:, pair].prod(axis=1)
-        sign = int(product[0])
-        group = groups.setdefault((sign * product).tobytes(), [])
-        if not group:
-            products.append(product)
-        group.append((pair, sign))
-    together = np.array(products)
-    if np.count_nonzero(together @ together.T) > len(together):
+    pairs = list(itertools.combinations(range(len(levels[0])), 2))
+    products = _products(levels, pairs)
+    signs = products[0]
+    groups: dict[bytes, list[int]] = {}
+    for index, column in enumerate((signs * products).T):
+        groups.setdefault(column.tobytes(), []).append(index)
+    columns = products[:, [first for first, *_ in groups.values()]]
+    if np.count_nonzero(columns.T @ columns) > columns.shape[1]:
         return None
     return [
-        Alias(tuple(pair for pair, _ in group), tuple(sign * group[0][1] for _, sign in group))
+        Alias(tuple(pairs[i] for i in group), tuple(int(signs[i] * signs[group[0]]) for i in group))
         for group in groups.values()
     ]
 
 
 def fraction_effects(
     scores: ArrayLike, factorial: Design, level: float = LEVEL
-) -> tuple[list[Contrast], list[Contrast], Residual]:
+) -> tuple[list[Effect], list[tuple[Alias, Difference]], Residual]:
     """Estimate the main effects and the aliased interactions of a fraction.
 
     A main effect is the mean of the settings with a level minus that of those at the reference; an
@@ -332,14 +307,13 @@ def fraction_effects(
     means = y.mean(axis=0) if len(y) else np.full(y.shape[1], NAN)
     residual = _residual(y, means, _explained(factorial.levels))
     mains = [
-        Contrast(change, _judged(y, weights, residual, rounding, level / len(changes)))
+        _effect(factorial, (change,), _judged(y, weights, residual, rounding, level / len(changes)))
         for change, weights in zip(changes, _weights(factorial), strict=True)
     ]
-    signs = _signs(factorial.levels)
-    products = [4 * signs[:, group.pairs[0]].prod(axis=1) / len(signs) for group in groups]
+    products = 4 * _products(factorial.levels, [group.pairs[0] for group in groups]) / y.shape[1]
     together = [
-        Contrast(group, _judged(y, weights, residual, rounding, level / len(groups)))
-        for group, weights in zip(groups, products, strict=True)
+        (group, _judged(y, weights, residual, rounding, level / len(groups)))
+        for group, weights in zip(groups, products.T, strict=True)
     ]
     return mains, together, residual
 
@@ -385,11 +359,10 @@ def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
     """
     if set(factorial.shape) != {2}:
         return []
-    signs, kept = _signs(factorial.levels), _explained(factorial.levels)
-    taken: list[NDArray[np.int64]] = []
+    kept, taken = _explained(factorial.levels), list[NDArray[np.int64]]()
     names: list[tuple[int, ...]] = []
-    for of in itertools.combinations(range(signs.shape[1]), 3):
-        column = signs[:, of].prod(axis=1)
+    for of in itertools.combinations(range(len(factorial.shape)), 3):
+        column = _products(factorial.levels, [of])[:, 0]
         if np.abs(column @ kept).max() < 1e-6 and not any(column @ other for other in taken):
             taken.append(column)
             names.append(of)
@@ -406,20 +379,20 @@ def unused_effects(
         factorial: the design, whose main effects share the 5%.
     """
     y, rounding = _over_tasks(scores, factorial)
-    means, settings = y.mean(axis=0), y.shape[1]
-    share = LEVEL / max(1, len(factorial.changes))
+    level, basis = LEVEL / max(1, len(factorial.changes)), _explained(factorial.levels)
     judged = []
     for of in unused_columns(factorial):
-        column = _signs(factorial.levels)[:, of].prod(axis=1)
-        kept = np.column_stack([_explained(factorial.levels), column / math.sqrt(settings)])
-        residual = _residual(y, means, kept)
-        judged.append((of, _judged(y, 2 * column / settings, residual, rounding, share)))
+        column = _products(factorial.levels, [of]) / y.shape[1]
+        kept = np.column_stack([basis, column * math.sqrt(y.shape[1])])
+        residual = _residual(y, y.mean(axis=0), kept)
+        judged.append((of, _judged(y, 2 * column[:, 0], residual, rounding, level)))
     return judged
 
 
-def _signs(levels: Levels) -> NDArray[np.int64]:
-    """Return levels `[N, factors]` as -1, the reference, and 1."""
-    return 2 * (np.array(levels) > 0).astype(np.int64) - 1
+def _products(levels: Levels, columns: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
+    """Return products of factors, -1 for the reference and 1, `[N, columns]`."""
+    signs = 2 * (np.array(levels) > 0).astype(np.int64) - 1
+    return np.stack([signs[:, of].prod(axis=1) for of in columns], axis=1)
 
 
 def _weights(factorial: Design) -> Floats:
@@ -447,9 +420,8 @@ def _explained(levels: Levels) -> Floats:
     The model has a constant, the main effects and the interactions of two.
     """
     if np.max(levels) == 1 and (groups := _aliases(levels)) is not None:
-        signs = _signs(levels)
-        products = [signs[:, group.pairs[0]].prod(axis=1) for group in groups]
-        columns = np.column_stack([np.ones(len(levels)), signs, *products])
+        single = [(i,) for i in range(len(levels[0]))]
+        columns = _products(levels, [(), *single, *(group.pairs[0] for group in groups)])
         # To the last bit, on any number of threads.
         if np.count_nonzero(columns.T @ columns) == columns.shape[1]:
             return columns / math.sqrt(len(levels))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,7 @@ from scipy import special
 Floats = NDArray[np.float64]
 
 LEVEL = 0.05
-REPLICATES = 10_000
 NAN = math.nan
-_SEED = 20261
-_ROWS_AT_ONCE = 128
 
 
 @dataclass(frozen=True)
@@ -67,14 +63,15 @@ def mean(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     rows = np.asarray(scores, np.float64)
     n = rows.shape[-1]
     if n < 2:
-        return _without_interval(rows)
-    return _between(rows.mean(axis=-1), student(n - 1, level) * deviation(rows) / math.sqrt(n))
+        return _of_few(rows)
+    return between(rows.mean(axis=-1), student(n - 1, level) * deviation(rows) / math.sqrt(n))
 
 
 def rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
     """Return a success rate with its exact interval (Clopper and Pearson 1934).
 
-    Without trials the rate is NaN and lies between 0 and 1.
+    Of no trials the rate is NaN, between 0 and 1. `rate(0, n).high` bounds the share of seeds that
+    differ where n pairs of runs are all equal.
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n} trials")
@@ -82,54 +79,6 @@ def rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
     low = special.betaincinv(successes, failures + 1, level / 2) if successes else 0.0
     high = special.betaincinv(successes + 1, failures, 1 - level / 2) if failures else 1.0
     return Estimate(successes / n if n else NAN, float(low), float(high))
-
-
-def iqm_of(scores: Floats) -> Any:
-    """Return the interquartile mean over the last axis, `[..., n]` to `[...]`.
-
-    It drops floor(n / 4) scores at each end, as scipy's trim_mean at 0.25 and rliable do.
-    """
-    n = scores.shape[-1]
-    drop = n // 4
-    ordered = np.sort(scores, axis=-1)[..., drop : n - drop]
-    # Rounding must not move the mean of equal scores.
-    return np.clip(ordered.mean(axis=-1), ordered[..., 0], ordered[..., -1])
-
-
-def iqm(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -> Estimate:
-    """Return the interquartile mean over the last axis with its bootstrap interval.
-
-    Percentile bootstrap at levels Phi(-t) and Phi(t), t Student's quantile with n - 1 degrees of
-    freedom. Fewer than 5 scores bound what a bootstrap can reach: there it is IQM ± t s / sqrt(n).
-    """
-    rows = np.asarray(scores, np.float64)
-    n = rows.shape[-1]
-    if n < 2:
-        return _without_interval(rows)
-    if n < 5:
-        return _between(iqm_of(rows), student(n - 1, level) * deviation(rows) / math.sqrt(n))
-    ordered = np.sort(rows, axis=-1)
-    ends = _bootstrap(ordered, "iqm", level, replicates)
-    low, high = np.clip(ends, ordered[..., 0], ordered[..., -1])
-    return _estimate(iqm_of(rows), low, high)
-
-
-def iqr(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -> Estimate:
-    """Return the interquartile range over the last axis with its bootstrap interval.
-
-    The quartiles are those of `numpy.quantile`. Fewer than 8 scores have no interval.
-    """
-    ordered = np.sort(np.asarray(scores, np.float64), axis=-1)
-    n = ordered.shape[-1]
-    nothing = np.full(ordered.shape[:-1], NAN)
-    if n == 0:
-        return _estimate(nothing, nothing, nothing)
-    largest = ordered[..., -1] - ordered[..., 0]
-    value = np.clip(ordered @ _ORDER_WEIGHTS["iqr"](n), 0.0, largest)
-    if n < 8:
-        return _estimate(value, nothing, nothing)
-    low, high = np.clip(_bootstrap(ordered, "iqr", level, replicates), 0.0, largest)
-    return _estimate(value, low, high)
 
 
 def worst_quarter(scores: ArrayLike, level: float = LEVEL) -> Estimate:
@@ -144,10 +93,10 @@ def worst_quarter(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     n = ordered.shape[-1]
     k = -(-n // 4)
     if k < 2:
-        return _without_interval(ordered[..., :k])
+        return _of_few(ordered[..., :k])
     end = ordered[..., k - 1 : k + 1].mean(axis=-1, keepdims=True)
     error = deviation(np.minimum(ordered - end, 0.0)) * math.sqrt(n) / k
-    return _between(ordered[..., :k].mean(axis=-1), student(k - 1, level) * error)
+    return between(ordered[..., :k].mean(axis=-1), student(k - 1, level) * error)
 
 
 def median_time(times: ArrayLike, level: float = LEVEL) -> Estimate:
@@ -169,12 +118,12 @@ def median_time(times: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def steps_to(steps: ArrayLike, values: ArrayLike, threshold: float) -> float:
-    """Return the first of `steps` `[n]` from which on a curve `[n]` stays at `threshold`.
+    """Return the first of `steps` `[n]` from which on a curve `[n]` stays at `threshold`, or inf.
 
-    This is where the isotonic fit of the curve reaches the threshold (Robertson, Wright and Dykstra
-    1988), each point weighted by the steps that it ends: the split with the least sum of
-    (value - threshold) before it. The first point above the threshold would come the earlier the
-    noisier a curve is. Points without a value (NaN) do not count. Infinite if never.
+    Where the isotonic fit of the curve reaches the threshold (Robertson, Wright and Dykstra 1988),
+    each point weighted by the steps that it ends: the split with the least sum of
+    (value - threshold) before it. The first point above would come the earlier the noisier a curve
+    is. Points without a value (NaN) do not count.
     """
     rows = np.asarray(values, np.float64)
     logged = np.isfinite(rows)
@@ -195,80 +144,15 @@ def fisher_p(events: tuple[int, int], trials: tuple[int, int]) -> float:
     return sum(n for n in ways.values() if n <= ways[events[0]]) / math.comb(total, several)
 
 
-def most_differing(n: int, level: float = LEVEL) -> float:
-    """Return the largest share of seeds that may differ where n pairs of runs were all equal."""
-    return float(1 - (level / 2) ** (1 / n))
-
-
-@lru_cache(maxsize=32)
-def draws(n: int, replicates: int, task: int = 0) -> NDArray[np.intp]:
-    """Draw the runs of a task for each bootstrap sample, `[replicates, n]`, each row sorted.
-
-    A bootstrap sample of sorted scores, sorted, is the scores at sorted indices.
-    """
-    random = np.random.default_rng([_SEED, n, task] if task else [_SEED, n])
-    return np.sort(random.integers(0, n, (replicates, n)), axis=-1)
-
-
-def drawn_weights(index: NDArray[np.intp], weights: Floats) -> Floats:
-    """Return `[replicates, n]`: the weight with which each score enters each bootstrap sample.
-
-    index: as of `draws`. weights `[n]`: of the sorted scores of a sample.
-    """
-    flat = index + index.shape[1] * np.arange(len(index))[:, None]
-    each = np.broadcast_to(weights, index.shape).ravel()
-    drawn: Floats = np.bincount(flat.ravel(), each, index.size).astype(np.float64)
-    return drawn.reshape(index.shape)
-
-
-def _iqm_weights(n: int) -> Floats:
-    drop = n // 4
-    weights = np.zeros(n)
-    weights[drop : n - drop] = 1 / (n - 2 * drop)
-    return weights
-
-
-def _iqr_weights(n: int) -> Floats:
-    weights = np.zeros(n)
-    for share, sign in ((0.75, 1), (0.25, -1)):
-        below, part = divmod(share * (n - 1), 1)
-        weights[int(below)] += sign * (1 - part)
-        weights[min(int(below) + 1, n - 1)] += sign * part
-    return weights
-
-
-# Statistic = weights times sorted scores.
-_ORDER_WEIGHTS: Mapping[str, Callable[[int], Floats]] = {"iqm": _iqm_weights, "iqr": _iqr_weights}
-
-
-@lru_cache(maxsize=64)
-def _matrix(n: int, statistic: str, replicates: int) -> Floats:
-    """Return `[n, replicates]`: sorted scores times it is the statistic of each bootstrap sample.
-
-    Resampling and sorting are done once for all scores of one length.
-    """
-    return drawn_weights(draws(n, replicates), _ORDER_WEIGHTS[statistic](n)).T
-
-
-def _bootstrap(ordered: Floats, statistic: str, level: float, replicates: int) -> Floats:
-    """Return the ends of the interval, `[2, ...]`, of sorted scores `[..., n]`."""
-    n = ordered.shape[-1]
-    tail = float(special.ndtr(-student(n - 1, level)))
-    matrix, rows = _matrix(n, statistic, replicates), ordered.reshape(-1, n)
-    blocks = (rows[at : at + _ROWS_AT_ONCE] for at in range(0, len(rows), _ROWS_AT_ONCE))
-    ends = [np.quantile(block @ matrix, (tail, 1 - tail), axis=-1) for block in blocks]
-    return np.concatenate(ends, axis=1).reshape(2, *ordered.shape[:-1])
-
-
-def _estimate(value: Any, low: Any, high: Any) -> Estimate:
+def estimate(value: Any, low: Any, high: Any) -> Estimate:
     """Return an estimate of numbers or arrays; arrays without axes become numbers."""
     return Estimate(*(np.asarray(each)[()] for each in (value, low, high)))
 
 
-def _between(center: Any, reach: Any) -> Estimate:
-    return _estimate(center, center - reach, center + reach)
+def between(center: Any, reach: Any) -> Estimate:
+    """Return an estimate with the interval center ± reach; NaN: none."""
+    return estimate(center, center - reach, center + reach)
 
 
-def _without_interval(rows: Floats) -> Estimate:
-    nothing = np.full(rows.shape[:-1], NAN)
-    return _estimate(rows[..., 0] if rows.shape[-1] else nothing, nothing, nothing)
+def _of_few(rows: Floats) -> Estimate:
+    return between(rows[..., 0] if rows.shape[-1] else np.full(rows.shape[:-1], NAN), NAN)
