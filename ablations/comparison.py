@@ -410,7 +410,8 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
             continue
         scores = pd.DataFrame({row["variant"]: _by_seed(of, task, row["variant"]) for row in kept})
         rates = task != ALL_TASKS and successes(runs, task)
-        below = (stats.fewer_successes if rates else stats.not_the_best)(scores.to_numpy().T, level)
+        test = stats.outcomes if rates else stats.paired
+        below = stats.not_the_best(scores.to_numpy().T, level, test)
         rest = [row for row, lost in zip(kept, below, strict=True) if not lost]
         for row in rest:
             row["tied"] = True
