@@ -8,7 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,9 @@ import digests
 import forked
 import forks
 import pytest
+import synthetic
 
+from ablations.records import Plan
 from ablations.sweep.machine import PORTABLE_JAXLIB
 
 TOY = Path(__file__).parent / "sweep" / "toy.py"
@@ -234,6 +236,18 @@ def shells(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Shell]:
 @pytest.fixture
 def shell(shells: Callable[[], Shell]) -> Shell:
     return shells()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Callable[..., tuple[Plan, Path]]:
+    """study(finals, **options) -> (plan, results folder); see `synthetic_study`."""
+
+    def make(
+        finals: Mapping[tuple[str, str], Sequence[float]], **options: Any
+    ) -> tuple[Plan, Path]:
+        return synthetic.synthetic_study(tmp_path, finals, **options), tmp_path
+
+    return make
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from synthetic import synthetic_study
 
 from ablations.core.verdict import Verdict
 from ablations.report.formats.numbers import verdict_text
@@ -10,7 +11,6 @@ from ablations.report.formats.terminal import NARROWEST, terminal
 from ablations.report.formats.words import answer, open_tasks
 from ablations.report.results import Results
 from ablations.report.tables import table
-from tests.report.synthetic import synthetic_study
 
 SEEDS = range(8)
 LONG = "advantage_statistics=per_group,advantage_scope=minibatch"
