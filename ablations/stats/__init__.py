@@ -30,87 +30,43 @@ ceiling-bound, heavy-tailed) at 5 to 50 seeds; `benchmarks/coverage_of_intervals
   most 5%. No test on 8 seeds can help: one sample in ten of such a variant shows no collapse.
 """
 
-from ablations.stats.aggregates import AGGREGATES, aggregate, improvement, iqm, iqr, profile
-from ablations.stats.differences import (
-    VERDICTS,
-    Difference,
-    are_successes,
-    control_variate,
-    decide,
-    equivalence_p,
-    is_outcome,
-    loss_p,
-    not_the_best,
-    of_differences,
-    outcomes,
-    paired,
-    rounding_of,
-    share_above,
-    welch,
-    wilcoxon_p,
-)
-from ablations.stats.power import (
-    POWER,
-    Seeds,
-    power,
-    sd_interval,
-    seeds_needed,
-    seeds_range,
-    smallest_margin,
-)
-from ablations.stats.summaries import (
-    LEVEL,
-    Estimate,
-    Floats,
-    deviation,
-    fisher_p,
-    mean,
-    median_time,
-    rate,
-    steps_to,
-    student,
-    worst_quarter,
-)
-
-__all__ = [
-    "AGGREGATES",
-    "LEVEL",
-    "POWER",
-    "VERDICTS",
-    "Difference",
-    "Estimate",
-    "Floats",
-    "Seeds",
-    "aggregate",
-    "are_successes",
-    "control_variate",
-    "decide",
-    "deviation",
-    "equivalence_p",
-    "fisher_p",
-    "improvement",
-    "iqm",
-    "iqr",
-    "is_outcome",
-    "loss_p",
-    "mean",
-    "median_time",
-    "not_the_best",
-    "of_differences",
-    "outcomes",
-    "paired",
-    "power",
-    "profile",
-    "rate",
-    "rounding_of",
-    "sd_interval",
-    "seeds_needed",
-    "seeds_range",
-    "share_above",
-    "smallest_margin",
-    "steps_to",
-    "student",
-    "welch",
-    "wilcoxon_p",
-    "worst_quarter",
-]
+from ablations.stats.aggregates import AGGREGATES as AGGREGATES
+from ablations.stats.aggregates import aggregate as aggregate
+from ablations.stats.aggregates import improvement as improvement
+from ablations.stats.aggregates import iqm as iqm
+from ablations.stats.aggregates import iqr as iqr
+from ablations.stats.aggregates import profile as profile
+from ablations.stats.differences import VERDICTS as VERDICTS
+from ablations.stats.differences import Difference as Difference
+from ablations.stats.differences import are_successes as are_successes
+from ablations.stats.differences import control_variate as control_variate
+from ablations.stats.differences import decide as decide
+from ablations.stats.differences import equivalence_p as equivalence_p
+from ablations.stats.differences import is_outcome as is_outcome
+from ablations.stats.differences import loss_p as loss_p
+from ablations.stats.differences import not_the_best as not_the_best
+from ablations.stats.differences import of_differences as of_differences
+from ablations.stats.differences import outcomes as outcomes
+from ablations.stats.differences import paired as paired
+from ablations.stats.differences import rounding_of as rounding_of
+from ablations.stats.differences import share_above as share_above
+from ablations.stats.differences import welch as welch
+from ablations.stats.differences import wilcoxon_p as wilcoxon_p
+from ablations.stats.seeds import POWER as POWER
+from ablations.stats.seeds import Seeds as Seeds
+from ablations.stats.seeds import power as power
+from ablations.stats.seeds import sd_interval as sd_interval
+from ablations.stats.seeds import seeds_needed as seeds_needed
+from ablations.stats.seeds import seeds_range as seeds_range
+from ablations.stats.seeds import smallest_margin as smallest_margin
+from ablations.stats.summaries import LEVEL as LEVEL
+from ablations.stats.summaries import Estimate as Estimate
+from ablations.stats.summaries import Floats as Floats
+from ablations.stats.summaries import deviation as deviation
+from ablations.stats.summaries import fisher_p as fisher_p
+from ablations.stats.summaries import mean as mean
+from ablations.stats.summaries import median_time as median_time
+from ablations.stats.summaries import rate as rate
+from ablations.stats.summaries import steps_to as steps_to
+from ablations.stats.summaries import student as student
+from ablations.stats.summaries import worst_quarter as worst_quarter

@@ -57,11 +57,8 @@ def decide(low: float, high: float, margin: float = NAN, more_failures: int = 0)
         only "worse" stays. Where the baseline failed more, "equivalent" and "worse" become
         "inconclusive".
 
-    Args:
-        low: the lower end of the interval.
-        high: the upper end.
-        margin: in the same units; NaN: none.
-        more_failures: failed runs of the variant minus those of the baseline, on common seeds.
+    margin NaN: none. more_failures: failed runs of the variant minus those of the baseline, on
+    common seeds.
     """
     if -margin < low and high < margin:
         verdict = "equivalent"
@@ -90,14 +87,8 @@ def by_student(
 ) -> Difference:
     """Return Student's interval and p of an estimate; no number where an end is infinite.
 
-    Args:
-        n: pairs of runs.
-        difference: the estimate, in units of `scale`, as are the next two.
-        error: its standard error. At most rounding / sqrt(n): all differences are the same number.
-        freedom: degrees of freedom of the error.
-        level: of the interval.
-        rounding: up to which numbers are the same.
-        scale: a power of two.
+    Where its standard error is at most rounding / sqrt(n), all n differences are the same number.
+    scale: a power of two, the unit of difference, error and rounding.
     """
     sd = error * math.sqrt(n)
     if sd <= rounding:
@@ -134,12 +125,9 @@ def of_differences(
 
 
 def paired(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Difference:
-    """Compare scores whose i-th entries share a seed, by Student's t.
+    """Compare scores `[n]` whose i-th entries share a seed, by Student's t.
 
-    Args:
-        ours: `[n]`, or `[tasks, n]`, of which the means over tasks are compared.
-        theirs: of the same shape.
-        level: of the interval.
+    Of scores `[tasks, n]` the means over tasks are compared.
     """
     a, b = _paired_arrays(ours, theirs)
     with np.errstate(over="ignore"):  # what is infinite has no number
@@ -186,11 +174,8 @@ def control_variate(
     baseline over the pairs and over all of its seeds; degrees by Satterthwaite. b is 0 where the
     baseline does not vary. Fewer than 8 pairs give no slope and are compared as pairs.
 
-    Args:
-        ours: `[n]`, or `[tasks, n]`, of which the means over tasks are compared.
-        theirs: of the same shape and seeds.
-        every: `[N]` or `[tasks, N]`, all scores of the baseline, those of the pairs among them.
-        level: of the interval.
+    ours, theirs: as of `paired`. every: `[N]` or `[tasks, N]`, all scores of the baseline, those of
+    the pairs among them.
     """
     plain = paired(ours, theirs, level)
     n, arrays = plain.n, [np.asarray(of, np.float64) for of in (ours, theirs, every)]
@@ -298,19 +283,13 @@ def are_successes(scores: ArrayLike) -> bool:
 def outcomes(
     ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL, *, by_seed: bool = True
 ) -> Difference:
-    """Compare two success rates by an exact interval.
+    """Compare success rates by an exact interval, of outcomes `[n]`, not by seed `[n]` and `[m]`.
 
     By seed: with q the chance that a pair differs and θ that the change is the better of such a
     pair, the difference is (2θ - 1) q. θ has its exact interval given the pairs that differ, at 0.9
     of the level, so that 0 is left out nearly where McNemar's exact test, whose p this is, rejects;
     q has it at the rest: by Bonferroni's inequality both hold at once. Else both rates have their
     exact intervals at half of the level, whose ends hold at once, and there is no p.
-
-    Args:
-        ours: outcomes, `[n]`, or `[1, n]`.
-        theirs: outcomes, `[n]` of the same seeds, or `[m]`.
-        level: chance that the interval misses.
-        by_seed: whether runs are compared seed by seed.
     """
     a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     if by_seed:
@@ -354,10 +333,7 @@ def not_the_best(
     are equal. (Hsu's comparisons with the best ask only that the one best variant is kept, and lose
     others that are as good.)
 
-    Args:
-        scores: NaN where a variant lacks a seed; a pair uses those that both have.
-        level: of all tests at once.
-        test: `paired`, or `outcomes` of successes and failures.
+    NaN: a variant lacks a seed; a pair uses those that both have. test: `outcomes` of successes.
     """
     rows = np.asarray(scores, np.float64)
     below = np.zeros(len(rows), bool)

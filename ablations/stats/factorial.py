@@ -69,9 +69,7 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
     there, if that makes a factorial: its levels are those that are. A setting that a variant leaves
     out is at its default.
 
-    Args:
-        sets: variant -> what it sets.
-        baseline: whose levels come first.
+    sets: variant -> what it sets. The levels of the baseline come first.
     """
     names = list(dict.fromkeys(name for settings in sets.values() for name in settings))
     columns: _Columns = {}
@@ -128,9 +126,7 @@ def _is_full(columns: _Columns, variants: int) -> bool:
 def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
     """Return whether all levels of every so many factors meet, and equally often.
 
-    Args:
-        columns: the level of each variant, of each factor.
-        several: how many factors; the strength of the orthogonal array. False where there are less.
+    columns: the level of each variant, of each factor. False where there are fewer factors.
     """
     for together in itertools.combinations(columns, several):
         met = Counter(zip(*together, strict=True))
@@ -181,11 +177,8 @@ def effects(scores: ArrayLike, factorial: Design, level: float = LEVEL) -> list[
     cannot tell interactions of two from each other, so there are none; a main effect there includes
     interactions of three.
 
-    Args:
-        scores: `[n, variants]`, a row per seed and the variants in the order of the design; or
-            `[tasks, n, variants]`, of which the means over tasks are judged.
-        factorial: the design.
-        level: of each interval.
+    scores: `[n, variants]`, a row per seed and the variants in the order of the design; or
+    `[tasks, n, variants]`, of which the means over tasks are judged. level: of each interval.
     """
     y, rounding = _over_tasks(scores, factorial)
     chosen, changes = np.array(factorial.levels), factorial.changes
@@ -283,24 +276,17 @@ def fraction_effects(
 ) -> tuple[list[Effect], list[tuple[Alias, Difference]], Residual]:
     """Estimate the main effects and the aliased interactions of a fraction.
 
-    A main effect is the mean of the settings with a level minus that of those at the reference; an
-    interaction of two what both do beyond the sum of each. The variance of a run is pooled over
-    all contrasts, `(n - 1) (N - 1)` degrees of freedom: where runs are independent given their
-    seed, contrasts of an orthogonal array have one variance, however the settings differ in
-    theirs; Satterthwaite's approximation counts the degrees by how they differ. Where what the
-    model leaves of the settings' means has the larger mean square, that is the variance, with its
-    own degrees: a lack of fit. With one seed that is all there is; no interval where it has fewer
-    than `FEWEST_UNUSED` degrees. A contrast that differs more between seeds has its own variance,
-    as a detail may act on some seeds alone; the degrees stay those of the pool.
+    Effects are those of `effects`. The variance of a run is pooled over all contrasts,
+    `(n - 1) (N - 1)` degrees of freedom: where runs are independent given their seed, contrasts of
+    an orthogonal array have one variance, however the settings differ in theirs; Satterthwaite's
+    approximation counts the degrees by how they differ. Where what the model leaves of the
+    settings' means has the larger mean square, that is the variance, with its own degrees: a lack
+    of fit. With one seed that is all there is; no interval where it has fewer than `FEWEST_UNUSED`
+    degrees. A contrast that differs more between seeds has its own variance, as a detail may act on
+    some seeds alone; the degrees stay those of the pool.
 
-    Args:
-        scores: `[n, N]`, a row per seed and the settings in the order of the design, or
-            `[tasks, n, N]`, of which the means over tasks are judged.
-        factorial: the design.
-        level: shared by the main effects, and as much by the interactions (Bonferroni).
-
-    Returns:
-        Main effects, aliased interactions, and the variance that they rest on.
+    scores: as of `effects`. level: shared by the main effects, and as much by the interactions
+    (Bonferroni). Returns main effects, aliased interactions, and the variance that they rest on.
     """
     y, rounding = _over_tasks(scores, factorial)
     groups, changes = aliases(factorial) or [], factorial.changes
@@ -325,14 +311,9 @@ def placebos(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
     are placebos, with as many runs on a side as a detail has. The first split is the first half of
     the seeds against the last, the others are random; an odd seed is left out.
 
-    Args:
-        scores: as of `fraction_effects`, of two seeds or more.
-        factorial: the design.
-        splits: how many random ones, whose placebos share the 5%.
-
-    Returns:
-        Estimates and the ends of their intervals `[1 + splits, 1 + details, 3]`, the split itself
-        first; NaN where nothing tells the error.
+    scores: as of `effects`, of two seeds or more. splits: how many random ones, whose placebos
+    share the 5%. Returns estimates and the ends of their intervals `[1 + splits, 1 + details, 3]`,
+    the split itself first; NaN where nothing tells the error.
     """
     y, _ = _over_tasks(scores, factorial)
     weights = np.concatenate([np.full((1, y.shape[1]), 2 / y.shape[1]), _weights(factorial)])
@@ -372,12 +353,7 @@ def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
 def unused_effects(
     scores: ArrayLike, factorial: Design
 ) -> list[tuple[tuple[int, ...], Difference]]:
-    """Judge each unused column as a detail is, but by the error that the other columns leave.
-
-    Args:
-        scores: as of `fraction_effects`.
-        factorial: the design, whose main effects share the 5%.
-    """
+    """Judge each unused column as a detail is, but by the error that the other columns leave."""
     y, rounding = _over_tasks(scores, factorial)
     level, basis = LEVEL / max(1, len(factorial.changes)), _explained(factorial.levels)
     judged = []
@@ -392,7 +368,7 @@ def unused_effects(
 def _products(levels: Levels, columns: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
     """Return products of factors, -1 for the reference and 1, `[N, columns]`."""
     signs = 2 * (np.array(levels) > 0).astype(np.int64) - 1
-    return np.stack([signs[:, of].prod(axis=1) for of in columns], axis=1)
+    return np.array([signs[:, of].prod(axis=1) for of in columns]).reshape(-1, len(signs)).T
 
 
 def _weights(factorial: Design) -> Floats:

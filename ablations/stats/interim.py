@@ -1,15 +1,11 @@
 """Interim analyses: runs are added at planned stages until a comparison is decided.
 
-Repeated analyses inflate the error rate, so all stages are planned before the first and share what
-a single analysis could spend. A `SequentialTest` says which runs a stage needs and what they
-decide; `play` goes from stage to stage with a function that collects the runs. The stages follow
-from the records alone, so a collector that finds records continues an interrupted test.
-
-The intervals of all stages hold at once with the level promised (repeated confidence intervals,
-Jennison and Turnbull 1989): a verdict may be read at any stage, whatever made the test stop. The
-levels are those of a normal mean whose stages have independent increments, by a spending function
-of Pocock's kind (Lan and DeMets 1983), each used for Student's t with the seeds of its stage
-(Jennison and Turnbull 2000, section 3.8). Exact tests split their rate instead: the sum bounds it.
+All stages are planned before the first, and share the error rate of a single analysis. The
+intervals of all stages hold at once (repeated confidence intervals, Jennison and Turnbull 1989): a
+verdict may be read at any stage, whatever made the test stop. Their levels are those of a normal
+mean whose stages have independent increments, by a spending function of Pocock's kind (Lan and
+DeMets 1983), each used for Student's t with the seeds of its stage (Jennison and Turnbull 2000,
+section 3.8). Exact tests split their rate instead: the sum bounds it.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy import special
@@ -56,34 +52,25 @@ class Stages(tuple[Stage, ...]):
         return tuple(stage.level for stage in self)
 
 
-class Decision(Protocol):
-    """The result of a stage."""
-
-    @property
-    def decided(self) -> bool:
-        """Whether the test ends with this stage."""
-
-
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
 Need = TypeVar("Need")
-Runs = TypeVar("Runs")
-Result = TypeVar("Result", bound=Decision)
-Need_co = TypeVar("Need_co", covariant=True)
-Runs_contra = TypeVar("Runs_contra", contravariant=True)
+Result = TypeVar(
+    "Result"
+)  # of a stage; its attribute `decided` tells whether the test ends with it
 
 
-class SequentialTest(Protocol[Need_co, Runs_contra, Result]):
+class SequentialTest(Protocol):
     """A test that is analysed at planned stages. before: the decisions of earlier stages."""
 
     @property
     def stages(self) -> Stages:
         """The stages, planned before the first."""
 
-    def needs(self, stage: Stage, before: Sequence[Result]) -> Need_co:
+    def needs(self, stage: Stage, before: Any) -> Any:
         """Return which runs a stage needs."""
 
-    def decide(self, stage: Stage, runs: Runs_contra, before: Sequence[Result]) -> Result:
+    def decide(self, stage: Stage, runs: Any, before: Any) -> Any:
         """Judge these runs at the level of the stage."""
 
 
@@ -101,9 +88,7 @@ class Progress(Generic[Need, Result]):
     ended: bool = False
 
 
-def progress(
-    test: SequentialTest[Need, Runs, Result], decisions: tuple[Result, ...] = ()
-) -> Progress[Need, Result]:
+def progress(test: SequentialTest, decisions: tuple[Any, ...] = ()) -> Progress[Any, Any]:
     """Return the progress of a test after the decisions of its first stages."""
     ended = bool(decisions) and (decisions[-1].decided or len(decisions) == len(test.stages))
     before = decisions[: len(decisions) - ended]
@@ -112,16 +97,17 @@ def progress(
 
 
 def play(
-    tests: Mapping[Key, SequentialTest[Need, Runs, Result]],
-    collect: Callable[[Mapping[Key, Progress[Need, Result]]], Mapping[Key, Runs]],
-    reached: Mapping[Key, Progress[Need, Result]] | None = None,
-    tell: Callable[[Key, Progress[Need, Result]], None] = lambda key, now: None,
-) -> dict[Key, Progress[Need, Result]]:
+    tests: Mapping[Key, SequentialTest],
+    collect: Callable[[Mapping[Key, Progress[Any, Any]]], Mapping[Key, Any]],
+    reached: Mapping[Key, Progress[Any, Any]] | None = None,
+    tell: Callable[[Key, Progress[Any, Any]], None] = lambda key, now: None,
+) -> dict[Key, Progress[Any, Any]]:
     """Play tests side by side until all have ended or `collect` brings no more runs.
 
     Args:
         tests: by a name of each.
         collect: brings the runs of those stages that can have them, for all tests at once; {} ends.
+            Nothing else is stored: a collector that finds records continues an interrupted test.
         reached: where to go on; default: before the first stage.
         tell: is called after each stage that was analysed.
     """
@@ -144,16 +130,10 @@ def read(
     at: Callable[[int, float], Answer],
     decided: Callable[[Answer], bool],
 ) -> Answer | None:
-    """Return the result of the first stage that decides, of runs that are all there.
+    """Return the result `at(seeds, level)` of the first stage that decides, of runs that are there.
 
-    Later runs are not read. Where no stage decides it is the result of the last stage reached;
-    None before the first.
-
-    Args:
-        stages: as planned.
-        seeds: how many there are.
-        at: the seeds and the level of a stage -> its result.
-        decided: whether a result ends the test.
+    Later runs are not read. Where no stage decides it is the result of the last stage that `seeds`
+    reach; None before the first.
     """
     result = None
     for stage in stages:
@@ -211,10 +191,9 @@ def pocock_spending(time: float, level: float) -> float:
 def nominal_levels(times: tuple[float, ...], level: float) -> tuple[float, ...]:
     """Return the two-sided level of each stage, at increasing information times up to 1.
 
-    With B(t) = Z sqrt(t) a Brownian motion at the information t, the k-th bound c solves P(no bound
-    crossed before, |Z_k| > c) = spent(t_k) - spent(t_(k-1)); the density of B where no bound was
-    crossed is carried from stage to stage (Armitage, McPherson and Rowe 1969). With equal sides t
-    is n / n_last; where one side stays as it is, t is the ratio of variances.
+    With B(t) = Z sqrt(t) a Brownian motion at the information t = n / n_last, the k-th bound c
+    solves P(no bound crossed before, |Z_k| > c) = spent(t_k) - spent(t_(k-1)); the density of B
+    where no bound was crossed is carried from stage to stage (Armitage, McPherson and Rowe 1969).
     """
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     inside, density, spent, before = np.zeros(1), np.ones(1), 0.0, 0.0

@@ -36,12 +36,9 @@ class Attribution:
 def shares(orders: ArrayLike, along: ArrayLike, back: ArrayLike) -> Floats:
     """Compute the mean marginal effect of each detail in each seed's two orders: `[n, d]`.
 
-    A row sums to its seed's gap, along[:, d] - along[:, 0].
-
-    Args:
-        orders: `[n, d]`, the details, 0 to d - 1, as a seed switches them.
-        along: `[n, d + 1]`, scores after 0, 1, ..., d details are switched in that order.
-        back: `[n, d + 1]`, in the reverse order.
+    orders `[n, d]`: the details, 0 to d - 1, as a seed switches them. along, back `[n, d + 1]`:
+    scores after 0, 1, ..., d details are switched, in that order and in the reverse of it. A row
+    sums to its seed's gap, along[:, d] - along[:, 0].
     """
     ways = np.asarray(orders, np.intp)
     gained = np.zeros(ways.shape)
@@ -61,15 +58,9 @@ def attribution(
 ) -> Attribution:
     """Judge the mean over seeds of `shares`, and the effects at the start and the end.
 
-    Args:
-        orders: as of `shares`.
-        along: likewise.
-        back: likewise.
-        alone: `[n, d]`, the score with one detail switched.
-        without: `[n, d]`, the score with all but one.
-        comparisons: how many share the 5% that intervals miss, the details by default: the
-            intervals of the shares hold at once, likewise those of each of the other three. The
-            interval of the gap has its own 5%.
+    alone, without `[n, d]`: the score with one detail switched, and with all but one. comparisons:
+    how many share the 5% that intervals miss, the details by default: the intervals of the shares
+    hold at once, likewise those of each of the other three; that of the gap has its own 5%.
     """
     forth = np.asarray(along, np.float64)
     start, end = forth[:, :1], forth[:, -1:]

@@ -36,12 +36,7 @@ def power(
     where the mean is beyond ±r; the interval lies within the margin and holds 0 where the mean is
     within ±min(r, margin - r). Both are averaged over 128 quantiles of s.
 
-    Args:
-        n: pairs of runs.
-        difference: true differences, any shape.
-        sd: the true standard deviation of paired differences.
-        margin: in their units.
-        level: of the interval.
+    difference: true differences, any shape. sd: the true standard deviation of paired differences.
     """
     scale = sd / math.sqrt(n)
     reach = student(n - 1, level) * _deviations(n - 1, 128) * scale
@@ -76,8 +71,8 @@ def seeds_needed(
 ) -> float:
     """Return the fewest pairs of runs, at least `fewest`, that decide a true difference.
 
-    To show a margin takes `seeds_needed(margin, sd)`. NaN above 10,000, and where the difference or
-    its standard deviation is not known or the latter is 0.
+    `seeds_needed(margin, sd)` show the margin. NaN above 10,000, and where difference or sd are NaN
+    or sd is 0.
     """
     if not sd > 0 or math.isnan(difference):
         return NAN
@@ -123,13 +118,9 @@ def sd_interval(n: int, sd: float, level: float = LEVEL) -> tuple[float, float]:
 def smallest_margin(n: int, sd: float, rate: float) -> float:
     """Return the margin at which n runs of either side pass a change of no effect, 80% of the time.
 
-    The margin m solves P(d - t s √(2/n) > -m) = 0.8, with d normal of variance 2σ²/n, s the pooled
-    deviation of 2(n - 1) degrees of freedom, and t Student's quantile of the rate.
-
-    Args:
-        n: runs of either side, not paired.
-        sd: standard deviation between runs.
-        rate: of false passes, one-sided.
+    The margin m solves P(d - t s √(2/n) > -m) = 0.8, with d normal of variance 2 sd²/n, s the
+    pooled deviation of 2(n - 1) degrees of freedom, and t Student's quantile of the rate of false
+    passes, one-sided. sd: the standard deviation between runs, which are not paired.
     """
     freedom = 2 * (n - 1)
     reach = student(freedom, 2 * rate) * _deviations(freedom, 512)
