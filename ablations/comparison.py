@@ -19,6 +19,7 @@ from ablations.stats import Difference, decide, interim
 
 LEVEL = 0.05
 NOT_EVERYWHERE = "not equivalent on every task"
+NOTHING_LEARNED = "the baseline learned nothing"
 NO_PAIRS = ("no common seed", "one seed")
 NOTHING = np.zeros((1, 0))
 COLUMNS = (
@@ -286,7 +287,7 @@ def _verdict(runs: Runs, pair: _Pair, result: Difference, size: float) -> tuple[
     if result.n < 2:
         return "inconclusive", NO_PAIRS[result.n]
     if runs.untrained and math.isnan(size):
-        return "inconclusive", "the baseline learned nothing"
+        return "inconclusive", NOTHING_LEARNED
     word = decide(result.low, result.high, runs.margin * size, pair.more_failures)
     if pair.more_failures:
         failing, other = (
@@ -311,7 +312,7 @@ def _over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> t
     signs = {
         sign
         for r in (row, *tasks)
-        if r["verdict"] and r["note"] not in ("identical", "the baseline learned nothing")
+        if r["verdict"] and r["note"] not in ("identical", NOTHING_LEARNED)
         if not ("failed" in r["note"] and r["verdict"] in ("failed", "inconclusive"))
         if (sign := (r["difference_low"] > 0) - (r["difference_high"] < 0))
     }
@@ -399,14 +400,13 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
                 key = (runs.source(variant), *settings)
             families.setdefault(key, []).append(row)
     for family in families.values():
-        kept, level = family, LEVEL
         names = [row["variant"] for row in family]
-        of = runs
+        of, level = runs, LEVEL
         if runs.plan is not None and runs.plan.looks:
             tasks = runs.tasks if task == ALL_TASKS else [task]
             of, level = _last_stage(runs, tasks, names)
         kept = [row for row in family if row["failed"] == min(r["failed"] for r in family)]
-        if len(kept) < 2:
+        if len(kept) < 2 or of.runs.empty:
             continue
         scores = pd.DataFrame({row["variant"]: _by_seed(of, task, row["variant"]) for row in kept})
         rates = task != ALL_TASKS and successes(runs, task)
@@ -434,7 +434,6 @@ def _last_stage(runs: Runs, tasks: Sequence[str], variants: Sequence[str]) -> tu
     """Return the runs up to the last interim analysis that all variants reached, and its level."""
     assert runs.plan is not None
     planned = interim.design(runs.plan.looks.seeds, LEVEL)
-    assert runs.plan is not None
     complete = min(runs.complete(task, name) for task in tasks for name in variants)
     index = interim.last_reached(planned, complete)
     if index is None:

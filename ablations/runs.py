@@ -264,7 +264,14 @@ class Runs:
 
     def below(self, seeds: int) -> Runs:
         """Return the runs of the seeds below a number."""
-        return self.where(self.runs.seed < seeds)
+        if seeds not in self._below:
+            self._below[seeds] = self.where(self.runs.seed < seeds)
+        return self._below[seeds]
+
+    @cached_property
+    def _below(self) -> dict[int, Runs]:
+        """What `below` has returned: every comparison asks for the same stages."""
+        return {}
 
     # Names
 
@@ -354,7 +361,7 @@ class Runs:
         ours, theirs = (
             rows[rows.variant == name].set_index(["task", "seed"]) for name in (variant, other)
         )
-        both = ours.join(theirs, how="inner", lsuffix="_ours", rsuffix="_theirs")
+        both = ours.merge(theirs, left_index=True, right_index=True, suffixes=("_ours", "_theirs"))
         same = both.bits_ours == both.bits_theirs
         informative = both.status_ours == "done"
         if "hash" in self.runs:

@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pandas import DataFrame
-
-from ablations.comparison import compare, planned_stages
+from ablations.comparison import NOTHING_LEARNED, compare, planned_stages
 from ablations.errors import count
 from ablations.records import DamagedRecord, Plan
 from ablations.runs import ALL_TASKS, Runs
-from ablations.stats import interim
+from ablations.stats import decide, interim
 from ablations.sweep.local import Outcome, Processes, outcome_of
 from ablations.sweep.plan import with_seeds
 from ablations.sweep.prepare import Work, needed, whole_record
@@ -63,12 +61,17 @@ class PlanTest:
         return with_seeds(self.plan, counts)
 
     def decide(self, stage: interim.Stage, runs: Plan, before: Sequence[Openness]) -> Openness:
-        """Return what the comparison of a finished plan leaves undecided."""
+        """Return the comparisons of a finished plan whose interval leaves them undecided."""
         frame = compare(Runs.read(self.results, runs))
         frame = frame[(frame.task != ALL_TASKS) & (frame.verdict != "")]
-        undecided = (frame.verdict == "inconclusive") & frame.note.isin(["", "no spread"])
-        lost = frame[frame.pairs < 2]
-        return Openness(_pairs(frame[undecided & (frame.pairs > 1)]), _pairs(lost))
+        undecided, lost = [], []
+        for row in frame.itertuples():
+            word = decide(row.difference_low, row.difference_high, row.margin)
+            if row.pairs < 2:
+                lost.append((row.task, row.variant))
+            elif word == row.verdict == "inconclusive" and row.note != NOTHING_LEARNED:
+                undecided.append((row.task, row.variant))
+        return Openness(tuple(undecided), tuple(lost))
 
 
 State = interim.Progress[Plan, Openness]
@@ -226,10 +229,6 @@ def _has_ended(results: Path, run: str) -> bool:
         return whole_record(results, run) is not None
     except DamagedRecord:
         return False
-
-
-def _pairs(frame: DataFrame) -> tuple[Pair, ...]:
-    return tuple(zip(frame.task, frame.variant, strict=True))
 
 
 def _named(pairs: Sequence[Pair]) -> str:
