@@ -120,7 +120,7 @@ def compare(
     for row in rows:
         if row["task"] == ALL_TASKS and row["variant"] != row["baseline"]:
             tasks = [r for r in rows if r["variant"] == row["variant"] and r is not row]
-            row["verdict"], row["note"] = _over_tasks(row, tasks)
+            row["verdict"], row["note"] = over_tasks(row, tasks)
     for row in rows:
         open_ = row["verdict"] == "inconclusive" and row["pairs"] > 1 and row["sd"] > 0
         row["seeds_needed"] = (
@@ -256,8 +256,8 @@ def _row(runs: Runs, pair: _Pair) -> dict[str, Any]:
         "margin": margin,
         "level": math.nan if pair.is_head else pair.level,
         "pairs": result.n,
-        **_ends("difference", result),
-        **_ends("share", result, size),
+        **ends("difference", result),
+        **ends("share", result, size),
         "p": result.p,
         "p_adjusted": np.minimum(1.0, result.p * LEVEL / pair.level),
         "sd": result.sd,
@@ -270,7 +270,7 @@ def _row(runs: Runs, pair: _Pair) -> dict[str, Any]:
         row["p_wilcoxon"] = stats.wilcoxon_p(differences)
         row["p_equivalent"] = stats.equivalence_p(result, margin)
     if pair.every is not None:
-        row |= _ends("raw_difference", pair.raw()) | {"baseline_n": pair.every.shape[-1]}
+        row |= ends("raw_difference", pair.raw()) | {"baseline_n": pair.every.shape[-1]}
     if not pair.is_head:
         row["verdict"], row["note"] = _verdict(runs, pair, result, size)
     return row
@@ -299,7 +299,7 @@ def _verdict(runs: Runs, pair: _Pair, result: Difference, size: float) -> tuple[
     return word, "no spread" if result.sd == 0 else ""
 
 
-def _over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+def over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     """Return the verdict on a mean over tasks, in view of each task.
 
     Equivalent only where every task is (an intersection-union test, Berger 1982), as a mean can be
@@ -307,7 +307,7 @@ def _over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> t
     and Simon 1985), as does a task with the mean.
     """
     verdict, note = row["verdict"], row["note"]
-    if row["pairs"] < 2 or note == "identical" or not verdict:
+    if math.isnan(row["difference_low"]) or note == "identical" or not verdict:
         return verdict, note
     signs = {
         sign
@@ -364,7 +364,7 @@ def _untrained_rows(runs: Runs) -> list[dict[str, Any]]:
     rows = []
     for task, policies in runs.untrained.items():
         for policy, scores in policies.items():
-            row = dict.fromkeys(COLUMNS, math.nan) | _ends("mean", stats.mean(scores))
+            row = dict.fromkeys(COLUMNS, math.nan) | ends("mean", stats.mean(scores))
             counts = dict.fromkeys(("failed", "empty", "missing", "pairs"), 0)
             flags = dict.fromkeys(("best", "tied", "beyond_margin"), False) | {"untrained": True}
             texts = {"baseline": "", "verdict": "", "note": "untrained policy", "same_as": ""}
@@ -373,7 +373,8 @@ def _untrained_rows(runs: Runs) -> list[dict[str, Any]]:
     return rows
 
 
-def _ends(name: str, estimate: stats.Estimate | Difference, size: float = 1.0) -> dict[str, float]:
+def ends(name: str, estimate: stats.Estimate | Difference, size: float = 1.0) -> dict[str, float]:
+    """Return the columns of an estimate in units of `size`: `name`, `name_low` and `name_high`."""
     value = estimate.difference if isinstance(estimate, Difference) else estimate.value
     return {
         name: value / size,
@@ -400,11 +401,8 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
                 key = (runs.source(variant), *settings)
             families.setdefault(key, []).append(row)
     for family in families.values():
-        names = [row["variant"] for row in family]
-        of, level = runs, LEVEL
-        if runs.plan is not None and runs.plan.looks:
-            tasks = runs.tasks if task == ALL_TASKS else [task]
-            of, level = _last_stage(runs, tasks, names)
+        tasks = runs.tasks if task == ALL_TASKS else [task]
+        of, level = last_stage(runs, tasks, [row["variant"] for row in family])
         kept = [row for row in family if row["failed"] == min(r["failed"] for r in family)]
         if len(kept) < 2 or of.runs.empty:
             continue
@@ -430,12 +428,18 @@ def _by_seed(runs: Runs, task: str, variant: str) -> pd.Series:
     return ((scores - lows) / sizes).mean(axis=1)
 
 
-def _last_stage(runs: Runs, tasks: Sequence[str], variants: Sequence[str]) -> tuple[Runs, float]:
-    """Return the runs up to the last interim analysis that all variants reached, and its level."""
-    assert runs.plan is not None
-    planned = interim.design(runs.plan.looks.seeds, LEVEL)
+def last_stage(
+    runs: Runs, tasks: Sequence[str], variants: Sequence[str], level: float = LEVEL
+) -> tuple[Runs, float]:
+    """Return the runs up to the last interim analysis that all variants reached, and its level.
+
+    Without interim analyses all runs, at the level given.
+    """
+    if runs.plan is None or not runs.plan.looks:
+        return runs, level
+    planned = interim.design(runs.plan.looks.seeds, level)
     complete = min(runs.complete(task, name) for task in tasks for name in variants)
     index = interim.last_reached(planned, complete)
     if index is None:
-        return runs.below(0), LEVEL
+        return runs.below(0), level
     return runs.below(planned.seeds[index]), planned.levels[index]

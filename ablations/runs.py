@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,14 @@ ALL_TASKS = "all tasks"
 EVALUATION = "evaluation/"  # the names of evaluation metrics begin with it
 UNTRAINED = "trivial_policies"  # the study that evaluates policies without training
 UNTRAINED_SEEDS = 5
+
+
+class _Ended(NamedTuple):
+    """A run that is done or failed: bits is the digest of its curve, or where it failed."""
+
+    status: str
+    bits: str
+    hash: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,10 +332,15 @@ class Runs:
 
     def paired(self, tasks: Sequence[str], variants: Sequence[str]) -> Floats:
         """Return scores `[tasks, variants, n]` on the seeds that all have on every task."""
-        names = list(itertools.product(tasks, variants))
-        kept = self.scores.reindex(columns=pd.MultiIndex.from_tuples(names)).dropna()
-        scores: Floats = kept.to_numpy().T.reshape(len(tasks), len(variants), len(kept))
-        return scores
+        none = np.full(len(self.scores), math.nan)
+        names = itertools.product(tasks, variants)
+        scores = np.array([self._scores.get(name, none) for name in names])
+        scores = scores[:, ~np.isnan(scores).any(axis=0)]
+        return scores.reshape(len(tasks), len(variants), scores.shape[1])
+
+    @cached_property
+    def _scores(self) -> dict[Any, Floats]:
+        return {name: column.to_numpy() for name, column in self.scores.items()}
 
     @cached_property
     def counts(self) -> pd.DataFrame:
@@ -339,46 +352,41 @@ class Runs:
 
     def failures(self, tasks: Sequence[str], variant: str, other: str) -> int:
         """Return how many more runs failed of a variant than of another, on common seeds."""
-        runs = self._status.reindex(index=tasks, level="task")
-        if not {variant, other} <= set(runs.columns):
-            return 0
-        both = runs[[variant, other]]
-        both = both[both.isin(["done", "failed"]).all(axis=1)]
-        return int((both[variant] == "failed").sum() - (both[other] == "failed").sum())
-
-    @cached_property
-    def _status(self) -> pd.DataFrame:
-        return self.runs.pivot(index=["task", "seed"], columns="variant", values="status")
+        pairs = self._both(tasks, variant, other)
+        return sum((a.status == "failed") - (b.status == "failed") for a, b in pairs)
 
     def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
         """Return whether the curves of two variants are the same bits on every common seed.
 
         Runs that failed at one step may be the same; runs that failed at an unknown step are not.
         """
-        if "bits" not in self.runs:
-            return False
-        rows = self.runs[self.runs.task.isin(tasks) & (self.runs.status != "missing")]
-        ours, theirs = (
-            rows[rows.variant == name].set_index(["task", "seed"]) for name in (variant, other)
-        )
-        both = ours.merge(theirs, left_index=True, right_index=True, suffixes=("_ours", "_theirs"))
-        same = both.bits_ours == both.bits_theirs
-        informative = both.status_ours == "done"
-        if "hash" in self.runs:
-            one_run = (both.hash_ours == both.hash_theirs) & (both.hash_ours != "")
-            same, informative = same | one_run, informative | one_run
-        return bool(len(both) and same.all() and informative.any())
+        pairs = self._both(tasks, variant, other)
+        same = all(a.bits == b.bits or a.hash == b.hash != "" for a, b in pairs)
+        return same and any(a.status == "done" or a.hash == b.hash != "" for a, b in pairs)
+
+    def _both(self, tasks: Sequence[str], variant: str, other: str) -> list[tuple[_Ended, _Ended]]:
+        """Return the runs that have ended of two variants, paired by task and seed."""
+        sides = [
+            (self._ended.get((t, variant), {}), self._ended.get((t, other), {})) for t in tasks
+        ]
+        return [(a[seed], b[seed]) for a, b in sides for seed in a.keys() & b.keys()]
 
     def complete(self, task: str, variant: str) -> int:
         """Count the seeds from 0 on that have ended one after the other, failed or not."""
-        seeds = self._ended.get((task, variant), frozenset())
+        seeds = self._ended.get((task, variant), {})
         return next(seed for seed in itertools.count() if seed not in seeds)
 
     @cached_property
-    def _ended(self) -> dict[tuple[str, str], frozenset[int]]:
-        ended = self.runs[self.runs.status != "missing"]
-        groups = ended.groupby(["task", "variant"]).seed.agg(frozenset)
-        return {(str(task), str(variant)): seeds for (task, variant), seeds in groups.items()}
+    def _ended(self) -> dict[tuple[str, str], dict[int, _Ended]]:
+        """(task, variant) -> seed -> its run, of those that have ended."""
+        rows = self.runs[self.runs.status != "missing"]
+        # Without digests no two runs are the same.
+        bits, hashes = rows.get("bits", rows.index), rows.get("hash", [""] * len(rows))
+        ended: dict[tuple[str, str], dict[int, _Ended]] = {}
+        columns = (rows.task, rows.variant, rows.seed, rows.status, bits, hashes)
+        for task, variant, seed, *run in zip(*columns, strict=True):
+            ended.setdefault((task, variant), {})[seed] = _Ended(*run)
+        return ended
 
     # Curves
 

@@ -13,8 +13,18 @@ import pandas as pd
 from ablations.comparison import compare
 from ablations.errors import UserError, unknown
 from ablations.runs import Runs
+from ablations.tables.effects import default_kind, effects
 from ablations.tables.formats import FORMATS, format_table
+from ablations.tables.kinds import (
+    aggregates,
+    diagnostics,
+    efficiency,
+    improvement,
+    power,
+    stability,
+)
 from ablations.tables.notes import caption, notes, summary
+from ablations.tables.shares import shares
 
 __all__ = ["FORMATS", "TABLES", "comparison", "format_table", "table_of"]
 
@@ -30,7 +40,17 @@ def comparison(runs: Runs, **options: Any) -> pd.DataFrame:
     return frame
 
 
-TABLES: dict[str, Callable[[Runs], pd.DataFrame]] = {"comparison": comparison}
+TABLES: dict[str, Callable[[Runs], pd.DataFrame]] = {
+    "comparison": comparison,
+    "aggregates": aggregates,
+    "diagnostics": diagnostics,
+    "effects": effects,
+    "efficiency": efficiency,
+    "improvement": improvement,
+    "power": power,
+    "shares": shares,
+    "stability": stability,
+}
 
 
 def table_of(runs: Runs, kind: str | None = None) -> pd.DataFrame:
@@ -39,7 +59,7 @@ def table_of(runs: Runs, kind: str | None = None) -> pd.DataFrame:
     Raises:
         UserError: an unknown kind, or one that the study does not have.
     """
-    kind = kind or "comparison"
+    kind = kind or (default_kind(runs.plan) if runs.plan else "comparison")
     if kind not in TABLES:
         raise unknown("table", kind, TABLES)
     frame = TABLES[kind](runs)

@@ -1,0 +1,377 @@
+"""Effects of factorial studies: what each setting does, and what two settings do together.
+
+A full factorial has a variant for every combination of settings. In a fraction, interactions of two
+settings are aliased: only sums of several can be estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ablations.comparison import ends, last_stage, over_tasks
+from ablations.core.plan import Settings
+from ablations.core.record import settings_read
+from ablations.errors import UserError, count, listed
+from ablations.records import Plan
+from ablations.runs import ALL_TASKS, Runs
+from ablations.stats import LEVEL, Difference, Floats, decide, factorial, seeds_needed
+from ablations.stats.factorial import Alias, Design, Effect, Residual
+from ablations.tables.formats import MINUS
+from ablations.tables.kinds import study_of, with_diverged
+
+COLUMNS = (
+    *("task", "kind", "key", "factor", "level", "reference", "n"),
+    *("effect", "effect_low", "effect_high", "share", "share_low", "share_high"),
+    *("p", "p_adjusted", "verdict", "note", "seeds_needed"),
+)
+LARGEST = 3  # aliased interactions that are listed though their intervals contain 0
+TIMES = " \N{MULTIPLICATION SIGN} "
+_ROMAN = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII"}
+
+Row = dict[str, Any]
+
+
+# Designs
+
+
+def settings_of(plan: Plan) -> dict[str, Settings]:
+    """Return variant -> the value of each setting that some variant sets.
+
+    A setting that a variant leaves out has its default, if the variant's trainer reads it.
+    """
+    names = {name for about in plan.variants.values() for name in about.sets}
+    configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
+    filled: dict[str, Settings] = {}
+    for variant, about in plan.variants.items():
+        defaults = {**settings_read(configs.get(variant, {})), **(about.neutral or {})}
+        known = {**{n: defaults[n] for n in names if n in defaults}, **about.sets}
+        filled[variant] = {name: known[name] for name in sorted(known)}
+    return filled
+
+
+def design_of(plan: Plan) -> Design | None:
+    """Return the factorial, or the fraction of one, that the variants of a plan form."""
+    return factorial.design(settings_of(plan), plan.study.baseline)
+
+
+def default_kind(plan: Plan) -> str:
+    """Return the kind of table that a plan has by default.
+
+    "shares" of an explanation, "effects" of a fraction of a factorial, else "comparison".
+    """
+    if plan.study.explanation is not None:
+        return "shares"
+    design = design_of(plan)
+    return "comparison" if design is None or design.full else "effects"
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The runs that effects are estimated from.
+
+    task: its name, or "all tasks". tasks: whose scores are averaged. sizes: (task, variant) -> the
+    learned range that scores are divided by; {} where scores stay in units of the metric. unit: the
+    learned range in units of the effects, NaN where there is none.
+    """
+
+    task: str
+    tasks: list[str]
+    sizes: Mapping[tuple[str, str], float]
+    unit: float
+
+    def scores(self, runs: Runs, design: Design) -> Floats:
+        """Return scores `[tasks, n, variants]` on the seeds that all variants have."""
+        variants = list(design.variants)
+        sizes = [[self.sizes.get((task, v), 1.0) for v in variants] for task in self.tasks]
+        scores: Floats = runs.paired(self.tasks, variants) / np.array(sizes)[..., None]
+        return scores.transpose(0, 2, 1)
+
+
+def bases_of(runs: Runs, design: Design) -> Iterator[Basis]:
+    """Yield the basis of each task, then that of all tasks where two or more have a learned range.
+
+    Variants with other settings of a task, and tasks, are only comparable in learned ranges. A task
+    whose settings differ between variants is left out where it has none.
+    """
+    variants, sizes = list(design.variants), {}
+    for task in runs.tasks:
+        first: dict[str, float] = {}
+        for variant in variants:
+            size = first.setdefault(runs.settings(task, variant), runs.size(task, variant))
+            if not math.isnan(size):
+                sizes[task, variant] = size
+    pooled = [task for task in runs.tasks if all((task, v) in sizes for v in variants)]
+    for task in runs.tasks:
+        if len({runs.settings(task, variant) for variant in variants}) == 1:
+            yield Basis(task, [task], {}, sizes.get((task, variants[0]), math.nan))
+        elif task in pooled:
+            yield Basis(task, [task], sizes, 1.0)
+    if len(pooled) > 1:
+        yield Basis(ALL_TASKS, pooled, sizes, 1.0)
+
+
+# The table
+
+
+def effects(runs: Runs) -> pd.DataFrame:
+    """Return main effects and interactions of two settings, per task and over all tasks.
+
+    Paired by seed, on the seeds that every variant has. In a fraction a run that diverged counts as
+    the worst score of its task.
+
+    Columns:
+        kind: main, interaction, or aliased (a signed sum of interactions; the 3 largest of a task
+        and all whose interval excludes 0). key: the letter of a factor in such sums. factor, level:
+        what changes; reference: the level it is compared with. n: seeds.
+        effect: mean of the variants with the level minus mean of those with the reference; of an
+        interaction the joint effect of both beyond their sum. The intervals hold for all effects of
+        the table at once (in a fraction: for those of one kind and task). share: the effect in
+        learned ranges. p, p_adjusted: alone, and times the effects that share the level.
+        verdict: as in a comparison; an interaction is equivalent or has none. seeds_needed: that
+        show an effect of one margin with 80% power, of an inconclusive one.
+
+    Raises:
+        UserError: the variants are no factorial.
+    """
+    design = design_of(runs.plan) if runs.plan else None
+    if design is None:
+        raise UserError(
+            f"{study_of(runs)} is no factorial: its variants are not every combination of two or "
+            "more settings"
+        )
+    rows, caption, notes = (_full if design.full else _fraction)(runs, design)
+    frame = pd.DataFrame(_final(runs, rows))
+    frame = frame.rename(columns=lambda name: name.replace("difference", "effect"))[list(COLUMNS)]
+    keys = ["task", "factor", "level"] if design.full else ["task", "key", "factor", "level"]
+    size = "effect" if frame.share.isna().all() else "share"
+    frame.attrs = {
+        "metric": runs.metric,
+        "caption": caption,
+        "notes": [*_left_out(runs, frame), *notes],
+        "summary": effects_in_words(frame),
+        "shown": [*keys, "reference", size, "p_adjusted", "verdict", "n"],
+    }
+    return frame
+
+
+def effects_in_words(frame: pd.DataFrame) -> str:
+    """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
+    sentences = []
+    for task, rows in frame[(frame.kind == "main") & (frame.verdict != "")].groupby(
+        "task", sort=False
+    ):
+        named, counted = [], []
+        for verdict, of in rows.groupby("verdict", sort=False):
+            if verdict in ("better", "worse"):
+                levels = ", ".join(of.factor + " = " + of.level)
+                named.append(f"{levels} {'is' if len(of) == 1 else 'are'} {verdict}")
+            else:
+                counted.append(f"{len(of)} {verdict}")
+        sentences.append(f"{task}: {'; '.join(named + counted)}")
+    return ". ".join(sentences)
+
+
+def _row(
+    runs: Runs,
+    basis: Basis,
+    names: Mapping[str, str],
+    effect: Difference,
+    level: float,
+    more: Sequence[int] = (),
+) -> Row:
+    """Return the row of an effect, with the columns of a comparison.
+
+    more: how many more runs failed of each variant with the level than of its counterpart with the
+    reference.
+    """
+    low, high, notes = effect.low, effect.high, []
+    if not effect.n:
+        notes.append("no seed is complete")
+    elif runs.directed and runs.untrained and math.isnan(basis.unit):
+        low, high = math.nan, math.nan
+        notes.append("the baseline learned nothing")
+    elif math.isnan(low):
+        notes.append("one seed" if effect.n == 1 else "no spread")
+    margin, failed = runs.margin * basis.unit, sum(more) if names["kind"] == "main" else 0
+    verdict = decide(low, high, margin, failed)
+    if failed:
+        where = "level" if failed > 0 else "reference"
+        notes.append(f"{abs(failed)} more runs failed at the {where}")
+    elif names["kind"] == "interaction" and any(more):
+        verdict = "inconclusive"
+        notes.append("runs failed unevenly")
+    return {
+        **{"task": basis.task, "key": "", "level": "", "reference": "", **names, "n": effect.n},
+        **ends("difference", effect),
+        **ends("share", effect, basis.unit),
+        **{"p": effect.p, "p_adjusted": np.minimum(1.0, effect.p * LEVEL / level)},
+        **{"verdict": verdict, "note": "; ".join(notes), "seeds_needed": math.nan},
+        **{"margin": margin, "sd": effect.sd, "level_of_interval": level},
+    }
+
+
+def _final(runs: Runs, rows: list[Row]) -> list[Row]:
+    """Return the listed rows: on all tasks judged in view of each, interactions without a side."""
+    single: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        each = single.setdefault((row["kind"], row["factor"], row["level"]), [])
+        if row["task"] == ALL_TASKS:
+            row["verdict"], row["note"] = over_tasks(row, each)
+        each.append(row)
+    for row in rows:
+        if row["verdict"] != "equivalent" and (row["kind"] != "main" or not runs.directed):
+            row["verdict"] = ""
+        if row["verdict"] == "inconclusive" and not row["note"]:
+            level = row["level_of_interval"]
+            row["seeds_needed"] = seeds_needed(
+                row["margin"], row["sd"], level=level, fewest=row["n"] + 1
+            )
+    return [row for row in rows if row.get("listed", True)]
+
+
+def _names(effect: Effect, design: Design) -> dict[str, str]:
+    return {
+        "kind": "interaction" if len(effect.factors) > 1 else "main",
+        "factor": TIMES.join(effect.factors),
+        "level": TIMES.join(effect.levels),
+        "reference": TIMES.join(design.factors[name][0] for name in effect.factors),
+    }
+
+
+def _left_out(runs: Runs, rows: pd.DataFrame) -> Iterator[str]:
+    """Name the tasks on which seeds are left out."""
+    for task, n in rows[rows.task != ALL_TASKS].groupby("task", sort=False).n.max().items():
+        planned = runs.runs[runs.runs.task == task].seed.nunique()
+        if n < planned:
+            yield f"{task}: {n} of {planned} seeds are used, those that every variant has"
+
+
+# Full factorials
+
+
+def _full(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
+    bases, variants = list(bases_of(runs, design)), list(design.variants)
+    families = 2 if any(basis.task == ALL_TASKS for basis in bases) else 1
+    per_basis = len(factorial.effects(np.zeros((0, len(variants))), design))
+    rows = []
+    for basis in bases:
+        over = basis.task == ALL_TASKS
+        tasks = runs.tasks if over else basis.tasks
+        shares = families * per_basis * (1 if over else len(runs.tasks))
+        stage, level = last_stage(runs, basis.tasks, variants, LEVEL / shares)
+        identical = cache(partial(stage.identical, tasks))
+        for effect in factorial.effects(basis.scores(stage, design), design, level):
+            pairs = _pairs(design, effect)
+            more = [stage.failures(tasks, *pair) for pair in pairs]
+            row = _row(runs, basis, _names(effect, design), effect.difference, level, more)
+            turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
+            if any(all(identical(*pair) for pair in of) for of in (pairs, _pairs(design, turned))):
+                row |= {"verdict": "equivalent", "note": "identical"}
+            rows.append(row)
+    stages = ", interim analyses" if runs.plan and runs.plan.looks else ""
+    caption = (
+        f"Effects of settings on {runs.metric}. Main: mean change from the reference level, over "
+        "all levels of the other settings. Interaction: joint effect of two changes beyond their "
+        "sum. Paired by seed, on seeds that every variant has; intervals hold for all effects at "
+        f"once with 95% (Bonferroni{stages})."
+    )
+    return rows, caption, []
+
+
+def _pairs(design: Design, effect: Effect) -> list[tuple[str, str]]:
+    """Return the variants whose differences make up an effect: with a level, and at its reference.
+
+    Of an interaction: of its first factor, at the level and at the reference of its second.
+    """
+    names = list(design.factors)
+    at = {levels: variant for variant, levels in design.variants.items()}
+    first, *others = (names.index(name) for name in effect.factors)
+    level = design.factors[effect.factors[0]].index(effect.levels[0])
+    both = [(0, design.factors[names[k]].index(effect.levels[1])) for k in others]
+    return [
+        (variant, at[(*levels[:first], 0, *levels[first + 1 :])])
+        for levels, variant in at.items()
+        if levels[first] == level
+        and all(levels[k] in allowed for k, allowed in zip(others, both, strict=True))
+    ]
+
+
+# Fractions
+
+
+def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
+    counted, variants = with_diverged(runs), list(design.variants)
+    letters = factorial.letters(len(design.factors))
+    rows, residuals = [], {}
+    for basis in bases_of(runs, design):
+        stage, level = last_stage(counted, basis.tasks, variants)
+        mains, together, residual = factorial.fraction_effects(
+            basis.scores(stage, design), design, level
+        )
+        residuals[basis.task] = residual
+        judged = []
+        for (i, _), effect in zip(design.changes, mains, strict=True):
+            names = _names(effect, design) | {"key": letters[i]}
+            judged.append(_row(runs, basis, names, effect.difference, level / len(mains)))
+        together.sort(key=lambda each: -abs(each[1].difference))
+        for place, (alias, difference) in enumerate(together if residual.seeds else ()):
+            names = {"kind": "aliased", "factor": _sum(alias, letters)}
+            row = _row(runs, basis, names, difference, level / len(together))
+            judged.append(row | {"listed": place < LARGEST or difference.sign() != 0})
+        # More seeds do not help against a lack of fit.
+        rows += [row | {"sd": math.nan} if residual.lacks_fit else row for row in judged]
+    resolution = factorial.resolution(design)
+    caption = (
+        f"Effects on {runs.metric} of {len(design.factors)} settings in {len(variants)} variants, "
+        f"a fraction of resolution {_ROMAN.get(resolution, resolution)}. Main: mean of the "
+        "variants with the level minus mean of the others; it includes interactions of "
+        f"{resolution - 1} settings. Aliased: a sum of interactions of two. Paired by seed; "
+        "intervals hold for all main effects of a task at once with 95% (Bonferroni)."
+    )
+    return rows, caption, list(_notes(runs, design, letters, residuals))
+
+
+def _sum(alias: Alias, letters: Sequence[str]) -> str:
+    """Write aliased interactions as "A×B + C×D"."""
+    signed = zip(alias.pairs, alias.signs, strict=True)
+    times = TIMES.strip()
+    terms = (
+        f"{MINUS if sign < 0 else '+'} {letters[a]}{times}{letters[b]}" for (a, b), sign in signed
+    )
+    return " ".join(terms).removeprefix("+ ")
+
+
+def _notes(
+    runs: Runs, design: Design, letters: Sequence[str], residuals: Mapping[str, Residual]
+) -> Iterator[str]:
+    """Return what the runs and the design of a fraction limit, a line each."""
+    diverged = runs.runs[runs.runs.diverged].groupby("task", sort=False).size()
+    for task, times in diverged.items():
+        yield f"{task}: {count(times, 'run')} diverged, counted as the worst score of the task"
+    errors = {task: _error(residual) for task, residual in residuals.items()}
+    for error in dict.fromkeys(errors.values()):
+        of = listed([task for task in errors if errors[task] == error])
+        yield f"{of}: standard errors rest on {error}"
+    groups = factorial.aliases(design)
+    if groups is None:
+        yield "interactions of two are aliased in part: none is listed"
+    elif any(len(group.pairs) > 1 for group in groups):
+        yield f"aliased: {'; '.join(_sum(group, letters) for group in groups)}"
+
+
+def _error(residual: Residual) -> str:
+    """Name the larger of the two errors of a fraction."""
+    if math.isnan(residual.variance):
+        fewest = f"one seed and fewer than {factorial.FEWEST_UNUSED} unused contrasts"
+        return f"nothing ({fewest if residual.seeds else 'no seed'})"
+    freedom = f"{residual.freedom:.0f} degrees of freedom"
+    if residual.lacks_fit:
+        return f"the lack of fit ({freedom}), which more seeds do not reduce"
+    return f"the variance between seeds ({freedom})"

@@ -1,0 +1,254 @@
+"""Tables beside the comparison: efficiency, aggregates, improvement, power, stability, diagnostics.
+
+An estimate `x` has the columns `x`, `x_low` and `x_high`, the ends of its 95% interval. Each
+function raises UserError where the study has no such table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ablations import stats
+from ablations.comparison import compare, ends, pooled_tasks
+from ablations.errors import UserError
+from ablations.runs import ALL_TASKS, EVALUATION, Runs, by_task_and_variant
+from ablations.scoring import auc
+
+THRESHOLD = 0.75  # of the learned range: most of the way
+COLLAPSED = 0.5  # of the way to the baseline's median, below which a run has collapsed
+MARGINS = (0, 1, 2, 4)  # true differences in a table of power
+DIAGNOSTICS = (
+    "policy/clip_fraction",
+    "value/clip_fraction",
+    "value/explained_variance",
+    "policy/effective_sample_size",
+    "policy/approximate_kl",
+    "policy/ratio_mean",
+    "policy/ratio_max",
+)
+MOST_OTHERS = 8  # metrics of a trainer that logs none of these
+_ENDS = ("", "_low", "_high")
+_NOTHING = stats.Estimate(math.nan)
+
+
+def with_diverged(runs: Runs) -> Runs:
+    """Return the runs with each that diverged as one that ended with the worst score of its task.
+
+    That is the lowest score of any run, or the best untrained policy's if that is lower. Take
+    learned ranges from the runs as they were.
+    """
+    rows = runs.runs
+    floors = rows.task.map(dict(runs.floors)).astype(float)
+    worst = np.fmin(rows.groupby("task").score.transform("min"), floors)
+    as_they_were = ~rows.diverged | worst.isna()
+    status = rows.status.where(as_they_were, "done")
+    rows = rows.assign(status=status, score=rows.score.where(as_they_were, worst))
+    return replace(runs, runs=rows)
+
+
+def efficiency(runs: Runs) -> pd.DataFrame:
+    """Return the area under the curve, and the steps to three quarters of the learned range.
+
+    n, failed: runs with a score, and failed runs. auc: mean over training, mean over seeds.
+    threshold: in units of the metric. steps: median of the steps from which on a run stays at the
+    threshold; infinite if it never does, as of a failed run. reached: how many runs do. note: more
+    runs failed than of the baseline, so that the AUC is that of the survivors.
+    """
+    rows = []
+    for task, variant, of in by_task_and_variant(runs):
+        curves, scored = runs.curves_of(task, variant), set(of.seed[of.score.notna()])
+        kept = [curve for seed, curve in curves.items() if seed in scored]
+        failed, baseline = int((of.status == "failed").sum()), runs.versus[variant]
+        low, high = runs.ranges[task, variant]
+        threshold = math.nan if runs.margin_in_metric else low + THRESHOLD * (high - low)
+        known = not math.isnan(threshold)
+        times = [stats.steps_to(curve.steps, curve.values, threshold) for curve in kept]
+        times = [*times, *[math.inf] * failed] if known else []
+        more = 0 if variant == baseline else runs.failures([task], variant, baseline)
+        rows.append(
+            {
+                **{"task": task, "variant": variant, "n": len(kept), "failed": failed},
+                **ends("auc", stats.mean([auc(curve.steps, curve.values) for curve in kept])),
+                "threshold": threshold,
+                **ends("steps", stats.median_time(times)),
+                "reached": np.isfinite(times).sum() if known else math.nan,
+                "note": f"{more} more runs failed than of {baseline}" if more > 0 else "",
+            }
+        )
+    caption = (
+        f"AUC: mean {runs.metric} over training, mean over seeds. Steps: from which on a run stays "
+        f"at the threshold, {100 * THRESHOLD:g}% of the learned range; median over seeds with the "
+        "interval of order statistics. A failed run never reaches it."
+    )
+    return _frame(runs, rows, caption)
+
+
+def aggregates(runs: Runs) -> pd.DataFrame:
+    """Return `stats.AGGREGATES` over all tasks of the normalised scores of each variant.
+
+    On the tasks with a learned range, whose ends are 0 and 1, and the n seeds with a score on each.
+    """
+    rows = []
+    for variant in runs.variants:
+        tasks = list(runs.normalised(variant).values())
+        if tasks and len(tasks[0]):
+            row = {"variant": variant, "tasks": len(tasks), "n": len(tasks[0])}
+            row["failed"] = int(runs.counts.failed.xs(variant, level="variant").sum())
+            for name in stats.AGGREGATES:
+                row |= ends(name.replace(" ", "_"), stats.aggregate(tasks, name))
+            rows.append(row)
+    caption = (
+        f"Aggregates over tasks of {runs.metric}, normalised: 0 and 1 are the ends of the learned "
+        "range. Stratified bootstrap, 95% intervals. Failed runs are left out."
+    )
+    return _frame(runs, rows, caption, "has no task with a learned range")
+
+
+def improvement(runs: Runs) -> pd.DataFrame:
+    """Return the probability that a run of a variant scores above one of its baseline.
+
+    Of the n seeds that both have; per task, and the mean over the tasks with a learned range.
+    """
+    pooled, rows = pooled_tasks(runs), []
+    wanted = [(task, [task], variant) for task in runs.tasks for variant in runs.variants]
+    wanted += [(ALL_TASKS, pooled[name], name) for name in runs.variants if name in pooled]
+    for task, tasks, variant in wanted:
+        baseline = runs.versus[variant]
+        if variant != baseline and baseline in runs.versus:
+            scores = runs.paired(tasks, [variant, baseline])
+            row = {"task": task, "variant": variant, "baseline": baseline, "n": scores.shape[-1]}
+            if row["n"]:
+                chance = stats.improvement(list(scores[:, 0]), list(scores[:, 1]))
+                rows.append({**row, **ends("improvement", chance)})
+    caption = (
+        f"Improvement: the probability that a run of the variant has a higher {runs.metric} than a "
+        "run of its baseline, ties counted half (Mann-Whitney), with its 95% interval."
+    )
+    return _frame(runs, rows, caption, "compares nothing yet")
+
+
+def power(runs: Runs) -> pd.DataFrame:
+    """Return the seeds that decide each comparison with 80% power.
+
+    pairs, sd: pairs of runs, and the standard deviation of their differences. seeds_at_<k>_margins:
+    if the variant differs by k margins, NaN above 10,000; the ends are those of the 90% interval of
+    sd.
+    """
+    frame, rows = compare(runs), []
+    for pair in frame[(frame.sd > 0) & (frame.margin > 0)].itertuples():
+        row = {name: getattr(pair, name) for name in ("task", "variant", "pairs", "sd", "margin")}
+        spreads = (pair.sd, *stats.sd_interval(pair.pairs, pair.sd, 0.1))
+        for k in MARGINS:
+            for end, sd in zip(_ENDS, spreads, strict=True):
+                seeds = stats.seeds_needed(k * pair.margin, sd, pair.margin, pair.level)
+                row[f"seeds_at_{k}_margins{end}"] = seeds
+        rows.append(row)
+    caption = (
+        "Seeds that decide a comparison with 80% power if the variant differs by 0, 1, 2 or 4 "
+        "margins: its interval excludes 0 or lies within the margin, at the level of the "
+        "comparison. Ranges: the 90% interval of the standard deviation of the paired differences."
+    )
+    return _frame(runs, rows, caption, "compares nothing yet, or its metric has no margin")
+
+
+def stability(runs: Runs) -> pd.DataFrame:
+    """Return how many runs fail or collapse, how far seeds differ, and the mean of the worst.
+
+    n: runs with a score; one that diverged counts as the worst score of its task. failed: runs.
+    collapsed: runs below threshold, half of the way from the lower end of the learned range to the
+    baseline's median; collapse_rate: with its exact interval. p, p_adjusted: Fisher's exact test
+    against the baseline's, alone and times the comparisons. iqr: interquartile range.
+    worst_quarter: mean of the lowest quarter of the seeds. area, area_share, area_verdict: the
+    comparison of means over training.
+    """
+    counted, rows = with_diverged(runs), []
+    areas = compare(runs.on(score="auc")).set_index(["task", "variant"])
+    for task, variant, of in by_task_and_variant(runs):
+        baseline, (low, _) = runs.versus[variant], runs.ranges[task, variant]
+        own, theirs = (
+            counted.paired([task], [name if name in runs.versus else variant])[0, 0]
+            for name in (variant, baseline)
+        )
+        threshold = low + COLLAPSED * (np.median(theirs) - low) if len(theirs) else math.nan
+        known, n = not math.isnan(threshold) and len(own) > 0, len(own)
+        below, of_baseline = (int((scores < threshold).sum()) for scores in (own, theirs))
+        is_compared = known and variant != baseline
+        p = stats.fisher_p((below, of_baseline), (n, len(theirs))) if is_compared else math.nan
+        area = areas.loc[(task, variant)]
+        rows.append(
+            {
+                **{"task": task, "variant": variant, "n": n},
+                "failed": int((of.status == "failed").sum()),
+                "collapsed": below if known else math.nan,
+                **ends("collapse_rate", stats.rate(below, n) if known else _NOTHING),
+                **{"threshold": threshold, "p": p, "p_adjusted": p},
+                **ends("iqr", stats.iqr(own)),
+                **ends("worst_quarter", stats.worst_quarter(own)),
+                **{f"area{end}": area[f"difference{end}"] for end in _ENDS},
+                **{f"area_share{end}": area[f"share{end}"] for end in _ENDS},
+                **{"area_pairs": area.pairs, "area_verdict": area.verdict},
+            }
+        )
+    caption = (
+        f"Stability of {runs.metric}. Collapsed: runs below half of the way from the lower end of "
+        "the learned range to the baseline's median; p: Fisher's exact test against the baseline's "
+        "(Bonferroni). A diverged run counts as the worst score of its task. Worst quarter: mean "
+        "of the lowest quarter of seeds. Area: difference of the mean over training."
+    )
+    frame = _frame(runs, rows, caption)
+    frame["p_adjusted"] = np.minimum(1.0, frame.p * frame.p.count())
+    estimates = ("collapse_rate", "p_adjusted", "iqr", "worst_quarter", "area", "area_verdict")
+    frame.attrs["shown"] = ["task", "variant", "n", "failed", *estimates]
+    return frame
+
+
+def diagnostics(runs: Runs) -> pd.DataFrame:
+    """Return means over training, and over seeds, of what training logged beside the score.
+
+    `DIAGNOSTICS`; of a trainer that logs none of them the first 8 of its metrics that are neither
+    the study's own nor evaluations.
+    """
+    names = [name for name in DIAGNOSTICS if name in runs.metrics]
+    if not names:
+        others = [name for name in runs.metrics if not name.startswith(EVALUATION)]
+        names = [name for name in others if name != runs.metric][:MOST_OTHERS]
+    if runs.plan is not None and runs.folder is not None and not set(names) <= set(runs.curves):
+        runs = Runs.read(runs.folder, runs.plan, runs.metric, runs.score, names)
+    rows = []
+    for task, variant, _ in by_task_and_variant(runs):
+        row: dict[str, Any] = {"task": task, "variant": variant, "n": 0}
+        for name in names:
+            curves = runs.curves_of(task, variant, name).values()
+            means = np.array([auc(curve.steps, curve.values) for curve in curves])
+            known = means[~np.isnan(means)]
+            row |= ends(name, stats.mean(known)) | {"n": max(row["n"], len(known))}
+        if row["n"]:
+            rows.append(row)
+    caption = (
+        "Means over training, and over seeds with their 95% intervals, of what the runs logged. "
+        "clip_fraction: share of samples whose ratio, or value, was clipped. "
+        "effective_sample_size: share of the batch. approximate_kl: mean of (r - 1) - log r over "
+        "probability ratios r."
+    )
+    return _frame(runs, rows, caption, "has no finished run that logged any")
+
+
+def study_of(runs: Runs) -> str:
+    """Return "study 'x'", as error messages name it."""
+    return f"study '{runs.plan.study.name}'" if runs.plan else "this study"
+
+
+def _frame(
+    runs: Runs, rows: Sequence[Mapping[str, Any]], caption: str, absent: str = "has no finished run"
+) -> pd.DataFrame:
+    frame = pd.DataFrame(list(rows))
+    if frame.empty or not frame.get("n", frame.get("pairs")).any():
+        raise UserError(f"{study_of(runs)} {absent}")
+    frame.attrs = {"metric": runs.metric, "caption": caption}
+    return frame

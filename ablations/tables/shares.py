@@ -1,0 +1,194 @@
+"""Shares of an explained gap: what each detail in which two variants differ contributes to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ablations.comparison import ends
+from ablations.core.plan import Detail, Explanation, Settings
+from ablations.errors import UserError, count, value_text
+from ablations.runs import Runs
+from ablations.stats import Difference, Floats, decide
+from ablations.stats.shares import attribution
+from ablations.tables.kinds import study_of
+from ablations.tables.notes import spans
+
+GAP = "the whole gap"
+INERT = "does not act"
+BESIDE = ("alone", "removed", "interaction")
+COLUMNS = (
+    *("task", "detail", "change", "n", "n_planned", "share", "share_low", "share_high"),
+    *(f"{name}{end}" for name in BESIDE for end in ("", "_low", "_high")),
+    *("p", "p_adjusted", "margin", "verdict", "note"),
+)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The scores of an explanation on a task, of the n seeds that have all of their runs.
+
+    orders `[n, d]`, along and back `[n, d + 1]`, alone and without `[n, d]`: as in
+    `stats.shares.attribution`. acts `[d]`: whether switching a detail ever changed a curve, gap:
+    whether switching all of them did.
+    """
+
+    seeds: tuple[int, ...]
+    orders: NDArray[np.intp]
+    along: Floats
+    back: Floats
+    alone: Floats
+    without: Floats
+    acts: NDArray[np.bool_]
+    gap: bool
+
+
+def paths(runs: Runs, task: str) -> Paths:
+    """Return the scores of an explanation on a task."""
+    about = _explanation(runs)
+    details, start, end = list(about.details), about.start, about.end
+    inner = range(1, len(details))
+    along = [start, *(f"order {k}" for k in inner), end]
+    back = [start, *(f"reverse {k}" for k in inner), end]
+    alone = [f"{start} + {detail}" for detail in details]
+    without = [f"{end} - {detail}" for detail in details]
+    done = runs.runs[(runs.runs.task == task) & runs.runs.score.notna()]
+    needed = list(dict.fromkeys([*along, *back, *alone, *without]))
+    scores = done.pivot(index="seed", columns="variant", values="score")
+    scores = scores.reindex(columns=needed).dropna()
+    bits = done.pivot(index="seed", columns="variant", values="bits").reindex(scores.index)
+    seeds = tuple(map(int, scores.index))
+    orders = [[details.index(name) for name in about.orders[str(seed)]] for seed in seeds]
+    ways = np.array(orders, np.intp).reshape(len(seeds), len(details))
+
+    def differ(ours: list[str], theirs: list[str]) -> NDArray[np.bool_]:
+        return np.asarray(bits.reindex(columns=ours).to_numpy() != bits[theirs].to_numpy(), bool)
+
+    acts = np.zeros(len(details), bool)
+    if seeds:
+        for way, path in ((ways, along), (ways[:, ::-1], back)):
+            acts[way[differ(path[1:], path[:-1])]] = True
+        acts |= differ(alone, [start]).any(axis=0) | differ(without, [end]).any(axis=0)
+    values = {"along": along, "back": back, "alone": alone, "without": without}
+    return Paths(
+        seeds,
+        ways,
+        **{name: scores[variants].to_numpy() for name, variants in values.items()},
+        acts=acts,
+        gap=bool(seeds) and bool(differ([start], [end]).any()),
+    )
+
+
+def shares(runs: Runs) -> pd.DataFrame:
+    """Return the gap and the share of each detail per task, the largest first.
+
+    Columns, in units of the score:
+        detail, change: its name and what is switched. n, n_planned: seeds that have all runs, of
+        how many. share: mean change when the detail is switched, over random orders (the Shapley
+        value); shares sum to the gap. alone, removed: switched first, switched last. interaction:
+        removed minus alone. p, p_adjusted: of the share, alone and times the comparisons. margin.
+        verdict, note: as in a comparison; a detail that never changed a curve does not act.
+
+    Raises:
+        UserError: the study explains no gap.
+    """
+    about = _explanation(runs)
+    seeds = list(runs.plan.seeds) if runs.plan else []
+    comparisons = len(about.details) * len(runs.tasks)
+    rows, notes = [], [f"the same in both: {_settings(about.held)}"] if about.held else []
+    for task in runs.tasks:
+        of = paths(runs, task)
+        gap = attribution(of.orders, of.along, of.back, of.alone, of.without, comparisons)
+        margin = runs.margin * runs.size(task, about.start)
+        common = {"task": task, "n": len(of.seeds), "n_planned": len(seeds), "margin": margin}
+        names = {"detail": GAP, "change": f"{about.start} → {about.end}"}
+        rows.append(common | names | _judged(runs, gap.gap, margin, acts=of.gap))
+        sizes = np.abs(np.nan_to_num([share.difference for share in gap.shares]))
+        for i in np.lexsort((-sizes, ~of.acts)):
+            name, detail = list(about.details.items())[i]
+            names = {"detail": name, "change": change(detail)}
+            judged = _judged(runs, gap.shares[i], margin, comparisons, acts=of.acts[i])
+            row = common | names | judged
+            for name, each in zip(BESIDE, (gap.alone, gap.removed, gap.interactions), strict=True):
+                row |= ends(name, each[i])
+            rows.append(row)
+        if missing := sorted(set(seeds) - set(of.seeds)):
+            left_out = f"{len(missing)} of {count(len(seeds), 'seed')} ({spans(missing)})"
+            notes.append(f"{task}: left out for lack of a run: {left_out}")
+    frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
+    frame.attrs = {
+        "metric": runs.metric,
+        "caption": f"Shares of the gap in {runs.metric} between {about.start} and {about.end}: "
+        "mean change when a detail is switched, over random orders (Shapley value); they sum to "
+        "the gap. alone: switched first; removed: switched last; interaction: their difference. "
+        "Paired by seed; the intervals of all shares hold at once with 95% (Bonferroni).",
+        "notes": notes,
+        "summary": explained_in_words(frame),
+        "shown": ["task", "detail", "change", "share", "verdict", *BESIDE, "n"],
+    }
+    return frame
+
+
+def explained_in_words(frame: pd.DataFrame) -> str:
+    """Write the gap of each task and its three largest shares."""
+    sentences = []
+    for task, rows in frame.groupby("task", sort=False):
+        gap, *details = rows.to_dict("records")
+        if math.isnan(gap["share"]):
+            sentences.append(f"{task}: no seed is complete yet")
+            continue
+        largest = ", ".join(f"{row['detail']} {row['share']:+.3g}" for row in details[:3])
+        sentences.append(
+            f"{task}: {gap['change']} is {gap['share']:+.3g}; largest shares: {largest}"
+        )
+    return "; ".join(sentences)
+
+
+def change(detail: Detail) -> str:
+    """Write what a detail switches, with the numbers that come with either value.
+
+    For example "none → pessimistic (value_clip_range 0.2)".
+    """
+    moved = []
+    for name, values in detail.settings.items():
+        sides = zip(values, detail.brings.get(name, ({}, {})), strict=True)
+        moved.append(
+            " → ".join(
+                value_text(value) + (f" ({_settings(brings, ' ')})" if brings else "")
+                for value, brings in sides
+            )
+        )
+    return ", ".join(moved)
+
+
+def _settings(settings: Settings, between: str = "=") -> str:
+    return ", ".join(f"{name}{between}{value_text(value)}" for name, value in settings.items())
+
+
+def _explanation(runs: Runs) -> Explanation:
+    about = runs.plan.study.explanation if runs.plan else None
+    if about is None:
+        raise UserError(f"{study_of(runs)} explains no gap: `ablations explain A B` does")
+    return about
+
+
+def _judged(
+    runs: Runs, share: Difference, margin: float, comparisons: int = 1, *, acts: bool
+) -> dict[str, Any]:
+    """Return the columns of a share, or of the gap."""
+    note = "no seed is complete" if not share.n else INERT if not acts else ""
+    if not note and math.isnan(share.low):
+        note = "one seed" if share.n == 1 else "no spread"
+    verdict = "equivalent" if note == INERT else decide(share.low, share.high, margin)
+    return {
+        **ends("share", share),
+        "p": share.p,
+        "p_adjusted": np.minimum(1.0, share.p * comparisons),
+        "verdict": verdict if runs.directed or verdict == "equivalent" else "",
+        "note": note,
+    }
