@@ -11,7 +11,6 @@ import pandas
 from ablations import plugins, presets, tables, tasks, trainers, until
 from ablations.exchange import restore
 from ablations.records import Plan, read_runs
-from ablations.report import tables as old_tables
 from ablations.report.results import Results
 from ablations.report.scores import DIAGNOSTICS, scores
 from ablations.request import Selection, budget_of
@@ -112,7 +111,7 @@ def explain(
     plan = explanation.plan(explanation.request(start, end, together, selection))
     restore(Path(results))
     Processes(workers, quiet=quiet).run([plan], Path(results))
-    return old_tables.sheet("shares", Results(plan, Path(results))).dataframe()
+    return tables.table_of(Runs.read(results, plan))
 
 
 @selecting

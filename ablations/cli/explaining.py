@@ -11,13 +11,13 @@ from ablations.cli.output import add_format, alone
 from ablations.cli.running import add_running, processes, run_and_show
 from ablations.errors import UserError, count, duration
 from ablations.records import Plan
-from ablations.report import tables
-from ablations.report.results import Results
-from ablations.report.tables.explained import change
+from ablations.runs import Runs
 from ablations.sweep import explanation
 from ablations.sweep.cell import cells_of, distinct
 from ablations.sweep.machine import accelerators
 from ablations.sweep.prepare import missing
+from ablations.tables import table_of
+from ablations.tables.shares import change
 from ablations.trainers import trainer
 
 
@@ -53,9 +53,7 @@ def run_explain(options: argparse.Namespace) -> int:
     here = options.cluster in ("local", "debug")
     if options.dry_run and here:
         return 0
-    return run_and_show(
-        options, [plan], lambda: tables.sheet("shares", Results(plan, options.results))
-    )
+    return run_and_show(options, [plan], lambda: table_of(Runs.read(options.results, plan)))
 
 
 def _plan_lines(plan: Plan, options: argparse.Namespace) -> Iterable[str]:

@@ -151,12 +151,13 @@ def effects(runs: Runs) -> pd.DataFrame:
     frame = frame.rename(columns=lambda name: name.replace("difference", "effect"))[list(COLUMNS)]
     keys = ["task", "factor", "level"] if design.full else ["task", "key", "factor", "level"]
     size = "effect" if frame.share.isna().all() else "share"
+    needs = [] if frame.seeds_needed.isna().all() else ["seeds_needed"]
     frame.attrs = {
         "metric": runs.metric,
         "caption": caption,
         "notes": [*_left_out(runs, frame), *notes],
         "summary": effects_in_words(frame),
-        "shown": [*keys, "reference", size, "p_adjusted", "verdict", "n"],
+        "shown": [*keys, "reference", size, "p_adjusted", "verdict", "n", *needs],
     }
     return frame
 

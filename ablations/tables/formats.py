@@ -1,7 +1,8 @@
 """Text of tables: one formatter of numbers, one function per format.
 
 Columns `x`, `x_low` and `x_high` of a frame are one printed column, "x [low, high]". A frame's
-`attrs` may hold `study`, `kind`, `title`, `caption`, `notes` and `summary`.
+`attrs` may hold `study`, `kind`, `title`, `caption`, `notes` and `summary`, the columns that are
+`shown`, and the `unit` "score" of shares that are not in learned ranges.
 """
 
 from __future__ import annotations
@@ -182,7 +183,8 @@ def display(
     if columns:
         texts = texts[list(columns)]
     elif wide:
-        texts = texts.drop(columns=[name for name in HIDDEN if name in texts])
+        hidden = HIDDEN - set(frame.attrs.get("shown", ()))
+        texts = texts.drop(columns=[name for name in hidden if name in texts])
     elif is_comparison:
         unused = set() if _several_baselines(frame) else {"baseline"}
         unused |= {"seeds_needed"} if frame.seeds_needed.isna().all() else set()
@@ -193,7 +195,8 @@ def display(
     else:
         keep = frame.attrs.get("shown") or [name for name in texts if name not in HIDDEN]
         texts = texts[list(keep)]
-    return texts.rename(columns=lambda name: HEADS.get(name, str(name).replace("_", " ")))
+    heads = HEADS | ({"share": "share [95%]"} if frame.attrs.get("unit") == "score" else {})
+    return texts.rename(columns=lambda name: heads.get(name, str(name).replace("_", " ")))
 
 
 def _several_baselines(frame: pd.DataFrame) -> bool:
@@ -231,7 +234,7 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _estimates(frame: pd.DataFrame, name: str, tasks: pd.Series[Any]) -> list[str]:
-    scale = 100.0 if name in PERCENT else 1.0
+    scale = 100.0 if name in PERCENT and frame.attrs.get("unit") != "score" else 1.0
     ends = scale * frame[[name, f"{name}_low", f"{name}_high"]].astype(float)
     places = pd.Series([decimals(*row) for row in ends.to_numpy()], frame.index)
     known = places.where(ends[name].notna())
@@ -253,7 +256,7 @@ def verdict_text(row: Mapping[Any, Any]) -> str:
     verdict, note = str(row["verdict"]), str(row.get("note") or "")
     if row.get("untrained"):
         return "untrained"
-    if row.get("baseline") == row.get("variant") and not verdict:
+    if "baseline" in row and row["baseline"] == row["variant"] and not verdict:
         return "baseline"
     if row.get("same_as"):
         note = f"identical to {row['same_as']}"

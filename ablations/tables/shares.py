@@ -123,6 +123,7 @@ def shares(runs: Runs) -> pd.DataFrame:
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     frame.attrs = {
         "metric": runs.metric,
+        "unit": "score",
         "caption": f"Shares of the gap in {runs.metric} between {about.start} and {about.end}: "
         "mean change when a detail is switched, over random orders (Shapley value); they sum to "
         "the gap. alone: switched first; removed: switched last; interaction: their difference. "
