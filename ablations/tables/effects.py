@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ablations.comparison import ends, last_stage, over_tasks
+from ablations.comparison import NOTHING_LEARNED, ends, last_stage, over_tasks
 from ablations.core.plan import Settings
 from ablations.core.record import settings_read
 from ablations.errors import UserError, count, listed
@@ -197,7 +197,7 @@ def _row(
         notes.append("no seed is complete")
     elif runs.directed and runs.untrained and math.isnan(basis.unit):
         low, high = math.nan, math.nan
-        notes.append("the baseline learned nothing")
+        notes.append(NOTHING_LEARNED)
     elif math.isnan(low):
         notes.append("one seed" if effect.n == 1 else "no spread")
     margin, failed = runs.margin * basis.unit, sum(more) if names["kind"] == "main" else 0
