@@ -115,8 +115,8 @@ def compare(
     single = [([task], v, False) for task in runs.tasks for v in runs.variants]
     over = [(pooled[v], v, True) for v in runs.variants if v in pooled]
     share = level / 2 if over and simultaneous else level
-    rows = [_row(runs, pair) for pair in _pairs(runs, single, share, simultaneous)]
-    rows += [_row(runs, pair) for pair in _pairs(runs, over, share, simultaneous)]
+    rows = [_row(runs, pair, level) for pair in _pairs(runs, single, share, simultaneous)]
+    rows += [_row(runs, pair, level) for pair in _pairs(runs, over, share, simultaneous)]
     for row in rows:
         if row["task"] == ALL_TASKS and row["variant"] != row["baseline"]:
             tasks = [r for r in rows if r["variant"] == row["variant"] and r is not row]
@@ -135,6 +135,7 @@ def compare(
     rows = [*_untrained_rows(runs), *rows]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame.attrs = {"metric": runs.metric, "score": runs.score, "margin": runs.margin}
+    frame.attrs |= {"level": level, "simultaneous": simultaneous}
     return frame
 
 
@@ -244,7 +245,7 @@ def successes(runs: Runs, task: str) -> bool:
 # Rows
 
 
-def _row(runs: Runs, pair: _Pair) -> dict[str, Any]:
+def _row(runs: Runs, pair: _Pair, level: float) -> dict[str, Any]:
     task = ALL_TASKS if pair.over else pair.tasks[0]
     row = _scores_row(runs, task, pair.variant)
     size = 1.0 if pair.over else runs.size(task, pair.variant)
@@ -259,7 +260,7 @@ def _row(runs: Runs, pair: _Pair) -> dict[str, Any]:
         **ends("difference", result),
         **ends("share", result, size),
         "p": result.p,
-        "p_adjusted": np.minimum(1.0, result.p * LEVEL / pair.level),
+        "p_adjusted": np.minimum(1.0, result.p * level / pair.level),
         "sd": result.sd,
         "beyond_margin": result.low > margin or result.high < -margin,
     }

@@ -133,17 +133,18 @@ class Runs:
         Raises:
             UserError: a column is missing, has no usable values, or a run has two rows of one step.
         """
-        frame = frame.rename(columns={task: "task", variant: "variant", seed: "seed", step: "step"})
+        names = {task: "task", variant: "variant", seed: "seed", step: "step"}
+        hidden = [name for given, name in names.items() if name != given and name in frame]
+        frame = frame.drop(columns=hidden if value not in hidden else []).rename(columns=names)
         frame = frame if "task" in frame else frame.assign(task="all")
-        _require(frame, ["variant", "seed", value])
-        if score not in SCORES:
-            raise unknown("score", score, SCORES)
-        if not pd.api.types.is_numeric_dtype(frame[value]):
-            raise UserError(f"the column '{value}' holds text: expected numbers")
-        if not pd.api.types.is_integer_dtype(frame.seed):
-            raise UserError("the column of seeds must hold whole numbers")
         has_steps = "step" in frame
         frame = frame if has_steps else frame.assign(step=0)
+        _require(frame, ["variant", "seed", value])
+        frame = frame.astype({"task": str, "variant": str})
+        for column in ("seed", "step"):
+            frame = frame.assign(**{column: _whole_numbers(frame[column], column)})
+        if score not in SCORES:
+            raise unknown("score", score, SCORES)
         double = frame[frame.duplicated([*RUN, "step"])]
         if len(double):
             row = double.iloc[0]
@@ -154,28 +155,18 @@ class Runs:
                 if has_steps
                 else f"several rows for {name}: name the column of steps with step="
             )
-        frame = frame.sort_values([*RUN, "step"], kind="stable", ignore_index=True)
-        order = {name: i for i, name in enumerate(frame.variant.unique())}
-        rows = []
-        for key, run in frame.groupby(RUN, sort=False):
-            values = run[value].to_numpy(np.float64)
-            tail = diverged_from(values)
-            status = "done" if tail is None else "failed"
-            if "status" in run:
-                status = str(run.status.iloc[-1])
-            reason = "" if tail is None else diverged(value, run["step"].iloc[tail])
-            number = SCORES[score](run["step"], values) if status == "done" else math.nan
-            bits = _bits(run["step"].to_numpy(), values)
-            rows.append((*key, status, number, reason, tail is not None, bits))
-        runs = pd.DataFrame(rows, columns=[*RUN, "status", "score", "reason", "diverged", "bits"])
+        order = [pd.factorize(frame[name])[0] for name in ("variant", "task")]
+        frame = frame.iloc[np.lexsort((frame["step"], frame.seed, *order))].reset_index(drop=True)
+        runs = _rows(frame, value, score)
         unknown_status = set(runs.status) - set(STATUSES)
         if unknown_status:
             raise unknown("status", min(unknown_status), STATUSES)
-        variants = sorted(runs.variant.unique(), key=lambda name: order[name])
+        variants, baseline = list(runs.variant.unique()), str(baseline)
         if baseline not in variants:
             raise unknown("baseline", baseline, variants)
         done = runs.set_index(RUN).status.eq("done")
         curves = frame[done.reindex(pd.MultiIndex.from_frame(frame[RUN])).to_numpy()]
+        numbers = frame.select_dtypes("number").columns.difference([*RUN, "step"])
         return cls(
             runs,
             curves if has_steps else curves.iloc[:0],
@@ -185,7 +176,7 @@ class Runs:
             score,
             margin,
             margin_in_metric,
-            metrics=tuple(frame.columns.difference([*RUN, "step", "status"])),
+            metrics=tuple(numbers) if has_steps else (value,),
         )
 
     @classmethod
@@ -260,8 +251,19 @@ class Runs:
             return Runs.read(self.folder, self.plan, metric, score, tuple(columns))
         if metric not in self.metrics:
             raise unknown("metric", metric, self.metrics)
-        frame = self.curves.rename(columns={metric: "value", "value": metric})
-        return replace(Runs.from_frame(frame, baseline=self.baseline), versus=self.versus)
+        score = score or self.score
+        if score not in SCORES:
+            raise unknown("score", score, SCORES)
+        if self.curves.empty:
+            raise UserError("these runs have no curves that could be scored in another way")
+        rows = [_rows(self.curves, metric, score), self.runs[self.runs.status != "done"]]
+        return replace(
+            self,
+            runs=pd.concat(rows, ignore_index=True),
+            metric=metric,
+            score=score,
+            directed=metric == self.metric or metric.rpartition("/")[2] == "return",
+        )
 
     def where(self, kept: pd.Series) -> Runs:
         """Return some of the runs. kept: a boolean per row of `runs`."""
@@ -690,13 +692,42 @@ def _default_score(plan: Plan, metric: str) -> str:
     return (plan.study.score if metric.startswith(EVALUATION) else None) or "final"
 
 
+def _rows(frame: pd.DataFrame, metric: str, score: str) -> pd.DataFrame:
+    """Return a row per run of a long table: its status, its score, and why it failed."""
+    rows = []
+    for key, run in frame.groupby(RUN, sort=False):
+        steps, values = run["step"].to_numpy(), run[metric].to_numpy(np.float64)
+        tail, reason = diverged_from(values), ""
+        status = "done" if tail is None else "failed"
+        if "status" in run:
+            status = str(run.status.iloc[-1])
+        number = SCORES[score](steps, values) if status == "done" else math.nan
+        if math.isinf(number):
+            status, number, reason = "failed", math.nan, f"{metric} is infinite"
+        elif status == "failed" and tail is not None:
+            reason = diverged(metric, steps[tail])
+        rows.append((*key, status, number, reason, reason != "", _bits(steps, values)))
+    return pd.DataFrame(rows, columns=[*RUN, "status", "score", "reason", "diverged", "bits"])
+
+
 def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Raise UserError if a column is missing or lacks values."""
+    """Raise UserError if a column is missing, lacks values, or the last of them is no number."""
     for column in columns:
         if column not in frame:
             raise unknown("column", column, list(map(str, frame.columns)))
         if column in RUN and frame[column].isna().any():
             raise UserError(f"row {int(frame[column].isna().argmax())} has no {column}")
+    if frame.empty:
+        raise UserError("the table has no rows")
+    if not pd.api.types.is_numeric_dtype(frame[column]):
+        raise UserError(f"the column '{column}' holds text: expected numbers")
+
+
+def _whole_numbers(values: pd.Series[Any], name: str) -> pd.Series[int]:
+    numbers = pd.to_numeric(values, errors="coerce")
+    if not (numbers % 1 == 0).all():
+        raise UserError(f"the column of {name}s must hold whole numbers")
+    return numbers.astype(np.int64)
 
 
 def by_task_and_variant(runs: Runs) -> Iterator[tuple[str, str, pd.DataFrame]]:
