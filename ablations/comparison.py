@@ -136,6 +136,7 @@ def compare(
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame.attrs = {"metric": runs.metric, "score": runs.score, "margin": runs.margin}
     frame.attrs |= {"level": level, "simultaneous": simultaneous}
+    frame.attrs["margin_in_metric"] = runs.margin_in_metric
     return frame
 
 

@@ -56,6 +56,8 @@ STYLES = {
     "inconclusive": "yellow",
     "failed": "magenta",
 }
+# What a narrow terminal leaves out, in this order.
+OPTIONAL = ("needs", "against", "seeds", "mean [95%]")
 FORMATS = ("markdown", "latex", "html", "csv", "json", "terminal")
 
 
@@ -189,8 +191,12 @@ def display(
         unused = set() if _several_baselines(frame) else {"baseline"}
         unused |= {"seeds_needed"} if frame.seeds_needed.isna().all() else set()
         shown = [name for name in COMPARISON if name not in unused]
-        if frame.share.isna().all():
+        if frame.share.isna().all() or frame.attrs.get("margin_in_metric"):
             shown = ["difference" if name == "share" else name for name in shown]
+        else:  # a task on which nothing was learned has no share
+            score = texts.difference.where(texts.difference == "", texts.difference + " (score)")
+            texts["share"] = texts.share.where(frame.share.notna(), score)
+        texts["baseline"] = texts.baseline.where(frame.baseline != frame.variant, "")
         texts = texts[shown]
     else:
         keep = frame.attrs.get("shown") or [name for name in texts if name not in HIDDEN]
@@ -228,7 +234,7 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
                 "" if value is None or value != value else str(value) for value in column
             ]
     if {"best", "tied"} <= set(frame):
-        marks = np.where(frame.tied, "†", "")
+        marks = np.where(frame.best, "*", np.where(frame.tied, "†", ""))
         texts["mean"] = [text + mark for text, mark in zip(texts["mean"], marks, strict=True)]
     return pd.DataFrame(texts, index=frame.index)
 
@@ -312,7 +318,8 @@ def markdown_text(text: str) -> str:
 def _markdown(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
     cells = without_repeats(texts).map(lambda text: markdown_text(str(text)))
     table = pipes(list(cells), cells.to_numpy().tolist())
-    above = _wrapped(f"{about['study']}: {about['caption']}") if about.get("caption") else []
+    name = f"{about['study']}: " if about.get("study") else ""
+    above = _wrapped(f"{name}{about['caption']}") if about.get("caption") else []
     below = [line for note in about.get("notes", ()) for line in _wrapped(f"- {note}")]
     parts = ["\n".join(above), table, "\n".join(below)]
     return printable("\n\n".join(part for part in parts if part))
@@ -322,8 +329,7 @@ def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a pipe table that lines up; columns of numbers are aligned to the right."""
     import tabulate
 
-    numeric = f"+{MINUS}-.<0123456789"
-    right = [all(not row[i] or row[i][0] in numeric for row in rows) for i in range(len(heads))]
+    right = [_are_numbers([row[i] for row in rows]) for i in range(len(heads))]
     text: str = tabulate.tabulate(
         rows,
         heads,
@@ -332,6 +338,10 @@ def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         colalign=["right" if is_right else "left" for is_right in right] if rows else None,
     )
     return text
+
+
+def _are_numbers(texts: Sequence[str]) -> bool:
+    return all(not text or text[0] in f"+{MINUS}-.<0123456789" for text in texts)
 
 
 def _wrapped(text: str) -> list[str]:
@@ -458,7 +468,6 @@ def _terminal(
     """Write a table no wider than the terminal, with the summary first and verdicts in colour."""
     from rich import box
     from rich.console import Console
-    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -467,30 +476,56 @@ def _terminal(
     console = Console(
         file=out, width=screen.width, highlight=False, force_terminal=screen.is_terminal
     )
+    cells = texts.drop(columns="task", errors="ignore").map(lambda cell: printable(str(cell)))
+    widths = _widths(cells, screen.width)
+    left_out = [name for name in cells if name not in widths]
+    cells = cells[list(widths)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in texts.columns.drop("task", errors="ignore"):
-        longest = max([len(str(text)) for text in (name, *texts[name])])
-        least = min(longest, 14 if name == "verdict" else 20)
-        table.add_column(str(name), overflow="fold", min_width=least)
+    for name, size in widths.items():
+        table.add_column(name, overflow="fold", width=size)
     verdicts = frame["verdict"] if "verdict" in frame else [""] * len(frame)
     tasks = texts["task"] if "task" in texts else [""] * len(frame)
-    cells = texts.drop(columns="task", errors="ignore").to_numpy()
     last = ""
-    for row, verdict, task in zip(cells, verdicts, tasks, strict=True):
+    for row, verdict, task in zip(cells.to_numpy(), verdicts, tasks, strict=True):
         if task != last:
             table.add_section()
             table.add_row(Text(printable(task), "bold"))
             last = task
-        table.add_row(*(Text(printable(str(cell))) for cell in row), style=STYLES.get(verdict, ""))
+        table.add_row(*map(Text, row), style=STYLES.get(verdict, ""))
     if frame.attrs.get("title"):
         console.print(Text(printable(f"{frame.attrs['study']}: {frame.attrs['title']}"), "bold"))
     if frame.attrs.get("summary"):
         console.print(Text(printable(frame.attrs["summary"])))
     console.print(table)
-    for text in (about.get("caption"), *about.get("notes", ())):
+    narrow = f"left out at this width: {', '.join(left_out)}" if left_out else ""
+    for text in (narrow, about.get("caption"), *about.get("notes", ())):
         if text:
-            console.print(Padding(Text(printable(text), "dim"), (0, 0, 0, 0)))
+            console.print(Text(printable(text), "dim"))
     return out.getvalue().rstrip("\n")
+
+
+def _widths(cells: pd.DataFrame, width: int) -> dict[str, int]:
+    """Return the widths of the columns that a terminal has room for.
+
+    Names and verdicts may be broken; numbers only where there is no other way.
+    """
+    longest = {name: max(map(len, [name, *cells[name]])) for name in map(str, cells)}
+    widths = {
+        name: size if _are_numbers(list(cells[name])) else min(size, 12)
+        for name, size in longest.items()
+    }
+
+    def room() -> int:
+        return width - sum(widths.values()) - 3 * len(widths)
+
+    for name in OPTIONAL:
+        if room() < 0:
+            widths.pop(name, None)
+    if room() < 0:
+        widths = {name: min(size, 6) for name, size in widths.items()}
+    while room() > 0 and (cut := [name for name in widths if widths[name] < longest[name]]):
+        widths[min(cut, key=lambda name: widths[name])] += 1
+    return widths
 
 
 __all__ = [

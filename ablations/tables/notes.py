@@ -28,15 +28,22 @@ def caption(runs: Runs, frame: pd.DataFrame) -> str:
     """Write what the numbers of a comparison are, in at most four lines."""
     compared = frame[frame.pairs > 0]
     seeds = spans(sorted(runs.runs.seed.unique()))
+    window = "" if runs.plan is None and runs.curves.empty else f"{WINDOWS[runs.score]} "
     parts = [
-        f"Mean {runs.metric} {WINDOWS[runs.score]} with its 95% interval; seeds {seeds}"
+        f"Mean {runs.metric} {window}with its 95% interval; seeds {seeds}"
         + (f"; {steps(runs.plan)}." if runs.plan else "."),
     ]
     if len(compared):
-        how = "interim analyses" if runs.plan and runs.plan.looks else "Bonferroni"
+        sure = f"{100 * (1 - frame.attrs['level']):g}%"
+        how = f"their intervals hold simultaneously with {sure} (Bonferroni)"
+        if runs.plan and runs.plan.looks:
+            how = how.replace("Bonferroni", "interim analyses")
+        elif not frame.attrs["simultaneous"]:
+            how = f"each has a {sure} interval of its own"
+        effect = "" if runs.margin_in_metric else " Effect: in % of the learned range."
         parts.append(
-            f"Differences are paired by seed; their intervals hold simultaneously ({how}). Effect: "
-            "the difference in % of the learned range. † not significantly below the best."
+            f"Differences are paired by seed; {how}.{effect} * best mean, † not significantly "
+            "below it."
         )
     if runs.directed and frame.margin.notna().any():
         unit = "" if runs.margin_in_metric else "% of the learned range"
@@ -212,8 +219,10 @@ def summary(frame: pd.DataFrame) -> str:
     decided = rows[rows.verdict.isin(["better", "worse"])]
     decided = decided.loc[decided.share.abs().sort_values(ascending=False).index]
     several = frame[frame.task != ALL_TASKS].task.nunique() > 1
+    in_metric = frame.attrs.get("margin_in_metric", False)
     parts = [
-        f"{row.variant} is {row.verdict}{f' on {row.task}' if several else ''} ({effect(row)})"
+        f"{row.variant} is {row.verdict}{f' on {row.task}' if several else ''} "
+        f"({effect(row, in_metric)})"
         for row in decided.head(LISTED).itertuples()
     ]
     if len(decided) > LISTED:
@@ -222,16 +231,17 @@ def summary(frame: pd.DataFrame) -> str:
         of = rows[rows.verdict == verdict]
         if len(of):
             ends = of[["share_low", "share_high"]].abs().max(axis=None)
-            bound = f", effects below {100 * ends:.2g}%" if math.isfinite(ends) else ""
+            size = f"{ends:.2g}" if in_metric else f"{100 * ends:.2g}%"
+            bound = f", effects below {size}" if math.isfinite(ends) else ""
             bound = "" if verdict == "failed" else bound
             parts.append(f"{count(len(of), 'comparison')} {verdict}{bound}")
     return "; ".join(parts) + "."
 
 
-def effect(row: object) -> str:
+def effect(row: object, in_metric: bool = False) -> str:
     """Write a row's effect in percent of the learned range, in score units without one."""
     ends = [getattr(row, f"share{end}") for end in ("", "_low", "_high")]
-    if math.isnan(ends[0]):
+    if in_metric or math.isnan(ends[0]):
         ends = [getattr(row, f"difference{end}") for end in ("", "_low", "_high")]
         return estimate(*ends, sign=True)
     text = estimate(*(100 * end for end in ends), sign=True)
