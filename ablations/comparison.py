@@ -238,9 +238,7 @@ def _has_more_seeds(runs: Runs, baseline: str) -> bool:
 
 def successes(runs: Runs, task: str) -> bool:
     """Return whether all scores of a task are 0 or 1, the success or failure of a run."""
-    if not runs.directed or task not in runs.scores:
-        return False
-    return stats.are_successes(runs.scores[task].stack().to_numpy())
+    return runs.directed and task in runs.of_successes
 
 
 # Rows

@@ -39,6 +39,7 @@ from ablations.records import (
     write_units,
 )
 from ablations.scoring import NO_RANGE, SCORES, Floats, beyond_untrained, learned_range
+from ablations.stats import are_successes
 
 RUN = ["task", "variant", "seed"]
 STATUSES = ("done", "failed", "missing")
@@ -343,6 +344,12 @@ class Runs:
     @cached_property
     def _scores(self) -> dict[Any, Floats]:
         return {name: column.to_numpy() for name, column in self.scores.items()}
+
+    @cached_property
+    def of_successes(self) -> frozenset[str]:
+        """The tasks whose scores are all 0 or 1, the failure or success of a run."""
+        scores = self.runs[self.runs.score.notna()].groupby("task").score
+        return frozenset(task for task, of in scores if are_successes(of.to_numpy()))
 
     @cached_property
     def counts(self) -> pd.DataFrame:

@@ -337,10 +337,33 @@ def not_the_best(
     """
     rows = np.asarray(scores, np.float64)
     below = np.zeros(len(rows), bool)
+    if test is paired:
+        first, second = np.triu_indices(len(rows), 1)
+        p, differences = _of_pairs(rows[first], rows[second])
+        lost = p < level / max(1, len(first))
+        below[np.where(differences > 0, second, first)[lost]] = True
+        return below
     pairs = list(itertools.combinations(range(len(rows)), 2))
-    for first, second in pairs:
-        both = np.isfinite(rows[first]) & np.isfinite(rows[second])
-        found = test(rows[first, both], rows[second, both])
+    for one, other in pairs:
+        both = np.isfinite(rows[one]) & np.isfinite(rows[other])
+        found = test(rows[one, both], rows[other, both])
         if found.p < level / len(pairs):
-            below[second if found.difference > 0 else first] = True
+            below[other if found.difference > 0 else one] = True
     return below
+
+
+def _of_pairs(ours: Floats, theirs: Floats) -> tuple[Floats, Floats]:
+    """Return p and difference of `paired` for each row of scores `[k, n]`; NaN: no such run."""
+    d = ours - theirs
+    n = np.isfinite(d).sum(axis=1)
+    p, differences, enough = np.full(len(d), NAN), np.zeros(len(d)), n > 1
+    if not enough.any():
+        return p, differences
+    d, n = d[enough], n[enough]
+    rounding = 1e-12 * np.nanmax(np.abs([ours[enough], theirs[enough]]), axis=(0, 2))
+    center, sd = np.nanmean(d, axis=1), np.nanstd(d, axis=1, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_t = 2 * special.stdtr(n - 1, -np.abs(center) * np.sqrt(n) / sd)
+    by_sign = np.where(np.abs(center) <= np.sqrt(n) * rounding, 1.0, 0.5 ** (n - 1.0))
+    p[enough], differences[enough] = np.where(sd <= rounding, by_sign, by_t), center
+    return p, differences
