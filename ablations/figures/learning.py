@@ -1,8 +1,9 @@
-"""Figures of learning over time: curves, diagnostics, sample efficiency, validation of tasks."""
+"""Figures of learning over time: curves, diagnostics, sample efficiency."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,46 +14,21 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from ablations import stats
-from ablations.figures.style import (
-    COLORS,
-    DASHES,
-    INK,
-    QUIET,
-    TEXT,
-    Drawing,
-    Group,
-    Look,
-    inches,
-    line_key,
-    looks_of,
-    metric_label,
-    panels,
-    steps_axis,
-    style,
-    words,
-)
+from ablations.figures import style
+from ablations.figures.style import Drawing, Group, Look
 from ablations.runs import EVALUATION, Runs
 from ablations.scoring import smoothed_together
 
 FEW = 6  # seeds, below which each has a line instead of a band
-MOST_LINES = len(COLORS)  # of a panel, beside the baseline's
+MOST_LINES = len(style.COLORS)  # of a panel, beside the baseline's
 MANY = 40  # variants, above which each is a faint line
-_MOST_POINTS = 200  # of a line
+MOST_POINTS = 200  # of a line
 # Metrics of the trainers that tell whether training went well.
 DIAGNOSTICS = (
-    "policy/clip_fraction",
-    "value/clip_fraction",
-    "policy/approximate_kl",
-    "policy/entropy",
-    "value/explained_variance",
-    "gradient/norm",
-    "advantage/std",
-    "loss/value",
-    "policy/kl_reference",
-    "training/zero_variance_groups",
-    "training/length",
+    *("policy/clip_fraction", "value/clip_fraction", "policy/approximate_kl", "policy/entropy"),
+    *("value/explained_variance", "gradient/norm", "advantage/std", "loss/value"),
+    *("policy/kl_reference", "training/zero_variance_groups", "training/length"),
 )
-_LEVELS = (Look(QUIET, DASHES[2]), Look(QUIET, DASHES[3]), Look("#a8a8a8", DASHES[1]))
 Average = Literal["mean", "IQM"]
 
 
@@ -61,21 +37,28 @@ def groups_of(runs: Runs) -> list[list[str]]:
 
     A baseline with more variants than there are colours has several groups, all with the baseline.
     """
-    groups: list[list[str]] = []
-    heads = [v for v in runs.variants if runs.versus[v] not in runs.versus or runs.versus[v] == v]
-    known = {runs.versus[v] for v in runs.variants if runs.versus[v] != v}
-    for head in dict.fromkeys([*heads, *(v for v in runs.variants if v in known)]):
-        others = [v for v in runs.variants if runs.versus[v] == head != v]
-        parts = max(1, -(-len(others) // MOST_LINES))
-        groups += [[head, *map(str, part)] for part in np.array_split(others, parts)]
-    return groups
+    heads: dict[str, list[str]] = {}
+    for variant in runs.variants:
+        members = heads.setdefault(runs.source(variant), [])
+        if variant != runs.source(variant):
+            members.append(variant)
+    alone = {v for others in heads.values() for v in others}
+    parts = {head: max(1, -(-len(others) // MOST_LINES)) for head, others in heads.items()}
+    return [
+        [head, *map(str, part)]
+        for head, others in heads.items()
+        if others or head not in alone
+        for part in np.array_split(others, parts[head])
+    ]
 
 
+@style.applied()
 def curves(
     runs: Runs,
-    width: float | str = TEXT,
+    width: float | str = style.TEXT,
     *,
     metric: str | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
     each_seed: bool = False,
     smooth: bool = False,
     average: Average = "mean",
@@ -84,83 +67,87 @@ def curves(
 
     The mean over seeds, with Student's 95% interval as a band, or with a thin line per seed where
     there are fewer than `FEW`. Variants are split over several rows of panels where they have
-    different baselines, or are more than there are colours.
+    different baselines, or are more than there are colours. More than `MANY` are a thin line each.
 
     Args:
         runs: of a study.
         width: in inches, or a name such as "icml-column".
         metric: a column of the curves, by default the metric of the scores.
+        levels: task -> name -> value: a level line each, as the thresholds of a validation. Those
+            of untrained policies are drawn where they were evaluated.
         each_seed: draw a line per seed, whatever their number.
         smooth: draw at each step the mean over the tenth of training that ends there. The last
             point is then the score "final".
         average: "mean" or "IQM".
     """
-    metric = metric or runs.metric
-    groups, titles = groups_of(runs), list(runs.tasks)
-    many = len(runs.variants) > MANY
-    if many:
-        groups = [list(dict.fromkeys(v for group in groups for v in group))]
-    looks = looks_of(groups)
-    levels = runs.untrained if metric == runs.metric else {}
-    names = dict.fromkeys(policy for of in levels.values() for policy in of)
-    policies = dict(zip(names, _LEVELS, strict=False))
-    keys = [_keys(runs, group, looks, many=many) for group in groups]
-    keys[0] += [line_key(f"untrained ({name})", look, 0.8) for name, look in policies.items()]
+    metric, groups = metric or runs.metric, groups_of(runs)
+    many = f"{len(runs.variants) - 1} other variants" if len(runs.variants) > MANY else ""
+    looks = style.looks_of([[groups[0][0], many]] if many else groups)
+    keys = [keys_of(runs, group, looks) for group in ([list(looks)] if many else groups)]
+    marks: dict[str, dict[str, float]] = {task: dict(of) for task, of in (levels or {}).items()}
+    for task, policies in runs.untrained.items() if metric == runs.metric else ():
+        untrained = {f"untrained ({name})": float(np.mean(x)) for name, x in policies.items()}
+        marks[task] = untrained | marks.get(task, {})
+    dashed = itertools.product(("#a8a8a8", style.INK), style.DASHES[1:])
+    lines = dict(zip(dict.fromkeys(x for of in marks.values() for x in of), dashed, strict=False))
+    keys[0] += [style.line_key(name, Look(*look), 0.8) for name, look in lines.items()]
+    figure, grids = style.panels(
+        [
+            Group(runs.tasks, entries, step_unit(runs), style.metric_label(metric))
+            for entries in keys
+        ],
+        width,
+        1.25,
+    )
+    for group, axes in zip(groups, grids, strict=bool(not many)):
+        for ax, task in zip(axes, runs.tasks, strict=True):
+            for name, value in marks.get(task, {}).items():
+                color, dashes = lines[name]
+                ax.axhline(value, color=color, dashes=dashes, linewidth=0.8, zorder=1)
+            data = _points(runs, task, runs.variants if many else group, metric, smooth=smooth)
+            if many:  # each variant is drawn as if it were a seed
+                means = data.groupby(["variant", "step"], sort=False).value.mean().reset_index()
+                own = means.variant == group[0]
+                data = means.assign(seed=means.variant, variant=np.where(own, group[0], many))
+            draw_lines(ax, data, looks, each_seed=each_seed or bool(many), average=average)
+            style.steps_axis(ax)
     seeds = runs.runs.seed.nunique()
-    with style():
-        figure, grids = panels(
-            [Group(titles, entries) for entries in keys],
-            inches(width),
-            1.25,
-            x=step_unit(runs),
-            y=metric_label(metric),
-        )
-        for group, axes in zip(groups, grids, strict=True):
-            for ax, task in zip(axes, runs.tasks, strict=True):
-                for name, scores in levels.get(task, {}).items():
-                    color, dashes = policies[name]
-                    line = ax.axhline(float(np.mean(scores)), color=color, linewidth=0.8)
-                    line.set_dashes(dashes)
-                data = _points(runs, task, group, metric, smooth=smooth)
-                if many:
-                    _faint(ax, data, group[0])
-                else:
-                    _lines(ax, data, looks, each_seed=each_seed, average=average)
-                steps_axis(ax)
-    caption = _caption(seeds, each_seed=each_seed, smooth=smooth, average=average)
-    return figure.about("Learning curves", caption)
+    thin = "thin: each " + ("variant" if many else "seed")
+    shown = thin if each_seed or seeds < FEW or many else "with its pointwise 95% interval"
+    return figure.about(
+        "Learning curves",
+        ("Interquartile mean" if average == "IQM" else "Mean")
+        + (f" over {seeds} seeds, {shown}." if seeds > 1 else ": one seed.")
+        + (" At each step: the mean over the tenth of training before it." if smooth else ""),
+    )
 
 
-def diagnostics(runs: Runs, width: float | str = TEXT) -> Drawing | None:
+@style.applied()
+def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
     """Draw the mean curves of the metrics that the trainer logs beside the score.
 
-    A row of panels per metric. Metrics that never change are left out; None without any.
+    A panel per metric, task and baseline. Metrics that never change are left out; None without any.
     """
-    logged = diagnostic_metrics(runs.metrics, runs.metric)
+    others = [n for n in runs.metrics if n != runs.metric and not n.startswith(EVALUATION)]
+    logged = tuple(name for name in DIAGNOSTICS if name in others) or tuple(others[:8])
     if runs.plan is not None and runs.folder is not None and not set(logged) <= set(runs.curves):
         runs = Runs.read(runs.folder, runs.plan, runs.metric, runs.score, logged)
-    names = [name for name in logged if name in runs.curves and np.ptp(_finite(runs, name)) > 1e-12]
+    values = runs.curves[[n for n in logged if n in runs.curves]].replace([np.inf, -np.inf], np.nan)
+    names = [name for name in values if np.ptp(values[name].dropna().to_numpy()) > 1e-12]
     if not names:
         return None
-    groups = groups_of(runs)
-    looks = looks_of(groups)
-    shown = [(name, task, group) for name in names for group in groups for task in runs.tasks]
-    heads = len(groups) > 1
-    titles = [
-        "\n".join([metric_label(name), task + (f", vs {group[0]}" if heads else "")])
-        for name, task, group in shown
-    ]
-    variants = dict.fromkeys(v for group in groups for v in group)
-    with style():
-        figure, grids = panels(
-            [Group(titles, _keys(runs, list(variants), looks))],
-            inches(width),
-            1.0,
-            x=step_unit(runs),
-        )
-        for ax, (name, task, group) in zip(grids[0], shown, strict=True):
-            _lines(ax, _points(runs, task, group, name), looks, band=False)
-            steps_axis(ax)
+    groups, shown = groups_of(runs), list(itertools.product(names, runs.tasks))
+    looks = style.looks_of(groups)
+    titles = [f"{style.metric_label(str(name))}, {task}" for name, task in shown]
+    figure, grids = style.panels(
+        [Group(titles, keys_of(runs, group, looks), step_unit(runs)) for group in groups],
+        width,
+        1.0,
+    )
+    for group, axes in zip(groups, grids, strict=True):
+        for ax, (name, task) in zip(axes, shown, strict=True):
+            draw_lines(ax, _points(runs, task, group, str(name)), looks, band=False)
+            style.steps_axis(ax)
     return figure.about(
         "Diagnostics over training",
         "Mean over seeds of what the trainer records beside the score. Metrics that stay the same "
@@ -168,87 +155,35 @@ def diagnostics(runs: Runs, width: float | str = TEXT) -> Drawing | None:
     )
 
 
-def efficiency(
-    runs: Runs, width: float | str = TEXT, *, average: Average = "mean"
-) -> Drawing | None:
-    """Draw normalised scores over training, averaged over tasks, with 95% intervals.
+@style.applied()
+def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+    """Draw mean normalised scores over training, averaged over tasks, with Student's interval.
 
-    Seeds that are complete on every task. None with fewer than two tasks that have a learned range.
-    This is the sample-efficiency curve of rliable (Agarwal et al. 2021), of the mean.
+    Of the seeds that are complete on every task. None with fewer than two tasks that have a learned
+    range. This is the sample-efficiency curve of Agarwal et al. (2021), of the mean.
     """
-    groups = groups_of(runs)
     data = {variant: _efficiency(runs, variant) for variant in runs.variants}
-    groups = [[v for v in group if len(data[v])] for group in groups]
+    groups = [[v for v in group if len(data[v])] for group in groups_of(runs)]
     groups = [group for group in groups if group]
     if not groups:
         return None
-    looks = looks_of(groups)
-    with style():
-        figure, grids = panels(
-            [Group([""], _keys(runs, group, looks)) for group in groups],
-            inches(width),
-            max(0.36 * inches(width), 1.8),
-            x="share of training",
-            y="normalised score",
-        )
-        for group, (ax,) in zip(groups, grids, strict=True):
-            _lines(ax, pd.concat([data[v] for v in group]), looks, average=average)
-            ax.set_xlim(0, 1)
-            ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    looks = style.looks_of(groups)
+    figure, grids = style.panels(
+        [
+            Group([""], keys_of(runs, group, looks), "share of training", "normalised score")
+            for group in groups
+        ],
+        width,
+        max(0.36 * style.inches(width), 1.8),
+    )
+    for group, (ax,) in zip(groups, grids, strict=True):
+        draw_lines(ax, pd.concat([data[v] for v in group]), looks)
+        ax.set_xlim(0, 1)
+        ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     return figure.about(
         "Sample efficiency",
-        "Normalised score over training, averaged over tasks: 0 and 1 are the ends of the learned "
-        f"range. {_averaged(average)} over seeds with its pointwise 95% interval.",
-    )
-
-
-def validation(
-    curves: pd.DataFrame,
-    levels: Mapping[str, Mapping[str, float]],
-    metric: str,
-    width: float | str = TEXT,
-) -> Drawing:
-    """Draw the evaluations of each candidate on each task, and the levels that they have to pass.
-
-    Args:
-        curves: the columns task, variant, seed, step and value.
-        levels: task -> name of a level -> value; a dashed line each.
-        metric: its name.
-        width: in inches, or a name such as "icml-column".
-    """
-    tasks, variants = list(curves.task.unique()), list(curves.variant.unique())
-    looks = {
-        v: Look(COLORS[i % len(COLORS)], DASHES[i // len(COLORS) % len(DASHES)])
-        for i, v in enumerate(variants)
-    }
-    names = dict.fromkeys(name for task in tasks for name in levels.get(task, {}))
-    marks = {
-        name: Look((INK, QUIET, "#a8a8a8")[i % 3], DASHES[1 + i % 3])
-        for i, name in enumerate(names)
-    }
-    keys = [line_key(words(v), look) for v, look in looks.items()]
-    keys += [line_key(name, look, 0.8) for name, look in marks.items()]
-    with style():
-        figure, grids = panels(
-            [Group(tasks, keys)],
-            inches(width),
-            1.5,
-            least=1.8,
-            x="environment steps",
-            y=metric_label(metric),
-        )
-        for ax, task in zip(grids[0], tasks, strict=True):
-            rows = curves[curves.task == task]
-            _lines(ax, rows, looks)
-            for name, value in levels.get(task, {}).items():
-                color, dashes = marks[name]
-                ax.axhline(value, color=color, linewidth=0.8, zorder=1).set_dashes(dashes)
-            ax.autoscale_view()
-            steps_axis(ax)
-    return figure.about(
-        "Validation of tasks",
-        "Mean over seeds of the evaluations of each candidate, with its pointwise 95% interval. A "
-        "task passes where a candidate scores above both thresholds.",
+        "Mean normalised score over training, averaged over tasks, with its pointwise 95% "
+        "interval. 0 and 1 are the ends of the learned range.",
     )
 
 
@@ -257,46 +192,28 @@ def validation(
 
 def step_unit(runs: Runs) -> str:
     """Name the steps of the runs, in the plural."""
-    if runs.plan is None:
-        return "steps"
-    return f"{runs.plan.study.step_unit or 'environment step'}s"
-
-
-def diagnostic_metrics(metrics: Sequence[str], own: str) -> tuple[str, ...]:
-    """Return the metrics of `DIAGNOSTICS` that were logged, or else the first others."""
-    known = tuple(name for name in DIAGNOSTICS if name in metrics and name != own)
-    others = [name for name in metrics if name != own and not name.startswith(EVALUATION)]
-    return known or tuple(others[:8])
-
-
-def _finite(runs: Runs, metric: str) -> Any:
-    values = runs.curves[metric].to_numpy(np.float64)
-    values = values[np.isfinite(values)]
-    return values if len(values) else np.zeros(1)
+    return f"{runs.plan.study.step_unit or 'environment step'}s" if runs.plan else "steps"
 
 
 def _points(
     runs: Runs, task: str, variants: Iterable[str], metric: str, *, smooth: bool = False
 ) -> pd.DataFrame:
     """Return the columns variant, seed, step and value, at steps that half of the seeds have."""
-    frames = []
+    frames = [_long("", [], np.zeros(0), np.zeros((0, 0)))]
     for variant in variants:
         curves = runs.curves_of(task, variant, metric)
-        if not curves:
-            continue
-        if smooth:
+        if smooth and curves:
             steps, values = smoothed_together(list(curves.values()))
         else:
             steps, values = runs.aligned(task, variant, metric)
         frames.append(_long(variant, list(curves), steps, values))
-    return pd.concat(frames) if frames else _long("", [], np.zeros(0), np.zeros((0, 0)))
+    return pd.concat([frame for frame in frames if len(frame)] or frames)
 
 
 def _long(variant: str, seeds: Sequence[int], steps: Any, values: Any) -> pd.DataFrame:
-    finite = np.isfinite(values)
-    kept = np.flatnonzero(2 * finite.sum(axis=0) >= max(1, len(seeds)))
-    if len(kept) > _MOST_POINTS:
-        kept = kept[np.linspace(0, len(kept) - 1, _MOST_POINTS).round().astype(int)]
+    kept = np.flatnonzero(2 * np.isfinite(values).sum(axis=0) >= max(1, len(seeds)))
+    if len(kept) > MOST_POINTS:
+        kept = kept[np.linspace(0, len(kept) - 1, MOST_POINTS).round().astype(int)]
     table = pd.DataFrame(values[:, kept], index=list(seeds), columns=steps[kept])
     long = table.rename_axis(index="seed", columns="step").stack().rename("value").reset_index()
     return long.assign(variant=variant)
@@ -306,17 +223,14 @@ def _efficiency(runs: Runs, variant: str) -> pd.DataFrame:
     tasks = [task for task in runs.tasks if not np.isnan(runs.size(task, variant))]
     curves = {task: runs.curves_of(task, variant) for task in tasks}
     seeds = sorted(set.intersection(*map(set, curves.values()))) if len(tasks) > 1 else []
-    if not seeds:
-        return pd.DataFrame()
-    every = [curves[task][seed] for task in tasks for seed in seeds]
-    count = min(40, *(len(curve.steps) for curve in every))
-    share = np.arange(1, count + 1) / count
+    points = [len(curves[task][seed].steps) for task in tasks for seed in seeds]
+    share = np.arange(1, min(40, *points) + 1) / min(40, *points) if seeds else np.zeros(0)
     normalised = []
-    for task in tasks:
+    for task in tasks if seeds else ():
         values = [curves[task][seed].at(share * curves[task][seed].steps[-1]) for seed in seeds]
         low = runs.ranges[task, variant][0]
         normalised.append((np.array(values) - low) / runs.size(task, variant))
-    mean = np.mean(normalised, axis=0)
+    mean = np.mean(normalised, axis=0) if seeds else np.zeros((0, 0))
     complete = np.isfinite(mean).all(axis=0)
     return _long(variant, seeds, share[complete], mean[:, complete])
 
@@ -324,13 +238,10 @@ def _efficiency(runs: Runs, variant: str) -> pd.DataFrame:
 # Lines
 
 
-def _interval(values: Any) -> tuple[float, float]:
+def student_interval(values: Any) -> tuple[float, float]:
+    """Return the ends of Student's 95% interval of a mean."""
     estimate = stats.mean(values)
     return estimate.low, estimate.high
-
-
-def _iqm(values: Any) -> float:
-    return float(stats.iqm(values, replicates=1).value)
 
 
 def _iqm_interval(values: Any) -> tuple[float, float]:
@@ -338,13 +249,7 @@ def _iqm_interval(values: Any) -> tuple[float, float]:
     return estimate.low, estimate.high
 
 
-_AVERAGES: Mapping[str, tuple[Any, Callable[[Any], tuple[float, float]]]] = {
-    "mean": ("mean", _interval),
-    "IQM": (_iqm, _iqm_interval),
-}
-
-
-def _lines(
+def draw_lines(
     ax: Axes,
     data: pd.DataFrame,
     looks: Mapping[str, Look],
@@ -353,78 +258,46 @@ def _lines(
     band: bool = True,
     average: Average = "mean",
 ) -> None:
-    """Draw the average of each variant, with its band or a thin line per seed."""
-    variants = list(data.variant.unique())
-    if not variants:
+    """Draw the average of each variant over seeds, with a band or a thin line per seed.
+
+    data: the columns variant, seed, step and value.
+    """
+    if data.empty:
         return
-    labels = {"xlabel": ax.get_xlabel(), "ylabel": ax.get_ylabel()}  # seaborn writes its own
     few = data.groupby("variant").seed.nunique().max() < FEW
-    thin, banded = each_seed or (few and band), band and not each_seed and not few
-    estimator, interval = _AVERAGES[average]
-    common = {
-        "x": "step",
-        "y": "value",
-        "hue": "variant",
+    variants = list(data.variant.unique())
+    common: dict[str, Any] = {
+        "data": data, "x": "step", "y": "value", "hue": "variant", "legend": False, "ax": ax,
         "palette": {v: looks[v].color for v in variants},
-        "legend": False,
-        "ax": ax,
-    }
-    if thin:
-        sns.lineplot(
-            data, units="seed", estimator=None, linewidth=0.4, alpha=0.3, zorder=1, **common
-        )
+    }  # fmt: skip
+    if each_seed or (few and band):
+        sns.lineplot(**common, units="seed", estimator=None, linewidth=0.4, alpha=0.3, zorder=1)
     sns.lineplot(
-        data,
+        **common,
         style="variant",
         dashes={v: looks[v].dashes for v in variants},
         size="variant",
-        sizes={v: 1.7 if looks[v].color == INK else 1.1 for v in variants},
-        size_order=variants,
-        style_order=variants,
-        estimator=estimator,
-        errorbar=interval if banded else None,
+        sizes={v: 1.7 if looks[v].color == style.INK else 1.1 for v in variants},
+        estimator="mean" if average == "mean" else lambda x: stats.iqm(x, replicates=1).value,
+        errorbar=(student_interval if average == "mean" else _iqm_interval)
+        if band and not each_seed and not few
+        else None,
         err_kws={"alpha": 0.14, "linewidth": 0},
         zorder=3,
-        **common,
     )
-    ax.set(**labels)
 
 
-def _faint(ax: Axes, data: pd.DataFrame, head: str) -> None:
-    """Draw the mean of each of many variants as a faint line, and that of the first in full."""
-    means = data.groupby(["variant", "step"], sort=False).value.mean().reset_index()
-    others = means[means.variant != head]
-    lines = others.pivot(index="step", columns="variant", values="value")
-    ax.plot(lines.index, lines, color=COLORS[0], linewidth=0.4, alpha=0.3)
-    own = means[means.variant == head]
-    ax.plot(own.step, own.value, color=INK, linewidth=1.7)
-
-
-def _keys(
-    runs: Runs, variants: Sequence[str], looks: Mapping[str, Look], *, many: bool = False
-) -> list[Artist]:
-    """Return an entry per variant, with the number of its runs that failed or are missing."""
-    if many:
-        others = line_key(f"{len(variants) - 1} other variants", Look(COLORS[0]), 0.5)
-        return [line_key(words(variants[0]), Look(INK), 1.7), others]
+def keys_of(runs: Runs, variants: Sequence[str], looks: Mapping[str, Look]) -> list[Artist]:
+    """Return an entry of the legend per variant, with the runs that failed or are missing."""
     counts = runs.counts.groupby(level="variant")[["failed", "missing"]].sum()
     keys: list[Artist] = []
     for variant in variants:
-        notes = [f"{n} {status}" for status, n in counts.loc[variant].items() if n]
+        about = counts.loc[variant] if variant in counts.index else {}
+        notes = [f"{n} {status}" for status, n in about.items() if n]
         same = runs.same_as.get(variant, variant)
-        notes += [f"identical to {words(same)}"] if same != variant else []
-        label = words(variant) + (f" ({', '.join(notes)})" if notes else "")
-        keys.append(line_key(label, looks[variant], 1.7 if looks[variant].color == INK else 1.2))
+        notes += [f"identical to {same}"] if same != variant else []
+        label = variant + (f" ({', '.join(notes)})" if notes else "")
+        keys.append(
+            style.line_key(label, looks[variant], 1.7 if looks[variant].color == style.INK else 1.2)
+        )
     return keys
-
-
-def _averaged(average: str) -> str:
-    return "Mean" if average == "mean" else "Interquartile mean"
-
-
-def _caption(seeds: int, *, each_seed: bool, smooth: bool, average: str) -> str:
-    if seeds < 2:
-        return "One seed."
-    shown = "thin: each seed" if each_seed or seeds < FEW else "with its pointwise 95% interval"
-    smoothed = " At each step: the mean over the tenth of training before it." if smooth else ""
-    return f"{_averaged(average)} over {seeds} seeds, {shown}.{smoothed}"

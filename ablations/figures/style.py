@@ -1,4 +1,4 @@
-"""The style of all figures: sizes, fonts, colours, panels, legends and files.
+"""The style of all figures: fonts, colours, wrapped text, panels, legends and files.
 
 Sizes are in inches. Text is measured before it is placed, so that names are wrapped and never cut.
 """
@@ -9,6 +9,7 @@ import functools
 import io
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from matplotlib.transforms import Bbox
@@ -34,12 +34,12 @@ from ablations.records import write_atomically
 FORMATS = ("svg", "png", "pdf")
 # A column or a line of text in the styles of these papers.
 WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr": 6.0}
-COLUMN, TEXT = 3.25, 5.5
 NARROWEST, WIDEST = 2.0, 20.0
+COLUMN, TEXT = 3.25, 5.5
 
 SIZE, SMALL, LINE = 7.5, 6.5, 0.148  # points of text, points of small text, inches of a line
 INK, QUIET, GRID, MARGIN = "#222222", "#6b6b6b", "#e8e8e8", "#e9edf2"
-# Okabe and Ito (2008) without black and yellow, and a grey; baselines are dark grey.
+# Okabe and Ito (2008) without black and yellow, and a grey; baselines are dark.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c8c8c")
 DASHES: tuple[Any, ...] = ("", (4.5, 1.3), (1.4, 1.1), (4.5, 1.2, 1.2, 1.2))  # "": solid
 VERDICT_COLORS = {
@@ -49,45 +49,31 @@ VERDICT_COLORS = {
     "inconclusive": "#7f7f7f",
     "failed": "#CC79A7",
 }
-# Fonts for the characters that the first ones lack, where they are installed.
+_SANS = ("Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")
+# Fonts for characters that those lack, where they are installed.
 _FURTHER = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Thai", "Noto Emoji")
 _RC: Mapping[str, Any] = {
-    "font.sans-serif": ["Helvetica", "Arial", "Liberation Sans", "DejaVu Sans"],
-    "font.size": SIZE,
-    "axes.titlesize": SIZE,
-    "axes.labelsize": SIZE,
-    "legend.fontsize": SIZE,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "text.color": INK,
+    "font.sans-serif": _SANS,
     "text.parse_math": False,
-    "axes.labelcolor": INK,
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "axes.edgecolor": "#9a9a9a",
     "axes.linewidth": 0.6,
-    "axes.grid": True,
-    "axes.axisbelow": True,
+    "axes.edgecolor": "#9a9a9a",
     "axes.formatter.useoffset": False,
-    "grid.color": GRID,
-    "grid.linewidth": 0.5,
-    "axes.spines.top": False,
+    "axes.labelpad": 2,
     "axes.spines.right": False,
+    "axes.spines.top": False,
     "axes.titlelocation": "left",
     "axes.titlepad": 3,
-    "axes.labelpad": 2,
-    "xtick.bottom": True,
-    "xtick.major.size": 2,
-    "ytick.major.size": 0,
-    "xtick.major.width": 0.6,
-    "xtick.major.pad": 2,
-    "ytick.major.pad": 2,
-    "lines.linewidth": 1.1,
+    "grid.color": GRID,
+    "grid.linewidth": 0.5,
+    "legend.fontsize": SIZE,
     "legend.frameon": False,
+    "lines.linewidth": 1.1,
+    "xtick.bottom": True,
+    "xtick.major.pad": 2,
+    "xtick.major.size": 2,
+    "xtick.major.width": 0.6,
+    "ytick.major.pad": 2,
     "savefig.dpi": 300,
-    "figure.dpi": 100,
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
     "svg.hashsalt": "ablations",
@@ -100,13 +86,12 @@ _METADATA: Mapping[str, dict[str, None]] = {
 
 
 @contextmanager
-def style() -> Iterator[None]:
-    """Draw in this style; settings made elsewhere come back afterwards."""
+def applied() -> Iterator[None]:
+    """Draw in this style; settings made elsewhere come back afterwards. Also a decorator."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from")
         mpl.rcdefaults()
-        further = {**_RC, "font.family": _fonts()[0]}
-        sns.set_theme(context="paper", style="white", palette=COLORS, rc=further)
+        sns.set_theme("paper", "whitegrid", COLORS, _fonts()[0], font_scale=SIZE / 9.6, rc=_RC)
         yield
 
 
@@ -136,19 +121,15 @@ def _fonts() -> tuple[list[str], list[str]]:
     """Return the families for matplotlib, and those of them that are installed."""
     installed = {font.name for font in fontManager.ttflist}
     further = [name for name in _FURTHER if name in installed]
-    first = next(name for name in _RC["font.sans-serif"] if name in installed)
-    return ["sans-serif", *further], list(dict.fromkeys([first, *further]))
+    return ["sans-serif", *further], [next(n for n in _SANS if n in installed), *further]
 
 
 @functools.lru_cache(maxsize=8192)
-def _measured(text: str, size: float, bold: bool) -> float:
+def text_width(text: str, size: float = SIZE, bold: bool = False) -> float:
+    """Return the width of the longest line of a text, in points of `size`."""
     font = FontProperties(family=_fonts()[1], size=size, weight="bold" if bold else "normal")
-    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] / 72)
-
-
-def text_width(text: str, size: float = SIZE, *, bold: bool = False) -> float:
-    """Return the width of the longest line of a text."""
-    return max((_measured(line, size, bold) for line in text.split("\n")), default=0.0)
+    lines = text.split("\n")
+    return max(text_to_path.get_text_width_height_descent(x, font, False)[0] for x in lines) / 72
 
 
 def words(name: object) -> str:
@@ -157,39 +138,21 @@ def words(name: object) -> str:
     return " ".join(re.sub(r"(?<=\w)=(?=[\w.+-])", " = ", text).split())
 
 
-def wrapped(text: object, room: float, size: float = SIZE, *, bold: bool = False) -> str:
+def wrapped(text: object, room: float, size: float = SIZE, bold: bool = False) -> str:
     """Return a text on lines that are at most `room` wide, as even as they can be.
 
-    A word that is wider by itself is broken.
+    A word is broken where it is wider by itself.
     """
-    pieces: list[str] = []
-    for piece in words(text).split(" "):
-        part = ""
-        for letter in piece:
-            if part and _measured(part + letter, size, bold) > room:
-                pieces.append(part)
-                part = ""
-            part += letter
-        pieces.append(part)
-    widths = [_measured(piece, size, bold) for piece in pieces]
-    space = _measured("a b", size, bold) - _measured("ab", size, bold)
-    lines = narrower = _filled(pieces, widths, space, room)
-    while len(lines) > 1 and len(narrower) == len(lines) and max(widths) <= 0.96 * room:
-        lines, room = narrower, 0.96 * room
-        narrower = _filled(pieces, widths, space, room)
-    return "\n".join(lines)
-
-
-def _filled(pieces: Sequence[str], widths: Sequence[float], space: float, room: float) -> list[str]:
-    lines, used = [pieces[0]], widths[0]
-    for piece, width in zip(pieces[1:], widths[1:], strict=True):
-        used += space + width
-        if used <= room:
-            lines[-1] += f" {piece}"
-        else:
-            lines.append(piece)
-            used = width
-    return lines
+    text = words(text)
+    broken = max(text_width(word, size, bold) for word in text.split(" ")) > room
+    most = lines = [text]
+    letters = len(text)
+    while letters > 1 and (
+        len(lines) == len(most) or max(text_width(line, size, bold) for line in most) > room
+    ):
+        most, letters = lines, letters - 1
+        lines = textwrap.wrap(text, letters, break_long_words=broken, break_on_hyphens=False)
+    return "\n".join(most)
 
 
 def metric_label(metric: str) -> str:
@@ -235,15 +198,18 @@ class Drawing(Figure):
 
     title: str = ""
     caption: str = ""
+    labels: Mapping[Axes, dict[str, str]] = {}
 
     def about(self, title: str, caption: str) -> Drawing:
-        """Set title and caption; return the figure."""
+        """Set title and caption, and the labels of axes, for which seaborn has its own."""
         self.title, self.caption = title, caption
+        for ax, labels in self.labels.items():
+            ax.set(**labels)
         return self
 
     def savefig(self, *arguments: Any, **options: Any) -> None:
         """Save the figure, as matplotlib does."""
-        with style():
+        with applied():
             super().savefig(*arguments, **options)
 
 
@@ -258,34 +224,63 @@ class _Layout(ConstrainedLayoutEngine):
             ax.set_in_layout(True)  # set_position ends that
 
 
-def drawing(width: float, height: float) -> Drawing:
-    """Return an empty figure."""
+def stacked(
+    width: float, heights: Sequence[float], legends: Sequence[Sequence[Artist]]
+) -> tuple[Drawing, Sequence[Drawing | SubFigure]]:
+    """Return a figure and its parts, one below the other, each below its own legend.
+
+    heights: of the parts, without legends.
+    """
+    fitted = [_columns_and_lines(keys, width) for keys in legends]
+    totals = [height + LINE * lines for height, (_, lines) in zip(heights, fitted, strict=True)]
     layout = _Layout(h_pad=0.02, w_pad=0.02, hspace=0.02, wspace=0.02)
-    return Drawing(figsize=(width, height), layout=layout)
+    figure = Drawing(figsize=(width, sum(totals)), layout=layout)
+    grid = figure.subfigures(len(totals), 1, height_ratios=totals, squeeze=False)
+    parts: list[Drawing | SubFigure] = list(grid[:, 0]) if len(totals) > 1 else [figure]
+    for part, keys, (columns, _) in zip(parts, legends, fitted, strict=True):
+        if keys:
+            part.legend(
+                handles=keys, loc="outside upper left", ncols=columns, handlelength=1.5,
+                handletextpad=0.4, columnspacing=1.0, labelspacing=0.25, borderaxespad=0.2,
+                borderpad=0.2,
+            )  # fmt: skip
+    return figure, parts
 
 
-def stacked(figure: Drawing, heights: Sequence[float]) -> Sequence[Drawing | SubFigure]:
-    """Return parts of a figure, one below the other: the figure itself where there is one."""
-    if len(heights) == 1:
-        return [figure]
-    return list(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
+def _columns_and_lines(keys: Sequence[Artist], width: float) -> tuple[int, int]:
+    """Wrap the labels of a legend; return how many columns have room, and its lines of text."""
+    if not keys:
+        return 1, 0
+    beside = 0.3  # the sample and the spaces of an entry
+    labels = [wrapped(key.get_label(), width - beside - 0.1) for key in keys]
+    for key, label in zip(keys, labels, strict=True):
+        key.set_label(label)
+    for columns in range(len(keys), 0, -1):
+        rows = math.ceil(len(keys) / columns)
+        parts = [labels[i : i + rows] for i in range(0, len(keys), rows)]
+        if columns == 1 or sum(text_width("\n".join(p)) + beside for p in parts) < width - 0.1:
+            break
+    return len(parts), max(sum(map(_lines, part)) for part in parts)
 
 
 class Group(NamedTuple):
-    """Panels that stand together below their legend. titles: one per panel."""
+    """Panels that stand together below their legend.
+
+    titles: one per panel. x, y: labels of the axes at the lower and at the left edge.
+    """
 
     titles: Sequence[str]
     keys: Sequence[Artist] = ()
+    x: str = ""
+    y: str = ""
 
 
 def panels(
     groups: Sequence[Group],
-    width: float,
+    width: float | str,
     height: float,
     *,
     least: float = 1.3,
-    x: str = "",
-    y: str = "",
     share: bool = False,
     aside: float = 0.0,
 ) -> tuple[Drawing, list[list[Axes]]]:
@@ -293,47 +288,40 @@ def panels(
 
     Args:
         groups: one below the other.
-        width: of the figure.
+        width: of the figure, in inches or a name such as "icml-column".
         height: of a panel with its tick labels.
         least: the width that a panel needs.
-        x: the label of the axes at the lower edge of a group.
-        y: the label of the axes at the left edge.
         share: all panels of a group have one y axis.
         aside: the width of names at the left of the first column.
     """
-    columns = min(_columns(len(group.titles), width - aside, least) for group in groups)
-    room = (width - aside) / columns - 0.12
-    beside = 0.45  # tick labels, at whose right the title begins
+    total = inches(width)
+    columns = min(_columns(len(group.titles), total - aside, least) for group in groups)
+    room = (total - aside) / columns - 0.12
+    beside = 0.1 if share else 0.38  # tick labels, at whose right the title begins
+    below = [wrapped(group.x, room) for group in groups]
     titles = [[wrapped(text, room - beside) for text in group.titles] for group in groups]
-    legends = [_fitted(group.keys, width) for group in groups]
-    below = wrapped(x, room)
     heights = []
-    for texts, (_, _, lines) in zip(titles, legends, strict=True):
+    for texts, label in zip(titles, below, strict=True):
         rows = [texts[i : i + columns] for i in range(0, len(texts), columns)]
-        headings = sum(max(_lines(text) for text in row) for row in rows)
-        height_of = height * len(rows) + LINE * (headings + lines + _lines(below)) + 0.08
-        heights.append(height_of)
-    figure = drawing(width, sum(heights))
-    parts = stacked(figure, heights)
-    grids = []
-    for part, texts, fitted in zip(parts, titles, legends, strict=True):
+        lines = sum(max(map(_lines, row)) for row in rows) + _lines(label)
+        heights.append(height * len(rows) + LINE * lines + 0.08)
+    figure, parts = stacked(total, heights, [group.keys for group in groups])
+    labels, grids = {}, []
+    for part, texts, label, group in zip(parts, titles, below, groups, strict=True):
         shape = math.ceil(len(texts) / columns), columns
-        grid = part.subplots(*shape, squeeze=False, sharey=share)
-        axes = list(grid.flat)
-        for i, ax in enumerate(axes):
-            if i >= len(texts):
-                ax.remove()
-                continue
-            ax.set_title(texts[i])
-            if i + columns >= len(texts):
-                ax.set_xlabel(below)
-                ax.xaxis.set_tick_params(labelbottom=True)
-            if i % columns == 0:
-                ax.set_ylabel(wrapped(y, height - 0.1))
+        axes = list(part.subplots(*shape, squeeze=False, sharey=share).flat)
+        for ax in axes[len(texts) :]:
+            ax.remove()
+        for i, (ax, text) in enumerate(zip(axes, texts, strict=False)):
+            ax.set_title(text)
+            labels[ax] = {
+                "xlabel": label if i + columns >= len(texts) else "",
+                "ylabel": wrapped(group.y, height - 0.1) if i % columns == 0 else "",
+            }
             ax.yaxis.set_major_locator(MaxNLocator(4))
             ax.xaxis.set_major_locator(MaxNLocator(3 if room < 2 else 5))
-        _legend(part, *fitted)
         grids.append(axes[: len(texts)])
+    figure.labels = labels
     return figure, grids
 
 
@@ -342,54 +330,9 @@ def _lines(text: str) -> int:
 
 
 def _columns(count: int, width: float, least: float) -> int:
-    """Return how many panels stand side by side: as many as fit, with few places left empty."""
-    most = max(1, min(count, int(width / least)))
-    fewest = [math.ceil(count / columns) * columns - count for columns in range(1, most + 1)]
-    even = max(c for c in range(1, most + 1) if fewest[c - 1] == min(fewest))
-    return even if 2 * even > most else most
-
-
-def add_legend(figure: Drawing, keys: Sequence[Artist]) -> None:
-    """Put a legend above all panels, and make the figure higher by its rows."""
-    fitted = _fitted(keys, figure.get_figwidth())
-    figure.set_figheight(figure.get_figheight() + LINE * fitted[2])
-    _legend(figure, *fitted)
-
-
-def _fitted(keys: Sequence[Artist], width: float) -> tuple[Sequence[Artist], int, int]:
-    """Wrap the labels of a legend; return its entries, columns and lines of text."""
-    beside = 0.3  # the sample and the spaces of an entry
-    labels = [wrapped(key.get_label(), width - beside - 0.1) for key in keys]
-    for key, label in zip(keys, labels, strict=True):
-        key.set_label(label)
-    widths = [text_width(label) + beside for label in labels]
-    for columns in range(len(keys), 0, -1):
-        rows = math.ceil(len(keys) / columns)
-        parts = [slice(i, i + rows) for i in range(0, len(keys), rows)]
-        if columns == 1 or sum(max(widths[part]) for part in parts) < width - 0.1:
-            lines = max(sum(map(_lines, labels[part])) for part in parts)
-            return keys, len(parts), lines
-    return keys, 1, 0
-
-
-def _legend(part: Drawing | SubFigure, keys: Sequence[Artist], columns: int, _: int) -> None:
-    if keys:
-        part.legend(
-            handles=keys,
-            loc="outside upper left",
-            ncols=columns,
-            handlelength=1.5,
-            handletextpad=0.4,
-            columnspacing=1.0,
-            labelspacing=0.25,
-            borderaxespad=0.2,
-            borderpad=0.2,
-        )
-
-
-def margin_key(label: str) -> Patch:
-    """Return the entry of a legend for a shaded margin."""
-    return Patch(facecolor=MARGIN, edgecolor="#d5dbe3", linewidth=0.4, label=label)
+    """Return how many panels stand side by side: as many as fit, in rows of about equal length."""
+    rows = math.ceil(count / max(1, int(width / least)))
+    return math.ceil(count / rows)
 
 
 def steps_axis(ax: Axes) -> None:
@@ -399,13 +342,19 @@ def steps_axis(ax: Axes) -> None:
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
+def dots(ax: Axes, x: Any, y: Any, **options: Any) -> None:
+    """Draw dots, such as one per seed."""
+    common = {"orient": "h", "native_scale": True, "jitter": False, "legend": False}
+    sns.stripplot(x=x, y=y, size=1.9, alpha=0.42, ax=ax, **common, **options)
+
+
 def name_rows(ax: Axes, at: Sequence[float], names: Sequence[str]) -> None:
     """Write names at the left of rows, aligned at their left as in a table."""
     ax.set_yticks(at, names)
     ax.tick_params("y", pad=72 * max(map(text_width, names), default=0.0) + 5, labelsize=SIZE)
     for label in ax.get_yticklabels():
         label.set_horizontalalignment("left")
-    ax.grid(axis="y", visible=False)
+    ax.grid(visible=False, axis="y")
     ax.spines["left"].set_visible(False)
 
 
@@ -431,8 +380,7 @@ def write(figure: Figure, path: str | Path, formats: Sequence[str] = ("svg", "pn
     Raises:
         UserError: an unknown format.
     """
-    data = [encoded(figure, format) for format in formats]
-    paths = [Path(f"{path}.{format}") for format in formats]
-    for file, content in zip(paths, data, strict=True):
+    data = {Path(f"{path}.{format}"): encoded(figure, format) for format in formats}
+    for file, content in data.items():
         write_atomically(file, content)
-    return paths
+    return list(data)

@@ -1,0 +1,484 @@
+"""Figures of effects with intervals: names at the left, values at the right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import blended_transform_factory
+
+from ablations import stats
+from ablations.comparison import compare
+from ablations.figures import style
+from ablations.figures.style import Drawing, Group
+from ablations.runs import ALL_TASKS, Runs
+from ablations.tables.formats import estimate, number
+
+ROWS_WITH_DOTS = 24  # up to which there is room for a dot per seed
+SHARE = "% of the learned range"
+TIMES = " \N{MULTIPLICATION SIGN} "
+_PITCH, _WITH_DOTS, _HEADING = 0.148, 0.205, 0.155  # inches
+
+
+@style.applied()
+def forest(  # noqa: PLR0913 - keywords
+    frame: pd.DataFrame,
+    *,
+    label: str = "label",
+    group: str | None = None,
+    value: str = "share",
+    margin: float = 0.05,
+    width: float | str = style.TEXT,
+    percent: bool = True,
+    center: float = 0.0,
+    limits: tuple[float, float] | None = None,
+    axis: str = f"difference from the baseline, {SHARE}",
+    shared: bool = True,
+) -> Drawing:
+    """Draw effects as points with intervals, below each other.
+
+    The axis holds the bulk of the effects: an interval that leaves it ends in an arrow.
+
+    Args:
+        frame: a row per effect with the columns `value`, `value`_low and `value`_high, and
+            optionally verdict (colour and symbol), note (why there is no plain verdict), dots (an
+            array of the effects of seeds, drawn where there is room) and base (where the effect
+            begins, by default 0).
+        label: the column that names a row.
+        group: a column; rows of one group stand together below its name.
+        value: the name of the effect's column.
+        margin: shaded on both sides of `center`, in the unit of `value`; 0: none.
+        width: in inches, or a name such as "icml-column".
+        percent: write effects times 100.
+        center: where there is no effect.
+        limits: of the axis, by default symmetric.
+        axis: the label of the axis.
+        shared: all groups have one axis; False: each has its own.
+    """
+    total, scale = style.inches(width), 100.0 if percent else 1.0
+    rows = _rows(frame, label, group, value, scale, total, signed=center == 0)
+    parts = [rows] if shared else [part for _, part in rows.groupby("group", sort=False)]
+    placed = [_placed(part.reset_index(drop=True), total) for part in parts]
+    present = set(rows.verdict)
+    keys: list[Artist] = [
+        Line2D([], [], label=name, **_symbol(name))
+        for name in style.VERDICT_COLORS
+        if name in present
+    ]
+    if margin > 0:
+        text = f"within ±{scale * margin:g}" + "%" * percent
+        keys.append(Patch(facecolor=style.MARGIN, edgecolor="#d5dbe3", linewidth=0.4, label=text))
+    heights = [bottom + 0.36 + style.LINE for _, bottom in placed]
+    figure, figures = style.stacked(total, heights, [keys, *[[]] * (len(placed) - 1)])
+    for part, (of, bottom) in zip(figures, placed, strict=True):
+        ends = None if limits is None else (scale * limits[0], scale * limits[1])
+        _panel(part, of, bottom, total, axis, scale * margin, scale * center, ends)
+    return figure
+
+
+def differences(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+    """Draw the difference of each variant from its baseline, task by task.
+
+    In % of the learned range, with the margin shaded, and with a dot per seed where there is room.
+    Of a metric without a good direction in its own units. None where nothing is compared.
+    """
+    frame = _compared(runs)
+    if frame.empty:
+        return None
+    ranged = runs.directed and bool(frame.share.notna().any())
+    frame["dots"] = [
+        _seeds(runs, row.task, row.variant, row.baseline, ranged=ranged)
+        for row in frame.itertuples()
+    ]
+    own_units = runs.margin_in_metric or not ranged
+    if not ranged:
+        frame = frame[frame.task != ALL_TASKS].assign(group=frame.task)
+    unit = style.metric_label(runs.metric) if own_units else SHARE
+    figure = forest(
+        frame,
+        value="share" if ranged else "difference",
+        margin=runs.margin if ranged else 0.0,
+        width=width,
+        percent=not own_units,
+        axis=f"difference from the baseline, {unit}",
+        shared=ranged,
+        **_names(frame, grouped=not ranged),
+    )
+    return figure.about(
+        "Differences from the baseline",
+        "Mean of the differences paired by seed; all intervals hold at once with 95%."
+        + (" Dots: one seed each." if len(frame) <= ROWS_WITH_DOTS else "")
+        + (" Shaded: the margin." if ranged else ""),
+    )
+
+
+def improvement(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+    """Draw the chance that a run of a variant scores above one of its baseline, with its interval.
+
+    None where nothing is compared, or the metric has no good direction.
+    """
+    frame = _compared(runs)
+    frame = frame[(frame.pairs > 1) & runs.directed].assign(note="")
+    if frame.empty:
+        return None
+    chances = []
+    for row in frame.itertuples():
+        tasks = [row.task] if row.task != ALL_TASKS else list(runs.normalised(row.variant))
+        scores = runs.paired(tasks, [row.variant, row.baseline])
+        chance = stats.improvement(list(scores[:, 0]), list(scores[:, 1]))
+        chances.append((chance.value, chance.low, chance.high))
+    frame[["chance", "chance_low", "chance_high"]] = chances
+    axis = "chance that a run scores above one of the baseline, %"
+    options: dict[str, Any] = {"center": 0.5, "limits": (0.0, 1.0), "margin": 0.0, "axis": axis}
+    figure = forest(frame, value="chance", width=width, **options, **_names(frame))
+    return figure.about(
+        "Probability of improvement",
+        "Share of all pairs of runs in which the variant scores higher than its baseline, with its "
+        "95% score interval (Newcombe 2006). Colours: the verdict on the difference.",
+    )
+
+
+def effects(frame: pd.DataFrame, width: float | str = style.TEXT) -> Drawing | None:
+    """Draw the main effects of a factorial study with their intervals. None without any.
+
+    Args:
+        frame: the columns task, kind ("main" or "interaction"), factor, level, effect, effect_low,
+            effect_high, share (NaN without a learned range), share_low, share_high and verdict.
+        width: in inches, or a name such as "icml-column".
+    """
+    main = frame[(frame.kind == "main") & frame.effect.notna()]
+    if main.empty:
+        return None
+    in_shares = bool(main.share.notna().any())
+    figure = forest(
+        main.assign(label=main.factor + "=" + main.level.astype(str)),
+        group="task",
+        value="share" if in_shares else "effect",
+        margin=frame.attrs.get("margin", 0.0) if in_shares else 0.0,
+        percent=in_shares,
+        width=width,
+        axis=f"effect, {SHARE if in_shares else 'in units of the metric'}",
+    )
+    return figure.about(
+        "Main effects",
+        "Mean of the variants with a level minus mean of those with the reference level. All "
+        "intervals of a task hold at once with 95%.",
+    )
+
+
+@style.applied()
+def interactions(frame: pd.DataFrame, width: float | str = style.TEXT) -> Drawing | None:
+    """Draw main effects and interactions as a matrix per task. None without interactions.
+
+    Args:
+        frame: as in `effects`. Factors and levels of an interaction are joined by `TIMES`.
+        width: in inches, or a name such as "icml-column".
+    """
+    frame = frame[frame.kind.isin(["main", "interaction"]) & frame.effect.notna()]
+    if not (frame.kind == "interaction").any():
+        return None
+    value = "share" if frame.share.notna().any() else "effect"
+    size = 100.0 * frame[value] if value == "share" else frame[value]
+    bold = (frame[f"{value}_low"] > 0) | (frame[f"{value}_high"] < 0)
+    parts = (frame[name].astype(str).str.split(TIMES) for name in ("factor", "level"))
+    items = [["=".join(pair) for pair in zip(*of, strict=True)] for of in zip(*parts, strict=True)]
+    names = list(dict.fromkeys(of[0] for of in items if len(of) == 1))
+    ordered = [sorted((of[0], of[-1]), key=names.index) for of in items]
+    texts = [number(x, 0 if abs(x) >= 10 else 1, True) for x in size]
+    columns: dict[str, Any] = {"task": frame.task, "value": size}
+    columns |= {"column": [pair[0] for pair in ordered], "row": [pair[1] for pair in ordered]}
+    columns["text"] = [text + "*" * b for text, b in zip(texts, bold, strict=True)]
+    table = pd.DataFrame(columns)
+    labels = [style.wrapped(name, 1.1) for name in names]
+    aside = max(map(style.text_width, labels))
+    least = max(1.2, max(0.36, style.LINE * max(x.count("\n") + 1 for x in labels)) * len(names))
+    tasks = list(table.task.unique())
+    figure, (axes,) = style.panels(
+        [Group(tasks)], width, least + aside, least=least, aside=aside, share=True
+    )
+    for ax, task in zip(axes, tasks, strict=True):
+        own = table[table.task == task]
+        matrix, texts = (
+            own.pivot(index="row", columns="column", values=x).reindex(index=names, columns=names)
+            for x in ("value", "text")
+        )
+        reach = own.value.abs().max() or 1.0
+        sns.heatmap(
+            matrix, annot=texts.fillna(""), fmt="", cmap="vlag_r", vmin=-reach, vmax=reach, ax=ax,
+            cbar=False, linewidths=0.6, annot_kws={"size": style.SMALL}, mask=matrix.isna(),
+            xticklabels=labels, yticklabels=labels,
+        )  # fmt: skip
+        ax.tick_params("x", rotation=90, length=0)
+        ax.tick_params("y", rotation=0, length=0)
+        ax.grid(visible=False)
+    unit = SHARE if value == "share" else "units of the metric"
+    return figure.about(
+        "Effects and interactions",
+        f"In {unit}. Diagonal: main effect of a level; below it: interaction of two levels. *: the "
+        "simultaneous 95% interval excludes 0.",
+    )
+
+
+def shares(frame: pd.DataFrame, width: float | str = style.TEXT) -> Drawing | None:
+    """Draw the shares of a gap as steps from the start's mean score to the end's, per task.
+
+    Args:
+        frame: of each task first the row of the whole gap, then of each detail: the columns task,
+            detail, share, share_low, share_high, alone and removed, in units of the metric.
+            `frame.attrs["metric"]` is its name.
+        width: in inches, or a name such as "icml-column".
+    """
+    parts = []
+    for _, rows in frame[frame.share.notna()].groupby("task", sort=False):
+        gap, details = rows.iloc[:1], rows.iloc[1:]
+        base = details.share.cumsum() - details.share
+        dots = details[["alone", "removed"]].to_numpy(float) + base.to_numpy()[:, None]
+        parts += [details.assign(base=base, dots=list(dots)), gap.assign(base=0.0, dots=[[]])]
+    if len(parts) < 2:
+        return None
+    axis = f"change of {style.metric_label(frame.attrs.get('metric', 'score'))} from the start"
+    options: dict[str, Any] = {"margin": 0.0, "percent": False, "axis": axis, "shared": False}
+    figure = forest(pd.concat(parts), label="detail", group="task", width=width, **options)
+    return figure.about(
+        "Shares of the gap",
+        "Shapley values over random orders, with simultaneous 95% intervals. Dots: what a detail "
+        "changes when it is switched first, and when it is switched last.",
+    )
+
+
+def gate(verdict: Mapping[str, Any], width: float | str = style.COLUMN) -> Drawing:
+    """Draw a gate's verdict: the difference after each stage with its interval, and the margin.
+
+    Args:
+        verdict: as in the JSON file of a gate.
+        width: in inches, or a name such as "icml-column".
+    """
+    stages = pd.DataFrame(verdict["looks"]).dropna(subset="difference")
+    stages = stages.rename(columns={"low": "difference_low", "high": "difference_high"})
+    last = [False] * (len(stages) - 1) + [True]
+    differences = [x for x in verdict["differences"] if x is not None]
+    words = {
+        "no worse": "equivalent",
+        "identical": "equivalent",
+        "fails": "failed",
+        "not better": "worse",
+    }
+    word = words.get(verdict["verdict"], verdict["verdict"])
+    stages = stages.assign(
+        label=[f"after {seeds} seeds" for seeds in stages.seeds],
+        verdict=[word if end else "" for end in last],
+        dots=[differences if end else [] for end in last],
+    )
+    axis = (
+        f"{verdict['change']} minus {verdict['baseline']}, {style.metric_label(verdict['metric'])}"
+    )
+    options: dict[str, Any] = {"margin": verdict["margin"], "percent": False, "axis": axis}
+    return forest(stages, value="difference", width=width, **options).about(
+        f"{verdict['change']} against {verdict['baseline']}: {verdict['verdict']}",
+        "Intervals of all stages that hold at once, wrong on either side with at most "
+        f"{100 * verdict['rate']:g}%. Dots: pairs of runs. Shaded: the margin, "
+        f"{verdict['margin_of']}.",
+    )
+
+
+# Data
+
+
+def _compared(runs: Runs) -> pd.DataFrame:
+    """Return the rows of the comparison that compare two variants, with the column label.
+
+    The label says what a variant is compared with where that differs; "a@rate=1" and "b@rate=1"
+    differ in a and b.
+    """
+    frame = compare(runs)
+    frame = frame[(frame.baseline != frame.variant) & frame.baseline.isin([*runs.versus])]
+    settings = [f"@{v.partition('@')[2]}" for v in frame.variant]
+    others = [b.removesuffix(s) for b, s in zip(frame.baseline, settings, strict=True)]
+    labels = [f"{v} vs {b}" for v, b in zip(frame.variant, others, strict=True)]
+    return frame.assign(label=labels if len(set(others)) > 1 else frame.variant)
+
+
+def _names(frame: pd.DataFrame, *, grouped: bool = False) -> dict[str, Any]:
+    """Return the columns that name rows and groups: of one variant the tasks are the rows."""
+    several = frame.label.nunique() > 1 or frame.task.nunique() == 1 or grouped
+    return {"label": "label", "group": "task"} if several else {"label": "task"}
+
+
+def _seeds(runs: Runs, task: str, variant: str, baseline: str, *, ranged: bool) -> Any:
+    """Return the difference of each seed, in learned ranges, or else in units of the metric."""
+    tasks = [task] if task != ALL_TASKS else list(runs.normalised(variant))
+    sizes = np.array([runs.size(name, variant) if ranged else 1.0 for name in tasks])
+    scores = runs.paired(tasks, [variant, baseline]) / sizes[:, None, None]
+    return (scores[:, 0] - scores[:, 1]).mean(axis=0) if tasks else np.zeros(0)
+
+
+# Forests
+
+
+def _rows(
+    frame: pd.DataFrame,
+    label: str,
+    group: str | None,
+    value: str,
+    scale: float,
+    width: float,
+    *,
+    signed: bool,
+) -> pd.DataFrame:
+    """Return the columns group, name, text, value, low, high, base, steps, verdict and dots."""
+    headed = group is not None and frame[group].nunique() > 1
+    texts = [style.wrapped(name, 0.33 * width) for name in frame[label]]
+    shown = len(frame) <= ROWS_WITH_DOTS and "dots" in frame
+    rows = pd.DataFrame(
+        {
+            "group": list(frame[group]) if headed else "",
+            "name": [x.replace("\n", "\n\N{EN SPACE}") for x in texts] if headed else texts,
+            **{
+                name: scale * frame[f"{value}{end}"].to_numpy(float)
+                for name, end in (("value", ""), ("low", "_low"), ("high", "_high"))
+            },
+            "base": scale * frame["base"].to_numpy(float) if "base" in frame else 0.0,
+            "steps": "base" in frame,
+            "verdict": list(frame.get("verdict", [""] * len(frame))),
+            "note": list(frame.get("note", [""] * len(frame))),
+            "dots": [scale * np.asarray(x, float) for x in frame.dots] if shown else None,
+        }
+    )
+    if headed:
+        rows["name"] = "\N{EN SPACE}" + rows.name
+    rows["text"] = [_value_text(row, signed=signed, room=0.33 * width) for row in rows.itertuples()]
+    return rows
+
+
+def _value_text(row: Any, *, signed: bool, room: float) -> str:
+    if row.note == "identical" or math.isnan(row.value):
+        return style.wrapped(row.note or "no learned range", room, style.SMALL)
+    size = row.high - row.low if row.high > row.low else abs(row.value)
+    places = max(0, 1 - math.floor(math.log10(size / 1.001))) if 0 < size < math.inf else 0
+    text = estimate(row.value, row.low, row.high, sign=signed, places=min(places, 4))
+    if row.note and (math.isnan(row.low) or row.note == "tasks disagree"):
+        text = f"{number(row.value, places, signed)}, {row.note}"
+        return style.wrapped(text, room, style.SMALL)
+    return text.replace(" [", "\n[") if style.text_width(text, style.SMALL) > room else text
+
+
+def _placed(rows: pd.DataFrame, width: float) -> tuple[pd.DataFrame, float]:
+    """Return rows with their places `at`, of groups with `head` and `head_at`, and the height."""
+    lines = rows[["name", "text"]].map(lambda text: text.count("\n")).max(axis=1)
+    pitch = (_PITCH if rows.dots.isna().all() else _WITH_DOTS) + style.LINE * lines
+    starts = (rows.group != rows.group.shift()) & (rows.group != "")
+    head = pd.Series([style.wrapped(g, 0.95 * width, bold=True) for g in rows.group], rows.index)
+    heights = starts * (_HEADING * (1 + head.str.count("\n")) + 0.06 * (rows.index > 0))
+    bottoms = (pitch + heights).cumsum()
+    return rows.assign(
+        at=bottoms - pitch / 2, head=head.where(starts, ""), head_at=bottoms - pitch - _HEADING / 2
+    ), float(bottoms.iloc[-1]) if len(rows) else 0.1
+
+
+def _panel(
+    part: Drawing | SubFigure,
+    rows: pd.DataFrame,
+    bottom: float,
+    width: float,
+    axis: str,
+    margin: float,
+    center: float,
+    limits: tuple[float, float] | None,
+) -> None:
+    """Draw the rows of one axis."""
+    names = max(map(style.text_width, rows.name), default=0.0) + 0.06
+    values = max((style.text_width(text, style.SMALL) for text in rows.text), default=0.0) + 0.1
+    plot = max(0.4, width - names - values)
+    ends = [rows.base + rows.value, rows.base + rows.low, rows.base + rows.high]
+    if rows.steps.any():
+        every = np.concatenate([*ends, rows.base, *rows.dots.dropna()])
+        low, high = np.nanmin(every), np.nanmax(every)
+        low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
+    else:
+        reach = bulk(np.array(ends) - center, 1.8 * margin)
+        low, high = limits or (center - reach, center + reach)
+    ax = part.subplots()
+    if margin > 0:
+        ax.axvspan(center - margin, center + margin, color=style.MARGIN, linewidth=0, zorder=0)
+    ax.axvline(center, color=style.INK, linewidth=0.6, zorder=1)
+    _dots(ax, rows)
+    for row in rows.itertuples():
+        _effect(ax, row, low, high)
+    ax.set(xlim=(low, high), ylim=(bottom, -0.02), ylabel="")
+    ax.set_xlabel(style.wrapped(axis, plot + 2 * min(names, values) - 0.1))
+    ticks = int(plot / (0.12 + style.text_width(f"+{max(abs(low), abs(high)):.0f}0")))
+    ax.xaxis.set_major_locator(MaxNLocator(max(2, min(ticks, 8)), steps=[1, 2, 2.5, 5, 10]))
+    ax.xaxis.set_major_formatter(
+        lambda x, _: f"{x:+,.4g}".replace("-", "\N{MINUS SIGN}") if x and not center else f"{x:g}"
+    )
+    style.name_rows(ax, list(rows["at"]), list(rows.name))
+    right = ax.secondary_yaxis("right")
+    right.set_yticks(rows["at"], rows.text)
+    right.spines["right"].set_visible(False)
+    right.tick_params(length=0, labelsize=style.SMALL, pad=5)
+    across = blended_transform_factory(part.transSubfigure, ax.transData)
+    for at, name in rows.loc[rows["head"] != "", ["head_at", "head"]].itertuples(index=False):
+        head = ax.text(0.004, at, name, transform=across, weight="bold", va="center")
+        head.set(in_layout=False, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})
+
+
+def bulk(ends: Any, least: float) -> float:
+    """Return the reach of a symmetric axis that holds most intervals, `[ends, n]`.
+
+    It holds all of them unless one is more than 2.5 times as far as 90% of them.
+    """
+    reach = np.fmax.reduce(np.abs(ends), axis=0)
+    reach = reach[np.isfinite(reach)]
+    if not len(reach) or not reach.max():
+        return least or 1.0
+    usual, most = np.quantile(reach, 0.9), reach.max()
+    return float(max(least, 1.06 * (most if most <= 2.5 * usual else usual or most)))
+
+
+def _dots(ax: Axes, rows: pd.DataFrame) -> None:
+    """Draw a dot per seed below each interval."""
+    dots = rows[["at", "verdict", "dots"]].explode("dots").dropna()
+    if dots.empty:
+        return
+    palette = {name: style.VERDICT_COLORS.get(name, style.QUIET) for name in dots.verdict}
+    at = dots["at"] + 0.062
+    style.dots(ax, dots.dots.astype(float), at, hue=dots.verdict, palette=palette)
+
+
+def _effect(ax: Axes, row: Any, low: float, high: float) -> None:
+    value, left, right = (row.base + x for x in (row.value, row.low, row.high))
+    symbol = _symbol(row.verdict, known=not math.isnan(left))
+    if row.steps:
+        ax.barh(row.at, row.value, 0.1, row.base, color=symbol["color"], alpha=0.25, linewidth=0)
+    inside = np.clip((left, right), low, high)
+    ax.plot(inside, (row.at, row.at), color=symbol["color"], solid_capstyle="butt", zorder=2)
+    for edge, mark, beyond in (
+        (low, "<", low - np.fmin(value, left)),
+        (high, ">", np.fmax(value, right) - high),
+    ):
+        if beyond > 0:
+            ax.plot(edge, row.at, mark, color=symbol["color"], markersize=3.5, clip_on=False)
+    if low <= value <= high:
+        ax.plot(value, row.at, **symbol, zorder=3)
+
+
+def _symbol(verdict: str, *, known: bool = True) -> dict[str, Any]:
+    """Return the symbol of a verdict, hollow where it is open or there is no interval."""
+    color = style.VERDICT_COLORS.get(verdict, style.QUIET)
+    return {
+        "marker": "X" if verdict == "failed" else "o",
+        "color": color,
+        "markerfacecolor": color if known and verdict != "inconclusive" else "white",
+        "markersize": 3.6,
+        "markeredgewidth": 0.9,
+    }
