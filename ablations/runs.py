@@ -370,7 +370,9 @@ class Runs:
         Runs that failed at one step may be the same; runs that failed at an unknown step are not.
         """
         pairs = self._both(tasks, variant, other)
-        same = all(a.bits == b.bits or a.hash == b.hash != "" for a, b in pairs)
+        same = all(
+            (a.bits, a.status) == (b.bits, b.status) or a.hash == b.hash != "" for a, b in pairs
+        )
         return same and any(a.status == "done" or a.hash == b.hash != "" for a, b in pairs)
 
     def _both(self, tasks: Sequence[str], variant: str, other: str) -> list[tuple[_Ended, _Ended]]:
