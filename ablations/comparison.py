@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ablations import stats
-from ablations.errors import unknown
+from ablations.errors import count, unknown
 from ablations.records import Plan
 from ablations.runs import ALL_TASKS, Runs
 from ablations.scoring import Floats
@@ -289,13 +289,10 @@ def _verdict(runs: Runs, pair: _Pair, result: Difference, size: float) -> tuple[
     if runs.untrained and math.isnan(size):
         return "inconclusive", NOTHING_LEARNED
     word = decide(result.low, result.high, runs.margin * size, pair.more_failures)
-    if pair.more_failures:
-        failing, other = (
-            (pair.variant, pair.baseline)
-            if pair.more_failures > 0
-            else (pair.baseline, pair.variant)
-        )
-        return word, f"{failing} failed {abs(pair.more_failures)} times more than {other}"
+    if pair.more_failures > 0:
+        return word, f"{count(pair.more_failures, 'more run')} failed than of {pair.baseline}"
+    if pair.more_failures < 0:
+        return word, f"{count(-pair.more_failures, 'more run')} of {pair.baseline} failed"
     return word, "no spread" if result.sd == 0 else ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
 import json
 import math
 import re
@@ -96,6 +97,8 @@ def format_table(
     about = frame.attrs if caption else {}
     if form == "terminal":
         return _terminal(texts, frame, about, width)
+    if form == "html":
+        return _html(texts, frame, about)
     return _WRITERS[form](texts, about)
 
 
@@ -379,10 +382,19 @@ _LATEX = {
 }
 
 
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho "
+    "varsigma sigma tau upsilon phi chi psi omega"
+)
+_ALPHA = ord("\N{GREEK SMALL LETTER ALPHA}")
+_LATEX |= {chr(_ALPHA + i): rf"\ensuremath{{\{name}}}" for i, name in enumerate(_GREEK.split())}
+_LATEX["\N{GREEK SMALL LETTER OMICRON}"] = "o"  # LaTeX has no command for it
+
+
 def latex_text(text: str) -> str:
     """Escape a text for LaTeX. Characters that a bare article has no glyph for become "?"."""
     known = (
-        _LATEX.get(c, c if c.isascii() or c.isalpha() else "?") for c in " ".join(text.split())
+        _LATEX.get(c, c if c.isascii() or "À" <= c <= "ÿ" else "?") for c in " ".join(text.split())
     )
     return "".join(known)
 
@@ -425,29 +437,36 @@ def _by_task(frame: pd.DataFrame) -> pd.DataFrame:
     return texts
 
 
-def _html(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
-    """Write a table element; a page's style sheet gives it its look."""
+def _html(texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any]) -> str:
+    """Write a table element, rows grouped by task; a page's style sheet gives it its look.
 
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+    The first column names the row. Cells of verdicts have the verdict as a class.
+    """
+    cells = texts.drop(columns="task", errors="ignore")
+    numeric = [_are_numbers(list(map(str, cells[name]))) for name in cells]
+    tasks = list(texts["task"]) if "task" in texts else [""] * len(texts)
+    words = list(frame["verdict"]) if "verdict" in frame else [""] * len(texts)
 
-    body = [
-        row([breakable(str(cell)) for cell in cells], "td")
-        for cells in without_repeats(texts).to_numpy()
-    ]
+    def row(values: Sequence[str], word: str) -> str:
+        first, *rest = (breakable(str(value)) for value in values)
+        kinds = [
+            f' class="verdict {html.escape(word)}"' if name == "verdict" and word else
+            ' class="number"' if is_number else ""
+            for name, is_number in zip(cells, numeric, strict=True)
+        ]  # fmt: skip
+        others = [f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds[1:], rest, strict=True)]
+        return f'<tr><th scope="row">{first}</th>{"".join(others)}</tr>'
+
+    heads = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in cells)
     caption = html.escape(about.get("caption", ""))
-    head = row([html.escape(str(name)) for name in texts], "th")
-    return "\n".join(
-        [
-            '<table class="study-table">',
-            *([f"<caption>{caption}</caption>"] if caption else []),
-            f"<thead>{head}</thead>",
-            "<tbody>",
-            *body,
-            "</tbody>",
-            "</table>",
-        ]
-    )
+    lines = [f"<caption>{caption}</caption>"] if caption else []
+    lines.append(f"<thead><tr>{heads}</tr></thead>")
+    rows = list(zip(cells.to_numpy().tolist(), words, strict=True))
+    for task, group in itertools.groupby(zip(tasks, rows, strict=True), key=lambda pair: pair[0]):
+        head = f'<th scope="rowgroup" colspan="{cells.shape[1]}">{breakable(task)}</th>'
+        lines += ["<tbody>", *([f'<tr class="task">{head}</tr>'] if task else [])]
+        lines += [*(row(*each) for _, each in group), "</tbody>"]
+    return "\n".join(['<table class="study-table">', *lines, "</table>"])
 
 
 def breakable(name: str) -> str:
@@ -458,7 +477,6 @@ def breakable(name: str) -> str:
 _WRITERS: Mapping[str, Callable[[pd.DataFrame, Mapping[str, Any]], str]] = {
     "markdown": _markdown,
     "latex": _latex,
-    "html": _html,
 }
 
 

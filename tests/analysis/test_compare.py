@@ -178,11 +178,16 @@ PLAIN = {
         *[(name, (), verdict, "") for name, verdict in PLAIN.items()],
         ("same", (), "equivalent", "identical"),
         *[
-            (name, (("v", 0),), "worse" if "down" in name else "failed", "v failed 1 times more")
+            (
+                name,
+                (("v", 0),),
+                "worse" if "down" in name else "failed",
+                "1 more run failed than of base",
+            )
             for name in (*PLAIN, "same")
         ],
         *[
-            (name, (("base", 0), ("base", 1), ("v", 0)), verdict, "base failed 1 times more than v")
+            (name, (("base", 0), ("base", 1), ("v", 0)), verdict, "1 more run of base failed")
             for name in PLAIN
             for verdict in ["better" if "up" in name else "inconclusive"]
         ],
@@ -292,9 +297,9 @@ def two_tasks(effect: float, noise: float = 0.05, other: float | None = None) ->
         (two_tasks(0.9, 1.0), (), "inconclusive", ""),
         (two_tasks(0.05), (), "equivalent", ""),
         (two_tasks(0.2, 0.3), (), "inconclusive", "not equivalent on every task"),
-        (two_tasks(3.0, other=3.0), [("v", 1)], "failed", "v failed 2 times more than base"),
-        (two_tasks(-3.0, other=-3.0), [("v", 1)], "worse", "v failed 2 times more than base"),
-        (two_tasks(0.05), [("base", 1)], "inconclusive", "base failed 2 times more than v"),
+        (two_tasks(3.0, other=3.0), [("v", 1)], "failed", "2 more runs failed than of base"),
+        (two_tasks(-3.0, other=-3.0), [("v", 1)], "worse", "2 more runs failed than of base"),
+        (two_tasks(0.05), [("base", 1)], "inconclusive", "2 more runs of base failed"),
         (two_tasks(0.0, 0.0), (), "equivalent", "identical"),
     ],
 )
@@ -377,6 +382,13 @@ def test_failed_and_missing_runs_are_counted_and_named(study) -> None:
         "failed: reacher, brax, seed 2: step 200,000: loss is not finite",
     ):
         assert line in notes, line
+
+
+def test_runs_with_too_few_evaluations_for_the_score_are_empty(study) -> None:
+    plan, results = study({("t", v): [1.0] for v in "ab"}, points=2)
+    frame = table_of(Runs.read(results, plan, score="last"))
+    assert list(frame["empty"]) == [1, 1]
+    assert any("2 of 2 runs have no value of" in note for note in frame.attrs["notes"])
 
 
 def test_before_anything_has_run_rows_are_empty(study) -> None:
