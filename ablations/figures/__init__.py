@@ -1,15 +1,15 @@
 """Figures: each is a function from runs, or from a frame, to a matplotlib figure.
 
-    FIGURES[name](runs, width)          a figure of a study, None if it lacks what it shows
-    draw(runs, kinds, width, ...)       all figures of a study, by name
-    forest(frame, label=, group=, value="share", margin=, width=, ...)   any effects with intervals
+    FIGURES[name](runs, width)          a figure of a study
+    draw(runs, kinds, width, ...)       all figures that a study has, by name
     curves(runs, width, metric=, levels=, each_seed=, smooth=, average=)    learning curves
+    forest(frame, label=, group=, value="share", margin=, width=, ...)   any effects with intervals
     gate(verdict, width)                the stages of a gate
     write(figure, path, formats)        writes `<path>.svg` and `<path>.png`
 
-A width is in inches, or a name such as "icml-column". A new figure of a study is one function and
-one line in `FIGURES`. Figures have no title: `figure.title` and `figure.caption` are for the page
-that shows them.
+A width is in inches, or a name such as "icml-column". Figures have no title: `figure.title` and
+`figure.caption` are for the page that shows them. A new figure of a study is one function and one
+line in `FIGURES`. It raises UserError for a study that lacks what it shows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ablations.errors import UserError, unknown
 from ablations.figures import forests, learning, scores
@@ -26,23 +25,13 @@ from ablations.figures.forests import forest, gate
 from ablations.figures.learning import curves
 from ablations.figures.style import FORMATS, TEXT, WIDTHS, Drawing, encoded, inches, write
 from ablations.runs import Runs
-from ablations.tables import TABLES
+from ablations.tables.effects import default_kind
 
 __all__ = ["FIGURES", "FORMATS", "WIDTHS", "Drawing", "curves", "draw", "encoded", "forest", "gate"]
 __all__ += ["write"]
 
 FARTHEST = 1e300  # beyond it an axis has no ticks
-
-
-def _of_table(kind: str, figure: Callable[..., Drawing | None]) -> Callable[..., Drawing | None]:
-    def drawn(runs: Runs, width: float | str = TEXT) -> Drawing | None:
-        frame = TABLES[kind](runs) if kind in TABLES else pd.DataFrame()
-        return None if frame.empty else figure(frame, width)
-
-    return drawn
-
-
-FIGURES: dict[str, Callable[..., Drawing | None]] = {
+FIGURES: dict[str, Callable[..., Drawing]] = {
     "curves": learning.curves,
     "differences": forests.differences,
     "improvement": forests.improvement,
@@ -50,9 +39,9 @@ FIGURES: dict[str, Callable[..., Drawing | None]] = {
     "profiles": scores.profiles,
     "efficiency": learning.efficiency,
     "sensitivity": scores.sensitivity,
-    "effects": _of_table("effects", forests.effects),
-    "interactions": _of_table("effects", forests.interactions),
-    "shares": _of_table("shares", forests.shares),
+    "effects": forests.effects,
+    "interactions": forests.interactions,
+    "shares": forests.shares,
     "diagnostics": learning.diagnostics,
 }
 
@@ -64,8 +53,8 @@ def draw(
 
     Args:
         runs: of the study.
-        kinds: names of `FIGURES`; by default all that the study has, and of an explanation its
-            shares alone.
+        kinds: names of `FIGURES`; by default all that the study has, of an explanation its shares
+            alone, and of a fraction of a factorial its effects and curves.
         width: in inches, or a name such as "icml-column".
         options: of `curves`.
 
@@ -74,6 +63,9 @@ def draw(
             can hold.
     """
     inches(width)
+    for name in kinds:
+        if name not in FIGURES:
+            raise unknown("figure", name, FIGURES)
     values = runs.curves[runs.metric].to_numpy(np.float64) if runs.metric in runs.curves else []
     largest = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
     if largest > FARTHEST:
@@ -81,14 +73,16 @@ def draw(
             f"{runs.metric} reaches {largest:.3g}, which no axis can hold: `ablations table` has "
             "the numbers"
         )
-    explains = runs.plan is not None and runs.plan.study.explanation is not None
     drawn = {}
-    for name in kinds or (["shares"] if explains else FIGURES):
-        if name not in FIGURES:
-            raise unknown("figure", name, FIGURES)
-        figure = FIGURES[name](runs, width, **(options if name == "curves" else {}))
-        if figure is not None:
-            drawn[name] = figure
-        elif kinds:
-            raise UserError(f"these runs have no figure '{name}'")
+    for name in kinds or _by_default(runs):
+        try:
+            drawn[name] = FIGURES[name](runs, width, **(options if name == "curves" else {}))
+        except UserError:
+            if kinds:
+                raise
     return drawn
+
+
+def _by_default(runs: Runs) -> Collection[str]:
+    kind = default_kind(runs.plan) if runs.plan else ""
+    return {"shares": ("shares",), "effects": ("effects", "curves")}.get(kind, tuple(FIGURES))

@@ -17,16 +17,24 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import blended_transform_factory
 
-from ablations import stats
 from ablations.comparison import compare
+from ablations.errors import UserError
 from ablations.figures import style
 from ablations.figures.style import Drawing, Group
 from ablations.runs import ALL_TASKS, Runs
+from ablations.tables import TABLES
+from ablations.tables.effects import TIMES
 from ablations.tables.formats import estimate, number
+from ablations.tables.kinds import study_of
 
 ROWS_WITH_DOTS = 24  # up to which there is room for a dot per seed
 SHARE = "% of the learned range"
-TIMES = " \N{MULTIPLICATION SIGN} "
+_GATE_COLORS = {  # words of a gate that are no verdict of a comparison
+    "no worse": "equivalent",
+    "identical": "equivalent",
+    "not better": "worse",
+    "fails": "failed",
+}
 _PITCH, _WITH_DOTS, _HEADING = 0.148, 0.205, 0.155  # inches
 
 
@@ -51,9 +59,8 @@ def forest(  # noqa: PLR0913 - keywords
 
     Args:
         frame: a row per effect with the columns `value`, `value`_low and `value`_high, and
-            optionally verdict (colour and symbol), note (why there is no plain verdict), dots (an
-            array of the effects of seeds, drawn where there is room) and base (where the effect
-            begins, by default 0).
+            optionally verdict (colour and symbol), note (why there is no plain verdict) and dots
+            (an array of the effects of seeds, drawn where there is room).
         label: the column that names a row.
         group: a column; rows of one group stand together below its name.
         value: the name of the effect's column.
@@ -86,61 +93,53 @@ def forest(  # noqa: PLR0913 - keywords
     return figure
 
 
-def differences(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+def differences(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the difference of each variant from its baseline, task by task.
 
     In % of the learned range, with the margin shaded, and with a dot per seed where there is room.
-    Of a metric without a good direction in its own units. None where nothing is compared.
+    In units of the metric, with an axis per task, where there is no learned range.
     """
     frame = _compared(runs)
-    if frame.empty:
-        return None
     ranged = runs.directed and bool(frame.share.notna().any())
-    frame["dots"] = [
-        _seeds(runs, row.task, row.variant, row.baseline, ranged=ranged)
-        for row in frame.itertuples()
-    ]
     own_units = runs.margin_in_metric or not ranged
     if not ranged:
-        frame = frame[frame.task != ALL_TASKS].assign(group=frame.task)
+        frame = frame[frame.task != ALL_TASKS]
+    if len(frame) <= ROWS_WITH_DOTS:
+        names = frame[["task", "variant", "baseline"]].to_numpy()
+        frame = frame.assign(dots=[_seeds(runs, *of, ranged=ranged) for of in names])
     unit = style.metric_label(runs.metric) if own_units else SHARE
     figure = forest(
         frame,
+        **_names(frame, grouped=not ranged),
         value="share" if ranged else "difference",
         margin=runs.margin if ranged else 0.0,
         width=width,
         percent=not own_units,
         axis=f"difference from the baseline, {unit}",
         shared=ranged,
-        **_names(frame, grouped=not ranged),
     )
     return figure.about(
         "Differences from the baseline",
         "Mean of the differences paired by seed; all intervals hold at once with 95%."
-        + (" Dots: one seed each." if len(frame) <= ROWS_WITH_DOTS else "")
+        + (" Dots: one seed each." if "dots" in frame else "")
         + (" Shaded: the margin." if ranged else ""),
     )
 
 
-def improvement(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
-    """Draw the chance that a run of a variant scores above one of its baseline, with its interval.
-
-    None where nothing is compared, or the metric has no good direction.
-    """
-    frame = _compared(runs)
-    frame = frame[(frame.pairs > 1) & runs.directed].assign(note="")
-    if frame.empty:
-        return None
-    chances = []
-    for row in frame.itertuples():
-        tasks = [row.task] if row.task != ALL_TASKS else list(runs.normalised(row.variant))
-        scores = runs.paired(tasks, [row.variant, row.baseline])
-        chance = stats.improvement(list(scores[:, 0]), list(scores[:, 1]))
-        chances.append((chance.value, chance.low, chance.high))
-    frame[["chance", "chance_low", "chance_high"]] = chances
-    axis = "chance that a run scores above one of the baseline, %"
-    options: dict[str, Any] = {"center": 0.5, "limits": (0.0, 1.0), "margin": 0.0, "axis": axis}
-    figure = forest(frame, value="chance", width=width, **options, **_names(frame))
+def improvement(runs: Runs, width: float | str = style.TEXT) -> Drawing:
+    """Draw the chance that a run of a variant scores above one of its baseline."""
+    verdicts = _compared(runs).set_index(["task", "variant"])[["label", "verdict"]]
+    frame = TABLES["improvement"](runs).join(verdicts, on=["task", "variant"])
+    figure = forest(
+        frame,
+        **_names(frame),
+        value="improvement",
+        margin=0.0,
+        width=width,
+        center=0.5,
+        limits=(0.0, 1.0),
+        axis="chance that a run scores above one of the baseline, %",
+    )
     return figure.about(
         "Probability of improvement",
         "Share of all pairs of runs in which the variant scores higher than its baseline, with its "
@@ -148,80 +147,74 @@ def improvement(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
     )
 
 
-def effects(frame: pd.DataFrame, width: float | str = style.TEXT) -> Drawing | None:
-    """Draw the main effects of a factorial study with their intervals. None without any.
-
-    Args:
-        frame: the columns task, kind ("main" or "interaction"), factor, level, effect, effect_low,
-            effect_high, share (NaN without a learned range), share_low, share_high and verdict.
-        width: in inches, or a name such as "icml-column".
-    """
-    main = frame[(frame.kind == "main") & frame.effect.notna()]
-    if main.empty:
-        return None
-    in_shares = bool(main.share.notna().any())
+def effects(runs: Runs, width: float | str = style.TEXT) -> Drawing:
+    """Draw the main effects of a factorial study with their intervals."""
+    frame = TABLES["effects"](runs)
+    frame = frame[(frame.kind == "main") & frame.effect.notna()]
+    ranged = bool(frame.share.notna().any())
     figure = forest(
-        main.assign(label=main.factor + "=" + main.level.astype(str)),
+        frame.assign(label=frame.factor + "=" + frame.level),
         group="task",
-        value="share" if in_shares else "effect",
-        margin=frame.attrs.get("margin", 0.0) if in_shares else 0.0,
-        percent=in_shares,
+        value="share" if ranged else "effect",
+        margin=runs.margin if ranged else 0.0,
+        percent=ranged and not runs.margin_in_metric,
         width=width,
-        axis=f"effect, {SHARE if in_shares else 'in units of the metric'}",
+        axis=f"effect, {SHARE if ranged else style.metric_label(runs.metric)}",
     )
     return figure.about(
         "Main effects",
         "Mean of the variants with a level minus mean of those with the reference level. All "
-        "intervals of a task hold at once with 95%.",
+        "intervals hold at once with 95%.",
     )
 
 
 @style.applied()
-def interactions(frame: pd.DataFrame, width: float | str = style.TEXT) -> Drawing | None:
-    """Draw main effects and interactions as a matrix per task. None without interactions.
-
-    Args:
-        frame: as in `effects`. Factors and levels of an interaction are joined by `TIMES`.
-        width: in inches, or a name such as "icml-column".
-    """
+def interactions(runs: Runs, width: float | str = style.TEXT) -> Drawing:
+    """Draw main effects and interactions of a factorial study as a matrix per task."""
+    frame = TABLES["effects"](runs)
     frame = frame[frame.kind.isin(["main", "interaction"]) & frame.effect.notna()]
     if not (frame.kind == "interaction").any():
-        return None
+        raise UserError(f"{study_of(runs)} has no interactions: a fraction only has sums of them")
     value = "share" if frame.share.notna().any() else "effect"
     size = 100.0 * frame[value] if value == "share" else frame[value]
     bold = (frame[f"{value}_low"] > 0) | (frame[f"{value}_high"] < 0)
-    parts = (frame[name].astype(str).str.split(TIMES) for name in ("factor", "level"))
-    items = [["=".join(pair) for pair in zip(*of, strict=True)] for of in zip(*parts, strict=True)]
+    parts = (frame[name].str.split(TIMES) for name in ("factor", "level"))
+    items = [list(map("=".join, zip(*of, strict=True))) for of in zip(*parts, strict=True)]
     names = list(dict.fromkeys(of[0] for of in items if len(of) == 1))
-    ordered = [sorted((of[0], of[-1]), key=names.index) for of in items]
+    pairs = [sorted((of[0], of[-1]), key=names.index) for of in items]
     texts = [number(x, 0 if abs(x) >= 10 else 1, True) for x in size]
-    columns: dict[str, Any] = {"task": frame.task, "value": size}
-    columns |= {"column": [pair[0] for pair in ordered], "row": [pair[1] for pair in ordered]}
-    columns["text"] = [text + "*" * b for text, b in zip(texts, bold, strict=True)]
-    table = pd.DataFrame(columns)
+    table = frame[["task"]].assign(
+        value=size,
+        column=[pair[0] for pair in pairs],
+        row=[pair[1] for pair in pairs],
+        text=[text + "*" * star for text, star in zip(texts, bold, strict=True)],
+    )
     labels = [style.wrapped(name, 1.1) for name in names]
     aside = max(map(style.text_width, labels))
-    least = max(1.2, max(0.36, style.LINE * max(x.count("\n") + 1 for x in labels)) * len(names))
-    tasks = list(table.task.unique())
+    least = max(1.2, max(0.36, style.LINE * max(map(style.count_lines, labels))) * len(names))
     figure, (axes,) = style.panels(
-        [Group(tasks)], width, least + aside, least=least, aside=aside, share=True
+        [Group(list(table.task.unique()))],
+        width,
+        least + aside,
+        least=least,
+        aside=aside,
+        share=True,
     )
-    for ax, task in zip(axes, tasks, strict=True):
-        own = table[table.task == task]
-        matrix, texts = (
+    for ax, (_, own) in zip(axes, table.groupby("task", sort=False), strict=True):
+        matrix, texts_of = (
             own.pivot(index="row", columns="column", values=x).reindex(index=names, columns=names)
             for x in ("value", "text")
         )
         reach = own.value.abs().max() or 1.0
         sns.heatmap(
-            matrix, annot=texts.fillna(""), fmt="", cmap="vlag_r", vmin=-reach, vmax=reach, ax=ax,
+            matrix, annot=texts_of.fillna(""), fmt="", cmap="vlag_r", vmin=-reach, vmax=reach,
             cbar=False, linewidths=0.6, annot_kws={"size": style.SMALL}, mask=matrix.isna(),
-            xticklabels=labels, yticklabels=labels,
+            xticklabels=labels, yticklabels=labels, ax=ax,
         )  # fmt: skip
         ax.tick_params("x", rotation=90, length=0)
         ax.tick_params("y", rotation=0, length=0)
         ax.grid(visible=False)
-    unit = SHARE if value == "share" else "units of the metric"
+    unit = SHARE if value == "share" else style.metric_label(runs.metric)
     return figure.about(
         "Effects and interactions",
         f"In {unit}. Diagonal: main effect of a level; below it: interaction of two levels. *: the "
@@ -229,30 +222,31 @@ def interactions(frame: pd.DataFrame, width: float | str = style.TEXT) -> Drawin
     )
 
 
-def shares(frame: pd.DataFrame, width: float | str = style.TEXT) -> Drawing | None:
-    """Draw the shares of a gap as steps from the start's mean score to the end's, per task.
+def shares(runs: Runs, width: float | str = style.TEXT) -> Drawing:
+    """Draw the share of each detail in the gap between two variants, with its interval.
 
-    Args:
-        frame: of each task first the row of the whole gap, then of each detail: the columns task,
-            detail, share, share_low, share_high, alone and removed, in units of the metric.
-            `frame.attrs["metric"]` is its name.
-        width: in inches, or a name such as "icml-column".
+    In % of the learned range of the start, or else in units of the metric.
     """
-    parts = []
-    for _, rows in frame[frame.share.notna()].groupby("task", sort=False):
-        gap, details = rows.iloc[:1], rows.iloc[1:]
-        base = details.share.cumsum() - details.share
-        dots = details[["alone", "removed"]].to_numpy(float) + base.to_numpy()[:, None]
-        parts += [details.assign(base=base, dots=list(dots)), gap.assign(base=0.0, dots=[[]])]
-    if len(parts) < 2:
-        return None
-    axis = f"change of {style.metric_label(frame.attrs.get('metric', 'score'))} from the start"
-    options: dict[str, Any] = {"margin": 0.0, "percent": False, "axis": axis, "shared": False}
-    figure = forest(pd.concat(parts), label="detail", group="task", width=width, **options)
+    frame = TABLES["shares"](runs)
+    frame = frame[frame.n > 0]
+    sizes = frame.margin / runs.margin
+    ranged = bool(sizes.notna().all()) and not runs.margin_in_metric
+    of = ["share", "share_low", "share_high", "alone", "removed"]
+    frame[of] = frame[of].div(sizes if ranged else 1.0, axis=0)
+    figure = forest(
+        frame.assign(dots=list(frame[["alone", "removed"]].to_numpy())),
+        label="detail",
+        group="task",
+        margin=runs.margin if ranged or runs.margin_in_metric else 0.0,
+        width=width,
+        percent=ranged,
+        axis=f"share of the gap, {SHARE if ranged else style.metric_label(runs.metric)}",
+        shared=ranged,
+    )
     return figure.about(
         "Shares of the gap",
-        "Shapley values over random orders, with simultaneous 95% intervals. Dots: what a detail "
-        "changes when it is switched first, and when it is switched last.",
+        "Shapley values over random orders; all intervals hold at once with 95%. Dots: what a "
+        "detail changes when it is switched first, and when it is switched last.",
     )
 
 
@@ -265,26 +259,24 @@ def gate(verdict: Mapping[str, Any], width: float | str = style.COLUMN) -> Drawi
     """
     stages = pd.DataFrame(verdict["looks"]).dropna(subset="difference")
     stages = stages.rename(columns={"low": "difference_low", "high": "difference_high"})
-    last = [False] * (len(stages) - 1) + [True]
+    before = [""] * (len(stages) - 1)
+    word = _GATE_COLORS.get(verdict["verdict"], verdict["verdict"])
     differences = [x for x in verdict["differences"] if x is not None]
-    words = {
-        "no worse": "equivalent",
-        "identical": "equivalent",
-        "fails": "failed",
-        "not better": "worse",
-    }
-    word = words.get(verdict["verdict"], verdict["verdict"])
-    stages = stages.assign(
-        label=[f"after {seeds} seeds" for seeds in stages.seeds],
-        verdict=[word if end else "" for end in last],
-        dots=[differences if end else [] for end in last],
+    change, baseline = verdict["change"], verdict["baseline"]
+    figure = forest(
+        stages.assign(
+            label="after " + stages.seeds.astype(str) + " seeds",
+            verdict=[*before, word],
+            dots=[*([] for _ in before), differences],
+        ),
+        value="difference",
+        margin=verdict["margin"],
+        width=width,
+        percent=False,
+        axis=f"{change} minus {baseline}, {style.metric_label(verdict['metric'])}",
     )
-    axis = (
-        f"{verdict['change']} minus {verdict['baseline']}, {style.metric_label(verdict['metric'])}"
-    )
-    options: dict[str, Any] = {"margin": verdict["margin"], "percent": False, "axis": axis}
-    return forest(stages, value="difference", width=width, **options).about(
-        f"{verdict['change']} against {verdict['baseline']}: {verdict['verdict']}",
+    return figure.about(
+        f"{change} against {baseline}: {verdict['verdict']}",
         "Intervals of all stages that hold at once, wrong on either side with at most "
         f"{100 * verdict['rate']:g}%. Dots: pairs of runs. Shaded: the margin, "
         f"{verdict['margin_of']}.",
@@ -302,7 +294,9 @@ def _compared(runs: Runs) -> pd.DataFrame:
     """
     frame = compare(runs)
     frame = frame[(frame.baseline != frame.variant) & frame.baseline.isin([*runs.versus])]
-    settings = [f"@{v.partition('@')[2]}" for v in frame.variant]
+    if frame.empty:
+        raise UserError(f"{study_of(runs)} compares nothing")
+    settings = ["@" + variant.partition("@")[2] for variant in frame.variant]
     others = [b.removesuffix(s) for b, s in zip(frame.baseline, settings, strict=True)]
     labels = [f"{v} vs {b}" for v, b in zip(frame.variant, others, strict=True)]
     return frame.assign(label=labels if len(set(others)) > 1 else frame.variant)
@@ -335,9 +329,9 @@ def _rows(
     *,
     signed: bool,
 ) -> pd.DataFrame:
-    """Return the columns group, name, text, value, low, high, base, steps, verdict and dots."""
+    """Return the columns group, name, text, value, low, high, verdict and dots."""
     headed = group is not None and frame[group].nunique() > 1
-    texts = [style.wrapped(name, 0.33 * width) for name in frame[label]]
+    texts = [style.wrapped(name, max(0.33 * width, 0.52 * width - 0.62)) for name in frame[label]]
     shown = len(frame) <= ROWS_WITH_DOTS and "dots" in frame
     rows = pd.DataFrame(
         {
@@ -347,8 +341,6 @@ def _rows(
                 name: scale * frame[f"{value}{end}"].to_numpy(float)
                 for name, end in (("value", ""), ("low", "_low"), ("high", "_high"))
             },
-            "base": scale * frame["base"].to_numpy(float) if "base" in frame else 0.0,
-            "steps": "base" in frame,
             "verdict": list(frame.get("verdict", [""] * len(frame))),
             "note": list(frame.get("note", [""] * len(frame))),
             "dots": [scale * np.asarray(x, float) for x in frame.dots] if shown else None,
@@ -399,14 +391,8 @@ def _panel(
     names = max(map(style.text_width, rows.name), default=0.0) + 0.06
     values = max((style.text_width(text, style.SMALL) for text in rows.text), default=0.0) + 0.1
     plot = max(0.4, width - names - values)
-    ends = [rows.base + rows.value, rows.base + rows.low, rows.base + rows.high]
-    if rows.steps.any():
-        every = np.concatenate([*ends, rows.base, *rows.dots.dropna()])
-        low, high = np.nanmin(every), np.nanmax(every)
-        low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
-    else:
-        reach = bulk(np.array(ends) - center, 1.8 * margin)
-        low, high = limits or (center - reach, center + reach)
+    reach = bulk(rows[["value", "low", "high"]].to_numpy().T - center, 1.8 * margin)
+    low, high = limits or (center - reach, center + reach)
     ax = part.subplots()
     if margin > 0:
         ax.axvspan(center - margin, center + margin, color=style.MARGIN, linewidth=0, zorder=0)
@@ -456,20 +442,17 @@ def _dots(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _effect(ax: Axes, row: Any, low: float, high: float) -> None:
-    value, left, right = (row.base + x for x in (row.value, row.low, row.high))
-    symbol = _symbol(row.verdict, known=not math.isnan(left))
-    if row.steps:
-        ax.barh(row.at, row.value, 0.1, row.base, color=symbol["color"], alpha=0.25, linewidth=0)
-    inside = np.clip((left, right), low, high)
+    symbol = _symbol(row.verdict, known=not math.isnan(row.low))
+    inside = np.clip((row.low, row.high), low, high)
     ax.plot(inside, (row.at, row.at), color=symbol["color"], solid_capstyle="butt", zorder=2)
     for edge, mark, beyond in (
-        (low, "<", low - np.fmin(value, left)),
-        (high, ">", np.fmax(value, right) - high),
+        (low, "<", low - np.fmin(row.value, row.low)),
+        (high, ">", np.fmax(row.value, row.high) - high),
     ):
         if beyond > 0:
             ax.plot(edge, row.at, mark, color=symbol["color"], markersize=3.5, clip_on=False)
-    if low <= value <= high:
-        ax.plot(value, row.at, **symbol, zorder=3)
+    if low <= row.value <= high:
+        ax.plot(row.value, row.at, **symbol, zorder=3)
 
 
 def _symbol(verdict: str, *, known: bool = True) -> dict[str, Any]:

@@ -14,10 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from ablations import stats
+from ablations.errors import UserError
 from ablations.figures import style
 from ablations.figures.style import Drawing, Group, Look
 from ablations.runs import EVALUATION, Runs
 from ablations.scoring import smoothed_together
+from ablations.tables.kinds import study_of
 
 FEW = 6  # seeds, below which each has a line instead of a band
 MOST_LINES = len(style.COLORS)  # of a panel, beside the baseline's
@@ -123,10 +125,10 @@ def curves(
 
 
 @style.applied()
-def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the mean curves of the metrics that the trainer logs beside the score.
 
-    A panel per metric, task and baseline. Metrics that never change are left out; None without any.
+    A panel per metric, task and baseline. Metrics that never change are left out.
     """
     others = [n for n in runs.metrics if n != runs.metric and not n.startswith(EVALUATION)]
     logged = tuple(name for name in DIAGNOSTICS if name in others) or tuple(others[:8])
@@ -135,7 +137,7 @@ def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
     values = runs.curves[[n for n in logged if n in runs.curves]].replace([np.inf, -np.inf], np.nan)
     names = [name for name in values if np.ptp(values[name].dropna().to_numpy()) > 1e-12]
     if not names:
-        return None
+        raise UserError(f"{study_of(runs)} logged nothing beside the score that changes")
     groups, shown = groups_of(runs), list(itertools.product(names, runs.tasks))
     looks = style.looks_of(groups)
     titles = [f"{style.metric_label(str(name))}, {task}" for name, task in shown]
@@ -156,17 +158,17 @@ def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
 
 
 @style.applied()
-def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw mean normalised scores over training, averaged over tasks, with Student's interval.
 
-    Of the seeds that are complete on every task. None with fewer than two tasks that have a learned
-    range. This is the sample-efficiency curve of Agarwal et al. (2021), of the mean.
+    Of the seeds that are complete on every task, over two or more tasks with a learned range. This
+    is the sample-efficiency curve of Agarwal et al. (2021), of the mean.
     """
     data = {variant: _efficiency(runs, variant) for variant in runs.variants}
     groups = [[v for v in group if len(data[v])] for group in groups_of(runs)]
     groups = [group for group in groups if group]
     if not groups:
-        return None
+        raise UserError(f"{study_of(runs)} has no two tasks on which its baseline learned anything")
     looks = style.looks_of(groups)
     figure, grids = style.panels(
         [

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,28 +12,27 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from ablations import stats
-from ablations.core.record import settings_read
-from ablations.errors import value_text
+from ablations.errors import UserError, value_text
 from ablations.figures import style
 from ablations.figures.learning import groups_of, keys_of, student_interval
 from ablations.figures.style import Drawing, Group, Look
 from ablations.runs import ALL_TASKS, Runs
+from ablations.tables.effects import settings_of
 from ablations.tables.formats import number
+from ablations.tables.kinds import study_of
 
 _SCORE = "normalised score"
 _UNIT = "0 and 1 are the ends of the learned range."
 
 
 @style.applied()
-def aggregates(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+def aggregates(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw aggregates of normalised scores with 95% intervals, a panel per statistic.
 
     With a dot per seed. With one task the mean over tasks of IQMs equals the IQM, and with one or
-    two tasks the median equals the mean: these are left out. None without normalised scores.
+    two tasks the median equals the mean: these are left out.
     """
     scores = _normalised(runs)
-    if not scores:
-        return None
     looks = style.looks_of(groups_of(runs))
     fewest = {"task IQM": 2, "median": 3}
     tasks = max(map(len, scores.values()))
@@ -74,16 +72,14 @@ def _aggregate(ax: Axes, tasks: Sequence[Any], name: str, y: float, color: str) 
 
 
 @style.applied()
-def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the share of runs above each normalised score, with pointwise 95% intervals.
 
-    Performance profiles (Agarwal et al. 2021). None without normalised scores.
+    Performance profiles (Agarwal et al. 2021).
     """
     scores = _normalised(runs)
     groups = [[v for v in group if v in scores] for group in groups_of(runs)]
     groups = [group for group in groups if group]
-    if not groups:
-        return None
     looks = style.looks_of(groups)
     every = np.concatenate([task for tasks in scores.values() for task in tasks])
     low, high = np.quantile(every, (0.01, 1.0))
@@ -118,59 +114,49 @@ def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
 
 
 def _normalised(runs: Runs) -> dict[str, list[Any]]:
-    """Return variant -> an array `[n]` of normalised scores per task, where there are any."""
+    """Return variant -> an array `[n]` of normalised scores per task, of those that have any."""
     scores = {variant: list(runs.normalised(variant).values()) for variant in runs.variants}
-    return {v: tasks for v, tasks in scores.items() if tasks and len(tasks[0])}
+    scores = {v: tasks for v, tasks in scores.items() if tasks and len(tasks[0])}
+    if not scores:
+        raise UserError(f"{study_of(runs)} has no normalised scores: no baseline learned anything")
+    return scores
 
 
 # Scores along a hyperparameter
 
 
-class _Panel(NamedTuple):
-    """A hyperparameter on a task. lines: what else variants set -> value -> variant."""
-
-    name: str
-    task: str
-    title: str
-    lines: dict[str, dict[float, str]]
-
-    @property
-    def values(self) -> list[float]:
-        return sorted({value for variants in self.lines.values() for value in variants})
-
-    @property
-    def labels(self) -> list[str]:
-        return [f"{value:g}" for value in self.values]
-
-
 @style.applied()
-def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
+def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the mean score at each value of a hyperparameter, with Student's 95% interval.
 
     A panel per hyperparameter and task, and over all tasks where all variants have one baseline; a
     line for each combination of the other settings, with a dot per run where there are at most 4.
     Shaded: the margin around the baseline's mean. Variants with other settings of the task have
-    panels of their own. None where no variants differ in a number alone.
+    panels of their own.
     """
-    shown = list(_along(runs))
-    if not shown:
-        return None
-    lines = list(dict.fromkeys(line for panel in shown for line in panel.lines))
+    along = _along(runs)
+    if along.empty:
+        raise UserError(f"{study_of(runs)} has no variants that differ in a number alone")
+    lines = list(along.line.unique())
     palette = dict(zip(lines, sns.color_palette(style.COLORS, len(lines)), strict=True))
-    by_name = {p.name: [panel for panel in shown if panel.name == p.name] for p in shown}
-    groups = []
-    for name, of in by_name.items():
-        own = [line for line in lines if any(line in panel.lines for panel in of)]
-        keys = [style.line_key(line or "no other change", Look(palette[line])) for line in own]
-        titles = [panel.title for panel in of]
+    groups, shown = [], []
+    for name, of in along.groupby("name", sort=False):
+        pooled = of.source.nunique() == 1 and len(runs.normalised(of.variant.iloc[0])) > 1
+        tasks = [*runs.tasks, ALL_TASKS] if pooled else runs.tasks
+        parts = [(task, own) for task in tasks for _, own in of.groupby("where", sort=False)]
+        several = of["where"].nunique() > 1
+        titles = [f"{task}, {own['where'].iloc[0]}" if several else task for task, own in parts]
+        keys = [style.line_key(x or "no other change", Look(palette[x])) for x in of.line.unique()]
         y = style.metric_label(runs.metric)
         groups.append(Group(titles, keys if len(keys) > 1 else [], style.words(name), y))
-    least = max(sum(style.text_width(x, 7) + 0.1 for x in panel.labels) for panel in shown)
-    figure, grids = style.panels(groups, width, 1.3, least=max(1.3, 0.5 + least))
-    for axes, of in zip(grids, by_name.values(), strict=True):
-        for ax, panel in zip(axes, of, strict=True):
-            _sensitivity(ax, runs, panel, palette)
-            if panel.task == ALL_TASKS:
+        shown.append(parts)
+    texts = [[f"{x:g}" for x in of.unique()] for _, of in along.groupby("name").value]
+    least = 0.5 + max(sum(style.text_width(x, 7) + 0.1 for x in of) for of in texts)
+    figure, grids = style.panels(groups, width, 1.3, least=max(1.3, least))
+    for axes, parts in zip(grids, shown, strict=True):
+        for ax, (task, own) in zip(axes, parts, strict=True):
+            _sensitivity(ax, runs, task, own, palette)
+            if task == ALL_TASKS:
                 figure.labels[ax]["ylabel"] = _SCORE
     return figure.about(
         "Sensitivity to a hyperparameter",
@@ -179,18 +165,18 @@ def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing | None:
     )
 
 
-def _sensitivity(ax: Axes, runs: Runs, panel: _Panel, palette: dict[str, Any]) -> None:
-    rows = [
-        (f"{value:g}", score, line)
-        for line, variants in panel.lines.items()
-        for value, variant in variants.items()
-        for score in _scores(runs, panel.task, variant)
-    ]
-    count = len(panel.lines)
+def _sensitivity(
+    ax: Axes, runs: Runs, task: str, along: pd.DataFrame, palette: Mapping[str, Any]
+) -> None:
+    """Draw the lines of a panel."""
+    data = along.assign(score=[_scores(runs, task, v) for v in along.variant]).explode("score")
+    data = data.astype({"score": float})
+    values = sorted(along.value.unique())
+    count = along.line.nunique()
     common: dict[str, Any] = {
-        "data": pd.DataFrame(rows, columns=["value", "score", "line"]), "x": "value", "y": "score",
-        "hue": "line", "hue_order": list(panel.lines), "palette": palette, "legend": False,
-        "order": panel.labels, "ax": ax,
+        "data": data, "x": "value", "y": "score", "hue": "line",
+        "palette": palette, "hue_order": list(along.line.unique()), "order": values, "ax": ax,
+        "legend": False,
     }  # fmt: skip
     if count <= 4:
         sns.stripplot(**common, dodge=count > 1, jitter=False, size=1.9, alpha=0.35)
@@ -198,26 +184,21 @@ def _sensitivity(ax: Axes, runs: Runs, panel: _Panel, palette: dict[str, Any]) -
         **common, dodge=0.8 - 0.8 / count if 1 < count <= 4 else 0.3 * (count > 1), linewidth=1.0,
         errorbar=student_interval, markersize=3.4, markeredgewidth=0, err_kws={"linewidth": 1.2},
     )  # fmt: skip
-    heads: dict[float, set[str]] = {value: set() for value in panel.values}
-    for value, variant in (item for of in panel.lines.values() for item in of.items()):
-        heads[value].add(runs.source(variant))
-    if runs.directed and all(len(of) == 1 for of in heads.values()):
-        bands = [_margin(runs, panel.task, *of) for of in heads.values()]
-        low, high = np.array([bands[0], *bands, bands[-1]]).T
-        at = [-0.5, *range(len(bands)), len(bands) - 0.5]
-        ax.fill_between(at, low, high, color=style.MARGIN, linewidth=0, zorder=0)
     ends = np.concatenate([line.get_ydata() for line in ax.get_lines()]).astype(float)
-    reach = 2 * np.ptp(ends[np.isfinite(ends)])
-    shown = common["data"].score[lambda x: (x - np.nanmean(ends)).abs() <= reach]
-    ax.set_ylim(*_padded(np.nanmin([*ends, *shown]), np.nanmax([*ends, *shown])))
-    ax.set_xlim(-0.5, len(heads) - 0.5)
-    ax.set_xticks(range(len(heads)), panel.labels)
-    ax.grid(visible=False, axis="x")
-
-
-def _padded(low: float, high: float) -> tuple[float, float]:
+    center, reach = np.nanmean(ends), 2 * np.ptp(ends[np.isfinite(ends)])
+    near = data.score[data.score.between(center - reach, center + reach)]
+    low, high = np.nanmin([*ends, *near]), np.nanmax([*ends, *near])
     room = 0.05 * (high - low) or 1.0
-    return low - room, high + room
+    sources = along.groupby("value").source.unique()
+    if runs.directed and (sources.map(len) == 1).all():
+        center = np.array([np.mean(_scores(runs, task, of[0])) for of in sources])
+        reach = np.array([runs.margin * runs.size(task, of[0]) for of in sources])
+        below, above = (np.pad(center + sign * reach, 1, "edge") for sign in (-1, 1))
+        at = [-0.5, *range(len(values)), len(values) - 0.5]
+        ax.fill_between(at, below, above, color=style.MARGIN, linewidth=0, zorder=0)
+    ax.set(ylim=(low - room, high + room), xlim=(-0.5, len(values) - 0.5))
+    ax.set_xticks(range(len(values)), [f"{value:g}" for value in values])
+    ax.grid(visible=False, axis="x")
 
 
 def _scores(runs: Runs, task: str, variant: str) -> Any:
@@ -226,52 +207,33 @@ def _scores(runs: Runs, task: str, variant: str) -> Any:
     return np.mean(list(runs.normalised(variant).values()), axis=0)
 
 
-def _margin(runs: Runs, task: str, variant: str) -> tuple[float, float]:
-    center, reach = np.mean(_scores(runs, task, variant)), runs.margin * runs.size(task, variant)
-    return center - reach, center + reach
+def _along(runs: Runs) -> pd.DataFrame:
+    """Return a row per hyperparameter and variant, where variants differ in it alone.
 
-
-def _along(runs: Runs) -> Iterator[_Panel]:
-    known, of_task = _settings(runs)
-    texts = known.map(lambda value: "" if value is None else value_text(value))
-    differing = [name for name in known if texts[name].nunique() > 1]
-
-    def written(variant: Any, names: Iterator[str]) -> str:
-        return ", ".join(f"{n}={texts.loc[variant, n]}" for n in names if texts.loc[variant, n])
-
-    for name in (n for n in differing if n not in of_task):
-        numbers = known[name].dropna()
-        if not all(isinstance(x, float) or type(x) is int for x in numbers):
-            continue
-        lines: dict[str, dict[str, dict[float, str]]] = {}
-        for variant, value in numbers.items():
-            where = written(variant, (n for n in differing if n in of_task))
-            line = written(variant, (n for n in differing if n not in of_task and n != name))
-            lines.setdefault(where, {}).setdefault(line, {}).setdefault(float(value), str(variant))
-        for task, where in itertools.product([*runs.tasks, ALL_TASKS], lines):
-            kept = {line: of for line, of in lines[where].items() if len(of) > 1}
-            variants = [variant for of in kept.values() for variant in of.values()]
-            sources = {runs.source(variant) for variant in variants}
-            pooled = len(sources) == 1 and all(len(runs.normalised(v)) > 1 for v in variants)
-            if kept and (task != ALL_TASKS or pooled):
-                title = f"{task}, {where}" if len(lines) > 1 else task
-                yield _Panel(name, task, title, kept)
-
-
-def _settings(runs: Runs) -> tuple[pd.DataFrame, set[str]]:
-    """Return the settings that some variant sets, a row per variant, and which are the task's.
-
-    Of a setting that a variant leaves out it is the default, where its trainer reads it.
+    Columns: name of the hyperparameter, value, variant, source (what it is measured by), line (what
+    else it sets) and where (its settings of the task).
     """
-    names = sorted({name for sets in runs.sets.values() for name in sets})
-    cells = runs.plan.cells if runs.plan else ()
-    configs = {cell.variant: cell.config for cell in reversed(cells)}
-    rows, of_task = [], set()
-    for variant in runs.variants:
-        config = configs.get(variant, {})
-        neutral = (runs.plan.variants[variant].neutral or {}) if runs.plan else {}
-        rows.append({**settings_read(config), **neutral, **runs.sets.get(variant, {})})
-        task = config.get("task")
-        of_task |= {*task.get("settings", ())} if isinstance(task, dict) else set()
-    values = [[row.get(name) for name in names] for row in rows]
-    return pd.DataFrame(values, runs.variants, names, dtype=object), of_task
+    settings = settings_of(runs.plan) if runs.plan else {}
+    configs = [cell.config.get("task") for cell in runs.plan.cells] if runs.plan else []
+    of_task = {x for task in configs if isinstance(task, dict) for x in task.get("settings", ())}
+    names = {name for known in settings.values() for name in known}
+    differing = [
+        name for name in sorted(names) if len({str(x.get(name)) for x in settings.values()}) > 1
+    ]
+
+    def written(variant: str, chosen: Iterable[str]) -> str:
+        known = settings[variant]
+        return ", ".join(f"{x}={value_text(known[x])}" for x in chosen if x in known)
+
+    rows: list[tuple[Any, ...]] = []
+    of_task &= {*differing}
+    for name in (n for n in differing if n not in of_task):
+        values: dict[str, Any] = {v: of[name] for v, of in settings.items() if name in of}
+        if all(isinstance(x, float) or type(x) is int for x in values.values()):
+            others = [n for n in differing if n != name and n not in of_task]
+            for variant, value in values.items():
+                line, where = written(variant, others), written(variant, sorted(of_task))
+                rows.append((name, float(value), variant, runs.source(variant), line, where))
+    frame = pd.DataFrame(rows, columns=["name", "value", "variant", "source", "line", "where"])
+    frame = frame.drop_duplicates(["name", "where", "line", "value"])
+    return frame[frame.groupby(["name", "where", "line"]).value.transform("nunique") > 1]

@@ -231,7 +231,7 @@ def stacked(
 
     heights: of the parts, without legends.
     """
-    fitted = [_columns_and_lines(keys, width) for keys in legends]
+    fitted = [_columns_andcount_lines(keys, width) for keys in legends]
     totals = [height + LINE * lines for height, (_, lines) in zip(heights, fitted, strict=True)]
     layout = _Layout(h_pad=0.02, w_pad=0.02, hspace=0.02, wspace=0.02)
     figure = Drawing(figsize=(width, sum(totals)), layout=layout)
@@ -247,7 +247,7 @@ def stacked(
     return figure, parts
 
 
-def _columns_and_lines(keys: Sequence[Artist], width: float) -> tuple[int, int]:
+def _columns_andcount_lines(keys: Sequence[Artist], width: float) -> tuple[int, int]:
     """Wrap the labels of a legend; return how many columns have room, and its lines of text."""
     if not keys:
         return 1, 0
@@ -260,7 +260,7 @@ def _columns_and_lines(keys: Sequence[Artist], width: float) -> tuple[int, int]:
         parts = [labels[i : i + rows] for i in range(0, len(keys), rows)]
         if columns == 1 or sum(text_width("\n".join(p)) + beside for p in parts) < width - 0.1:
             break
-    return len(parts), max(sum(map(_lines, part)) for part in parts)
+    return len(parts), max(sum(map(count_lines, part)) for part in parts)
 
 
 class Group(NamedTuple):
@@ -303,7 +303,7 @@ def panels(
     heights = []
     for texts, label in zip(titles, below, strict=True):
         rows = [texts[i : i + columns] for i in range(0, len(texts), columns)]
-        lines = sum(max(map(_lines, row)) for row in rows) + _lines(label)
+        lines = sum(max(map(count_lines, row)) for row in rows) + count_lines(label)
         heights.append(height * len(rows) + LINE * lines + 0.08)
     figure, parts = stacked(total, heights, [group.keys for group in groups])
     labels, grids = {}, []
@@ -325,7 +325,8 @@ def panels(
     return figure, grids
 
 
-def _lines(text: str) -> int:
+def count_lines(text: str) -> int:
+    """Return the number of lines of a text, 0 of an empty one."""
     return 1 + text.count("\n") if text else 0
 
 
