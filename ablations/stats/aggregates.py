@@ -92,7 +92,7 @@ def aggregate(
         return estimate(value, *_bootstrap(statistic, rows, wide, replicates))
     squares = sum(np.square(deviation(row)) / row.shape[-1] for row in rows)
     found = between(value, t * np.sqrt(squares) / len(rows))
-    return estimate(value, max(0.0, found.low), found.high) if name == "optimality gap" else found
+    return estimate(value, np.maximum(found.low, 0.0), found.high) if name == "optimality gap" else found
 
 
 def iqm(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -> Estimate:

@@ -1,0 +1,132 @@
+"""Planned stages against published bounds, the multivariate normal, and simulation."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.stats import norm
+
+from ablations.stats import Difference, decide, interim, of_differences
+
+
+def read_pairs(pairs: np.ndarray, stages: interim.Stages, margin: float) -> Difference | None:
+    """Return the difference of the stage at which these paired differences are read."""
+    return interim.read(
+        stages,
+        len(pairs),
+        lambda seeds, level: of_differences(pairs[:seeds], level),
+        lambda result: decide(result.low, result.high, margin) != "inconclusive",
+    )
+
+
+def test_five_even_stages_have_the_published_bounds() -> None:
+    """Lan and DeMets' for Pocock's kind of spending, as ldbounds and gsDesign print them."""
+    levels = interim.nominal_levels.__wrapped__((0.2, 0.4, 0.6, 0.8, 1.0), 0.05)
+    bounds = norm.isf(np.array(levels) / 2)
+    np.testing.assert_allclose(bounds, [2.438, 2.427, 2.410, 2.397, 2.386], atol=2e-3)
+
+
+class UpTo(NamedTuple):
+    """A sequential test that ends with a run of a certain number."""
+
+    last: int
+    stages: interim.Stages = interim.design((2, 4, 8), 0.05)
+
+    def needs(self, stage, before) -> range:
+        return range(len(before[-1].runs) if before else 0, stage.seeds)
+
+    def decide(self, stage, runs, before) -> SimpleNamespace:
+        every = [*(before[-1].runs if before else ()), *runs]
+        assert every == list(range(stage.seeds))
+        return SimpleNamespace(runs=every, decided=self.last in every)
+
+
+@pytest.mark.parametrize("budget", range(4))
+def test_tests_side_by_side_take_what_they_need_and_resume(budget: int) -> None:
+    tests, rounds, told = {"early": UpTo(1), "late": UpTo(6), "open": UpTo(99)}, [], []
+
+    def collect(due):
+        if len(rounds) == left:
+            return {}
+        rounds.append([(name, *now.needs) for name, now in due.items()])
+        return {name: now.needs for name, now in due.items()}
+
+    left = budget
+    reached = interim.play(tests, collect, tell=lambda name, now: told.append(name))
+    assert [len(now.decisions) for now in reached.values()] == [min(budget, n) for n in (1, 3, 3)]
+    assert told.count("late") == budget
+    left = None
+    reached = interim.play(tests, collect, reached)
+    assert [(now.ended, len(now.decisions)) for now in reached.values()] == [
+        (True, n) for n in (1, 3, 3)
+    ]
+    assert rounds[0] == [("early", 0, 1), ("late", 0, 1), ("open", 0, 1)]
+    assert rounds[1:] == [[("late", *r), ("open", *r)] for r in (range(2, 4), range(4, 8))]
+
+
+@pytest.mark.parametrize("level", [0.05, 0.001])
+@pytest.mark.parametrize("seeds", [(8,), (8, 12, 18), (5, 50)])
+def test_no_bound_is_crossed_with_the_chance_promised(seeds: tuple[int, ...], level: float) -> None:
+    stages, n = interim.design(seeds, level), np.array(seeds, float)
+    correlation = np.sqrt(np.minimum.outer(n, n) / np.maximum.outer(n, n))
+    bounds = norm.isf(np.array(stages.levels) / 2)
+    law = scipy.stats.multivariate_normal(cov=correlation, abseps=1e-7, releps=1e-7)
+    assert 1 - law.cdf(bounds, lower_limit=-bounds) == pytest.approx(level, rel=0.01)
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.5])
+@pytest.mark.parametrize("level", [0.05, 0.01])
+def test_the_intervals_of_all_stages_hold_at_once(truth: float, level: float) -> None:
+    stages, trials = interim.design(interim.planned(8, 40), level), 20_000
+    pairs = np.random.default_rng(1).normal(truth, 1.0, (trials, stages.seeds[-1]))
+    missed = np.zeros(trials, bool)
+    for seeds, at in zip(stages.seeds, stages.levels, strict=True):
+        part = pairs[:, :seeds]
+        reach = scipy.stats.t.isf(at / 2, seeds - 1) * scipy.stats.sem(part, axis=1)
+        missed |= np.abs(part.mean(axis=1) - truth) > reach
+    assert 0 < missed.mean() <= level * 1.1 + 2 * np.sqrt(level / trials)
+
+
+def test_a_verdict_freezes_with_the_seeds_of_its_stage() -> None:
+    random = np.random.default_rng(3)
+    pairs = np.concatenate([random.normal(3, 1, 12), random.normal(-9, 1, 28)])
+    stages = interim.design(interim.planned(8, 40), 0.05)
+    early = read_pairs(pairs[:8], stages, 0.5)
+    assert read_pairs(pairs, stages, 0.5) == early == of_differences(pairs[:8], stages.levels[0])
+    assert decide(early.low, early.high, 0.5) == "better"
+    late = of_differences(pairs)
+    assert decide(late.low, late.high, 0.5) != "better"
+
+
+def test_seeds_between_stages_are_not_read() -> None:
+    pairs = np.random.default_rng(4).normal(size=40)
+    stages = interim.design(interim.planned(8, 40), 0.05)
+    assert read_pairs(pairs[:11], stages, 0.1) == read_pairs(pairs[:8], stages, 0.1)
+    assert read_pairs(pairs[:7], stages, 0.1) is None
+    last = len(stages) - 1
+    reached = [interim.last_reached(stages, seeds) for seeds in (7, 8, 11, 12, 40, 99)]
+    assert reached == [None, 0, 0, 1, last, last]
+
+
+def test_stages_grow_by_half_up_to_the_most() -> None:
+    assert interim.planned(8, 64) == (8, 12, 18, 27, 41, 62, 64)
+    assert interim.planned(4, 32, 2.0) == (4, 8, 16, 32)
+    assert interim.planned(8, 8) == (8,)
+    for wrong in ((8, 4), (1, 4), (4, 8, 1.0)):
+        with pytest.raises(ValueError, match="stages need"):
+            interim.planned(*wrong)
+    for wrong in ((8, 8), (), (1, 4)):
+        with pytest.raises(ValueError, match="increasing"):
+            interim.design(wrong, 0.05)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 5])
+def test_a_rate_is_split_with_half_of_it_for_the_last_stage(stages: int) -> None:
+    shares = interim.split(0.01, stages)
+    assert sum(shares) == pytest.approx(0.01)
+    assert shares[-1] == pytest.approx(0.01 if stages == 1 else 0.005)
+    assert len(set(shares[:-1])) <= 1
