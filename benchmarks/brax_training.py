@@ -296,8 +296,7 @@ def page(rows: list[list[str]]) -> str:
     """The table with all that it rests on."""
     from importlib.metadata import version
 
-    from ablations.report.statistics import seeds_for
-    from ablations.report.statistics.paired import compare, verdict
+    from ablations import stats
 
     lines = [
         "Our composition `brax` against Brax's own ppo.train: `python benchmarks/brax_training.py`",
@@ -322,11 +321,11 @@ def page(rows: list[list[str]]) -> str:
             continue
         settings = TASKS[task]
         scores = normalised_scores(rows, task, seeds)
-        found = compare(scores["ours"], scores["brax"], MARGIN)
-        said: str = verdict(found, MARGIN)
-        if said == "undecided":
-            needed = seeds_for(0.0, found.deviation or 0.0, MARGIN)
-            said += f" (~{needed} seeds, were there no difference)"
+        found = stats.paired(scores["ours"], scores["brax"])
+        verdict = stats.decide(found.low, found.high, MARGIN)
+        if verdict == "inconclusive":
+            needed = stats.seeds_needed(0.0, found.sd, MARGIN)
+            verdict += f" ({needed:.0f} seeds would show that there is no difference)"
         means = {side: sum(values) / len(values) for side, values in scores.items()}
         lines.append(
             f"| {task} | {seeds[0]}-{seeds[-1]} | {CHUNKS * settings['updates'] * ITERATION:,} | "
@@ -335,7 +334,7 @@ def page(rows: list[list[str]]) -> str:
                 for side in ("brax", "ours")
             )
             + f" | {found.difference:+.4f} | [{found.low:+.4f}, {found.high:+.4f}] "
-            f"| {found.p_equivalent:.2g} | {said} |"
+            f"| {stats.equivalence_p(found, MARGIN):.2g} | {verdict} |"
         )
     lines += [
         "",

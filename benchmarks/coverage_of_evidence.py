@@ -17,14 +17,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "report"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "stats"))
 
 from goals import Goals
 from shapes_of_returns import SHAPES
 
-from ablations.distributions import fisher_p
-from ablations.report.statistics import Design, compare, interval, regress, worst_quarter
-from ablations.report.statistics.fractions import fraction_effects
+from ablations import stats
+from ablations.stats.factorial import Design, fraction_effects
 from ablations.studies import fraction
 
 Floats = NDArray[np.float64]
@@ -92,11 +91,10 @@ def fractions(trials: int) -> None:
             for _ in range(trials):
                 y = NOISE[name](random, n) + np.sqrt(lack / n) * _third(random)
                 mains, pairs, _ = fraction_effects(y, DESIGN)
-                for k, of in enumerate((mains, pairs)):
-                    ends = [(one.comparison.low, one.comparison.high) for one in of]
-                    hits[k] += all(a is not None and a <= 0 <= b for a, b in ends)
-                low, high = mains[0].comparison.low, mains[0].comparison.high
-                widths.append((high - low) / 2)
+                found = [effect.difference for effect in mains]
+                for k, of in enumerate((found, [difference for _, difference in pairs])):
+                    hits[k] += all(each.low <= 0 <= each.high for each in of)
+                widths.append((found[0].high - found[0].low) / 2)
             shares = 100 * hits / trials
             text = name if not lack else f"interactions of three, {lack:g} times the variance"
             # Interactions of three are drawn anew: their part of a main effect is an error.
@@ -123,14 +121,12 @@ def controlled(trials: int) -> None:
                 for _ in range(trials):
                     x, y = SHAPES[shape](random, (2, whole))
                     y = np.where(random.random(whole) < shared, x, y)[:n]
-                    found, paired = regress(y, x[:n], x), compare(y, x[:n])
-                    if found.low is None or found.high is None or paired.high is None:
-                        continue
+                    found, plain = stats.control_variate(y, x[:n], x), stats.paired(y, x[:n])
                     hits += found.low <= 0 <= found.high
-                    widths.append((found.high - found.low) / (paired.high - paired.low))
+                    widths.append((found.high - found.low) / (plain.high - plain.low))
                 share = 100 * hits / trials
                 row = f"{shape:<22}{n:>6}{whole:>6}{shared:>8.1f}{share:>8.1f}"
-                print(f"{row}{np.mean(widths):>11.2f}")
+                print(f"{row}{np.nanmean(widths):>11.2f}")
                 where = f"{shape}, {n} of {whole}, shared {shared:g}"
                 GOALS.add("regression estimator holds the truth", 95, 100, share, where, trials)
 
@@ -144,10 +140,10 @@ def spreads(trials: int) -> None:
         truths = (large[750_000] - large[250_000], large[:250_000].mean())
         for n in (8, 20, 40, 120):
             scores = drawn(random, (trials, n))
-            ends = interval(scores, "iqr", replicates=2000), worst_quarter(scores)[1:]
+            results = stats.iqr(scores, replicates=2000), stats.worst_quarter(scores)
             shares = [
-                100 * float(np.mean((low <= truth) & (truth <= high)))
-                for (low, high), truth in zip(ends, truths, strict=True)
+                100 * float(np.mean((result.low <= truth) & (truth <= result.high)))
+                for result, truth in zip(results, truths, strict=True)
             ]
             print(f"{shape:<22}{n:>6}{shares[0]:>8.1f}{shares[1]:>8.1f}")
             for name, share in zip(("IQR", "worst quarter's mean"), shares, strict=True):
@@ -165,7 +161,7 @@ def failures(trials: int) -> None:
                 random.binomial(whole, share, trials),
                 strict=True,
             )
-            alarms = [fisher_p((int(a), int(b)), (n, whole)) < 0.05 for a, b in events]
+            alarms = [stats.fisher_p((int(a), int(b)), (n, whole)) < 0.05 for a, b in events]
             false = 100 * float(np.mean(alarms))
             print(f"{f'{n} and {whole}':<14}{share:>6.2f}{false:>8.1f}")
             GOALS.add(

@@ -19,31 +19,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ablations.records import Plan
-from ablations.report.formats.markdown import pipes
-from ablations.report.results import Results
-from ablations.report.scores import Scores, scores
-from ablations.report.statistics import compare
+from ablations.runs import Runs
+from ablations.stats import paired
 from ablations.sweep.planned import planned
+from ablations.tables.formats import pipes
 
 SPLITS = 200
 HEAD = ("task", "variant", "quantity", "seeds", "held 0")
 REPORT = Path("results/reference/coverage_over_splits.md")
 
 
-def quantities(plan: Plan, found: Scores) -> dict[tuple[str, str, str], NDArray[np.float64]]:
+def quantities(runs: Runs) -> dict[tuple[str, str, str], NDArray[np.float64]]:
     """(task, variant, what) -> one number per seed."""
     by_name = {}
-    for task in plan.tasks:
-        baseline = found.by_seed(task, plan.study.baseline)
-        for variant in plan.variants:
-            of_seed = found.by_seed(task, variant)
-            common = sorted(of_seed.keys() & baseline.keys())
-            own = np.array([of_seed[seed] for seed in common])
-            by_name[task, variant, "score"] = own
-            if variant != plan.study.baseline:
-                theirs = np.array([baseline[seed] for seed in common])
-                by_name[task, variant, "difference"] = own - theirs
+    for task in runs.tasks:
+        for variant in runs.variants:
+            (scores,) = runs.paired([task], [variant, runs.baseline])
+            by_name[task, variant, "score"] = scores[0]
+            if variant != runs.baseline:
+                by_name[task, variant, "difference"] = scores[0] - scores[1]
     return by_name
 
 
@@ -53,11 +47,8 @@ def covered(numbers: NDArray[np.float64], rng: np.random.Generator) -> int:
     held = 0
     for _ in range(SPLITS):
         order = rng.permutation(len(numbers))
-        one, other = numbers[order[:half]], numbers[order[half : 2 * half]]
-        found = compare(one, other)
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 0 <= found.high
+        result = paired(numbers[order[:half]], numbers[order[half : 2 * half]])
+        held += result.low <= 0 <= result.high
     return held
 
 
@@ -75,7 +66,7 @@ def main() -> None:
     (plan,) = planned([asked.study], asked.results, selection)
     rng = np.random.default_rng(0)
     rows, total = [], 0
-    by_name = quantities(plan, scores(Results(plan, asked.results)))
+    by_name = quantities(Runs.read(asked.results, plan))
     for (task, variant, what), numbers in by_name.items():
         held = covered(numbers, rng)
         total += held
@@ -88,7 +79,7 @@ def main() -> None:
         f"benchmarks/coverage_over_splits.py {asked.study} --seeds {asked.seeds}"
         + "".join(f" --{name} {' '.join(values)}" for name, values in flags.items())
         + "`.\n\n"
-        + "\n".join(pipes(HEAD, rows, {"seeds", "held 0"}))
+        + pipes(HEAD, rows)
     )
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(text.rstrip() + "\n")

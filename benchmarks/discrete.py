@@ -543,11 +543,11 @@ def spread(values: Any) -> str:
 
 def difference(ours: Any, theirs: Any) -> str:
     """Ours minus theirs with its 95% interval; of one seed each nothing."""
-    from ablations.report.statistics import compare_unpaired
+    from ablations.stats import welch
 
     if min(len(ours), len(theirs)) < 2:
         return ""
-    found = compare_unpaired(list(ours), list(theirs))
+    found = welch(list(ours), list(theirs))
     return f"{found.difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 

@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from ablations.report.statistics import (
-    LEVEL,
-    Seeds,
-    aggregate_interval,
-    compare,
-    interval,
-    probability_of_improvement,
-    seeds_to_decide,
-)
+from ablations import stats
+
+SCORES = np.random.default_rng(0).normal(size=(10, 5, 20))
 
 
 def test_intervals_of_ten_thousand_replicates(benchmark) -> None:
-    scores = np.random.default_rng(0).normal(size=(10, 5, 20))
-    low, high = benchmark(interval, scores)
-    assert np.all(low < high)
+    result = benchmark(stats.iqm, SCORES)
+    assert np.all(result.low < result.high)
 
 
-def test_comparisons_with_their_seeds_to_decide(benchmark) -> None:
-    scores = np.random.default_rng(0).normal(size=(10, 5, 20))
-
-    def judge() -> list[Seeds]:
-        return [
-            seeds_to_decide(compare(scores[v, t], scores[0, t], 0.3, LEVEL / 45), 0.3)
-            for v in range(1, 10)
-            for t in range(5)
-        ]
+def test_comparisons_with_their_numbers_of_seeds(benchmark) -> None:
+    def judge() -> list[stats.Seeds]:
+        pairs = [(scores[t], SCORES[0, t]) for scores in SCORES[1:] for t in range(5)]
+        results = [stats.paired(ours, theirs, stats.LEVEL / 45) for ours, theirs in pairs]
+        return [stats.seeds_range(result, 0.3, stats.LEVEL / 45) for result in results]
 
     assert len(benchmark(judge)) == 45
 
 
 def test_aggregates_over_tasks(benchmark) -> None:
-    scores = np.random.default_rng(0).normal(size=(10, 5, 20))
-    found = benchmark(lambda: [aggregate_interval(list(tasks)) for tasks in scores])
-    assert all(low < high for low, high in found)
+    results = benchmark(lambda: [stats.aggregate(tasks) for tasks in SCORES])
+    assert all(result.low < result.high for result in results)
 
 
 def test_probabilities_of_improvement(benchmark) -> None:
-    scores = np.random.default_rng(0).normal(size=(10, 5, 20))
+    results = benchmark(lambda: [stats.improvement(tasks, SCORES[0]) for tasks in SCORES[1:]])
+    assert all(result.low < result.value < result.high for result in results)
 
-    def improve() -> list[tuple[float, float, float]]:
-        return [probability_of_improvement(list(tasks), list(scores[0])) for tasks in scores[1:]]
 
-    assert all(low < chance < high for chance, low, high in benchmark(improve))
+def test_marks_of_the_best(benchmark) -> None:
+    assert benchmark(lambda: [stats.not_the_best(of) for of in SCORES.swapaxes(0, 1)])

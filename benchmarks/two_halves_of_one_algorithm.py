@@ -6,7 +6,7 @@ PATH is the folder `data` of github.com/flowersteam/rl_stats (Colas et al. 2019,
 guide to statistical comparisons of reinforcement learning algorithms"): evaluation returns of SAC
 and TD3 on HalfCheetah, 192 and 193 whole runs. n runs against n others of one algorithm, where any
 difference that is called is a false one; and n of SAC against n of TD3, where the order of all runs
-is taken for the truth. Beside our words: what others read from the same runs. Some CPU minutes;
+is taken for the truth. Beside our verdicts: what others read from the same runs. Some CPU minutes;
 writes two_halves.md and two_halves.svg into results/reference.
 """
 
@@ -17,34 +17,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.stats import mannwhitneyu, sem, ttest_ind
 
 from ablations.curve import Curve
-from ablations.looks import design, planned, read
-from ablations.report.figures.style import (
-    COLORS,
-    DASHES,
-    Drawing,
-    Style,
-    finish,
-    key,
-    panels,
-    styled,
-    write,
-)
-from ablations.report.formats.markdown import pipes
-from ablations.report.scores import final
-from ablations.report.statistics import LEVEL, Comparison, compare, judge, verdict
-from ablations.report.units import learned_of
+from ablations.figures.style import COLORS, INK, Group, Look, line_key, panels, style, write
+from ablations.scoring import final, learned_range
+from ablations.stats import LEVEL, Difference, decide, of_differences, paired
+from ablations.stats.interim import design, planned, read
+from ablations.tables.formats import pipes
 
 Floats = NDArray[np.float64]
 Runs = tuple[Floats, Floats]  # curves [runs, points], final scores [runs]
 REPORT = Path("results/reference/two_halves.md")
 SEEDS = (5, 8, 10, 20)
 MARGIN = 0.05  # of what the second group learned, as in our studies
-LOOKS = design(planned(8, 64), LEVEL)
+STAGES = design(planned(8, 64), LEVEL)
 OURS, WELCH, RANKS, ERRORS = "our table", "Welch, 5%", "Mann-Whitney, 5%", "standard errors apart"
 
 
@@ -56,32 +46,38 @@ def runs_of(path: Path, name: str) -> Runs:
     return whole, np.array([final(steps, curve) for curve in whole])
 
 
-def margin_of(curves: Floats) -> float | None:
-    unit = learned_of([Curve(np.arange(1, curves.shape[1] + 1), row) for row in curves])
-    return None if unit is None else MARGIN * unit.size
+def margin_of(curves: Floats) -> float:
+    """The margin, NaN where the curves do not climb."""
+    steps = np.arange(1, curves.shape[1] + 1)
+    low, high = learned_range([Curve(steps, row) for row in curves])
+    return MARGIN * (high - low)
+
+
+def judge(result: Difference, margin: float) -> str:
+    return decide(result.low, result.high, margin)
 
 
 # What each says of two groups: above 0 where the first is better, below where it is worse, or 0
 
 
 def sign(word: str) -> int:
-    return word.startswith("better") - word.startswith("worse")
+    return (word == "better") - (word == "worse")
 
 
 def welch(first: Floats, second: Floats) -> int:
-    found = stats.ttest_ind(first, second, equal_var=False)
+    found = ttest_ind(first, second, equal_var=False)
     return int(np.sign(found.statistic)) if found.pvalue < LEVEL else 0
 
 
 def mann_whitney(first: Floats, second: Floats) -> int:
-    found = stats.mannwhitneyu(first, second)
+    found = mannwhitneyu(first, second)
     above = found.statistic - len(first) * len(second) / 2
     return int(np.sign(above)) if found.pvalue < LEVEL else 0
 
 
 def standard_errors(first: Floats, second: Floats) -> int:
     """Bars of one standard error that do not overlap, as one reads them off a figure."""
-    apart = abs(first.mean() - second.mean()) > stats.sem(first) + stats.sem(second)
+    apart = abs(first.mean() - second.mean()) > sem(first) + sem(second)
     return int(np.sign(first.mean() - second.mean())) if apart else 0
 
 
@@ -99,32 +95,31 @@ def draws(one: Runs, other: Runs, n: int, trials: int, random: np.random.Generat
     for _ in range(trials):
         first, second, curves = _drawn(one, other, n, random)
         margin = margin_of(curves)
-        said[OURS].append(verdict(compare(first, second, margin), margin))
-        for name, judged in OTHERS.items():
-            said[name].append(judged(first, second))
+        said[OURS].append(judge(paired(first, second), margin))
+        for name, sign_of in OTHERS.items():
+            said[name].append(sign_of(first, second))
     return said
 
 
 def until_decided(
     one: Runs, other: Runs, trials: int, random: np.random.Generator
 ) -> tuple[list[str], list[int]]:
-    """Our words and the runs of each that they took, where runs are added at planned looks."""
+    """Our verdicts and the runs of each that they took, where runs are added at planned stages."""
     said, used = [], []
     for _ in range(trials):
-        first, second, curves = _drawn(one, other, LOOKS.seeds[-1], random)
-        margin = margin_of(curves[: LOOKS.seeds[0]])
+        first, second, curves = _drawn(one, other, STAGES.seeds[-1], random)
+        margin = margin_of(curves[: STAGES.seeds[0]])
 
-        def at(
-            seeds: int, level: float, pairs: Floats = first - second, margin: float | None = margin
-        ) -> Comparison:
-            return judge(pairs[:seeds], margin, level=level)
+        def at(seeds: int, level: float, pairs: Floats = first - second) -> Difference:
+            return of_differences(pairs[:seeds], level)
 
-        found = read(
-            LOOKS, len(first), at, lambda c, margin=margin: verdict(c, margin) != "undecided"
-        )
-        assert found is not None
-        said.append(verdict(found, margin))
-        used.append(found.n)
+        def decided(result: Difference, margin: float = margin) -> bool:
+            return judge(result, margin) != "inconclusive"
+
+        result = read(STAGES, len(first), at, decided)
+        assert result is not None
+        said.append(judge(result, margin))
+        used.append(result.n)
     return said, used
 
 
@@ -191,30 +186,30 @@ def main(path: Path, trials: int) -> None:
         "spreads": f"{sac[1].std(ddof=1):,.0f} and {td3[1].std(ddof=1):,.0f}",
     }
     text = TEXT.format(**facts)
-    REPORT.write_text("\n".join([*text.splitlines(), "", *pipes(head, lines, set(head[1:])), ""]))
-    write(drawn(shares), REPORT.parent, REPORT.stem, ("svg",))
+    REPORT.write_text(f"{text}\n\n{pipes(head, lines)}\n")
+    with style():
+        write(drawn(shares), REPORT.with_suffix(""), ["svg"])
     print(REPORT)
 
 
-@styled
-def drawn(shares: dict[str, dict[str, list[float]]]) -> Drawing:
+def drawn(shares: dict[str, dict[str, list[float]]]) -> Figure:
     errors = [of for question, of in shares.items() if not question.endswith("right order")]
     most = max(LEVEL, *(value for of in errors for values in of.values() for value in values))
-    styles = [Style(COLORS[f"v{place}"], DASHES[place]) for place in range(1 + len(OTHERS))]
-    drawing, axes = panels(len(shares), None, (2.7, 2.2), columns=len(shares))
+    names = (OURS, *OTHERS)
+    looks = [Look(INK), *(Look(color) for color in COLORS)]
+    keys = [line_key(name, look) for name, look in zip(names, looks, strict=False)]
+    titles = [question.replace(": ", ":\n") for question in shares]
+    figure, (axes,) = panels([Group(titles, keys)], 6.75, 1.9, x="runs of each")
     for here, (question, found) in zip(axes, shares.items(), strict=True):
         right = question.endswith("right order")
         if not right:
-            here.axhline(LEVEL, color=COLORS["undecided"], linewidth=0.8)
-        for (name, values), style in zip(found.items(), styles, strict=True):
-            width = 2.2 if name == OURS else 1.2
-            here.plot(values, color=style.color, linestyle=style.dash, linewidth=width)
+            here.axhline(LEVEL, color="0.6", linewidth=0.8)
+        for name, look in zip(names, looks, strict=False):
+            here.plot(found[name], color=look.color, linewidth=2 if name == OURS else 1.2)
         here.set_xticks(range(len(SEEDS)), [str(n) for n in SEEDS])
         here.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        here.set(title=question.replace(": ", ":\n"), xlabel="runs of each")
         here.set_ylim(0, 1 if right else 1.1 * most)
-    entries = [key(name, style) for name, style in zip((OURS, *OTHERS), styles, strict=True)]
-    return finish(drawing, "", "", legend={"": entries})
+    return figure
 
 
 TEXT = """\
@@ -226,10 +221,10 @@ that have all of their evaluations. Score: the mean over the last tenth of train
 the means are {means}, the standard deviations {spreads}.
 
 n runs against n others, drawn without replacement, {trials} times. *different*: how often two
-groups of one algorithm are called better or worse, by any amount; *wrong order*, *right order*: of
-SAC and TD3, by the order of the means of all runs. Our table: the words of a table with one
+groups of one algorithm are called better or worse; *wrong order*, *right order*: of
+SAC and TD3, by the order of the means of all runs. Our table: the verdicts of a table with one
 comparison and a margin of 5% of what the second group learned; runs are paired at random, as they
-share no seeds. *8 to 64*: the same with runs added at planned looks until decided, {fewer} times,
+share no seeds. *8 to 64*: the same with runs added at planned stages until decided, {fewer} times,
 with the mean number of runs of each. Beside it what is read off bars of one standard error that do
 not overlap, and two tests at 5%. An error rate of 5% is what all but the bars promise."""
 

@@ -1,12 +1,12 @@
-"""How often the words of a table are right, on returns with known truth.
+"""How often the verdicts of a table are right, on returns with known truth.
 
-    python benchmarks/verdicts_of_tables.py [--trials N] [--parts words best ...]
+    python benchmarks/verdicts_of_tables.py [--trials N] [--parts verdicts best ...]
 
 Prints, for every shape of returns and 5, 8, 12 and 20 seeds: coverage of the interval of a paired
 difference; studies that say anything false where variants are equal, or exactly the margin apart;
 how often a variant that is as good as the best loses the mark for it; how often "all tasks" hides
 opposite effects; how many ranges of seeds hold the number that decides; the same read at planned
-looks, with the seeds that stopping early saves; and last what misses its goal. The intervals of
+stages, with the seeds that stopping early saves; and last what misses its goal. The intervals of
 scores are in coverage_of_intervals.py. Ten CPU minutes. Its output
 is results/reference/verdicts.txt.
 """
@@ -23,33 +23,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "report"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "stats"))
 
 from goals import Goals
-from scipy import stats
+from scipy.stats import t as student
 from shapes_of_returns import SHAPES
 
-from ablations.looks import Looks, design, planned
-from ablations.report.statistics import (
-    LEVEL,
-    not_the_best,
-    seeds_for,
-    seeds_to_decide,
-    verdict,
-)
-from ablations.report.statistics.paired import Comparison
+from ablations.stats import LEVEL, decide, of_differences, seeds_needed, seeds_range
+from ablations.stats.interim import Stages, design, planned
 
 Floats = NDArray[np.float64]
 SEEDS = (5, 8, 12, 20)
 VARIANTS = (4, 8, 16)
 COMPARISONS = 4
-LOOKS = planned(8, 64)
+STAGES = planned(8, 64)
 
 
 def bounds(pairs: Floats, level: float) -> tuple[Floats, Floats]:
-    """Student's interval along the last axis, as `judge` has it."""
+    """Student's interval along the last axis, as `of_differences` has it."""
     n = pairs.shape[-1]
-    reach = stats.t.isf(level / 2, n - 1) * pairs.std(-1, ddof=1) / np.sqrt(n)
+    reach = student.isf(level / 2, n - 1) * pairs.std(-1, ddof=1) / np.sqrt(n)
     return pairs.mean(-1) - reach, pairs.mean(-1) + reach
 
 
@@ -90,10 +83,10 @@ def row(start: str, numbers: list[float], width: int = 11) -> None:
     print(start + "".join(f"{one:{width}.1f}" for one in numbers), flush=True)
 
 
-def words(trials: int, goals: Goals) -> None:
+def verdicts(trials: int, goals: Goals) -> None:
     print("Differences, variants of one shape, percent")
     print("covers: 95% intervals of one difference; equal: studies of 4 equal variants that say a")
-    print("false word (better, worse, by any amount); margin: every truth is + or - the margin of")
+    print("false verdict (better or worse); margin: every truth is + or - the margin of")
     print("2 standard deviations, and a study of 4 says equivalent of any; odd: the same where the")
     print("baseline is normal and of half the spread, so that shapes differ\n")
     heads = ("covers", "equal", "margin", "odd equal", "odd margin")
@@ -142,7 +135,7 @@ def best(trials: int, goals: Goals) -> None:
             line = f"{shape:18} {n:3}"
             for k in VARIANTS:
                 studies = generate(np.random.default_rng([22, k, n]), (trials, k, n))
-                lost = percent(np.array([np.any(not_the_best(one)) for one in studies]))
+                lost = percent(loses_the_mark(studies, LEVEL))
                 chosen = studies.mean(axis=2).argmax(axis=1)[:, None, None]
                 off = studies - np.take_along_axis(studies, chosen, axis=1)
                 _, high = bounds(off, LEVEL / (k - 1))
@@ -150,6 +143,13 @@ def best(trials: int, goals: Goals) -> None:
                 where = f"{shape}, {k} variants, {n} seeds"
                 goals.add("an equal loses the mark for the best", 0, 5, lost, where, trials)
             print(line, flush=True)
+
+
+def loses_the_mark(studies: Floats, level: float) -> NDArray[np.bool_]:
+    """Tell in which studies `[..., k, n]` a variant loses it, as `not_the_best` has it."""
+    first, second = np.triu_indices(studies.shape[-2], 1)
+    low, high = bounds(studies[..., first, :] - studies[..., second, :], level / len(first))
+    return np.any((low > 0) | (high < 0), axis=-1)
 
 
 def tasks(trials: int, goals: Goals) -> None:
@@ -186,7 +186,9 @@ def tasks(trials: int, goals: Goals) -> None:
 
 
 def seeds(trials: int, goals: Goals) -> None:
-    print("\nRanges of seeds, of undecided comparisons at 5% / 4: share that holds the number that")
+    print(
+        "\nRanges of seeds, of inconclusive comparisons at 5% / 4: share that holds the number that"
+    )
     print("decides with 80%, percent (median low and high end, truth); effect in margins\n")
     effects = (0.0, 0.5, 1.2)
     print(f"{'shape':18} {'n':>3}" + "".join(f"{f'effect {e:g}':>26}" for e in effects))
@@ -198,33 +200,47 @@ def seeds(trials: int, goals: Goals) -> None:
             line = f"{shape:18} {n:3}"
             for effect in effects:
                 random = np.random.default_rng([24, n])
-                truth = seeds_for(effect * margin, deviation, margin, level, fewest=n + 1)
-                ends = []
-                for pairs in paired(shape, random, (10 * trials, 1, n))[:, 0]:
-                    moved = pairs + effect * margin
-                    low, high = bounds(moved, level)
-                    one = Comparison(n, moved.mean(), low, high, level, deviation=moved.std(ddof=1))
-                    if verdict(one, margin) == "undecided":
-                        found = seeds_to_decide(one, margin)
-                        ends.append((found.low or 10**5, found.high or 10**5))
-                    if len(ends) == trials:
-                        break
+                truth = known(seeds_needed(effect * margin, deviation, margin, level, fewest=n + 1))
+                differences = paired(shape, random, (10 * trials, 1, n))[:, 0] + effect * margin
+                ends = ranges(differences, margin, level, trials)
                 if len(ends) < trials / 4:
-                    line += f"{'rarely undecided':>26}"
+                    line += f"{'rarely inconclusive':>26}"
                     continue
                 lows, highs = np.transpose(ends)
-                held = percent((lows <= (truth or 10**5)) & ((truth or 10**5) <= highs))
-                middle = f"({np.median(lows):.0f}, {np.median(highs):.0f}, {truth})"
+                held = percent((lows <= truth) & (truth <= highs))
+                middle = f"({np.median(lows):.0f}, {np.median(highs):.0f}, {truth:.0f})"
                 line += f"{held:9.1f}{middle:>17}"
                 where = f"{shape}, {n} seeds, effect {effect:g}"
                 goals.add("a range of seeds holds the truth", 90, 100, held, where, len(ends))
             print(line, flush=True)
 
 
-def looks(trials: int, goals: Goals) -> None:
-    print(f"\nWords read at planned looks ({', '.join(map(str, LOOKS))} seeds), one comparison at")
-    print("5% and at 5% / 4, margin and effect in standard deviations of the differences, margin 1")
-    print("false: false words, percent; covers: the interval that it ends with holds the truth;")
+def known(seeds: float) -> float:
+    """A number of seeds, far above 10,000 where it is NaN."""
+    return float(np.nan_to_num(seeds, nan=10**5))
+
+
+def ranges(pairs: Floats, margin: float, level: float, most: int) -> list[tuple[float, float]]:
+    """Ranges of seeds of the first inconclusive comparisons of pairs `[:, n]`."""
+    ends: list[tuple[float, float]] = []
+    for differences in pairs:
+        result = of_differences(differences, level)
+        if decide(result.low, result.high, margin) == "inconclusive":
+            seeds = seeds_range(result, margin, level)
+            ends.append((known(seeds.low), known(seeds.high)))
+        if len(ends) == most:
+            break
+    return ends
+
+
+def stages(trials: int, goals: Goals) -> None:
+    print(
+        f"\nVerdicts read at planned stages ({', '.join(map(str, STAGES))} seeds), one comparison"
+    )
+    print(
+        "at 5% and at 5% / 4, margin and effect in standard deviations of the differences, margin 1"
+    )
+    print("false: false verdicts, percent; covers: the interval that it ends with holds the truth;")
     print("lean: how far the mean difference that it ends with lies from the truth on average, in")
     print("margins; seeds: used on average; saved: percent of the fixed number (in brackets) that")
     print("decides with 80% or 99%, which takes knowing effect and spread beforehand; decided: at")
@@ -235,101 +251,92 @@ def looks(trials: int, goals: Goals) -> None:
     for shape in SHAPES:
         deviation = spread(shape)
         for comparisons in (1, COMPARISONS):
-            plan = design(LOOKS, LEVEL / comparisons)
+            plan = design(STAGES, LEVEL / comparisons)
             for effect in effects:
                 random = np.random.default_rng(25)
                 truth = effect * deviation
-                pairs = paired(shape, random, (trials, 1, LOOKS[-1]))[:, 0] + truth
+                pairs = paired(shape, random, (trials, 1, STAGES[-1]))[:, 0] + truth
                 found = _followed(pairs, plan, truth, deviation)
                 fixed = [
-                    seeds_for(truth, deviation, deviation, LEVEL / comparisons, power)
+                    seeds_needed(truth, deviation, deviation, LEVEL / comparisons, power)
                     for power in (0.8, 0.99)
                 ]
                 used = float(found.used.mean())
-                saved = [1 - used / one if one else np.nan for one in fixed]
+                saved = [1 - used / seeds for seeds in fixed]
                 false, covers = percent(found.false), percent(found.covers)
                 numbers = [
                     f"{false:.1f}",
                     f"{covers:.1f}",
                     f"{(found.means.mean() - truth) / deviation:+.2f}",
                     f"{used:.1f}",
-                    *(f"{100 * one:.0f} ({n})" for one, n in zip(saved, fixed, strict=True)),
+                    *(f"{100 * one:.0f} ({n:.0f})" for one, n in zip(saved, fixed, strict=True)),
                     f"{percent(found.decided):.1f}",
                 ]
                 line = f"{shape:18}{comparisons:3}{effect:7g}"
                 print(line + "".join(f"{one:>10}" for one in numbers), flush=True)
                 where = f"{shape}, effect {effect:g}, one of {comparisons}"
-                goals.add("looks: a word is false", 0, 5, false, where, trials)
+                goals.add("stages: a verdict is false", 0, 5, false, where, trials)
                 if comparisons == 1:
-                    text = "looks: the interval that decides covers"
+                    text = "stages: the interval that decides covers"
                     goals.add(text, 93, 100, covers, where, trials)
-    _studies_at_looks(trials, goals)
+    _studies_at_stages(trials, goals)
 
 
-def _studies_at_looks(trials: int, goals: Goals) -> None:
-    print("\nWhole studies at the same looks, percent. equal, margin: a study of 4 variants that")
-    print("are equal, or all + or - the margin of 1 apart, says a false word; odd: the same where")
+def _studies_at_stages(trials: int, goals: Goals) -> None:
+    print("\nWhole studies at the same stages, percent. equal, margin: a study of 4 variants that")
+    print(
+        "are equal, or all + or - the margin of 1 apart, gives a false verdict; odd: the same where"
+    )
     print("the baseline is normal and of half the spread; best: one of 4 equal variants loses the")
-    print("mark at any look; all tasks: one task is a margin better, one worse, and all tasks are")
-    print("called equivalent; range: of seeds, at the first look, of an undecided effect of 0\n")
+    print("mark at any stage; all tasks: one task is a margin better, one worse, and all tasks are")
+    print(
+        "called equivalent; range: of seeds, at the first stage, of an inconclusive effect of 0\n"
+    )
     heads = ("equal", "margin", "odd equal", "odd margin", "best", "all tasks", "range")
     print(f"{'shape':18}" + "".join(f"{head:>11}" for head in heads))
-    plan = design(LOOKS, LEVEL / COMPARISONS)
-    marks = design(LOOKS, LEVEL)
-    each = design(LOOKS, LEVEL / 2 / (2 * COMPARISONS))
+    plan = design(STAGES, LEVEL / COMPARISONS)
+    marks = design(STAGES, LEVEL)
+    each = design(STAGES, LEVEL / 2 / (2 * COMPARISONS))
     for shape, generate in SHAPES.items():
         deviation = spread(shape)
         random = np.random.default_rng(26)
-        pairs = paired(shape, random, (trials, COMPARISONS, LOOKS[-1]))
-        odd = odd_pairs(shape, random, (trials, COMPARISONS, LOOKS[-1]))
+        pairs = paired(shape, random, (trials, COMPARISONS, STAGES[-1]))
+        odd = odd_pairs(shape, random, (trials, COMPARISONS, STAGES[-1]))
         numbers = []
         for found, apart in ((pairs, deviation), (odd, float(odd.std()))):
             for effects in ((0.0,), (apart, -apart)):
                 worst = 0.0
                 for effect in effects:
-                    flat = found.reshape(-1, LOOKS[-1]) + effect
+                    flat = found.reshape(-1, STAGES[-1]) + effect
                     false = _followed(flat, plan, effect, apart).false.reshape(trials, -1)
                     worst = max(worst, percent(np.any(false, axis=1)))
                 numbers.append(worst)
-        studies = generate(random, (trials // 4, 4, LOOKS[-1]))
-        lost = [
-            any(
-                np.any(not_the_best(one[:, :n], level))
-                for n, level in zip(marks.seeds, marks.levels, strict=True)
-            )
-            for one in studies
-        ]
-        numbers.append(percent(np.array(lost)))
-        two = paired(shape, random, (trials, 2, 1, LOOKS[-1]))[:, :, 0]
+        studies = generate(random, (trials // 4, 4, STAGES[-1]))
+        lost = [loses_the_mark(studies[..., : stage.seeds], stage.level) for stage in marks]
+        numbers.append(percent(np.any(lost, axis=0)))
+        two = paired(shape, random, (trials, 2, 1, STAGES[-1]))[:, :, 0]
         opposite = [
             _followed(two[:, task] + side * deviation, each, side * deviation, deviation).equivalent
             for task, side in enumerate((1, -1))
         ]
         numbers.append(percent(np.all(opposite, axis=0)))
-        level, held = plan.levels[0], []
-        truth = seeds_for(0.0, deviation, deviation, level, fewest=LOOKS[0] + 1)
-        for one in pairs[:, 0, : LOOKS[0]]:
-            low, high = bounds(one, level)
-            found = Comparison(len(one), one.mean(), low, high, level, deviation=one.std(ddof=1))
-            if verdict(found, deviation) == "undecided":
-                range_ = seeds_to_decide(found, deviation)
-                held.append((range_.low or 10**5) <= truth <= (range_.high or 10**5))
-            if len(held) == trials // 10:
-                break
-        numbers.append(percent(np.array(held)))
+        level = plan.levels[0]
+        truth = seeds_needed(0.0, deviation, deviation, level, fewest=STAGES[0] + 1)
+        ends = ranges(pairs[:, 0, : STAGES[0]], deviation, level, trials // 10)
+        numbers.append(percent(np.array([low <= truth <= high for low, high in ends])))
         row(f"{shape:18}", numbers)
         for shapes, of in (("one shape", numbers[:2]), ("another shape", numbers[2:4])):
             for what, number in zip(("better or worse", "equivalent"), of, strict=True):
-                text = f"looks: a study says a false {what}; {shapes}"
+                text = f"stages: a study says a false {what}; {shapes}"
                 goals.add(text, 0, 5, number, shape, trials)
         lost_mark, equivalent, in_range = numbers[4:]
-        goals.add("looks: an equal loses the mark", 0, 5, lost_mark, shape, len(lost))
-        goals.add("looks: all tasks is falsely equivalent", 0, 5, equivalent, shape, trials)
-        goals.add("looks: a range of seeds holds the truth", 90, 100, in_range, shape, len(held))
+        goals.add("stages: an equal loses the mark", 0, 5, lost_mark, shape, len(studies))
+        goals.add("stages: all tasks is falsely equivalent", 0, 5, equivalent, shape, trials)
+        goals.add("stages: a range of seeds holds the truth", 90, 100, in_range, shape, len(ends))
 
 
 class Followed(NamedTuple):
-    """Of each comparison: whether it said a false word, whether it said equivalent, whether the
+    """Of each comparison: whether it gave a false verdict, whether it said equivalent, whether the
     interval that it ended with holds the truth, the seeds it used, whether it was decided, and the
     mean difference that it ended with."""
 
@@ -341,8 +348,8 @@ class Followed(NamedTuple):
     means: Floats
 
 
-def _followed(pairs: Floats, plan: Looks, truth: float, margin: float) -> Followed:
-    """As `looks.read`, all comparisons at once."""
+def _followed(pairs: Floats, plan: Stages, truth: float, margin: float) -> Followed:
+    """As `interim.read`, all comparisons at once."""
     open_ = np.ones(len(pairs), bool)
     false, equivalent, covers = (np.zeros(len(pairs), bool) for _ in range(3))
     used = np.full(len(pairs), plan.seeds[-1], float)
@@ -353,7 +360,6 @@ def _followed(pairs: Floats, plan: Looks, truth: float, margin: float) -> Follow
         decided = open_ & (within | (low > 0) | (high < 0))
         wrong = within & (abs(truth) >= margin)
         wrong |= ~within & ((low > 0) & (truth <= 0) | (high < 0) & (truth >= 0))
-        wrong |= (low > margin) & (truth <= margin) | (high < -margin) & (truth >= -margin)
         false |= decided & wrong
         equivalent |= decided & within
         ends = open_ if seeds == plan.seeds[-1] else decided
@@ -366,11 +372,11 @@ def _followed(pairs: Floats, plan: Looks, truth: float, margin: float) -> Follow
 
 PARTS: dict[str, tuple[Callable[[int, Goals], None], int]] = {
     # name: (function, share of the trials)
-    "words": (words, 1),
+    "verdicts": (verdicts, 1),
     "best": (best, 4),
     "tasks": (tasks, 1),
     "seeds": (seeds, 20),
-    "looks": (looks, 1),
+    "stages": (stages, 1),
 }
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ _OF_PROFILES = 2_000  # replicates
 def _iqm(scores: Floats) -> Any:
     """Return the interquartile mean: without floor(n / 4) scores at each end, as rliable has it."""
     drop = scores.shape[-1] // 4
-    ordered = np.sort(scores, axis=-1)[..., drop : scores.shape[-1] - drop]
+    ordered = np.sort(scores, axis=-1, kind="stable")[..., drop : scores.shape[-1] - drop]
     # Rounding must not move the mean of equal scores.
     return np.clip(ordered.mean(axis=-1), ordered[..., 0], ordered[..., -1])
 

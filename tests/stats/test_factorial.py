@@ -75,6 +75,7 @@ def of_levels(levels: list) -> dict:
         {"a": {"x": 1}, "b": {"x": 2}, "c": {"x": 3}},
         {**SETS, "again": {"value_coefficient": 0.25}},
         {"a": {}},
+        {f"{v}{k}": of.sets for v, of in fraction(changes_of(8)).items() for k in "ab"},
         # An interaction of two would pass for a main effect.
         of_levels([(0, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)]),
         of_levels([(i, j, (i + j) % 3) for i in range(3) for j in range(3)]),
@@ -171,7 +172,10 @@ def aliased(rows: np.ndarray) -> int:
 )
 def test_aliases_are_the_interactions_whose_columns_are_equal_or_opposite(changes, size) -> None:
     design, rows = made(changes, size)
-    groups = stats.aliases(design)
+    rows[:, 0] = 1 - rows[:, 0]  # so that some are opposite
+    groups = stats.aliases(
+        Design(design.factors, dict(zip(design.variants, map(tuple, rows), strict=True)))
+    )
     columns = products(rows, 2)
     pairs = [pair for group in groups for pair in group.pairs]
     assert sorted(pairs) == list(columns)
