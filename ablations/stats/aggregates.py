@@ -91,8 +91,9 @@ def aggregate(
         wide = t if "IQM" in name else t * math.sqrt(fewest / (fewest - 1))
         return estimate(value, *_bootstrap(statistic, rows, wide, replicates))
     squares = sum(np.square(deviation(row)) / row.shape[-1] for row in rows)
-    found = between(value, t * np.sqrt(squares) / len(rows))
-    return estimate(value, np.maximum(found.low, 0.0), found.high) if name == "optimality gap" else found
+    reach = t * np.sqrt(squares) / len(rows)
+    low = value - reach if name != "optimality gap" else np.maximum(value - reach, 0.0)
+    return estimate(value, low, value + reach)
 
 
 def iqm(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -> Estimate:

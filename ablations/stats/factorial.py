@@ -340,14 +340,14 @@ def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
     """
     if set(factorial.shape) != {2}:
         return []
-    kept, taken = _explained(factorial.levels), list[NDArray[np.int64]]()
-    names: list[tuple[int, ...]] = []
-    for of in itertools.combinations(range(len(factorial.shape)), 3):
-        column = _products(factorial.levels, [of])[:, 0]
-        if np.abs(column @ kept).max() < 1e-6 and not any(column @ other for other in taken):
-            taken.append(column)
-            names.append(of)
-    return names
+    threes = list(itertools.combinations(range(len(factorial.shape)), 3))
+    columns = _products(factorial.levels, threes).T
+    free = np.abs(columns @ _explained(factorial.levels)).max(axis=1) < 1e-6
+    taken: dict[tuple[int, ...], NDArray[np.int64]] = {}
+    for of, column in itertools.compress(zip(threes, columns, strict=True), free):
+        if not any(column @ other for other in taken.values()):
+            taken[of] = column
+    return list(taken)
 
 
 def unused_effects(

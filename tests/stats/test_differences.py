@@ -377,8 +377,13 @@ def test_a_pair_uses_the_seeds_that_both_have() -> None:
     assert stats.not_the_best(rows).tolist() == [True, False]
     rows[0, :4] = np.nan
     assert stats.not_the_best(rows).tolist() == [False, False]
+    for n, is_below in ((5, False), (6, True)):  # by the sign test where all differ by one number
+        constant = np.arange(2 * n).reshape(2, n) % n + np.array([[0.0], [1.0]])
+        assert stats.not_the_best(constant).tolist() == [is_below, False]
 
 
 def test_outcomes_are_marked_by_mcnemars_test() -> None:
-    rows = np.stack([np.ones(9), np.zeros(9), np.arange(9) % 2])
-    assert stats.not_the_best(rows, test=stats.outcomes).tolist() == [False, True, False]
+    rows = np.stack([np.ones(9), np.zeros(9), np.arange(9) % 2, np.arange(9) < 3]).astype(float)
+    rows[0, 8] = np.nan
+    marked = stats.not_the_best(rows, test=stats.outcomes)
+    assert marked.tolist() == [False, True, False, False]

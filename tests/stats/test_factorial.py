@@ -6,6 +6,7 @@ import collections
 import contextlib
 import itertools
 import math
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ def changes_of(count: int) -> dict:
     return {f"c{k}": {f"x{k}": 1} for k in range(count)}
 
 
+@cache
 def made(count: int, size: int | None = None, doubled: bool = False) -> tuple[Design, np.ndarray]:
     """Return the fraction of so many changes and its levels `[settings, changes]`."""
     variants = fraction(changes_of(count), size=size, doubled=doubled)
@@ -172,7 +174,7 @@ def aliased(rows: np.ndarray) -> int:
 )
 def test_aliases_are_the_interactions_whose_columns_are_equal_or_opposite(changes, size) -> None:
     design, rows = made(changes, size)
-    rows[:, 0] = 1 - rows[:, 0]  # so that some are opposite
+    rows = np.abs(rows - np.eye(1, changes, dtype=int))  # the first turned: some are opposite
     groups = stats.aliases(
         Design(design.factors, dict(zip(design.variants, map(tuple, rows), strict=True)))
     )
@@ -197,7 +199,7 @@ def test_the_resolution_is_that_of_the_shortest_word() -> None:
     assert (stats.resolution(half), len(stats.aliases(half))) == (6, 15)
 
 
-@pytest.mark.parametrize(("changes", "size"), [(22, 128), (11, 64), (24, 256)])
+@pytest.mark.parametrize(("changes", "size"), [(22, 128), (11, 64)])
 def test_a_larger_fraction_aliases_fewer_and_leaves_more_columns(changes: int, size: int) -> None:
     (_, small), (design, large) = made(changes), made(changes, size)
     assert len({tuple(row) for row in large.tolist()}) == len(large) == size
