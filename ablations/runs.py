@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from msgspec import structs
 
 from ablations import plugins
 from ablations.core.plan import CellEntry
@@ -562,7 +563,7 @@ def read_untrained(plan: Plan, folder: Path, metric: str) -> dict[str, dict[str,
         with contextlib.suppress(UserError):
             stored = read_plan(folder, UNTRAINED, path.stem)
             cells = tuple(c for c in stored.cells if canonical(c.config.get("task")) in tasks)
-            for cell, record, columns in read_runs(folder, replace(stored, cells=cells)):
+            for cell, record, columns in read_runs(folder, structs.replace(stored, cells=cells)):
                 values = [v for v in columns.get(metric, ()) if v is not None and math.isfinite(v)]
                 if record is not None and values:
                     task = tasks[canonical(cell.config.get("task"))]

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 
 Place = tuple[str, str, str, int]
+KEYS = ("task", "variant", "seed", "hash")
 
 
 def cells(results: Path) -> Iterator[tuple[Place, Path]]:
@@ -26,8 +27,10 @@ def cells(results: Path) -> Iterator[tuple[Place, Path]]:
     for pointer in sorted((results / "plans").glob("*/last")):
         plan = json.loads((pointer.parent / f"{pointer.read_text().strip()}.json").read_text())
         for cell in plan["cells"]:
-            place = (pointer.parent.name, cell["task"], cell["variant"], cell["seed"])
-            yield place, results / "cells" / cell["hash"] / "curve.parquet"
+            # Objects in a plan of format 1, rows in one of format 2
+            row = [cell[n] for n in KEYS] if isinstance(cell, dict) else cell
+            place = (pointer.parent.name, *row[:3])
+            yield place, results / "cells" / row[3] / "curve.parquet"
 
 
 def columns(path: Path) -> dict[str, np.ndarray]:

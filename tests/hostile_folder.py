@@ -120,7 +120,7 @@ def _names(folder: Path, results: Path) -> None:
             json.dumps(with_name),
         )
     _planned(results, "escaping", {**plan, "study": {**plan["study"], "name": "../../escaped"}})
-    cells = [{**cell, "hash": "../../outside/x"} for cell in plan["cells"]]
+    cells = [[*row[:3], "../../outside/x", row[4]] for row in plan["cells"]]
     _planned(
         results,
         "elsewhere",
@@ -183,14 +183,14 @@ def _no_files(folder: Path, results: Path) -> None:
     fields = json.loads(third.read_text())
     fields["config"]["deep"] = float("nan")
     third.write_text(json.dumps(fields))
-    hashes = [one["hash"] for one in _plan(results)["cells"]]
+    hashes = [row[3] for row in _plan(results)["cells"]]
     for path in (f"work/{hashes[0]}/heartbeat.json", "plans/pipe/last"):
         (results / path).parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(results / path)
     _write(results / "plans" / "deep" / "last", OURS)
     _write(results / "plans" / "deep" / f"{OURS}.json", "[" * 100_000)
     _write(results / "plans" / "newer" / "last", OURS)
-    _write(results / "plans" / "newer" / f"{OURS}.json", json.dumps({"format": 2, "cells": {}}))
+    _write(results / "plans" / "newer" / f"{OURS}.json", json.dumps({"format": 99, "cells": {}}))
     _write(results / "work" / hashes[1] / "heartbeat.json", json.dumps({"pid": "x" * 1000}))
 
 

@@ -1,4 +1,4 @@
-"""Records and plans on disk: whole or not at all, and not trusted when not as written."""
+"""Records and plans on disk: complete or not at all, and not trusted when not as written."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ import pyarrow.parquet
 import pytest
 
 from ablations import records
+from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.errors import UserError
-from ablations.records import DamagedRecord, Record
+from ablations.records import DamagedPlan, DamagedRecord, Plan, Record
 
 CONFIG = {"task": {"name": "t"}, "seed": 0}
-COLUMNS = {"step": [10, 20], "training/return": [1.5, None]}
+INF = float("inf")
+COLUMNS = {
+    "step": [10, 20, 30],
+    "training/return": [1.5, None, 0.1],
+    "never": [None] * 3,
+    "ends": [INF, -INF, 2.0],
+}
 
 
 @pytest.fixture
@@ -29,36 +36,18 @@ def written(tmp_path: Path) -> Record:
 
 def test_what_is_read_is_what_was_written(tmp_path: Path, written: Record) -> None:
     read = records.read_record(tmp_path, written.hash)
-    assert read is not None
     assert (read.config, read.status, read.provenance) == (CONFIG, "done", {"host": "h"})
     assert records.read_curve(tmp_path, read) == COLUMNS
+    assert repr(records.read_curve(tmp_path, read)) == repr(COLUMNS), "steps are whole numbers"
 
 
-def test_pandas_reads_a_curve_without_this_package(tmp_path: Path, written: Record) -> None:
-    frame = pandas.read_parquet(records.cell_folder(tmp_path, written.hash) / "curve.parquet")
-    assert list(frame.columns) == list(COLUMNS)
-    assert frame["step"].tolist() == [10, 20]
-
-
-def test_columns_keep_their_values_and_what_is_missing(tmp_path: Path) -> None:
-    inf = float("inf")
-    columns = {
-        "step": list(range(1, 12)),
-        "sparse": [None, 1.0] * 5 + [None],
-        "never": [None] * 11,
-        "ends": [inf, -inf, 0.1] + [2.0] * 8,
-    }
-    record = Record(records.digest(CONFIG), CONFIG, "done")
-    records.write_record(tmp_path, record, columns)
-    read = records.read_record(tmp_path, record.hash)
-    assert read is not None
-    assert records.read_curve(tmp_path, read) == columns
-    table = pyarrow.parquet.read_table(records.cell_folder(tmp_path, record.hash) / "curve.parquet")
-    assert table.to_pydict() == columns
+def test_others_read_a_curve_without_this_package(tmp_path: Path, written: Record) -> None:
+    path = records.cell_folder(tmp_path, written.hash) / "curve.parquet"
+    table = pyarrow.parquet.read_table(path)
+    assert table.to_pydict() == COLUMNS
     assert [str(column.type) for column in table.schema] == ["int64", "double", "double", "double"]
-    records.write_record(
-        tmp_path, Record("other", CONFIG, "done"), {"step": [1], "x": [float("nan")]}
-    )
+    nan = Record("other", CONFIG, "done")
+    records.write_record(tmp_path, nan, {"step": [1], "x": [float("nan")]})
     curve = records.cell_folder(tmp_path, "other") / "curve.parquet"
     (value,) = pandas.read_parquet(curve, dtype_backend="pyarrow")["x"].array.__arrow_array__()
     assert value.is_valid  # NaN is a value
@@ -79,79 +68,46 @@ def test_neither_jax_nor_pandas_is_loaded_to_read(tmp_path: Path, written: Recor
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_the_first_to_publish_wins(tmp_path: Path, written: Record) -> None:
-    other = {**COLUMNS, "training/return": [9.0, 9.0]}
-    assert not records.write_record(tmp_path, written, other)
-    assert records.read_curve(tmp_path, records.read_record(tmp_path, written.hash)) == COLUMNS
-    assert [path.name for path in (tmp_path / "cells").iterdir()] == [written.hash]
-
-
 def _publish(folder: str) -> bool:
-    record = Record(records.digest(CONFIG), CONFIG, "done")
-    return records.write_record(Path(folder), record, COLUMNS)
+    return records.write_record(
+        Path(folder), Record(records.digest(CONFIG), CONFIG, "done"), COLUMNS
+    )
 
 
-def test_many_writers_publish_one_record(tmp_path: Path) -> None:
+def test_the_first_of_many_writers_publishes(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        published = pool.map(_publish, [str(tmp_path)] * 12)
-    assert sum(published) == 1
-    assert len(list((tmp_path / "cells").iterdir())) == 1
+        assert sum(pool.map(_publish, [str(tmp_path)] * 12)) == 1
+    (folder,) = (tmp_path / "cells").iterdir()
+    other = Record(folder.name, CONFIG, "done")
+    assert not records.write_record(tmp_path, other, {"step": [1]})
+    read = records.read_record(tmp_path, folder.name)
+    assert records.read_curve(tmp_path, read) == COLUMNS
 
 
-def test_any_change_of_the_curve_is_noticed(tmp_path: Path, written: Record) -> None:
-    path = records.cell_folder(tmp_path, written.hash) / "curve.parquet"
-    whole = path.read_bytes()
-    record = records.read_record(tmp_path, written.hash)
-    for at in range(0, len(whole), 7):
-        changed = bytearray(whole)
-        changed[at] ^= 1
-        path.write_bytes(changed)
-        with pytest.raises(DamagedRecord, match="fails its checksum"):
-            records.read_curve(tmp_path, record)
-    path.write_bytes(whole[:-1])
-    with pytest.raises(DamagedRecord, match="fails its checksum"):
-        records.read_curve(tmp_path, record)
-
-
-def test_a_record_cut_anywhere_is_noticed(tmp_path: Path, written: Record) -> None:
-    path = records.cell_folder(tmp_path, written.hash) / "record.json"
-    whole = path.read_text().rstrip()
-    for length in range(0, len(whole), 11):
-        path.write_text(whole[:length])
-        with pytest.raises(DamagedRecord, match="not a whole record"):
-            records.read_record(tmp_path, written.hash)
-
-
-def test_a_changed_byte_anywhere_in_a_record_is_noticed(tmp_path: Path, written: Record) -> None:
-    path = records.cell_folder(tmp_path, written.hash) / "record.json"
-    whole = path.read_bytes()
-    for at in range(len(whole)):
-        for bit in (1, 128):  # the latter is no UTF-8
-            path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
-            with pytest.raises(UserError):
-                records.read_record(tmp_path, written.hash)
-
-
-def test_a_record_under_another_name_is_noticed(tmp_path: Path, written: Record) -> None:
+def test_any_change_is_noticed(tmp_path: Path, written: Record) -> None:
     folder = records.cell_folder(tmp_path, written.hash)
+    for name in ("curve.parquet", "record.json"):
+        path, data = folder / name, (folder / name).read_bytes()
+        cuts = [data[:length] for length in range(0, len(data) - 2, 11)]
+        flips = [
+            data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
+            for at in range(0, len(data), 5)
+            for bit in (1, 128)  # the latter is not UTF-8
+        ]
+        for damaged in cuts + flips:
+            path.write_bytes(damaged)
+            with pytest.raises(UserError, match=f"record {written.hash}"):
+                records.read_curve(tmp_path, records.read_record(tmp_path, written.hash))
+        path.write_bytes(data)
+    fields = json.loads((folder / "record.json").read_text())
+    fields["config"]["seed"] = 1
+    (folder / "record.json").write_text(json.dumps(fields))
+    with pytest.raises(DamagedRecord, match="does not match its name"):
+        records.read_record(tmp_path, written.hash)
     folder.rename(folder.with_name("0123456789abcdef"))
     with pytest.raises(DamagedRecord, match="does not match its name"):
         records.read_record(tmp_path, "0123456789abcdef")
-
-
-def test_a_changed_configuration_is_noticed(tmp_path: Path, written: Record) -> None:
-    path = records.cell_folder(tmp_path, written.hash) / "record.json"
-    fields = json.loads(path.read_text())
-    fields["config"]["seed"] = 1
-    path.write_text(json.dumps(fields))
-    with pytest.raises(DamagedRecord, match="does not match its name"):
-        records.read_record(tmp_path, written.hash)
-
-
-def test_nothing_is_not_damage(tmp_path: Path) -> None:
-    assert records.read_record(tmp_path, "0123456789abcdef") is None
-    with pytest.raises(UserError, match="has not run"):
-        records.read_plan(tmp_path, "gae")
+    assert records.read_record(tmp_path, written.hash) is None
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch) -> None:
@@ -166,3 +122,82 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch) -> No
         records.write_atomically(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+# Plans
+
+
+def made(*, own: bool = False) -> Plan:
+    """Return a plan of two tasks, two variants and two seeds; own: each run has a configuration."""
+    configs = [
+        (task, variant, seed, {"task": {"name": task}, "numbers": {"x": 1, "y": 1.0, "v": v}})
+        for task in ("t", "u")
+        for seed in (3, 1)  # in an order of its own
+        for v, variant in enumerate(("b", "a"))
+    ]
+    cells = []
+    for number, (task, variant, seed, config) in enumerate(configs):
+        part = {"structure": {"n": number}} if own else {}
+        config = {**config, **part, "seed": seed}
+        cells.append(CellEntry(task, variant, seed, records.digest(config), config))
+    return Plan(
+        request={"seeds": 2},
+        study=StoredStudy("mine", "Mine", "?", "", "b", 0.05, False, "return"),
+        variants={name: StoredVariant(None, "", {"x": 1}) for name in "ba"},
+        tasks={name: StoredTask(10, {}, "") for name in "tu"},
+        cells=tuple(cells),
+    )
+
+
+def of_format_1(plan: Plan) -> dict[str, object]:
+    """Return a plan as the first format has it."""
+    entries = [
+        {"task": c.task, "variant": c.variant, "seed": c.seed, "hash": c.hash, "config": c.config}
+        for c in plan.cells
+    ]
+    fields = {**records.encode_plan(plan), "cells": entries}
+    del fields["configurations"]
+    return {"format": 1, **fields}
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_both_formats_hold_the_same_plan(tmp_path: Path, own: bool) -> None:
+    plan = made(own=own)
+    path = records.write_plan(tmp_path, plan)
+    stored = json.loads(path.read_text())
+    assert (stored["format"], len(stored["configurations"])) == (2, 8 if own else 4)
+    assert "seed" not in stored["configurations"][0]
+    new = records.read_plan(tmp_path, "mine")
+    path.write_text(json.dumps(of_format_1(plan)))
+    old = records.read_plan(tmp_path, "mine")
+    texts = [[json.dumps(cell.config) for cell in each.cells] for each in (plan, new, old)]
+    assert plan == new == old
+    assert texts[0] == texts[1] == texts[2], "numbers and keys are as they were hashed"
+    assert list(new.variants) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda f: f["cells"][0].__setitem__(4, 9), "configuration 9 of 4"),
+        (lambda f: f["cells"][0].__setitem__(1, "c"), "unknown task or variant, 'c'"),
+        (lambda f: f["cells"].append(f["cells"][0]), "two runs are of 'b' and seed 3"),
+        (lambda f: f["cells"][0].append(0), r"\[0\]: expected a list of length 5, got 6"),
+        (lambda f: f["configurations"][1].update(task=3), r"\[1\].task: expected"),
+        (lambda f: f["request"].update(sedes=3), "request: unknown key 'sedes'"),
+        (lambda f: f["request"].update(seeds=4), "another study or selection than its name says"),
+        (lambda f: f.update(looks={"seeds": []}), "looks: missing key 'comparisons'"),
+        (lambda f: f.update(format=3), "a newer version of rl-ablations wrote it"),
+        (lambda f: f.update(format=0), "another version of rl-ablations wrote it"),
+        (lambda f: f.update(checksum="0"), "fails its checksum"),
+    ],
+)
+def test_a_damaged_plan_is_refused_in_a_line(tmp_path: Path, change, says: str) -> None:
+    path = records.write_plan(tmp_path, made())
+    fields = json.loads(path.read_text())
+    del fields["checksum"]
+    change(fields)
+    path.write_text(json.dumps(fields))
+    with pytest.raises(DamagedPlan, match=says) as error:
+        records.read_plan(tmp_path, "mine")
+    assert "\n" not in str(error.value)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from msgspec.structs import replace
 
 from ablations import until
 from ablations.comparison import compare

@@ -1,12 +1,8 @@
-"""Define the data that the rest works on, and decode it from files.
+"""The data that the rest works on, and how it is decoded from files. No numpy, no JAX.
 
-What is read is bounded in size, decoded once into types, and refused in a line where it does not
-fit. No numpy, no JAX.
-
-    decode.py    a JSON value as a type, or the place where it is none
-    scalars.py   values that stand alone; the fields of types as JSON
-    files.py     bytes and JSON of a file that may be anybody's; what is set aside, and why
-    plan.py      what a stored plan holds
-    record.py    what a record holds
-    verdict.py   what a comparison says
+decode.py    a JSON value as a type
+files.py     the bytes and the JSON of a file that anybody may have written
+plan.py      the parts of a stored plan
+record.py    the parts of a record
+verdict.py   the verdict on a comparison
 """

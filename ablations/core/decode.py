@@ -1,321 +1,151 @@
-"""Decode JSON values as types: dataclasses, TypedDicts, tuples, mappings, unions, literals.
+"""Decode JSON values as types with msgspec, the one validator of everything that is read.
 
-A type says all that is checked, so that whoever holds a decoded value need not ask again:
+    str, int, float, ...          Python's types; True is no int, and an int is a float
+    Annotated[X, Within(0, 1)]    a number between two bounds, both included
+    Annotated[X, Matches("a+", "a name")]    a text that is a name by this pattern
+    msgspec.Struct                an object with these fields
+    TypedDict                     an object with these keys; others are left out
+    Json                          any value
 
-    str                     text that can be written as UTF-8
-    int, float              finite, and an int in 64 bits; True is neither
-    Annotated[X, Within]    also between two bounds
-    Annotated[X, Matches]   also of a pattern
-    list[X], tuple[X, ...]  a list; tuple[X, Y] one of that length
-    Annotated[X, As]        what another type says, held as X
-    Json                    any JSON value of such numbers and texts, at most `MOST_DEPTH` deep
-    a dataclass             an object with its fields and no others
-    a TypedDict             an object with its keys; others are `Json`, unless it is `closed`
-
-TypedDicts and mappings stay the dictionaries that they are, so that what is hashed keeps its bytes.
+Values are of `ablations.core.files.parse`, or plain ones such as those of a TOML file.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import marshal
+import json
 import re
-import types
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
-from functools import cache
-from typing import (
-    Annotated,
-    Literal,
-    NotRequired,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
-from ablations.core.scalars import (
-    KINDS,
-    SIMPLE,
-    AnyFloat,
-    As,
-    Check,
-    Count,
-    Decoded,
-    Hint,
-    Json,
-    Matches,
-    Mismatch,
-    PathText,
-    Positive,
-    Within,
-    any_json,
-    as_json,
-    shown,
-    texts,
-    unicode_text,
-)
+import msgspec
 
-__all__ = [
-    "AnyFloat",
-    "As",
-    "Count",
-    "Json",
-    "Matches",
-    "Mismatch",
-    "PathText",
-    "Positive",
-    "Within",
-    "as_json",
-    "closed",
-    "decode",
-    "repeated",
-    "shown",
-    "texts",
-]
+from ablations.errors import UserError, one_line, unknown
+
+if TYPE_CHECKING:
+    Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+    Number: TypeAlias = float
+else:
+    Json = object
+    Number = int | float  # a whole number stays one, so that it is written as it was read
 
 T = TypeVar("T")
 
-_REMEMBERED = 1000
-_CLOSED: set[type] = set()
-_REPEATED: set[type] = set()
+_SHOWN, _LONGEST = 40, 300  # characters of a value, and of an error
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_CALLED: dict[str, str] = {}  # pattern -> what a text that matches it is
 
 
-def closed(kind: type[T]) -> type[T]:
-    """Mark a TypedDict as one without further keys."""
-    _CLOSED.add(kind)
-    return kind
+class Mismatch(ValueError):
+    """A value that is not of its type: where it is, what is expected, what it is."""
 
 
-def repeated(kind: type[T]) -> type[T]:
-    """Mark a TypedDict whose values are the same in thousands of files: each is checked once."""
-    _REPEATED.add(kind)
-    return kind
+def Within(low: float, high: float) -> msgspec.Meta:  # noqa: N802
+    """Return the bounds of a number, both included."""
+    return msgspec.Meta(ge=low, le=high)
 
 
-def decode(kind: type[T], value: Json) -> T:
-    """Return a JSON value as a type. Raise Mismatch."""
-    hint: Hint = kind
-    decoded: T = _check(hint)(value)
+def Matches(pattern: str, called: str) -> msgspec.Meta:  # noqa: N802
+    """Return the pattern of a whole text, and what errors call such a text."""
+    whole = rf"\A(?:{pattern})\Z"
+    _CALLED[whole] = called
+    return msgspec.Meta(pattern=whole)
+
+
+Count = Annotated[int, Within(0, 2**62)]
+Positive = Annotated[int, Within(1, 2**62)]
+PathText: TypeAlias = str  # may hold bytes that are no text, as Python has them
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An object of a file, with these fields and no others. Default values are not written."""
+
+
+def decode(kind: type[T], value: Json, raw: Sequence[str] = ()) -> T:
+    """Return a JSON value as a type. Raises Mismatch.
+
+    raw: fields of a struct that are checked and stay the very objects of the value, since what is
+    hashed must keep its numbers and keys.
+    """
+    if is_dataclass(kind) and isinstance(value, Mapping):  # a struct refuses them itself
+        for name in value.keys() - {field.name for field in fields(kind)}:
+            raise Mismatch(f"unknown key {shown(name)}")
+    try:
+        decoded: T = msgspec.convert(value, kind)
+    except ValueError as error:
+        raise Mismatch(_worded(kind, str(error))) from None
+    if raw and isinstance(decoded, msgspec.Struct) and isinstance(value, Mapping):
+        kept = {name: value[name] for name in raw if name in value}
+        return msgspec.structs.replace(decoded, **kept)
     return decoded
 
 
-@cache
-def _check(kind: Hint) -> Check:
-    origin: Hint = get_origin(kind)
-    arguments = get_args(kind)
-    if kind in SIMPLE:
-        return SIMPLE[kind]
-    if origin in _GENERIC:
-        return _GENERIC[origin](*arguments)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(*arguments)
-    if is_typeddict(kind):
-        return _typed_dict(kind)
-    if dataclasses.is_dataclass(kind):
-        return _dataclass(kind)
-    raise TypeError(f"no JSON is decoded as {kind}")
+def required(kind: type[T], value: Json, where: str) -> T:
+    """Return a value that a user wrote as a type. Raises UserError, which begins with `where`."""
+    try:
+        return decode(kind, value)
+    except Mismatch as why:
+        raise UserError(f"{where} {why}") from None
 
 
-def _annotated(kind: Hint, *conditions: Hint) -> Check:
-    kind = next((one.kind for one in conditions if isinstance(one, As)), kind)
-    check = _check(kind)
-    for one in conditions:
-        if isinstance(one, Within):
-            check = _within(check, one)
-        elif isinstance(one, Matches):
-            check = _matching(check, one)
-    return check
+def _worded(kind: Any, error: str) -> str:
+    """Word an error of msgspec: "cells[3].seed: expected a whole number, got a text"."""
+    what, _, place = error.partition(" - at `")
+    where = place.replace("`", "").removeprefix("$").removeprefix(".")
+    name = what.split("`")[1] if "`" in what else ""
+    if "unknown field" in what:
+        known = getattr(kind, "__struct_fields__", ())
+        what = f"unknown key {shown(name)}" if where else str(unknown("key", name, known))
+    elif "required field" in what:
+        what = f"missing key '{name}'"
+    elif what.startswith("Expected"):
+        for pattern, called in _CALLED.items():
+            what = what.replace(f"matching regex {pattern!r}", f"that is {called}")
+        what = "e" + re.sub("`([^`]+)`", lambda found: _kinds(found[1]), what)[1:]
+    what = what.replace("Invalid enum value", "unknown value")
+    line = f"{where}: {what}" if where else what
+    return one_line(line)[:_LONGEST]
 
 
-def _within(check: Check, bounds: Within) -> Check:
-    low, high = bounds.low, bounds.high
-
-    def run(value: Json) -> Decoded:
-        decoded = check(value)
-        if not low <= decoded <= high:
-            raise Mismatch(f"must be from {low:g} to {high:g}, not {decoded}")
-        return decoded
-
-    return run
+def _kinds(named: str) -> str:
+    return " or ".join(_WORDS.get(kind, kind) for kind in named.split(" | "))
 
 
-def _matching(check: Check, wanted: Matches) -> Check:
-    matches = re.compile(wanted.pattern).fullmatch
-
-    def run(value: Json) -> Decoded:
-        decoded = check(value)
-        if not matches(str(decoded)):
-            raise Mismatch(f"must be {wanted.called}, not {shown(decoded)}")
-        return decoded
-
-    return run
-
-
-def _literal(*values: str) -> Check:
-    known = " or ".join(map(repr, values))
-
-    def run(value: Json) -> Decoded:
-        if type(value) is not str or value not in values:
-            raise Mismatch(f"must be {known}, not {shown(value)}")
-        return value
-
-    return run
+def shown(value: Json) -> str:
+    """Format the beginning of a value, for an error."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # Python prints no longer ones
+        return "a whole number of more than 64 bits"
+    text = "null" if value is None else ascii(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _union(*kinds: Hint) -> Check:
-    *others, last = [_check(kind) for kind in kinds if kind is not type(None)]
-    nullable = type(None) in kinds
-
-    def run(value: Json) -> Decoded:
-        if value is None and nullable:
-            return None
-        for check in others:
-            try:
-                return check(value)
-            except Mismatch:
-                continue
-        return last(value)
-
-    return run
+def encode(value: Any) -> str:
+    """Encode plain values, structs and dataclasses as JSON; NaN is written as Python does."""
+    return json.dumps(value, default=msgspec.to_builtins)
 
 
-def _require(kind: type[T], value: Json) -> T:
-    if type(value) is not kind:
-        raise Mismatch(f"must be {KINDS[kind]}, not {shown(value)}")
-    return value
+def as_json(decoded: Mapping[str, Any]) -> Mapping[str, Json]:
+    """Return a TypedDict as the JSON that it is, which its type does not say."""
+    return decoded
 
 
-def _list(kind: Hint) -> Check:
-    check = _check(kind)
-
-    def run(value: Json) -> Decoded:
-        decoded = []
-        for number, inner in enumerate(_require(list, value)):
-            try:
-                decoded.append(check(inner))
-            except Mismatch as why:
-                raise why.within(number) from None
-        return decoded
-
-    return run
-
-
-def _tuple(*kinds: Hint) -> Check:
-    if kinds[-1] is ...:
-        check = _list(kinds[0])
-        return lambda value: tuple(check(value))
-    parts = _parts(dict(enumerate(map(_check, kinds))))
-
-    def run(value: Json) -> Decoded:
-        entries = _require(list, value)
-        if len(entries) != len(kinds):
-            raise Mismatch(f"must have {len(kinds)} entries, not {len(entries)}")
-        return tuple(parts(dict(enumerate(entries))).values())
-
-    return run
-
-
-_GENERIC: Mapping[Hint, Callable[..., Check]] = {
-    Annotated: _annotated,
-    Literal: _literal,
-    Union: _union,
-    types.UnionType: _union,
-    NotRequired: _check,
-    list: _list,
-    tuple: _tuple,
-}
-
-
-def _mapping(key: Hint, kind: Hint) -> Check:
-    named, check = _check(key), _check(kind)
-
-    def run(value: Json) -> Decoded:
-        decoded = {}
-        for name, inner in _require(dict, value).items():
-            try:
-                decoded[named(name)] = check(inner)
-            except Mismatch as why:
-                raise why.within(name) from None
-        return decoded
-
-    return _remembering(run) if kind in SIMPLE or is_typeddict(kind) else run
-
-
-def _remembering(check: Check) -> Check:
-    """Check a value once where thousands are equal, as the choices of all seeds are.
-
-    One object of them is kept.
-    """
-    accepted: dict[bytes, Decoded] = {}
-
-    def run(value: Decoded) -> Decoded:
-        try:
-            key = marshal.dumps(value, 2)  # of this version equal bytes are equal types, too
-        except ValueError:  # deep
-            return check(value)
-        if key not in accepted:
-            decoded = check(value)
-            if len(accepted) == _REMEMBERED:
-                accepted.clear()
-            accepted[key] = decoded
-        return accepted[key]
-
-    return run
-
-
-def _parts(checks: Mapping[Hint, Check]) -> Callable[[dict[Hint, Json]], dict[Hint, Decoded]]:
-    """Return the check of an object by its keys; of one that is not known, any JSON."""
-
-    def run(value: dict[Hint, Json]) -> dict[Hint, Decoded]:
-        decoded = {}
-        for name, inner in value.items():
-            try:
-                check = checks.get(name)
-                decoded[name] = check(inner) if check else any_json(inner)
-            except Mismatch as why:
-                raise why.within(name) from None
-        return decoded
-
-    return run
-
-
-def _object(checks: Mapping[str, Check], required: AbstractSet[str], *, open_: bool) -> Check:
-    parts = _parts(checks)
-
-    def run(value: Json) -> Decoded:
-        given = _require(dict, value)
-        keys = given.keys()
-        if not keys >= required:
-            raise Mismatch(f"lacks {min(required - keys)}")
-        if not keys <= checks.keys():
-            unknown = sorted(keys - checks.keys())
-            if not open_:
-                raise Mismatch(f"has an unknown part {shown(unknown[0])}")
-            for name in unknown:
-                unicode_text(name)
-        return parts(given)
-
-    return run
-
-
-def _typed_dict(kind: Hint) -> Check:
-    hints = get_type_hints(kind, include_extras=True)
-    checks = {n: _check(one) for n, one in hints.items()}
-    # Where annotations are texts, Python 3.11 does not read NotRequired from them
-    required = {n for n in kind.__required_keys__ if get_origin(hints[n]) is not NotRequired}
-    check = _object(checks, required, open_=kind not in _CLOSED)
-    return _remembering(check) if kind in _REPEATED else check
-
-
-def _dataclass(kind: Hint) -> Check:
-    hints = get_type_hints(kind, include_extras=True)
-    fields = [field for field in dataclasses.fields(kind) if field.init]
-    none = dataclasses.MISSING
-    required = {f.name for f in fields if f.default is none and f.default_factory is none}
-    parts = _object(
-        {field.name: _check(hints[field.name]) for field in fields}, required, open_=False
-    )
-    return lambda value: kind(**parts(value))
+def leaves(
+    tree: Mapping[str, Json], deepest: float = float("inf"), prefix: str = ""
+) -> Iterator[tuple[str, Json]]:
+    """Yield the values in an object of objects, each with its dotted name of `deepest` names."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and prefix.count(".") < deepest:
+            yield from leaves(value, deepest, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

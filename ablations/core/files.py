@@ -1,4 +1,4 @@
-"""Read untrusted files: damaged, of another program, a pipe, without end."""
+"""Read files that may be damaged, of another program, a pipe, or without end."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ import tomllib
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import orjson
+import msgspec
 
 from ablations.core.decode import Json, Mismatch, decode, shown
 from ablations.errors import UserError
 
 T = TypeVar("T")
 
+MOST_DEPTH = 32  # of JSON: objects within objects
 MOST_LOG = 1_000_000_000
 MOST_TOML = 10_000_000
-MOST_BYTES = 256_000_000  # a plan of 100,000 cells has 150 MB
-
-
+MOST_BYTES = 256_000_000  # a plan of 100,000 runs in format 1 has 150 MB
 _NO_FILES = (errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENXIO)
 
 
@@ -49,9 +48,7 @@ def require_regular(path: Path, most: int = MOST_LOG) -> None:
 def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file.
 
-    Raises:
-        Foreign: it is another kind of file, which is not opened, or has more than `most` bytes.
-        OSError: it cannot be read.
+    Raises Foreign for another kind of file, which is not opened, or a larger one; OSError.
     """
     handle, size = _open(path, most)
     try:
@@ -81,13 +78,10 @@ def _open(path: Path | str, most: int) -> tuple[int, int]:
 
 
 def read_toml(path: Path) -> dict[str, Json]:
-    """Return the tables of a TOML file; dates, which no type of ours takes, stay as they are.
+    """Return the tables of a TOML file.
 
-    Raises:
-        tomllib.TOMLDecodeError: it is no TOML, or its nesting or integers are too long for Python.
-        UnicodeDecodeError: it is no text.
-        Foreign: it is no regular file, or too large.
-        OSError: it cannot be read.
+    Raises TOMLDecodeError, also where nesting or integers are too long for Python;
+    UnicodeDecodeError, Foreign, OSError.
     """
     text = read_bytes(path, MOST_TOML).decode()
     try:
@@ -99,42 +93,46 @@ def read_toml(path: Path) -> dict[str, Json]:
 
 
 def parse(data: bytes | str) -> Json:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text: finite numbers, whole ones of 64 bits, not too deep.
 
-    Raises:
-        Mismatch: it is no JSON, or its nesting or integers are too long for Python.
+    Raises Mismatch.
     """
     try:
-        value: Json = orjson.loads(data)
-        return value
-    except orjson.JSONDecodeError:  # NaN, which Python writes, or half a character
-        pass
-    try:
-        value = json.loads(data)
-        return value
+        try:
+            value: Json = msgspec.json.decode(data)
+            msgspec.msgpack.encode(value)  # which has no longer numbers
+        except (ValueError, OverflowError):  # or half a character, in the name of a file
+            value = json.loads(data, parse_int=_int)
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+            text.encode(errors="surrogateescape")
     except (ValueError, RecursionError):
-        raise Mismatch(f"is no JSON ({len(data)} bytes)") from None
+        raise Mismatch(f"it is not JSON with finite numbers ({len(data)} bytes)") from None
+    level: list[Any] = [[value]]
+    for _ in range(MOST_DEPTH + 1):
+        parts = (each.values() if type(each) is dict else each for each in level)
+        level = [one for part in parts for one in part if type(one) is dict or type(one) is list]
+        if not level:
+            return value
+    raise Mismatch(f"it is more than {MOST_DEPTH} levels deep")
+
+
+def _int(digits: str) -> int:
+    number = int(digits)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(number)
+    return number
 
 
 def parse_object(data: bytes | str) -> dict[str, Json]:
-    """Return a JSON object, whose parts are still to be decoded.
-
-    Raises:
-        Mismatch: the text is none.
-    """
+    """Return a JSON object, whose parts are still to be decoded. Raises Mismatch."""
     value = parse(data)
     if not isinstance(value, dict):
-        raise Mismatch(f"must be an object, not {shown(value)}")
+        raise Mismatch(f"expected an object, got {shown(value)}")
     return value
 
 
 def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
-    """Return a JSON file as a type; see `decode`.
-
-    Raises:
-        Foreign: it does not fit.
-        OSError: it cannot be read.
-    """
+    """Return a JSON file as a type; see `decode`. Raises Foreign or OSError."""
     try:
         return decode(kind, parse(read_bytes(path, most)))
     except Mismatch as why:

@@ -1,15 +1,11 @@
-"""Define the parts of a stored plan: a study and its flags, resolved to all that a table needs.
+"""Define the parts of a stored plan: a study and its flags, resolved to all that a table needs."""
 
-A part that is None by default stands in the file only where it is given.
-"""
-
-# Not as texts: `decode` and Python 3.11 read the annotations themselves.
+# Not as texts: Python 3.11 reads NotRequired from the annotations themselves.
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
-from ablations.core.decode import Count, Json, Matches, PathText, Positive, Within, closed
+from ablations.core.decode import Count, Json, Matches, Number, Part, PathText, Positive, Within
 from ablations.core.record import Checkout, Configuration
 from ablations.names import NAME
 
@@ -19,17 +15,15 @@ Names = list[str] | str | None
 Settings = Mapping[str, Json]  # name -> its value
 
 
-@dataclass(frozen=True)
-class Tuned:
+class Tuned(Part, frozen=True):
     """A setting that was tuned: on which seeds, and its value by variant and task."""
 
     setting: str
     seeds: tuple[Seed, ...]
-    values: Mapping[str, Mapping[str, float]]
+    values: Mapping[str, Mapping[str, Number]]
 
 
-@dataclass(frozen=True)
-class Detail:
+class Detail(Part, frozen=True):
     """A detail in which two variants differ.
 
     settings: name -> its two values. brings: setting -> the numbers that come with either value.
@@ -39,8 +33,7 @@ class Detail:
     brings: Mapping[str, tuple[Settings, Settings]]
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Part, frozen=True):
     """A gap between two variants, and the details that explain it.
 
     orders: seed -> the details in the order in which it switches them. held: settings that both
@@ -54,8 +47,7 @@ class Explanation:
     held: Settings
 
 
-@dataclass(frozen=True)
-class StoredStudy:
+class StoredStudy(Part, frozen=True):
     """A study: its claim, its source, and how it is judged.
 
     margin: a share of what the compared variant learned, or of the metric with margin_in_metric.
@@ -79,9 +71,8 @@ class StoredStudy:
     score: str | None = None
 
 
-@dataclass(frozen=True)
-class Formula:
-    """A choice that a variant makes on an axis."""
+class Formula(Part, frozen=True):
+    """A choice that a variant makes for a component."""
 
     choice: str
     summary: str
@@ -103,14 +94,13 @@ class Context(Checkout, total=False):
     timeout: float | None
 
 
-@dataclass(frozen=True)
-class StoredVariant:
+class StoredVariant(Part, frozen=True):
     """A variant of a study.
 
     versus: what it is compared with; None for the study's baseline. sets: what it changes.
-    formulas: axis -> its choice; of a grid, those that no earlier variant has. same_as: the first
-    variant of the same composition, itself where there is no other. neutral: of what variants set,
-    what its configuration leaves out. place: what running it needs and no result depends on.
+    formulas: component -> its choice; of a grid, those that no earlier variant has. same_as: the
+    first variant of the same composition, itself where there is no other. neutral: of what variants
+    set, what its configuration leaves out. place: what running it needs and no result depends on.
     """
 
     versus: str | None
@@ -122,8 +112,7 @@ class StoredVariant:
     place: Context | None = None
 
 
-@dataclass(frozen=True)
-class StoredTask:
+class StoredTask(Part, frozen=True):
     """A task: the environment steps of a whole run, and the settings of the baseline's runs."""
 
     steps: Count
@@ -131,9 +120,8 @@ class StoredTask:
     summary: str
 
 
-@dataclass(frozen=True)
-class CellEntry:
-    """A cell of a plan: its place, its configuration and the hash of that."""
+class CellEntry(Part, frozen=True):
+    """A run of a plan: its place, its configuration and the hash of that."""
 
     task: str
     variant: str
@@ -143,15 +131,14 @@ class CellEntry:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Return (task, variant, seed), which no other cell of the plan has."""
+        """Return (task, variant, seed), which no other run of the plan has."""
         return self.task, self.variant, self.seed
 
 
-@dataclass(frozen=True)
-class Looks:
-    """The looks at which seeds are added.
+class Looks(Part, frozen=True):
+    """The interim analyses at which seeds are added.
 
-    seeds: in all at each look. comparisons: how many share the error rate of the tasks.
+    seeds: in all at each of them. comparisons: how many share the error rate of the tasks.
     over_tasks: how many share that of the rows over all tasks, 0 where there are none.
     """
 
@@ -167,7 +154,6 @@ class Looks:
 NO_LOOKS = Looks((), 0, 0)
 
 
-@closed
 class Flags(TypedDict, total=False):
     """The flags that select a part of a study, as `ablations.request.Request.flags` spells them.
 

@@ -1,20 +1,22 @@
-"""Define the parts of a record that are objects in its file."""
+"""Define the parts of a record that are objects in its file.
+
+They stay dictionaries: a hash is of the JSON text of a configuration as it is in the file.
+"""
 
 # Not as texts: Python 3.11 reads NotRequired from the annotations themselves.
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypeAlias, TypedDict
 
-from ablations.core.decode import As, Count, Json, Matches, Within, repeated
+from ablations.core.decode import Count, Json, Matches, Number, Within
 
 Status = Literal["done", "failed"]
 Failure = Literal["diverged", "cut", "error"]
 Sha256 = Annotated[str, Matches("[0-9a-f]{64}", "a SHA-256 in hexadecimal")]
 Seconds = Annotated[float, Within(0, 1e12)]
-Columns: TypeAlias = dict[str, list[float | None]]  # of a curve: step first; all of one length
+Columns: TypeAlias = dict[str, list[Number | None]]  # of a curve: step first; all of one length
 
 
-@repeated
 class Named(TypedDict):
     """A trainer or a choice in a configuration. revision: of the code that it names."""
 
@@ -22,11 +24,16 @@ class Named(TypedDict):
     revision: NotRequired[int]
 
 
-@repeated
 class Task(Named):
     """A task in a configuration. settings: name -> value, of what changes the environment."""
 
     settings: NotRequired[Mapping[str, Json]]
+
+
+if TYPE_CHECKING:
+    AnyTask: TypeAlias = Task
+else:
+    AnyTask = Task | str  # a name alone in what was imported long ago
 
 
 class CommandLine(TypedDict, total=False):
@@ -47,12 +54,11 @@ class CommandLine(TypedDict, total=False):
     revision: str
 
 
-@repeated
 class Run(TypedDict, total=False):
     """The length of a training, and its evaluations.
 
     Points of its curve, updates between two of them, environment steps of an update. arithmetic:
-    only read, of older records.
+    only in older records.
     """
 
     points: Count
@@ -64,16 +70,16 @@ class Run(TypedDict, total=False):
 
 
 class Configuration(TypedDict, total=False):
-    """All that decides a result.
+    """Everything that decides a result.
 
-    choices: axis -> choice. numbers, structure: name -> value, of what the composition reads.
-    command: of a cell that is one. A run that somebody else made has `imported`, `study` and
+    choices: component -> choice. numbers, structure: name -> value, of what the composition reads.
+    command: of a run that is one. A run that somebody else made has `imported`, `study` and
     `variant`, and neither trainer nor run.
     """
 
     seed: int
     trainer: Named
-    task: Annotated[Task, As(Task | str)]  # a name alone in what was imported long ago
+    task: AnyTask
     choices: Mapping[str, Named]
     numbers: Mapping[str, float]
     structure: Mapping[str, Json]
@@ -82,6 +88,12 @@ class Configuration(TypedDict, total=False):
     imported: Mapping[str, Json] | None
     study: str
     variant: str
+
+
+if TYPE_CHECKING:
+    RawConfiguration: TypeAlias = Configuration
+else:
+    RawConfiguration = dict  # of a file that this suite alone writes: as it is, to be hashed
 
 
 def settings_read(config: Configuration) -> dict[str, Json]:
@@ -120,7 +132,7 @@ class Saving(TypedDict):
 class Provenance(Checkout, total=False):
     """The origin of a record. Never part of a table.
 
-    lanes: cells that ran side by side. log: the last lines of what failed. repository: of a
+    lanes: runs that ran side by side. log: the last lines of what failed. repository: of a
     command's code. imported: the file of a run that others made.
     """
 

@@ -16,10 +16,11 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias, TypedDict
+
+from msgspec.structs import asdict, replace
 
 from ablations import parquet
 from ablations.core.decode import Json, decode
@@ -186,7 +187,7 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
 
 def _encoded_record(record: Record) -> str:
     left_out = ("hash", "config", "curve", "policies")
-    fields = {name: value for name, value in vars(record).items() if name not in left_out}
+    fields = {name: value for name, value in asdict(record).items() if name not in left_out}
     return json.dumps(fields, sort_keys=True)
 
 
@@ -260,7 +261,7 @@ def _record(row: Row, cell: CellEntry) -> Record | None:
     if digest(cell.config) != cell.hash:
         raise ValueError(cell.hash)
     fields = {**parse_object(str(row["record"])), "hash": cell.hash, "config": {}}
-    return replace(decode(Record, fields), config=cell.config)
+    return replace(decode(Record, fields, raw=("provenance",)), config=cell.config)
 
 
 def _curve(row: Row) -> parquet.Columns:

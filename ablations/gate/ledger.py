@@ -323,7 +323,8 @@ def read_ledger(path: Path) -> Ledger | None:
 
 def _after_it(why: Mismatch) -> str:
     text = str(why)
-    return text.removeprefix("it ") if text.startswith("it ") else f"is damaged: {text}"
+    verbs = ("is ", "has ", "must ", "begins ", "measures ", "ends ", "accepts ")
+    return text if text.startswith(verbs) else f"is damaged: {text}"
 
 
 def _opened(line: bytes) -> Ledger:

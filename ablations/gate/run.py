@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from ablations import looks, studies
@@ -97,7 +98,9 @@ class Gate:
         self.above = looks.design(seeds, 2 * question.rate)
         self.looks = looks.design(seeds, 2 * (question.pass_rate or question.rate))
         whole_plan = planned(Request(question.name, brought=(study,)))
-        self._plan = replace(whole_plan, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0))
+        self._plan = msgspec.structs.replace(
+            whole_plan, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0)
+        )
 
     def stated(self) -> Iterator[str]:
         """Yield what is planned, before anything runs."""

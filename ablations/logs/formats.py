@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ablations.core.decode import Json
-from ablations.core.scalars import leaves
+from ablations.core.decode import Json, leaves
 from ablations.errors import UserError
 from ablations.logs import numbers
 from ablations.logs.files import TAIL_BYTES, File, arrays

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from ablations.core.decode import Json, as_json
-from ablations.core.scalars import leaves
+from ablations.core.decode import Json, as_json, leaves
 from ablations.curve import Curve, diverged, logged
 from ablations.errors import UserError, unknown
 from ablations.records import Plan, Record, read_curve, read_record

@@ -7,8 +7,10 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec.structs import replace
 
 from ablations.core.record import Configuration
 from ablations.errors import UserError

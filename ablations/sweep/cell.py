@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec.structs import asdict
+
 from ablations.core.plan import Context
-from ablations.core.record import Configuration, steps_at, steps_of
+from ablations.core.record import RawConfiguration, steps_at, steps_of
 from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.sweep.backends import Backend, backend_of
@@ -30,7 +32,7 @@ class Cell:
     variant: str
     seed: int
     hash: str
-    config: Configuration = field(compare=False, repr=False)
+    config: RawConfiguration = field(compare=False, repr=False)
     metric: str = "training/return"
     place: Context = field(default_factory=Context, compare=False, repr=False)
 
@@ -95,7 +97,7 @@ def cells_of(plan: Plan) -> tuple[Cell, ...]:
     study, metric = plan.study.name, plan.study.metric
     places = {name: variant.place or Context() for name, variant in plan.variants.items()}
     return tuple(
-        Cell(study=study, metric=metric, place=places[entry.variant], **vars(entry))
+        Cell(study=study, metric=metric, place=places[entry.variant], **asdict(entry))
         for entry in plan.cells
     )
 

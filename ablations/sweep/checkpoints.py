@@ -15,20 +15,27 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from ablations.core.decode import Json, Mismatch, as_json, decode
+from ablations.core.decode import (
+    Json,
+    Mismatch,
+    Number,
+    Part,
+    as_json,
+    decode,
+    leaves,
+)
 from ablations.core.files import parse_object
-from ablations.core.record import Configuration, Provenance
-from ablations.core.scalars import leaves
-from ablations.records import as_read, canonical, permitted
+from ablations.core.record import Provenance, RawConfiguration
+from ablations.records import as_read, canonical
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import checkpoint_points, work_folder
@@ -46,8 +53,7 @@ class Refused(Exception):
     """A checkpoint that cannot be resumed from; the message says why."""
 
 
-@dataclass(frozen=True)
-class Spent:
+class Spent(Part, frozen=True):
     """The cost of a cell until now, over all processes that ran it.
 
     seconds: of training. resumed: the steps at which it was taken up again. checkpoints, bytes,
@@ -89,8 +95,7 @@ def as_provenance(spent: Spent, seconds: float) -> Provenance:
     return found
 
 
-@dataclass(frozen=True)
-class _Description:
+class _Description(Part, frozen=True):
     """A checkpoint's file.
 
     arrays: their names, in the order of the numbers that stand for them on disk. files: name ->
@@ -99,11 +104,11 @@ class _Description:
 
     format: int
     cell: str
-    config: Configuration
+    config: RawConfiguration
     versions: Mapping[str, str]
     point: int
     score: float | None
-    columns: list[tuple[str, list[float | None]]]
+    columns: list[tuple[str, list[Number | None]]]
     diverged: tuple[int, int] | None
     spent: Spent
     arrays: list[str]
@@ -127,40 +132,34 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
     started = time.monotonic()
     folder = folder_of(results, cell.hash)
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=".saving-", dir=folder))
+    temporary = folder / f".saving-{uuid.uuid4().hex[:8]}"
+    temporary.mkdir()
     try:
         names = _write_arrays(temporary / "state", checkpoint.saved.state)
         size = sum(path.stat().st_size for path in _files(temporary))
         before = checkpoint.spent
-        spent = replace(
+        spent = msgspec.structs.replace(
             before,
             checkpoints=before.checkpoints + 1,
             bytes=size,
             arithmetic=tuple(dict.fromkeys((*before.arithmetic, arithmetic()))),
         )
-        description = as_read(
-            vars(
-                _Description(
-                    format=FORMAT,
-                    cell=cell.hash,
-                    config=cell.config,
-                    versions=_versions(),
-                    point=checkpoint.saved.point,
-                    score=checkpoint.score,
-                    columns=list(checkpoint.saved.lane.columns.items()),
-                    diverged=checkpoint.saved.lane.diverged,
-                    spent=spent,
-                    arrays=names,
-                    files={
-                        str(path.relative_to(temporary)): _sha256(path)
-                        for path in _files(temporary)
-                    },
-                )
-            )
+        description = _Description(
+            format=FORMAT,
+            cell=cell.hash,
+            config=cell.config,
+            versions=_versions(),
+            point=checkpoint.saved.point,
+            score=checkpoint.score,
+            columns=list(checkpoint.saved.lane.columns.items()),
+            diverged=checkpoint.saved.lane.diverged,
+            spent=spent,
+            arrays=names,
+            files={str(path.relative_to(temporary)): _sha256(path) for path in _files(temporary)},
         )
-        whole = canonical(description | {"digest": _digest(description)})
+        described = as_read(msgspec.structs.asdict(description))
+        whole = canonical(described | {"digest": _digest(described)})
         (temporary / DESCRIPTION).write_text(whole)
-        os.chmod(temporary, permitted(0o777))
         final = folder / f"{checkpoint.saved.point:08}"
         shutil.rmtree(final, ignore_errors=True)  # one that was refused, at the same point
         os.rename(temporary, final)
@@ -169,7 +168,7 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
         raise
     _prune(folder, keep)
     taken = time.monotonic() - started
-    return replace(spent, saving_seconds=spent.saving_seconds + taken)
+    return msgspec.structs.replace(spent, saving_seconds=spent.saving_seconds + taken)
 
 
 def _delete(folder: Path) -> None:

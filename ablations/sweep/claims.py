@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from filelock import BaseFileLock, Timeout
 
-from ablations.core.decode import AnyFloat, Count, Within
+from ablations.core.decode import Count, Part, Within
 from ablations.core.files import find_json
 from ablations.records import cell_folder, write_atomically
 from ablations.sweep.locks import file_lock, flock_works
@@ -45,11 +44,11 @@ def work_folder(results: Path, cell: str) -> Path:
     return results / "work" / cell
 
 
-@dataclass(frozen=True)
-class Heartbeat:
+class Heartbeat(Part, frozen=True):
     """A sign of life of a running cell.
 
-    rate: environment steps per second. start: the step at which its process took it up.
+    rate: environment steps per second. score: None also where it is NaN. start: the step at which
+    its process took it up.
     """
 
     host: str
@@ -58,7 +57,7 @@ class Heartbeat:
     step: Count
     steps: Count
     rate: float
-    score: AnyFloat | None
+    score: float | None
     time: float
     start: Count = 0
 
@@ -115,8 +114,7 @@ def _lock_file(results: Path) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class _Tries:
+class _Tries(Part, frozen=True):
     """The number of times that a worker of one run began a cell from one point."""
 
     run: str
@@ -162,7 +160,7 @@ class Claim:
         sign = Heartbeat(host, pid, phase, step, steps, rate, score, time.time(), self.start)
         path = self._folder / "heartbeat.json"
         with contextlib.suppress(OSError):
-            write_atomically(path, json.dumps(asdict(sign)), lasting=False)
+            write_atomically(path, msgspec.json.encode(sign), lasting=False)
 
     def tries(self, run: str, point: int) -> int:
         """Return how often workers of a run died on this cell after they started at a point.
@@ -175,7 +173,7 @@ class Claim:
     def begin(self, run: str, point: int) -> None:
         """Count a try; see `tries`."""
         this = _Tries(run, point, self.tries(run, point) + 1)
-        write_atomically(self._folder / "tries.json", json.dumps(asdict(this)), lasting=False)
+        write_atomically(self._folder / "tries.json", msgspec.json.encode(this), lasting=False)
 
     def finish(self) -> None:
         """Release a cell whose record is published, and delete its work folder."""

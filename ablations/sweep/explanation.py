@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import msgspec
+
 from ablations import presets
 from ablations.core.decode import Json
 from ablations.core.plan import (
@@ -224,7 +226,7 @@ def _described(
         at_start = {name: found.start[name] for name in by_it if name not in found.of_end}
         return at_start, {name: found.start[name] for name in by_it if name in found.of_end}
 
-    return replace(
+    return msgspec.structs.replace(
         described_study(start.study, request),
         name=request.study,
         title=f"From {start.name} to {end.name}",

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, SoftFileLock
 
-from ablations.records import permitted
-
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
@@ -27,6 +25,15 @@ def file_lock(path: Path) -> BaseFileLock:
     """Return a lock at a path whose folder exists, for all who may write there."""
     kind = FileLock if flock_works(path.parent) else SoftFileLock
     return kind(path, mode=permitted(0o666))
+
+
+def permitted(mode: int) -> int:
+    """Apply the umask to permissions, as temporary files and folders do not."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return mode & ~int(status.partition("Umask:")[2].split()[0], 8)
+    except (OSError, ValueError, IndexError):  # not Linux: 022, nearly everybody's
+        return mode & ~0o022
 
 
 def flock_works(folder: Path) -> bool:

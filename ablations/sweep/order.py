@@ -1,11 +1,13 @@
-"""Define work orders: plain data, so that giving or reading one starts no JAX."""
+"""Define job specifications: plain data, so that writing or reading one starts no JAX."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
+from ablations.core.decode import Part, encode
+from ablations.core.files import read_json
 from ablations.core.record import Checkout
 from ablations.records import write_atomically
 from ablations.sweep.backends import Backend
@@ -17,13 +19,12 @@ NO_ROOM_HINT = "make room or give another --results; what is done is safe"
 STOP_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class Keeping:
-    """The saving of running cells: how often, how much. None of it changes a result.
+class Keeping(Part, frozen=True):
+    """The checkpoint policy: how often runs are saved, and how much stays. It changes no result.
 
-    minutes, steps: how often a cell's whole state is saved; None: not by that measure. checkpoints:
-    how many of those stay, besides the best. snapshots: how many policies of a cell are kept,
-    evenly spaced, besides the best; 0: none at all.
+    minutes, steps: how often the whole state of a run is saved; None: not by that measure.
+    checkpoints: how many of those stay, besides the best. snapshots: how many policies of a run are
+    kept, evenly spaced, besides the best; 0: none at all.
     """
 
     minutes: float | None = 1.0
@@ -32,15 +33,14 @@ class Keeping:
     snapshots: int = 4
 
 
-@dataclass(frozen=True)
-class Order:
-    """The work assignment of a crew, one file. Nothing but the cells decides a result.
+class Order(Part, frozen=True):
+    """A job specification, one file. Nothing but the cells decides a result.
 
     run: its name, in logs and claims. results: where records go. workers: processes. lanes:
-    cells side by side in each. threads: of each command, as a flag asks; None: its share of the
-    cores. waits: workers stay until every cell has a record, also those that others run; else they
-    end when nothing is left that nobody runs. stop_seconds: what workers have to save their state
-    in when they are told to end.
+    parallel runs in each. threads: of each command, as a flag asks; None: its share of the cores.
+    waits: workers stay until every run has a record, also those that others compute; else they
+    end when no run is left that nobody computes. stop_seconds: the time that workers have to save
+    their state when they are asked to end.
     """
 
     run: str
@@ -53,8 +53,8 @@ class Order:
     waits: bool = True
     stop_seconds: float = STOP_SECONDS
     plugins: tuple[str, ...] = ()
-    keeping: Keeping = field(default_factory=Keeping)
-    provenance: Checkout = field(default_factory=Checkout)
+    keeping: Keeping = Keeping()
+    provenance: Checkout = msgspec.field(default_factory=Checkout)
 
     @property
     def backend(self) -> Backend:
@@ -68,7 +68,7 @@ class Order:
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
 
     def stop(self, reason: str) -> None:
-        """Have no worker begin another cell. reason: in a line, for people."""
+        """Let no worker begin another run. reason: in a line, for people."""
         write_atomically(self._stop, reason)
 
     @property
@@ -81,7 +81,7 @@ class Order:
         return reason if self.left else None
 
     def close(self) -> None:
-        """Delete the notes of its workers to each other."""
+        """Delete the stop file that workers share."""
         self._stop.unlink(missing_ok=True)
 
     @property
@@ -90,18 +90,14 @@ class Order:
 
     def write(self, path: Path) -> Path:
         """Write the order as JSON; return the path."""
-        write_atomically(path, json.dumps(vars(self), default=vars))
+        write_atomically(path, encode(self))
         return path
 
     @classmethod
     def read(cls, path: Path) -> Order:
-        """Read an order from JSON."""
-        fields = json.loads(path.read_text())
-        return cls(
-            **fields
-            | {
-                "cells": tuple(Cell(**cell) for cell in fields["cells"]),
-                "plugins": tuple(fields["plugins"]),
-                "keeping": Keeping(**fields["keeping"]),
-            }
-        )
+        """Read a job specification.
+
+        Raises:
+            Foreign: the file is damaged.
+        """
+        return read_json(path, cls)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ablations.core.decode import Json
 from ablations.core.plan import (
@@ -119,7 +120,7 @@ def described_study(study: Study, request: Request) -> StoredStudy:
         claim=study.claim,
         claim_source=study.claim_source,
         baseline=study.baseline,
-        margin=study.margin,
+        margin=float(study.margin),
         margin_in_metric=study.margin_in_metric,
         metric=study.metric,
         step_unit=composer(study.trainer).step_unit,

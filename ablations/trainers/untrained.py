@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 import jax
 import jax.numpy as jnp
 
-from ablations.core.decode import decode
 from ablations.environments import Discrete, adapted
 from ablations.tasks.task import EpisodeSettings
 from ablations.trainers.control.environment import Environments
@@ -74,7 +73,7 @@ def writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
     composed = language.compose(
         task=task,
         settings=settings,
-        structure=decode(language.Structure, options),
+        structure=cast(language.Structure, options),
         updates_per_chunk=1,
         evaluation_envs=program["evaluation_envs"],
     )

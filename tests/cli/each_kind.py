@@ -14,12 +14,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import walk
+from msgspec.structs import replace
 
 from ablations.core.plan import CellEntry
 from ablations.exchange import Options, archive, import_runs

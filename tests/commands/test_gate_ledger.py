@@ -349,7 +349,7 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
         (2, {"end": 2}, "candidate 2, which never began"),
         (2, {"verdict": "splendid"}, "verdict"),
         (2, {"verdict": "not better"}, "accepts candidate 1, which is not better"),
-        (2, {"more": 1}, "unknown part 'more'"),
+        (2, {"more": 1}, "unknown key 'more'"),
         (3, {"estimate": {"difference": "x"}}, "estimate"),
         (3, {"fresh": 5}, "candidate 5, which never began"),
     ],

@@ -7,13 +7,13 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 from browser import complaints, opened, requests
+from msgspec.structs import replace
 from synthetic import realistic, synthetic_study
 
 from ablations.cli import main

@@ -19,6 +19,7 @@ import pytest
 from evaluated import study
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from scipy import stats
 
 from ablations import cli
@@ -434,9 +435,9 @@ def test_seeds_answer_replicate_or_tune(tmp_path: Path) -> None:
             more[task, name] = [*of, *others, 1000.0 * (name == "brax"), 0.0]
         seeds = [*range(6), *range(500, 506), 1000, 1004]
         plan = study(tmp_path / word, more)
-        renumbered = tuple(replace(cell, seed=seeds[cell.seed]) for cell in plan.cells)
+        renumbered = tuple(structs.replace(cell, seed=seeds[cell.seed]) for cell in plan.cells)
         found = judged(
-            question(), Results(replace(plan, cells=renumbered), tmp_path / word), TASKS, 12
+            question(), Results(structs.replace(plan, cells=renumbered), tmp_path / word), TASKS, 12
         )
         assert (found.share, found.answer, found.seeds) == (asked.share, asked.answer, 6)
         said = again_text(found, found.again)
@@ -533,8 +534,8 @@ def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
         cells = tuple(c for c in whole.cells if (c.task, c.seed) == (task, seed))
         request = {**whole.request, "tasks": [task], "seeds": f"{seed}-{seed}"}
         tasks = {task: whole.tasks[task]}
-        write_plan(tmp_path, replace(whole, request=request, cells=cells, tasks=tasks))  # type: ignore[arg-type]
-    other = replace(whole, request={**whole.request, "steps": 5}, cells=whole.cells[:1])
+        write_plan(tmp_path, structs.replace(whole, request=request, cells=cells, tasks=tasks))  # type: ignore[arg-type]
+    other = structs.replace(whole, request={**whole.request, "steps": 5}, cells=whole.cells[:1])
     write_plan(tmp_path, other)
     together = gathered(tmp_path, "details", {"profile": "evidence"})
     assert together is not None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ablations import plugins
 from ablations.cli import main
@@ -211,7 +212,7 @@ def test_heartbeats_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch
     beat = claims.read_heartbeat(tmp_path, "c0")
     assert beat
     assert beat.step == 2
-    elsewhere = replace(beat, host="another", time=now + 3600)
+    elsewhere = structs.replace(beat, host="another", time=now + 3600)
     assert not elsewhere.alive, "a sign from the future is no recent one"
 
 

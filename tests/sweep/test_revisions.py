@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import variants
 from ablations import cli, tasks, until
@@ -117,10 +118,10 @@ def test_old_cells_of_a_study_file_are_shown_by_either_name(
     (made,) = resolved(["mine.toml"], {})
     old = [{**cell.config, "trainer": {"name": "command", "revision": 1}} for cell in made.cells]
     cells = [
-        replace(cell, config=config, hash=digest(config))
+        structs.replace(cell, config=config, hash=digest(config))
         for cell, config in zip(made.cells, old, strict=True)
     ]
-    ran(Path("results"), replace(made, cells=tuple(cells)))
+    ran(Path("results"), structs.replace(made, cells=tuple(cells)))
     for name in ("mine", "mine.toml"):
         assert cli.main(["status", name]) == 0
         shown = capsys.readouterr()
@@ -140,7 +141,7 @@ def test_cells_of_an_edited_plugin_are_named(
         state = used[cell.seed] if first else None
         record = Record(cell.hash, cell.config, "done")
         made_by = {"plugins": {"mine": state}} if state else {}
-        write_record(tmp_path, replace(record, provenance=made_by), {"step": []})
+        write_record(tmp_path, structs.replace(record, provenance=made_by), {"step": []})
     assert cli.main(["status", "gae", "--results", str(tmp_path)]) == 0
     line = "gae: plugin 'mine' was edited in between: 1 of"
     assert (line in capsys.readouterr().err) == (len(set(used)) > 1)
@@ -169,8 +170,8 @@ def test_a_table_of_old_cells_starts_no_jax(tmp_path: Path) -> None:
     for cell in made.cells:
         config = json.loads(json.dumps(cell.config))
         config["choices"]["advantage"]["revision"] = 99
-        cells.append(replace(cell, config=config, hash=digest(config)))
-    ran(tmp_path, replace(made, cells=tuple(cells)))
+        cells.append(structs.replace(cell, config=config, hash=digest(config)))
+    ran(tmp_path, structs.replace(made, cells=tuple(cells)))
     script = (
         "import sys; from ablations.cli import main\n"
         f"code = main(['table', 'gae', '--results', {str(tmp_path)!r}])\n"
@@ -197,7 +198,7 @@ def test_nothing_pools_two_revisions(
     prepare([now], tmp_path)  # as `run` begins
     assert len(missing([now], tmp_path)) == 6
     some = [cell for cell in now.cells if cell.seed < 2]
-    ran(tmp_path, replace(now, cells=tuple(some)))
+    ran(tmp_path, structs.replace(now, cells=tuple(some)))
     write_plan(tmp_path, now)
 
     def printed(*command: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ablations.core.plan import StoredStudy
 from ablations.errors import UserError
@@ -174,7 +175,7 @@ def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatc
     given = [command.backend.environment(order, n)["CUDA_VISIBLE_DEVICES"] for n in range(2)]
     assert given == ["4,6", "5,7"]
     assert "JAX_ENABLE_X64" in command.backend.environment(order, 0)
-    order = replace(order, cells=tuple(cells(1)))
+    order = structs.replace(order, cells=tuple(cells(1)))
     assert order.backend.environment(order, 0)["CUDA_VISIBLE_DEVICES"] == "4,5,6,7"
     assert "JAX_ENABLE_X64" not in order.backend.environment(order, 0)
 
@@ -192,12 +193,12 @@ def test_memory() -> None:
     ("text", "line"),
     [
         ("partitoin = 'gpu'", "did you mean 'partition'"),
-        ("cpus = 0", "cpus must be a whole number of at least 1"),
-        ("cpus = true", "cpus must be a whole number"),
-        ("setup = 3", "setup is a list of shell lines"),
-        ("sbatch = 'x'", "is a table of options"),
-        ("account = ''", "account must be a text"),
-        ("srun = [1]", "srun is a list of arguments"),
+        ("cpus = 0", "cpus: expected a whole number >= 1"),
+        ("cpus = true", "cpus: expected a whole number, got true or false"),
+        ("setup = 3", "setup: expected a list, got a whole number"),
+        ("sbatch = 'x'", "sbatch: expected an object, got a text"),
+        ("account = ''", "account: expected a text that is on one line"),
+        ("srun = [1]", "srun\\[0\\]: expected a text, got a whole number"),
         ("gpus = 'a100'", "gpus are a number or type:number"),
         ("gpus = ':2'", "gpus are a number or type:number"),
         ("cpus", "is not TOML"),

@@ -18,7 +18,7 @@ from ablations.request import Request
 
 T = TypeVar("T")
 
-Text = Annotated[str, Matches(r"(?s).*\S.*", "a text")]
+Text = Annotated[str, Matches(r"[\s\S]*\S[\s\S]*", "not empty")]
 Id = Annotated[str, Matches(r"[a-z0-9_]+", "small letters, digits and _, as it names a file")]
 Positive = Annotated[float, Within(1e-9, 1e12)]
 Percent = Annotated[float, Within(0, 1000)]

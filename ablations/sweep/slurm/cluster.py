@@ -16,20 +16,22 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from ablations.core.decode import Json, texts
+from msgspec import field
+from msgspec.structs import replace
+
+from ablations.core.decode import Count, Json, Matches, Part, Positive, required
 from ablations.core.files import read_toml
 from ablations.errors import UserError, unknown
 from ablations.sweep.estimate import Resources
 
+Text = Annotated[str, Matches("[^\n]+", "on one line")]
 _MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(Part, frozen=True):
     """The settings of each job.
 
     time: limit of a job, in minutes; None: what the jobs are packed for, twice over. cpus, gpus:
@@ -42,19 +44,19 @@ class Cluster:
     of sbatch; of false, none.
     """
 
-    partition: str | None = None
+    partition: Text | None = None
     time: int | None = None
-    cpus: int = 4
-    gpus: int = 0
-    gpu_type: str | None = None
+    cpus: Positive = 4
+    gpus: Count = 0
+    gpu_type: Text | None = None
     memory: int | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    at_once: int = 256
-    job_minutes: int = 30
-    lanes: int | None = None
-    threads: int | None = None
+    account: Text | None = None
+    qos: Text | None = None
+    constraint: Text | None = None
+    at_once: Positive = 256
+    job_minutes: Count = 30
+    lanes: Positive | None = None
+    threads: Positive | None = None
     setup: tuple[str, ...] = ()
     srun: tuple[str, ...] = ()
     sbatch: Mapping[str, Json] = field(default_factory=dict)
@@ -90,27 +92,37 @@ def read_cluster(path: Path | None, flags: Mapping[str, Json]) -> Cluster:
     Raises:
         UserError: the file is none, a name is unknown, or a value makes no sense.
     """
-    values: dict[str, Json] = {}
-    if path is not None:
-        try:
-            values = read_toml(path)
-        except FileNotFoundError:
-            raise UserError(
-                f"--cluster is local, debug, slurm or a TOML file; there is no file '{path}'"
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot read the cluster file '{path}': {error}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise UserError(f"the cluster file '{path}' is not TOML: {error}") from None
+    values = {} if path is None else _tables(path)
     values |= {name: value for name, value in flags.items() if value is not None}
     if isinstance(gpus := values.get("gpus"), str):
         values |= _typed(gpus)
-    known = {setting.name for setting in fields(Cluster)}
     where = f"setting of the cluster file '{path}'" if path else "cluster setting"
     for name in values:
-        if name not in known:
-            raise unknown(where, name, sorted(known))
-    return Cluster(**{name: _checked(name, value) for name, value in values.items()})
+        if name not in Cluster.__struct_fields__:
+            raise unknown(where, name, Cluster.__struct_fields__)
+    for name, read in (("time", minutes), ("memory", megabytes)):
+        if name in values:
+            values[name] = read(values[name])
+    for name in ("setup", "srun"):
+        if isinstance(line := values.get(name), str):
+            values[name] = (line,)
+    cluster = required(Cluster, values, f"cluster file '{path}':" if path else "cluster:")
+    return replace(
+        cluster, sbatch={name.lstrip("-"): value for name, value in cluster.sbatch.items()}
+    )
+
+
+def _tables(path: Path) -> dict[str, Json]:
+    try:
+        return read_toml(path)
+    except FileNotFoundError:
+        raise UserError(
+            f"--cluster is local, debug, slurm or a TOML file; there is no file '{path}'"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the cluster file '{path}': {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"the cluster file '{path}' is not TOML: {error}") from None
 
 
 def minutes(text: Json) -> int:
@@ -157,32 +169,3 @@ def megabytes(text: Json) -> int:
     if size < 1:
         raise UserError(f"memory is a number with M, G or T, such as 16G, not '{text}'")
     return math.ceil(size)
-
-
-def _checked(name: str, value: Json) -> Any:
-    """Return a setting as `Cluster` holds it. Raise UserError for another value."""
-    if name in ("time", "memory"):
-        return minutes(value) if name == "time" else megabytes(value)
-    if name in ("setup", "srun"):
-        return _lines(name, value)
-    if name == "sbatch":
-        if not isinstance(value, Mapping):
-            raise UserError(f"[sbatch] is a table of options of sbatch, not {value!r}")
-        return {str(option).lstrip("-"): argument for option, argument in value.items()}
-    if name in ("cpus", "gpus", "at_once", "job_minutes", "lanes", "threads"):
-        low = 0 if name in ("gpus", "job_minutes") else 1
-        if type(value) is not int or value < low:
-            raise UserError(f"{name} must be a whole number of at least {low}, not {value!r}")
-    elif not (isinstance(value, str) and value and "\n" not in value) and not (
-        name == "gpu_type" and value is None
-    ):
-        raise UserError(f"{name} must be a text, not {value!r}")
-    return value
-
-
-def _lines(name: str, value: Json) -> tuple[str, ...]:
-    lines = (value,) if isinstance(value, str) else texts(value)
-    if lines is None:
-        what = "shell lines" if name == "setup" else "arguments"
-        raise UserError(f"{name} is a list of {what}, not {value!r}")
-    return lines

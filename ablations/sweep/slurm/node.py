@@ -21,9 +21,11 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from msgspec.structs import replace
 
 from ablations.errors import UserError
 from ablations.sweep.claims import checkpoint_points, running

@@ -17,11 +17,13 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-from ablations.core.decode import Count
+from msgspec.structs import replace
+
+from ablations.core.decode import Count, Part, encode
 from ablations.core.files import Foreign, find_json, read_bytes, read_json
 from ablations.errors import UserError
 from ablations.records import write_atomically
@@ -46,8 +48,7 @@ class _Begun(TypedDict, total=False):
     cores: tuple[Count, Count]
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(Part, frozen=True):
     """Jobs that were submitted at once.
 
     jobs: the hashes of the cells of each; all else that a job is told is in its order.
@@ -68,7 +69,7 @@ class Submission:
         """Write the submission and the order of each job."""
         for index, order in enumerate(orders):
             order.write(self.order_path(index))
-        write_atomically(self.folder / "submission.json", json.dumps(asdict(self)))
+        write_atomically(self.folder / "submission.json", encode(self))
 
     def order_path(self, index: int) -> Path:
         """Return the file of a job's order."""

@@ -9,14 +9,12 @@ What the command left lies in the record of that cell, or in its work folder unt
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from ablations.core.decode import Count, Matches
+from ablations.core.decode import Count, Matches, Part, encode
 from ablations.core.files import find_json
 from ablations.core.record import CommandLine, Configuration, Seconds
 from ablations.errors import UserError
@@ -28,8 +26,7 @@ READING = ("curve", "metric", "step", "better")  # of a line: how its curve is r
 MOST_BYTES = 100_000
 
 
-@dataclass(frozen=True)
-class EndedRun:
+class EndedRun(Part, frozen=True):
     """A command that ended with exit code 0.
 
     cell: the hash of the cell that ran it. peak_megabytes: the most memory that it held. resumed:
@@ -55,7 +52,7 @@ def path_of(results: Path, config: Configuration) -> Path:
 
 def keep(results: Path, config: Configuration, run: EndedRun) -> None:
     """Note a run, so that its command is not run again."""
-    write_atomically(path_of(results, config), json.dumps(vars(run)))
+    write_atomically(path_of(results, config), encode(run))
 
 
 def find(results: Path, config: Configuration) -> tuple[EndedRun, Path] | None:

@@ -13,7 +13,6 @@ lr = 3e-4                            off = {norm_adv = false}
 
 from __future__ import annotations
 
-import math
 import re
 import runpy
 import shlex
@@ -21,11 +20,14 @@ import shutil
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, field
 
 from ablations import studies
-from ablations.core.decode import Json, texts
+from ablations.core.decode import Json, Part, Positive, required
 from ablations.core.files import read_toml
+from ablations.core.plan import Settings
 from ablations.errors import UserError, unknown
 from ablations.studies import Profile, Study, Variant
 from ablations.sweep.backends.command.code import Code
@@ -33,18 +35,55 @@ from ablations.sweep.backends.command.repository import place_of
 from ablations.trainers.command import CommandTrainer, Line, Site, filled
 
 Table: TypeAlias = Mapping[str, Json]
+Words: TypeAlias = str | tuple[str, ...]
+Margin = Annotated[float, Meta(gt=0, le=1e12)]
 
 SUFFIXES = (".toml", ".py")
 TASK = "task"  # of a command that knows none
 DEFAULT_SEEDS = 8
 MARGIN = 0.05
-_STUDY = ("name", "title", "claim", "source", "baseline", "seeds", "tasks", "steps", "step_unit")
-_MARGINS = ("margin", "margin_in_metric")
-_COMMAND = (
-    *("run", "curve", "metric", "step", "better", "cwd", "environment", "resume", "resume_if"),
-    *("depends", "timeout"),
-)
+_SPANS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TABLES = ("study", "command", "settings", "variants", "profiles")
+
+
+class _About(Part, frozen=True):
+    """The table [study]."""
+
+    name: str | None = None
+    title: str | None = None
+    claim: str = ""
+    source: str = ""
+    baseline: str | None = None
+    seeds: Positive = DEFAULT_SEEDS
+    tasks: tuple[str, ...] = ()
+    steps: Positive | None = None
+    step_unit: str = "step"
+    margin: Margin | None = None
+    margin_in_metric: Margin | None = None
+
+
+class _Command(Part, frozen=True):
+    """The table [command]. run, resume: a line as a shell would split it, or a list."""
+
+    run: Words = ()
+    curve: str = ""
+    metric: str = ""
+    step: str = ""
+    better: str = "higher"
+    cwd: str = "{here}"
+    environment: Table = field(default_factory=dict)
+    resume: Words = ()
+    resume_if: str = ""
+    depends: tuple[str, ...] | None = None
+    timeout: float | str | None = None
+
+
+class _Profile(Part, frozen=True):
+    """A table of [profiles]. What it leaves out is as in [study]."""
+
+    seeds: Positive | None = None
+    tasks: tuple[str, ...] = ()
+    steps: Positive | None = None
 
 
 def named(argument: str) -> tuple[str, tuple[Study, ...]]:
@@ -110,26 +149,27 @@ def _tables(path: Path) -> dict[str, Table]:
 
 
 def _study(tables: Mapping[str, Table], path: Path) -> Study:
-    about, command = tables["study"], tables["command"]
-    _require_known("study", about, (*_STUDY, *_MARGINS))
-    _require_known("command", command, _COMMAND)
-    name = _text(about, "name", default=path.stem)
+    about = required(_About, tables["study"], "[study]")
+    command = required(_Command, tables["command"], "[command]")
+    variants = required(dict[str, Settings], tables["variants"], "[variants]")
+    name = path.stem if about.name is None else about.name
     if name in studies.studies():
         raise UserError(f"study '{name}' is there already: choose another name")
-    tasks = tuple(_list(about, "tasks")) or (TASK,)
-    line = line_of(command)
-    here = path.parent
-    code = code_of(line, here, command, path)
-    timeout = timeout_of(command.get("timeout"))
+    if about.margin is not None and about.margin_in_metric is not None:
+        raise UserError(
+            "margin is a share of what the baseline learned, margin_in_metric is not: give one"
+        )
+    tasks = tuple(dict.fromkeys(about.tasks)) or (TASK,)
+    line = line_of(tables["command"])
+    code = code_of(line, path.parent, tables["command"], path)
     trainer = CommandTrainer(
         f"command of {name}",
         line,
-        {"": Site(code.digest(), place_of(code, timeout))},
+        {"": Site(code.digest(), place_of(code, timeout_of(command.timeout)))},
         tasks,
-        _text(about, "step_unit", default="step"),
+        about.step_unit,
     )
-    steps = about.get("steps")
-    if steps is None and "steps" in line.placeholders():
+    if about.steps is None and "steps" in line.placeholders():
         raise UserError(
             "the command has {steps}, and [study] does not say how many: steps = 50_000"
         )
@@ -137,17 +177,17 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
         raise UserError("tasks are several, and the command has no {task}")
     study = Study(
         name=name,
-        title=_text(about, "title", default=name),
-        claim=_text(about, "claim"),
-        claim_source=_text(about, "source"),
-        baseline=_text(about, "baseline", default=next(iter(tables["variants"]))),
-        variants={variant: _variant(variant, sets) for variant, sets in tables["variants"].items()},
-        margin=_margin(about),
-        margin_in_metric="margin_in_metric" in about,
+        title=name if about.title is None else about.title,
+        claim=about.claim,
+        claim_source=about.source,
+        baseline=next(iter(variants)) if about.baseline is None else about.baseline,
+        variants={variant: Variant(dict(sets)) for variant, sets in variants.items()},
+        margin=about.margin_in_metric or about.margin or MARGIN,
+        margin_in_metric=about.margin_in_metric is not None,
         metric=line.judged,
         trainer=trainer,
         settings=dict(tables.get("settings", {})),
-        profiles=_profiles(tables, tasks, steps),
+        profiles=_profiles(about, tables.get("profiles", {}), tasks),
         file=path,
     )
     study.require_sound()
@@ -160,23 +200,20 @@ def line_of(command: Table) -> Line:
     Raises:
         UserError: it describes none.
     """
-    run = command.get("run", "")
     for name in ("run", "curve", "metric"):
         if not command.get(name):
             raise UserError(f"[command] has no {name}")
-    environment = command.get("environment", {})
-    if not isinstance(environment, Mapping):
-        raise UserError('environment is a table: environment = {OMP_NUM_THREADS = "1"}')
+    given = required(_Command, command, "[command]")
     return Line(
-        run=_words(run, "run"),
-        curve=_text(command, "curve"),
-        metric=_text(command, "metric"),
-        step=_text(command, "step"),
-        better=_text(command, "better", default="higher"),
-        cwd=_text(command, "cwd", default="{here}"),
-        environment={str(name): str(value) for name, value in environment.items()},
-        resume=_words(command.get("resume", ()), "resume"),
-        resume_if=_text(command, "resume_if"),
+        run=_words(given.run, "run"),
+        curve=given.curve,
+        metric=given.metric,
+        step=given.step,
+        better=given.better,
+        cwd=given.cwd,
+        environment={name: str(value) for name, value in given.environment.items()},
+        resume=_words(given.resume, "resume"),
+        resume_if=given.resume_if,
     )
 
 
@@ -196,76 +233,33 @@ def code_of(line: Line, here: Path, command: Table, path: Path | None) -> Code:
     known = here / program if "/" in program else shutil.which(program)
     if "{" not in program and (known is None or not Path(known).exists()):
         raise UserError(f"there is no program '{program}' to run")
-    given = command.get("depends") is not None
-    depends = tuple(_list(command, "depends")) if given else None
+    depends = None
+    if (given := command.get("depends")) is not None:
+        depends = tuple(dict.fromkeys(required(tuple[str, ...], given, "depends:")))
     return Code(here, (*line.run, *line.resume), depends, path)
 
 
-def _words(value: Json, name: str) -> tuple[str, ...]:
+def _words(value: Words, name: str) -> tuple[str, ...]:
     """Split a line as a shell would; a list of arguments stays."""
-    if isinstance(value, str):
-        try:
-            return tuple(shlex.split(value))
-        except ValueError as error:
-            raise UserError(f"{name} cannot be split into arguments: {error}") from None
-    if (words := texts(value)) is None:
-        raise UserError(f"{name} must be a text or a list of texts")
-    return words
-
-
-def _text(table: Table, name: str, default: str = "") -> str:
-    value = table.get(name, default)
     if not isinstance(value, str):
-        raise UserError(f"{name} must be a text, not {value!r}")
-    return value
+        return value
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise UserError(f"{name} cannot be split into arguments: {error}") from None
 
 
-def _list(table: Table, name: str) -> list[str]:
-    if (entries := texts(table.get(name, []))) is None:
-        raise UserError(f"{name} must be a list of texts")
-    return list(dict.fromkeys(entries))
-
-
-def _variant(name: str, sets: Json) -> Variant:
-    if not isinstance(sets, Mapping):
-        raise UserError(f"variant '{name}' must be a table of what it sets: {{norm_adv = true}}")
-    return Variant(dict(sets))
-
-
-def _margin(about: Table) -> float:
-    if all(name in about for name in _MARGINS):
-        raise UserError(
-            "margin is a share of what the baseline learned, margin_in_metric is not: give one"
-        )
-    value = about.get("margin_in_metric", about.get("margin", MARGIN))
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise UserError(f"a margin is a number above 0, not {value!r}")
-    return float(value)
-
-
-def _profiles(
-    tables: Mapping[str, Table], tasks: tuple[str, ...], steps: Json
-) -> dict[str, Profile]:
+def _profiles(about: _About, tables: Table, tasks: tuple[str, ...]) -> dict[str, Profile]:
     """Read the profiles: `quick` is that of [study], from which others inherit."""
-    seeds = tables["study"].get("seeds", DEFAULT_SEEDS)
-    profiles = {}
-    for name, given in {"quick": {}, **tables.get("profiles", {})}.items():
-        if not isinstance(given, Mapping):
-            raise UserError(f"profile '{name}' must be a table: {{seeds = 2}}")
-        _require_known(f"profiles.{name}", given, ("seeds", "tasks", "steps"))
-        length = given.get("steps", steps)
-        profiles[name] = Profile(
-            tasks=tuple(_list(given, "tasks")) or tasks,
-            seeds=_count("seeds", given.get("seeds", seeds)),
-            steps=None if length is None else _count("steps", length),
+    given = {name: required(_Profile, one, f"[profiles.{name}]") for name, one in tables.items()}
+    return {
+        name: Profile(
+            tasks=tuple(dict.fromkeys(one.tasks)) or tasks,
+            seeds=one.seeds or about.seeds,
+            steps=one.steps or about.steps,
         )
-    return profiles
-
-
-def _count(name: str, value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UserError(f"{name} must be a whole number above 0, not {value!r}")
-    return value
+        for name, one in ({"quick": _Profile()} | given).items()
+    }
 
 
 def timeout_of(value: Json) -> float | None:
@@ -276,18 +270,8 @@ def timeout_of(value: Json) -> float | None:
     """
     if value is None:
         return None
-    spans = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-    try:
-        match = re.fullmatch(r"(.*?)\s*(s|m|min|h|d|)", str(value))
-        seconds = float(match[1]) * spans[match[2]] if match else 0.0
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|m|min|h|d|)", str(value))
+    seconds = float(match[1]) * _SPANS[match[2]] if match else 0.0
+    if not 0 < seconds < 1e12:
         raise UserError(f'a timeout is seconds or a text such as "2h", not {value!r}')
     return seconds
-
-
-def _require_known(where: str, table: Table, names: tuple[str, ...]) -> None:
-    for name in table:
-        if name not in names:
-            raise unknown(f"key of [{where}]", name, names)

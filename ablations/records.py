@@ -1,0 +1,591 @@
+"""Read and write records and plans on disk. No JAX, no pandas.
+
+    results/cells/<hash>/record.json     configuration, status, provenance, checksum of the curve
+    results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
+    results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/snapshots.py
+    results/cells/<hash>/run/            what a command left in its {folder}
+    results/plans/<study>/<plan>.json    a study resolved to runs: all that a table must know
+    results/plans/<study>/<plan>.unit    the learned ranges that margins are shares of
+    results/plans/<study>/last           the name of the plan that ran last
+    results/archive/                     plans with their records, to be committed
+
+The folder of a run appears complete, by one rename, or not at all. Its hash covers everything that
+decides the result, so everybody who computes it writes the same thing, and studies share runs.
+
+A plan of format 2 has every configuration once, without the seed, under `configurations`. Its
+`cells` are rows of task, variant, seed, hash and the number of the configuration. In format 1, and
+in archives, each run has its whole configuration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import operator
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, ParamSpec, TypedDict, TypeVar
+
+import msgspec
+
+from ablations import parquet
+from ablations.core.decode import Count, Json, Mismatch, Part, decode, encode, shown
+from ablations.core.files import Foreign, find_json, parse_object, read_bytes, set_aside
+from ablations.core.plan import (
+    NO_LOOKS,
+    CellEntry,
+    Flags,
+    Looks,
+    Name,
+    Seed,
+    StoredStudy,
+    StoredTask,
+    StoredVariant,
+)
+from ablations.core.record import (
+    Columns,
+    Configuration,
+    CurveFile,
+    Failure,
+    Policies,
+    Provenance,
+    Status,
+)
+from ablations.errors import UserError
+from ablations.names import NAME, require_name
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FORMAT, PLAN_FORMAT = 1, 2
+MOST_NAME, MOST_RECORD, MOST_CURVE = 1000, 4_000_000, 256_000_000  # bytes of files
+_TOGETHER = 64  # records, then as many curves: in turns they take a third more time
+
+
+class OtherFormat(UserError):
+    """A file of another version of the suite, which is neither damaged nor set aside."""
+
+
+class DamagedRecord(UserError):
+    """A record that exists and cannot be trusted."""
+
+
+class DamagedPlan(UserError):
+    """A plan that exists and cannot be trusted, or is another version's."""
+
+
+class Record(Part, frozen=True):
+    """One finished run.
+
+    status: "done", or "failed" with the reason and the environment step at which it happened.
+    failure: "diverged" (training gave NaN: deterministic, so it is a result), "cut" (others ran it,
+    and its log ends long before the end) or "error" (it raised, or its worker died: worth another
+    try). policies: {} where none was saved.
+    """
+
+    hash: str
+    config: Configuration
+    status: Status
+    failure: Failure | None = None
+    reason: str | None = None
+    failed_step: int | None = None
+    provenance: Provenance = msgspec.field(default_factory=Provenance)
+    curve: CurveFile = msgspec.field(default_factory=CurveFile)
+    policies: Policies = msgspec.field(default_factory=Policies)
+
+
+class Plan(Part, frozen=True):
+    """A study with its flags, resolved to runs; with the records, enough for every table.
+
+    request: the flags of its selection.
+    cells: one entry per (task, variant, seed); where seeds are added, those of the interim analyses
+        that were needed so far.
+    looks: how seeds are added, if they are.
+    """
+
+    request: Flags
+    study: StoredStudy
+    variants: Mapping[str, StoredVariant]
+    tasks: Mapping[str, StoredTask]
+    cells: tuple[CellEntry, ...]
+    looks: Looks = NO_LOOKS
+
+    @property
+    def name(self) -> str:
+        """Return its name: the digest of its request."""
+        return digest(self.request)
+
+    @property
+    def imported(self) -> bool:
+        """Return whether it was imported, so that it cannot be run again here."""
+        return "imported" in self.request
+
+    @property
+    def cells_of(self) -> Mapping[str, int]:
+        """Return how many runs each variant has."""
+        return Counter(cell.variant for cell in self.cells)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Return the seeds of its runs, ascending."""
+        return tuple(sorted({cell.seed for cell in self.cells}))
+
+
+class Unit(TypedDict):
+    """The learned range of a variant on a task, which margins are shares of.
+
+    learned: the lowest and the highest point of its mean curve; null where it learned nothing.
+    cells: the hashes of the runs that the range is from.
+    """
+
+    learned: list[float] | None
+    cells: list[str]
+
+
+# Digests, checksums and formats
+
+
+def canonical(value: Any) -> str:
+    """Encode JSON with one spelling per value, to be hashed and compared."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """Return 16 hexadecimal digits that name a JSON value."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
+
+
+def as_read(fields: Mapping[str, Any]) -> dict[str, Json]:
+    """Return fields as they are read from a file, where keys are text and structs are objects."""
+    read: dict[str, Json] = json.loads(encode(fields))
+    return read
+
+
+def require_format(form: Json, ours: int = FORMAT, oldest: int | None = None) -> None:
+    """Raise OtherFormat for a format that this version does not read."""
+    if form not in range(oldest or ours, ours + 1):
+        newer = "a newer" if type(form) is int and form > ours else "another"
+        raise OtherFormat(
+            f"has another format, {shown(form)} and not {ours}: {newer} version of rl-ablations "
+            f"wrote it; choose another --results folder"
+        )
+
+
+def _checksum(fields: Mapping[str, Json]) -> str:
+    """Return the checksum of a record or plan as read from its file, without its own."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def _with_checksum(fields: Mapping[str, Json]) -> str:
+    """Encode fields as JSON with a line for each, and a first one for their `_checksum`.
+
+    Each field is encoded once, and without `indent`, for which Python would take ten times as long.
+    """
+    lines = [f'"{name}": {json.dumps(fields[name], sort_keys=True)}' for name in sorted(fields)]
+    checksum = hashlib.sha256(f"{{{', '.join(lines)}}}".encode()).hexdigest()
+    return ",\n".join([f'{{"checksum": "{checksum}"', *lines]) + "}\n"
+
+
+def _checksum_of_lines(text: bytes) -> str:
+    """Return the checksum of the lines below the first of `_with_checksum`, unparsed."""
+    _, _, lines = text.partition(b"\n")  # JSON has no other ends of lines
+    return hashlib.sha256(b"{" + lines.replace(b",\n", b", ").removesuffix(b"\n")).hexdigest()
+
+
+# Files and folders that appear at once
+
+
+def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
+    """Write a file that is there complete or not at all, in a shared folder too.
+
+    lasting: also after a power failure, which takes some milliseconds.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _beside(path)
+    # The names of files may hold bytes that are no text
+    data = content.encode(errors="surrogateescape") if isinstance(content, str) else content
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            if lasting:
+                flush_to_disc(file)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def folder_at_once(final: Path) -> Iterator[Path]:
+    """Yield a new folder, which becomes `final` by one rename, unless one is there by then."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _beside(final)
+    temporary.mkdir()
+    try:
+        yield temporary
+        os.rename(temporary, final)
+    except OSError:
+        if not final.is_dir():
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    """Return a new hidden name in the folder of a path, for a file with usual permissions."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+def flush_to_disc(file: IO[str] | IO[bytes]) -> None:
+    """Flush a file to disc, so that it outlasts a power failure."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+# Plans
+
+
+def plans_folder(results: Path, study: str) -> Path:
+    """Return the folder of a study's plans."""
+    return results / "plans" / require_name("the name of a study", study)
+
+
+def plan_path(results: Path, study: str, name: str) -> Path:
+    """Return the path of a plan."""
+    return plans_folder(results, study) / f"{require_name('the name of a plan', name)}.json"
+
+
+def has_run(results: Path, study: str) -> bool:
+    """Return whether a study of this name has run here."""
+    return bool(NAME.fullmatch(study)) and (plans_folder(results, study) / "last").exists()
+
+
+def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
+    """Store a plan; return its file.
+
+    last: it becomes the last of its study, as the first is in any case.
+    """
+    path = plan_path(results, plan.study.name, plan.name)
+    # Keys stay in the study's order: tables list tasks and variants as it does.
+    described = {"format": PLAN_FORMAT} | encode_plan(plan)
+    described["checksum"] = _checksum(described)
+    write_atomically(path, json.dumps(described))
+    if last or not path.with_name("last").exists():
+        write_atomically(path.with_name("last"), plan.name)
+    return path
+
+
+def encode_plan(plan: Plan) -> dict[str, Json]:
+    """Return a plan as JSON in format 2. Without runs, it has no `configurations`."""
+    numbers: dict[str, int] = {}  # of configurations, by their text
+    alike: dict[tuple[tuple[str, int], ...], int] = {}  # by their parts, which seeds share
+    rows = []
+    for cell in plan.cells:
+        config = {name: part for name, part in cell.config.items() if name != "seed"}
+        parts = tuple((name, id(part)) for name, part in config.items())
+        if parts not in alike:
+            alike[parts] = numbers.setdefault(json.dumps(config), len(numbers))
+        rows.append([*cell.place, cell.hash, alike[parts]])
+    described = {name: getattr(plan, name) for name in ("request", "study", "variants", "tasks")}
+    described |= {"cells": rows, "looks": plan.looks or {}}
+    if numbers:
+        described["configurations"] = list(map(json.loads, numbers))
+    return as_read(described)
+
+
+def decode_plan(fields: Mapping[str, Json]) -> Plan:
+    """Return a plan from its JSON, of format 2 or 1. Raises Mismatch."""
+    given = {name: part for name, part in fields.items() if name != "looks" or part}
+    if "configurations" in given:
+        cells = _cells(given.pop("configurations"), given.get("cells"))
+    else:
+        objects = decode(list[dict[str, Json]], given.get("cells"))
+        cells = tuple(decode(CellEntry, each, raw=("config",)) for each in objects)
+    plan = decode(Plan, given | {"cells": ()}, raw=("request",))
+    if unknown := sorted(plan.request.keys() - Flags.__annotations__.keys()):
+        raise Mismatch(f"request: unknown key {shown(unknown[0])}")
+    places = set()
+    for cell in cells:
+        if cell.task not in plan.tasks or cell.variant not in plan.variants:
+            raise Mismatch(f"a run is of an unknown task or variant, {shown(cell.variant)}")
+        if cell.place in places:
+            raise Mismatch(f"two runs are of {shown(cell.variant)} and seed {cell.seed}")
+        places.add(cell.place)
+    if fields.get("looks") and not plan.looks:
+        raise Mismatch("looks: expected seeds")
+    return msgspec.structs.replace(plan, cells=cells)
+
+
+def _cells(configurations: Json, rows: Json) -> tuple[CellEntry, ...]:
+    """Return the runs of a plan of format 2."""
+    decode(list[Configuration], configurations)  # the raw ones are hashed
+    raw = decode(list[dict[str, Any]], configurations)
+    cells = []
+    for task, variant, seed, name, number in decode(list[tuple[str, str, Seed, Name, Count]], rows):
+        if number >= len(raw):
+            raise Mismatch(f"a run has configuration {number} of {len(raw)}")
+        config: Any = {**raw[number], "seed": seed}
+        cells.append(CellEntry(task, variant, seed, name, config))
+    return tuple(cells)
+
+
+def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
+    """Return a stored plan of a study: the one of that name, else the last that ran.
+
+    Raises UserError where there is none, DamagedPlan for one that is damaged or another version's.
+    """
+    folder = results / "plans" / study
+    if not NAME.fullmatch(study) or not folder.is_dir():
+        planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
+        raise UserError(
+            f"'{study}' has not run in '{results}': start with {_first_command(study)}, "
+            f"or name another folder with --results"
+            + (f"; what has run there: {', '.join(planned)}" if planned else "")
+        )
+    try:
+        name = name or read_bytes(folder / "last", MOST_NAME).decode().strip()
+        fields = parse_object(read_bytes(plan_path(results, study, name)))
+        complete = fields.pop("checksum", None) in (None, _checksum(fields))
+        require_format(fields.pop("format", None), PLAN_FORMAT, oldest=1)
+        if not complete:
+            raise Mismatch("it fails its checksum")
+        plan = decode_plan(fields)
+        if (plan.study.name, plan.name) != (study, name):
+            raise Mismatch("it is of another study or selection than its name says")
+        return plan
+    except FileNotFoundError:
+        raise UserError(
+            f"no run of '{study}' with these settings in '{results}': "
+            f"give `ablations run {study}` the same flags first"
+        ) from None
+    except OtherFormat as why:
+        raise DamagedPlan(f"the plan '{folder / str(name)}.json' {why}") from None
+    except (Mismatch, Foreign, UnicodeDecodeError, PermissionError) as why:
+        file = folder / (f"{name}.json" if name else "last")
+        raise DamagedPlan(
+            f"the plan '{file}' is damaged: `ablations run {study}` writes it "
+            f"again, or the import that wrote it ({why})"
+        ) from None
+
+
+def _first_command(study: str) -> str:
+    """Return the command that plans a study of this name, which may be one of `explain`."""
+    start, joint, end = study.replace(".", "/").partition("_to_")
+    if not joint:
+        return f"`ablations run {study}`"
+    within, slash, _ = start.rpartition("/")
+    if slash and "/" not in end:
+        end = f"{within}/{end}"
+    return f"`ablations explain {start} {end}`, or `ablations run {study}` if that is a study"
+
+
+def read_results(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record | None]]:
+    """Yield every run of a plan with its record, None where it has no usable one."""
+    for cell in plan.cells:
+        yield cell, usable_record(results, cell.hash)
+
+
+def read_runs(
+    results: Path, plan: Plan, metrics: Collection[str] | None = None
+) -> Iterator[tuple[CellEntry, Record | None, Columns]]:
+    """Yield every run of a plan with its record and the curve of that, {} where it has none.
+
+    A record whose curve is damaged is not used, and a line says so. metrics: of `read_curve`.
+    """
+    for start in range(0, len(plan.cells), _TOGETHER):
+        cells = plan.cells[start : start + _TOGETHER]
+        records = [usable_record(results, cell.hash) for cell in cells]
+        curves = [_usable(read_curve, results, each, metrics) if each else None for each in records]
+        for cell, record, curve in zip(cells, records, curves, strict=True):
+            yield cell, None if curve is None else record, curve or {}
+
+
+def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
+    """Return the stored learned ranges of a plan.
+
+    None of runs that it no longer has, and none of a file that is damaged.
+    """
+    stored = find_json(_units_path(results, plan), dict[str, Unit], lenient=True) or {}
+    known = {cell.hash for cell in plan.cells}
+    kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
+    sound = all(unit["learned"] is None or len(unit["learned"]) == 2 for unit in kept.values())
+    return kept if sound else {}
+
+
+def write_units(results: Path, plan: Plan, units: Mapping[str, Unit]) -> None:
+    """Store the learned ranges of a plan. Those that are stored already stay as they are."""
+    units = {**units, **read_units(results, plan)}
+    write_atomically(_units_path(results, plan), json.dumps(units, indent=1, sort_keys=True))
+
+
+def _units_path(results: Path, plan: Plan) -> Path:
+    return plan_path(results, plan.study.name, plan.name).with_suffix(".unit")
+
+
+# Records
+
+
+def cell_folder(results: Path, cell: str) -> Path:
+    """Return the folder of a run's record."""
+    return results / "cells" / require_name("the name of a cell", cell)
+
+
+def write_record(
+    results: Path,
+    record: Record,
+    columns: Columns,
+    policies: Path | None = None,
+    files: Path | None = None,
+    *,
+    within: Path | None = None,
+    lasting: bool = True,
+) -> bool:
+    """Publish a run: its record, its curve and its policies, by one rename.
+
+    Args:
+        results: the results folder.
+        record: of the run; its field `curve` is filled in.
+        columns: of its curve.
+        policies: the folder with the files that `record.policies` names.
+        files: a folder on the same disc that becomes run/ of the run's.
+        within: where the record is written before it is published, for its owner to clear up.
+        lasting: the record outlasts a power failure.
+
+    Returns False, with nothing changed, where somebody else published the same run first.
+    """
+    folder = cell_folder(results, record.hash)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _beside(folder if within is None else within / folder.name)
+    try:
+        temporary.mkdir()
+        curve = parquet.encode(columns, ("config", canonical(record.config)))
+        (temporary / "curve.parquet").write_bytes(curve)
+        if policies and record.policies:
+            (temporary / "policies").mkdir()
+            for step in record.policies["files"]:
+                _share(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
+        stored = {"rows": len(columns["step"]), "sha256": hashlib.sha256(curve).hexdigest()}
+        described = msgspec.structs.asdict(record) | {"format": FORMAT, "curve": stored}
+        with (temporary / "record.json").open("w") as file:
+            file.write(_with_checksum(as_read(described)))
+            if lasting:
+                flush_to_disc(file)
+        if files is not None:
+            os.rename(files, temporary / "run")
+        os.rename(temporary, folder)
+        return True
+    except OSError:  # the first to publish may have deleted this folder meanwhile
+        if not (folder / "record.json").exists():
+            raise
+        return False
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _share(file: Path, other: Path) -> None:
+    """Link a file to another name, or copy it where the disc has no links."""
+    try:
+        os.link(file, other)
+    except OSError:
+        shutil.copyfile(file, other)
+
+
+def read_record(results: Path, cell: str) -> Record | None:
+    """Return the record of a run, None where there is none.
+
+    Raises DamagedRecord; OtherFormat where another version wrote it; OSError.
+    """
+    try:
+        data = _read_file(results, cell, "record.json", MOST_RECORD)
+        fields = parse_object(data)
+        checksum = fields.pop("checksum", None)  # earlier records have none
+        # As it was written; else as it says the same, in another spelling.
+        complete = checksum in (None, _checksum_of_lines(data)) or checksum == _checksum(fields)
+        require_format(fields.pop("format", None))
+        record = decode(Record, fields, raw=("config", "provenance", "curve", "policies"))
+    except FileNotFoundError:
+        if cell_folder(results, cell).is_dir():
+            raise _damaged(cell, "record.json is missing") from None
+        return None
+    except OtherFormat as why:
+        raise OtherFormat(f"record {cell} {why}") from None
+    except (Mismatch, Foreign) as why:
+        raise _damaged(cell, f"record.json is not a complete record: {why}") from None
+    if record.hash != cell or digest(record.config) != cell:
+        raise _damaged(cell, "its configuration does not match its name")
+    if not complete:
+        raise _damaged(cell, "record.json fails its checksum")
+    return record
+
+
+def _read_file(results: Path, cell: str, name: str, most: int) -> bytes:
+    """Return the bytes of a file of a record, without paths, whose joins take longer."""
+    named = require_name("the name of a cell", cell)
+    return read_bytes(f"{results}/cells/{named}/{name}", most)
+
+
+def usable_record(results: Path, cell: str) -> Record | None:
+    """Return the record of a run for a command that reads, None where there is none.
+
+    One that is damaged or closed to this user counts as none, with a line.
+    """
+    return _usable(read_record, results, cell)
+
+
+def _usable(read: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
+    try:
+        return read(*arguments, **named)
+    except (DamagedRecord, OtherFormat) as why:
+        set_aside(why)
+    except PermissionError as error:
+        set_aside(f"record {Path(error.filename).parent.name} cannot be read: {error.strerror}")
+    return None
+
+
+def read_curve(results: Path, record: Record, metrics: Collection[str] | None = None) -> Columns:
+    """Return the curve of a record: `step`, then a column per metric, None where it has no value.
+
+    metrics: those whose values are read, and [] of others; None: all. Raises DamagedRecord.
+    """
+    data = verify_curve(results, record)
+    try:
+        wanted = None if metrics is None else {"step", *metrics}
+        return curve_of(parquet.decode(data, wanted)[0])
+    except ValueError as why:
+        raise _damaged(record.hash, f"curve.parquet {why}") from None
+
+
+def curve_of(columns: parquet.Columns) -> Columns:
+    """Return columns as those of a curve.
+
+    Raises ValueError for columns of no numbers, or without steps that increase from 0 on.
+    """
+    curve = decode(Columns, columns)
+    steps = decode(list[Count], curve.get("step"))
+    if any(map(operator.gt, steps, steps[1:])):
+        raise ValueError("has steps that go back")
+    return curve
+
+
+def verify_curve(results: Path, record: Record) -> bytes:
+    """Return the bytes of a record's curve file. Raises DamagedRecord for other ones."""
+    try:
+        data = _read_file(results, record.hash, "curve.parquet", MOST_CURVE)
+    except FileNotFoundError:
+        raise _damaged(record.hash, "curve.parquet is missing") from None
+    except Foreign as why:
+        raise _damaged(record.hash, f"curve.parquet: {why}") from None
+    if hashlib.sha256(data).hexdigest() != record.curve.get("sha256"):
+        raise _damaged(record.hash, f"curve.parquet ({len(data)} bytes) fails its checksum")
+    return data
+
+
+def _damaged(cell: str, what: str) -> DamagedRecord:
+    return DamagedRecord(
+        f"record {cell} is damaged: {what}; `ablations run` sets it aside and computes it again"
+    )
