@@ -19,11 +19,13 @@ from ablations.report.figures import study_figures
 from ablations.report.results import Results
 from ablations.report.scores import scores
 from ablations.report.tables import sheet
-from ablations.report.tables.explained import change
 from ablations.request import Request
+from ablations.runs import Runs
 from ablations.sweep import explanation
 from ablations.sweep.cell import cells_of, distinct
 from ablations.sweep.details import order
+from ablations.tables import table_of
+from ablations.tables.shares import change
 
 STYLE = variants.register(variants.Axis("explained_style", summary="a choice that brings a number"))
 STYLE.declare("plain", formula="0", source="this file", summary="reads nothing more")
@@ -204,7 +206,8 @@ def test_orders_are_even() -> None:
 def test_shares_of_a_known_score(tmp_path: Path) -> None:
     plan = explain(seeds=12)
     train(plan, tmp_path)
-    rows = {row["detail"]: row for row in sheet("shares", Results(plan, tmp_path)).records()}
+    frame = table_of(Runs.read(tmp_path, plan))
+    rows = {row["detail"]: row for row in frame.to_dict("records")}
     truth = {
         "explained_a": (2.0, 2.0, 2.0),
         "explained_b": (2.0 + 4.0, 2.0, 2.0 + 8.0),
@@ -217,10 +220,12 @@ def test_shares_of_a_known_score(tmp_path: Path) -> None:
         assert row["interaction"] == pytest.approx(values[2] - values[1])
     blur = rows["explained_blur"]
     assert [blur[n] for n in ("share", "alone", "removed", "interaction")] == [0.0] * 4
-    assert blur["verdict"] == "does not act"
+    assert (blur["verdict"], blur["note"]) == ("equivalent", "does not act")
+    assert list(frame.detail)[-1] == "explained_blur"
     gap = rows["the whole gap"]
     assert gap["share"] == pytest.approx(sum(rows[d]["share"] for d in DETAILS))
     assert gap["n"] == gap["n_planned"] == 12
+    assert frame.attrs["summary"].startswith("explained_task: start → end is +25")
 
 
 def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
@@ -256,18 +261,6 @@ def test_compositions_that_train_alike_are_one_cell() -> None:
     place = steps.index("explained_blur")
     around = [cells.get(f"order {k}", cells["start"]) for k in (place, place + 1)]
     assert around[0] == around[1] or place + 1 == len(steps)
-
-
-def test_a_seed_without_all_of_its_cells_is_left_out_and_named(tmp_path: Path) -> None:
-    import shutil
-
-    plan = explain(seeds=4)
-    train(plan, tmp_path)
-    gone = next(c for c in plan.cells if c.seed == 2 and c.variant == "order 2")
-    shutil.rmtree(tmp_path / "cells" / gone.hash)
-    made = sheet("shares", Results(plan, tmp_path))
-    assert {row["n"] for row in made.records()} == {3}
-    assert "explained_task: 1 of 4 (seed 2)" in made.caption
 
 
 def test_details_switch_together_where_it_is_wanted() -> None:
