@@ -38,9 +38,6 @@ _ROMAN = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII"}
 Row = dict[str, Any]
 
 
-# Designs
-
-
 def settings_of(plan: Plan) -> dict[str, Settings]:
     """Return variant -> the value of each setting that some variant sets.
 
@@ -62,10 +59,7 @@ def design_of(plan: Plan) -> Design | None:
 
 
 def default_kind(plan: Plan) -> str:
-    """Return the kind of table that a plan has by default.
-
-    "shares" of an explanation, "effects" of a fraction of a factorial, else "comparison".
-    """
+    """Return "shares" of an explanation, "effects" of a fraction, else "comparison"."""
     if plan.study.explanation is not None:
         return "shares"
     design = design_of(plan)
@@ -74,11 +68,10 @@ def default_kind(plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class Basis:
-    """The runs that effects are estimated from.
+    """What the effects of a task, or of all tasks, are estimated from.
 
-    task: its name, or "all tasks". tasks: whose scores are averaged. sizes: (task, variant) -> the
-    learned range that scores are divided by; {} where scores stay in units of the metric. unit: the
-    learned range in units of the effects, NaN where there is none.
+    tasks: whose scores are averaged. sizes: (task, variant) -> the learned range that scores are
+    divided by, {} where they stay as they are. unit: the learned range in units of the effects.
     """
 
     task: str
@@ -117,25 +110,18 @@ def bases_of(runs: Runs, design: Design) -> Iterator[Basis]:
         yield Basis(ALL_TASKS, pooled, sizes, 1.0)
 
 
-# The table
-
-
 def effects(runs: Runs) -> pd.DataFrame:
     """Return main effects and interactions of two settings, per task and over all tasks.
 
     Paired by seed, on the seeds that every variant has. In a fraction a run that diverged counts as
-    the worst score of its task.
-
-    Columns:
-        kind: main, interaction, or aliased (a signed sum of interactions; the 3 largest of a task
-        and all whose interval excludes 0). key: the letter of a factor in such sums. factor, level:
-        what changes; reference: the level it is compared with. n: seeds.
+    the worst score of its task. Columns:
+        kind: main; interaction; aliased, a signed sum of interactions (of a fraction the 3 largest
+        and all whose interval excludes 0). key: letter of a factor. level: compared with reference.
         effect: mean of the variants with the level minus mean of those with the reference; of an
-        interaction the joint effect of both beyond their sum. The intervals hold for all effects of
-        the table at once (in a fraction: for those of one kind and task). share: the effect in
-        learned ranges. p, p_adjusted: alone, and times the effects that share the level.
-        verdict: as in a comparison; an interaction is equivalent or has none. seeds_needed: that
-        show an effect of one margin with 80% power, of an inconclusive one.
+        interaction the joint effect beyond their sum. The intervals hold at once for the table, in
+        a fraction for one kind of effect on one task. share: the effect in learned ranges.
+        p, p_adjusted: alone, and times the effects that share the level. verdict: as in a
+        comparison; an interaction is equivalent or has none. seeds_needed: see `compare`.
 
     Raises:
         UserError: the variants are no factorial.
@@ -148,13 +134,13 @@ def effects(runs: Runs) -> pd.DataFrame:
         )
     rows, caption, notes = (_full if design.full else _fraction)(runs, design)
     frame = pd.DataFrame(_final(runs, rows))
-    frame = frame.rename(columns=lambda name: name.replace("difference", "effect"))[list(COLUMNS)]
+    frame = frame.rename(columns=lambda name: name.replace("difference", "effect"))
+    frame = frame.reindex(columns=list(COLUMNS))
     keys = ["task", "factor", "level"] if design.full else ["task", "key", "factor", "level"]
     size = "effect" if frame.share.isna().all() else "share"
     needs = [] if frame.seeds_needed.isna().all() else ["seeds_needed"]
     frame.attrs = {
-        "metric": runs.metric,
-        "caption": caption,
+        **{"metric": runs.metric, "margin": runs.margin, "caption": caption},
         "notes": [*_left_out(runs, frame), *notes],
         "summary": effects_in_words(frame),
         "shown": [*keys, "reference", size, "p_adjusted", "verdict", "n", *needs],
@@ -165,9 +151,8 @@ def effects(runs: Runs) -> pd.DataFrame:
 def effects_in_words(frame: pd.DataFrame) -> str:
     """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
     sentences = []
-    for task, rows in frame[(frame.kind == "main") & (frame.verdict != "")].groupby(
-        "task", sort=False
-    ):
+    mains = frame[(frame.kind == "main") & (frame.verdict != "")]
+    for task, rows in mains.groupby("task", sort=False):
         named, counted = [], []
         for verdict, of in rows.groupby("verdict", sort=False):
             if verdict in ("better", "worse"):
@@ -189,32 +174,30 @@ def _row(
 ) -> Row:
     """Return the row of an effect, with the columns of a comparison.
 
-    more: how many more runs failed of each variant with the level than of its counterpart with the
-    reference.
+    more: for each variant with the level, how many more of its runs failed than of its counterpart
+    with the reference.
     """
-    low, high, notes = effect.low, effect.high, []
+    low, high, note, uneven = effect.low, effect.high, "", 0
     if not effect.n:
-        notes.append("no seed is complete")
+        note = "no seed is complete"
     elif runs.directed and runs.untrained and math.isnan(basis.unit):
-        low, high = math.nan, math.nan
-        notes.append(NOTHING_LEARNED)
+        low, high, note = math.nan, math.nan, NOTHING_LEARNED
     elif math.isnan(low):
-        notes.append("one seed" if effect.n == 1 else "no spread")
-    margin, failed = runs.margin * basis.unit, sum(more) if names["kind"] == "main" else 0
-    verdict = decide(low, high, margin, failed)
-    if failed:
-        where = "level" if failed > 0 else "reference"
-        notes.append(f"{abs(failed)} more runs failed at the {where}")
-    elif names["kind"] == "interaction" and any(more):
-        verdict = "inconclusive"
-        notes.append("runs failed unevenly")
+        note = "one seed" if effect.n == 1 else "no spread"
+    if names["kind"] == "main" and (uneven := sum(more)):
+        where = "level" if uneven > 0 else "reference"
+        note = f"{note}{'; ' * bool(note)}{abs(uneven)} more runs failed at the {where}"
+    margin = runs.margin * basis.unit
+    verdict = decide(low, high, margin, uneven)
+    if names["kind"] == "interaction" and any(more):
+        verdict, note = "inconclusive", "runs failed unevenly"
     return {
         **{"task": basis.task, "key": "", "level": "", "reference": "", **names, "n": effect.n},
         **ends("difference", effect),
         **ends("share", effect, basis.unit),
         **{"p": effect.p, "p_adjusted": np.minimum(1.0, effect.p * LEVEL / level)},
-        **{"verdict": verdict, "note": "; ".join(notes), "seeds_needed": math.nan},
-        **{"margin": margin, "sd": effect.sd, "level_of_interval": level},
+        **{"verdict": verdict, "note": note, "seeds_needed": math.nan},
+        **{"margin": margin, "sd": effect.sd, "of_interval": level},
     }
 
 
@@ -230,10 +213,8 @@ def _final(runs: Runs, rows: list[Row]) -> list[Row]:
         if row["verdict"] != "equivalent" and (row["kind"] != "main" or not runs.directed):
             row["verdict"] = ""
         if row["verdict"] == "inconclusive" and not row["note"]:
-            level = row["level_of_interval"]
-            row["seeds_needed"] = seeds_needed(
-                row["margin"], row["sd"], level=level, fewest=row["n"] + 1
-            )
+            options = {"level": row["of_interval"], "fewest": row["n"] + 1}
+            row["seeds_needed"] = seeds_needed(row["margin"], row["sd"], **options)
     return [row for row in rows if row.get("listed", True)]
 
 
@@ -287,20 +268,19 @@ def _full(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
 
 
 def _pairs(design: Design, effect: Effect) -> list[tuple[str, str]]:
-    """Return the variants whose differences make up an effect: with a level, and at its reference.
+    """Return the variants with the level of an effect's first factor, and those at its reference.
 
-    Of an interaction: of its first factor, at the level and at the reference of its second.
+    Of an interaction those at the level or the reference of its second factor.
     """
-    names = list(design.factors)
+    names, pairs = list(design.factors), zip(effect.factors, effect.levels, strict=True)
+    (first, level), *others = (
+        (names.index(name), design.factors[name].index(of)) for name, of in pairs
+    )
     at = {levels: variant for variant, levels in design.variants.items()}
-    first, *others = (names.index(name) for name in effect.factors)
-    level = design.factors[effect.factors[0]].index(effect.levels[0])
-    both = [(0, design.factors[names[k]].index(effect.levels[1])) for k in others]
     return [
         (variant, at[(*levels[:first], 0, *levels[first + 1 :])])
         for levels, variant in at.items()
-        if levels[first] == level
-        and all(levels[k] in allowed for k, allowed in zip(others, both, strict=True))
+        if levels[first] == level and all(levels[k] in (0, m) for k, m in others)
     ]
 
 
@@ -313,9 +293,8 @@ def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
     rows, residuals = [], {}
     for basis in bases_of(runs, design):
         stage, level = last_stage(counted, basis.tasks, variants)
-        mains, together, residual = factorial.fraction_effects(
-            basis.scores(stage, design), design, level
-        )
+        scores = basis.scores(stage, design)
+        mains, together, residual = factorial.fraction_effects(scores, design, level)
         residuals[basis.task] = residual
         judged = []
         for (i, _), effect in zip(design.changes, mains, strict=True):
@@ -341,11 +320,9 @@ def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
 
 def _sum(alias: Alias, letters: Sequence[str]) -> str:
     """Write aliased interactions as "A×B + C×D"."""
-    signed = zip(alias.pairs, alias.signs, strict=True)
-    times = TIMES.strip()
-    terms = (
-        f"{MINUS if sign < 0 else '+'} {letters[a]}{times}{letters[b]}" for (a, b), sign in signed
-    )
+    terms = []
+    for pair, sign in zip(alias.pairs, alias.signs, strict=True):
+        terms.append(f"{MINUS if sign < 0 else '+'} {TIMES.strip().join(letters[i] for i in pair)}")
     return " ".join(terms).removeprefix("+ ")
 
 
@@ -368,7 +345,6 @@ def _notes(
 
 
 def _error(residual: Residual) -> str:
-    """Name the larger of the two errors of a fraction."""
     if math.isnan(residual.variance):
         fewest = f"one seed and fewer than {factorial.FEWEST_UNUSED} unused contrasts"
         return f"nothing ({fewest if residual.seeds else 'no seed'})"

@@ -160,12 +160,11 @@ def power(runs: Runs) -> pd.DataFrame:
 def stability(runs: Runs) -> pd.DataFrame:
     """Return how many runs fail or collapse, how far seeds differ, and the mean of the worst.
 
-    n: runs with a score; one that diverged counts as the worst score of its task. failed: runs.
-    collapsed: runs below threshold, half of the way from the lower end of the learned range to the
-    baseline's median; collapse_rate: with its exact interval. p, p_adjusted: Fisher's exact test
-    against the baseline's, alone and times the comparisons. iqr: interquartile range.
-    worst_quarter: mean of the lowest quarter of the seeds. area, area_share, area_verdict: the
-    comparison of means over training.
+    n: runs with a score; one that diverged counts as the worst score of its task. collapsed: runs
+    below threshold, half of the way from the lower end of the learned range to the baseline's
+    median; collapse_rate: with its exact interval. p, p_adjusted: Fisher's exact test against the
+    baseline's, alone and times the comparisons. iqr: interquartile range. worst_quarter: mean of
+    the lowest quarter of seeds. area, area_share, area_verdict: comparison of means over training.
     """
     counted, rows = with_diverged(runs), []
     areas = compare(runs.on(score="auc")).set_index(["task", "variant"])
@@ -196,10 +195,9 @@ def stability(runs: Runs) -> pd.DataFrame:
             }
         )
     caption = (
-        f"Stability of {runs.metric}. Collapsed: runs below half of the way from the lower end of "
-        "the learned range to the baseline's median; p: Fisher's exact test against the baseline's "
-        "(Bonferroni). A diverged run counts as the worst score of its task. Worst quarter: mean "
-        "of the lowest quarter of seeds. Area: difference of the mean over training."
+        f"Stability of {runs.metric}. Collapse: below half of the way from the lower end of the "
+        "learned range to the baseline's median; p: Fisher's exact test (Bonferroni). A diverged "
+        "run counts as the task's worst score. Area: difference of the mean over training."
     )
     frame = _frame(runs, rows, caption)
     frame["p_adjusted"] = np.minimum(1.0, frame.p * frame.p.count())
@@ -231,10 +229,9 @@ def diagnostics(runs: Runs) -> pd.DataFrame:
         if row["n"]:
             rows.append(row)
     caption = (
-        "Means over training, and over seeds with their 95% intervals, of what the runs logged. "
-        "clip_fraction: share of samples whose ratio, or value, was clipped. "
-        "effective_sample_size: share of the batch. approximate_kl: mean of (r - 1) - log r over "
-        "probability ratios r."
+        "Means over training and seeds of what the runs logged. clip_fraction: share of clipped "
+        "samples; effective_sample_size: share of the batch; approximate_kl: mean of "
+        "(r - 1) - log r over probability ratios r."
     )
     return _frame(runs, rows, caption, "has no finished run that logged any")
 

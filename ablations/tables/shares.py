@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ablations.comparison import ends
 from ablations.core.plan import Detail, Explanation, Settings
 from ablations.errors import UserError, count, value_text
 from ablations.runs import Runs
-from ablations.stats import Difference, Floats, decide
+from ablations.stats import Difference, decide
 from ablations.stats.shares import attribution
 from ablations.tables.kinds import study_of
 from ablations.tables.notes import spans
@@ -29,96 +28,38 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Paths:
-    """The scores of an explanation on a task, of the n seeds that have all of their runs.
-
-    orders `[n, d]`, along and back `[n, d + 1]`, alone and without `[n, d]`: as in
-    `stats.shares.attribution`. acts `[d]`: whether switching a detail ever changed a curve, gap:
-    whether switching all of them did.
-    """
-
-    seeds: tuple[int, ...]
-    orders: NDArray[np.intp]
-    along: Floats
-    back: Floats
-    alone: Floats
-    without: Floats
-    acts: NDArray[np.bool_]
-    gap: bool
-
-
-def paths(runs: Runs, task: str) -> Paths:
-    """Return the scores of an explanation on a task."""
-    about = _explanation(runs)
-    details, start, end = list(about.details), about.start, about.end
-    inner = range(1, len(details))
-    along = [start, *(f"order {k}" for k in inner), end]
-    back = [start, *(f"reverse {k}" for k in inner), end]
-    alone = [f"{start} + {detail}" for detail in details]
-    without = [f"{end} - {detail}" for detail in details]
-    done = runs.runs[(runs.runs.task == task) & runs.runs.score.notna()]
-    needed = list(dict.fromkeys([*along, *back, *alone, *without]))
-    scores = done.pivot(index="seed", columns="variant", values="score")
-    scores = scores.reindex(columns=needed).dropna()
-    bits = done.pivot(index="seed", columns="variant", values="bits").reindex(scores.index)
-    seeds = tuple(map(int, scores.index))
-    orders = [[details.index(name) for name in about.orders[str(seed)]] for seed in seeds]
-    ways = np.array(orders, np.intp).reshape(len(seeds), len(details))
-
-    def differ(ours: list[str], theirs: list[str]) -> NDArray[np.bool_]:
-        return np.asarray(bits.reindex(columns=ours).to_numpy() != bits[theirs].to_numpy(), bool)
-
-    acts = np.zeros(len(details), bool)
-    if seeds:
-        for way, path in ((ways, along), (ways[:, ::-1], back)):
-            acts[way[differ(path[1:], path[:-1])]] = True
-        acts |= differ(alone, [start]).any(axis=0) | differ(without, [end]).any(axis=0)
-    values = {"along": along, "back": back, "alone": alone, "without": without}
-    return Paths(
-        seeds,
-        ways,
-        **{name: scores[variants].to_numpy() for name, variants in values.items()},
-        acts=acts,
-        gap=bool(seeds) and bool(differ([start], [end]).any()),
-    )
-
-
 def shares(runs: Runs) -> pd.DataFrame:
     """Return the gap and the share of each detail per task, the largest first.
 
-    Columns, in units of the score:
-        detail, change: its name and what is switched. n, n_planned: seeds that have all runs, of
-        how many. share: mean change when the detail is switched, over random orders (the Shapley
-        value); shares sum to the gap. alone, removed: switched first, switched last. interaction:
-        removed minus alone. p, p_adjusted: of the share, alone and times the comparisons. margin.
-        verdict, note: as in a comparison; a detail that never changed a curve does not act.
-
-    Raises:
-        UserError: the study explains no gap.
+    In units of the score. n, n_planned: seeds that have all runs, of how many. share: mean change
+    when the detail is switched, over random orders (the Shapley value); shares sum to the gap.
+    alone, removed: switched first, switched last; interaction: removed minus alone. p, p_adjusted:
+    of the share, alone and times the comparisons. verdict, note: as in a comparison; a detail that
+    never changed a curve does not act. Raises UserError: the study explains no gap.
     """
-    about = _explanation(runs)
-    seeds = list(runs.plan.seeds) if runs.plan else []
-    comparisons = len(about.details) * len(runs.tasks)
+    about = runs.plan.study.explanation if runs.plan else None
+    if about is None or runs.plan is None:
+        raise UserError(f"{study_of(runs)} explains no gap: `ablations explain A B` does")
+    planned, details = list(runs.plan.seeds), list(about.details.items())
+    comparisons = len(details) * len(runs.tasks)
     rows, notes = [], [f"the same in both: {_settings(about.held)}"] if about.held else []
     for task in runs.tasks:
-        of = paths(runs, task)
-        gap = attribution(of.orders, of.along, of.back, of.alone, of.without, comparisons)
+        seeds, arrays, acts = _paths(runs, about, task)
+        gap = attribution(**arrays, comparisons=comparisons)
         margin = runs.margin * runs.size(task, about.start)
-        common = {"task": task, "n": len(of.seeds), "n_planned": len(seeds), "margin": margin}
+        common = {"task": task, "n": len(seeds), "n_planned": len(planned), "margin": margin}
         names = {"detail": GAP, "change": f"{about.start} → {about.end}"}
-        rows.append(common | names | _judged(runs, gap.gap, margin, acts=of.gap))
+        rows.append(common | names | _judged(runs, gap.gap, margin, acts=acts[0]))
         sizes = np.abs(np.nan_to_num([share.difference for share in gap.shares]))
-        for i in np.lexsort((-sizes, ~of.acts)):
-            name, detail = list(about.details.items())[i]
-            names = {"detail": name, "change": change(detail)}
-            judged = _judged(runs, gap.shares[i], margin, comparisons, acts=of.acts[i])
-            row = common | names | judged
+        for i in np.lexsort((-sizes, ~acts[1:])):
+            names = {"detail": details[i][0], "change": change(details[i][1])}
+            row = common | names
+            row |= _judged(runs, gap.shares[i], margin, comparisons, acts=acts[1 + i])
             for name, each in zip(BESIDE, (gap.alone, gap.removed, gap.interactions), strict=True):
                 row |= ends(name, each[i])
             rows.append(row)
-        if missing := sorted(set(seeds) - set(of.seeds)):
-            left_out = f"{len(missing)} of {count(len(seeds), 'seed')} ({spans(missing)})"
+        if missing := sorted(set(planned) - set(seeds)):
+            left_out = f"{len(missing)} of {count(len(planned), 'seed')} ({spans(missing)})"
             notes.append(f"{task}: left out for lack of a run: {left_out}")
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     frame.attrs = {
@@ -133,6 +74,39 @@ def shares(runs: Runs) -> pd.DataFrame:
         "shown": ["task", "detail", "change", "share", "verdict", *BESIDE, "n"],
     }
     return frame
+
+
+def _paths(
+    runs: Runs, about: Explanation, task: str
+) -> tuple[list[int], dict[str, Any], NDArray[np.bool_]]:
+    """Return the seeds that have all runs, the arguments of `attribution`, and what acts.
+
+    That is `[1 + d]`: whether all details together, and each of them, ever changed a curve.
+    """
+    details, start, end = list(about.details), about.start, about.end
+    inner = range(1, len(details))
+    along = [start, *(f"order {k}" for k in inner), end]
+    back = [start, *(f"reverse {k}" for k in inner), end]
+    alone = [f"{start} + {detail}" for detail in details]
+    without = [f"{end} - {detail}" for detail in details]
+    needed = list(dict.fromkeys([*along, *back, *alone, *without]))
+    done = runs.runs[(runs.runs.task == task) & runs.runs.score.notna()]
+    scores = done.pivot(index="seed", columns="variant", values="score")
+    scores = scores.reindex(columns=needed).dropna()
+    bits = done.pivot(index="seed", columns="variant", values="bits")
+    bits = bits.reindex(scores.index, columns=needed)
+    orders = [[details.index(name) for name in about.orders[str(seed)]] for seed in scores.index]
+    ways = np.array(orders, np.intp).reshape(len(scores), len(details))
+
+    def differ(ours: list[str], theirs: list[str]) -> NDArray[np.bool_]:
+        return np.asarray(bits[ours].to_numpy() != bits[theirs].to_numpy(), bool)
+
+    acts = np.asarray((differ(alone, [start]) | differ(without, [end])).any(axis=0))
+    for way, path in ((ways, along), (ways[:, ::-1], back)):
+        acts[way[differ(path[1:], path[:-1])]] = True
+    variants = {"along": along, "back": back, "alone": alone, "without": without}
+    arrays = {name: scores[of].to_numpy() for name, of in variants.items()} | {"orders": ways}
+    return list(scores.index), arrays, np.array([differ([start], [end]).any(), *acts])
 
 
 def explained_in_words(frame: pd.DataFrame) -> str:
@@ -158,24 +132,13 @@ def change(detail: Detail) -> str:
     moved = []
     for name, values in detail.settings.items():
         sides = zip(values, detail.brings.get(name, ({}, {})), strict=True)
-        moved.append(
-            " → ".join(
-                value_text(value) + (f" ({_settings(brings, ' ')})" if brings else "")
-                for value, brings in sides
-            )
-        )
+        texts = (value_text(v) + (f" ({_settings(of, ' ')})" if of else "") for v, of in sides)
+        moved.append(" → ".join(texts))
     return ", ".join(moved)
 
 
 def _settings(settings: Settings, between: str = "=") -> str:
     return ", ".join(f"{name}{between}{value_text(value)}" for name, value in settings.items())
-
-
-def _explanation(runs: Runs) -> Explanation:
-    about = runs.plan.study.explanation if runs.plan else None
-    if about is None:
-        raise UserError(f"{study_of(runs)} explains no gap: `ablations explain A B` does")
-    return about
 
 
 def _judged(

@@ -14,8 +14,8 @@ from ablations.records import Plan
 from ablations.runs import Runs
 
 SEEDS, MARGIN = 22, 0.05
-_NORMAL = np.random.default_rng(7).normal(size=SEEDS)
-_STANDARD = (_NORMAL - _NORMAL.mean()) / _NORMAL.std(ddof=1)
+_NOISE = np.random.default_rng(7).normal(size=SEEDS)
+_NOISE = (_NOISE - _NOISE.mean()) / _NOISE.std(ddof=1)
 
 # Differences of a variant by seed
 PATTERNS: Mapping[str, np.ndarray] = {
@@ -25,74 +25,57 @@ PATTERNS: Mapping[str, np.ndarray] = {
     "ties": np.where(np.arange(SEEDS) % 3, 0.0, 0.25),
     "one seed": np.where(np.arange(SEEDS) == 3, 4.0, 0.0),
     "balanced": np.where(np.arange(SEEDS) % 2, 1.0, -1.0),
-    "noise": 0.5 * _STANDARD,
-    "within": 0.01 * _STANDARD,
-    "within, above": 0.02 + 0.01 * _STANDARD,
-    "beyond": 1.0 + 0.1 * _STANDARD[::-1],
-    "below": -1.0 + 0.1 * _STANDARD[::-1],
-    "above": 0.06 + 0.05 * _STANDARD,
+    "noise": 0.5 * _NOISE,
+    "within": 0.01 * _NOISE,
+    "within, above": 0.02 + 0.01 * _NOISE,
+    "beyond": 1.0 + 0.1 * _NOISE[::-1],
+    "below": -1.0 + 0.1 * _NOISE[::-1],
+    "above": 0.06 + 0.05 * _NOISE,
 }
 
 
 def runs_of(
-    scores: Mapping[tuple[str, str], np.ndarray],
+    scores: Mapping[tuple[str, str], Any],
     *,
     sets: Mapping[str, Mapping[str, Any]] | None = None,
-    failed: Mapping[tuple[str, str, int], str] | None = None,
+    lost: Mapping[tuple[str, str, int], str] | None = None,
     bits: Mapping[str, str] | None = None,
     looks: stored.Looks = stored.NO_LOOKS,
     **about: Any,
 ) -> Runs:
-    """Return the runs of a study, with a score per seed by task and variant.
+    """Return runs with a score per seed by task and variant, the first variant the baseline.
 
-    failed: run -> its status, failed or missing. bits: variant -> a digest of its curves; each has
-    its own by default. about: more of the stored study.
+    lost: run -> failed or missing. bits: variant -> digest of its curves, by default its own.
+    about: more of the stored study.
     """
-    lost = failed or {}
     tasks, variants = (list(dict.fromkeys(names)) for names in zip(*scores, strict=True))
-    rows = [
-        {
-            **{"task": task, "variant": variant, "seed": seed},
-            "status": lost.get((task, variant, seed), "done"),
-            "score": np.nan if (task, variant, seed) in lost else float(score),
-            **{"reason": "", "diverged": lost.get((task, variant, seed)) == "failed"},
-            "bits": (bits or {}).get(variant, variant),
-        }
-        for (task, variant), of in scores.items()
-        for seed, score in enumerate(of)
-    ]
+    rows = pd.DataFrame(
+        [(*place, seed, float(x)) for place, of in scores.items() for seed, x in enumerate(of)],
+        columns=["task", "variant", "seed", "score"],
+    )
+    places = zip(rows.task, rows.variant, rows.seed, strict=True)
+    rows["status"] = [(lost or {}).get(place, "done") for place in places]
+    rows["score"] = rows.score.where(rows.status == "done")
+    rows["bits"] = [(bits or {}).get(name, name) for name in rows.variant]
+    rows["reason"], rows["diverged"] = "", rows.status == "failed"
     study = stored.StoredStudy("s", "s", "", "", variants[0], MARGIN, True, "return")
     plan = Plan(
-        request={"profile": "quick"},
-        study=replace(study, **about),
-        variants={
-            name: stored.StoredVariant(None, "", (sets or {}).get(name, {}), same_as=name)
-            for name in variants
-        },
-        tasks={task: stored.StoredTask(100, {}, "") for task in tasks},
-        cells=tuple(
-            stored.CellEntry(row["task"], row["variant"], row["seed"], f"{k}", {})
-            for k, row in enumerate(rows)
-        ),
-        looks=looks,
+        {"profile": "quick"},
+        replace(study, **about),
+        {v: stored.StoredVariant(None, "", (sets or {}).get(v, {}), same_as=v) for v in variants},
+        {task: stored.StoredTask(100, {}, "") for task in tasks},
+        tuple(stored.CellEntry(r.task, r.variant, r.seed, "", {}) for r in rows.itertuples()),
+        looks,
     )
-    return Runs(
-        pd.DataFrame(rows),
-        pd.DataFrame(columns=["task", "variant", "seed", "step", "return"]),
-        "return",
-        variants[0],
-        dict.fromkeys(variants, variants[0]),
-        margin=MARGIN,
-        margin_in_metric=True,
-        plan=plan,
-    )
+    curves = pd.DataFrame(columns=["task", "variant", "seed", "step", "return"])
+    versus = dict.fromkeys(variants, variants[0])
+    options: dict[str, Any] = {"margin": MARGIN, "margin_in_metric": True, "plan": plan}
+    return Runs(rows, curves, "return", variants[0], versus, **options)
 
 
-def contradicts(row: Mapping[str, Any], name: str) -> str:
-    """Return what a verdict says against the interval of the estimate `name`; "" for nothing."""
-    low, high, verdict = row[f"{name}_low"], row[f"{name}_high"], row["verdict"]
-    if row["note"] in ("identical", "does not act"):
-        return "" if verdict == "equivalent" and row[name] == 0 else "is not identical"
-    inside = max(-low, high) < MARGIN
-    side = "better" if low > 0 else "worse" if high < 0 else "inconclusive"
-    return "" if verdict == ("equivalent" if inside else side) else f"is not {verdict}"
+def contradicts(row: Mapping[str, Any], name: str) -> bool:
+    """Return whether a verdict does not go with the interval of the estimate `name`."""
+    low, high, expected = row[f"{name}_low"], row[f"{name}_high"], "equivalent"
+    if row["note"] not in ("identical", "does not act") and not max(-low, high) < MARGIN:
+        expected = "better" if low > 0 else "worse" if high < 0 else "inconclusive"
+    return bool(row["verdict"] != expected)

@@ -8,7 +8,6 @@ from ablations.errors import UserError, unknown
 from ablations.records import Plan
 from ablations.report.results import Results
 from ablations.report.tables.comparison import table
-from ablations.report.tables.diagnostics import diagnostics_sheet
 from ablations.report.tables.efficiency import efficiency_sheet
 from ablations.report.tables.entries import ALL_TASKS, Entry, Sheet, Table
 from ablations.report.tables.explained import explained_in_words, shares_sheet
@@ -32,7 +31,6 @@ __all__ = [
 ]
 
 KINDS: Mapping[str, Callable[[Results, str | None], Sheet | None]] = {
-    "diagnostics": diagnostics_sheet,
     "effects": effects_sheet,
     "efficiency": efficiency_sheet,
     "power": power_sheet,
@@ -40,7 +38,6 @@ KINDS: Mapping[str, Callable[[Results, str | None], Sheet | None]] = {
     "stability": stability_sheet,
 }
 _ABSENT = {
-    "diagnostics": "has no finished run that recorded any",
     "effects": "is no factorial: its variants are not every combination of two or more settings",
     "efficiency": "has no finished run",
     "power": "compares nothing yet, or its metric has no margin",
