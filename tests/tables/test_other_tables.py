@@ -1,10 +1,7 @@
-"""Tables beside the comparison and the effects; every kind of table in every format."""
+"""Tables beside the comparison and the effects."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import textwrap
 from pathlib import Path
@@ -24,7 +21,7 @@ from ablations import stats
 from ablations.comparison import compare
 from ablations.errors import UserError
 from ablations.runs import ALL_TASKS, Runs
-from ablations.tables import FORMATS, TABLES, format_table, table_of
+from ablations.tables import TABLES, table_of
 from ablations.tables.kinds import with_diverged
 
 BASE = evaluated.spread(3100.0, 100.0, 20)  # on ant, where the best untrained policy has 1100
@@ -153,18 +150,10 @@ def test_a_study_without_such_a_table_says_so(kind: str, reason: str, study) -> 
         table_of(Runs.read(results, plan), kind)
 
 
-def test_every_kind_in_every_format(study) -> None:
-    names = {name: name.replace("plain", "pl<b>a&i|n") for name in SETS}
-    scores = {(task, names[v]): 50 + values for (task, v), values in SCORES.items()}
-    units, sets = {"a": 30.0, "b": 20.0}, {names[v]: SETS[v] for v in SETS}
-    plan, results = study(scores, units=units, sets=sets)
+def test_captions_take_four_lines_and_python_gives_the_same_tables(study) -> None:
+    scores = {place: 50 + values for place, values in SCORES.items()}
+    plan, results = study(scores, units={"a": 30.0, "b": 20.0}, sets=SETS)
     for kind in {*TABLES} - {"shares"}:
         frame = table_of(Runs.read(results, plan), kind)
-        assert len(textwrap.wrap(frame.attrs["caption"], 110)) <= 4
-        assert frame.equals(ablations.table("gae", results=results, kind=kind))
-        texts = {form: format_table(frame, form, width=300) for form in FORMATS}
-        assert len(list(csv.DictReader(io.StringIO(texts["csv"])))) == len(frame)
-        assert len(json.loads(texts["json"])["rows"]) == len(frame)
-        assert texts["html"].count("<tr>") == len(frame) + 1
-        assert "<b>" not in texts["html"]
-        assert not any("nan" in texts[form] for form in ("markdown", "terminal"))
+        assert len(textwrap.wrap(frame.attrs["caption"], 110)) <= 4, kind
+        assert frame.equals(ablations.table("gae", results=results, kind=kind)), kind
