@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def runs_of(
     """Return runs with a score per seed by task and variant, the first variant the baseline.
 
     lost: run -> failed or missing. bits: variant -> digest of its curves, by default its own.
-    about: more of the stored study.
+    about: more of the study.
     """
     tasks, variants = (list(dict.fromkeys(names)) for names in zip(*scores, strict=True))
     rows = pd.DataFrame(
@@ -58,10 +57,10 @@ def runs_of(
     rows["score"] = rows.score.where(rows.status == "done")
     rows["bits"] = [(bits or {}).get(name, name) for name in rows.variant]
     rows["reason"], rows["diverged"] = "", rows.status == "failed"
-    study = stored.StoredStudy("s", "s", "", "", variants[0], MARGIN, True, "return")
+    study = stored.StoredStudy("s", "s", "", "", variants[0], MARGIN, True, "return", **about)
     plan = Plan(
         {"profile": "quick"},
-        replace(study, **about),
+        study,
         {v: stored.StoredVariant(None, "", (sets or {}).get(v, {}), same_as=v) for v in variants},
         {task: stored.StoredTask(100, {}, "") for task in tasks},
         tuple(stored.CellEntry(r.task, r.variant, r.seed, "", {}) for r in rows.itertuples()),

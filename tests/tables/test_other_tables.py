@@ -75,7 +75,7 @@ def test_aggregates_and_improvement_are_those_of_the_scores() -> None:
 
 
 def test_power_rests_on_the_standard_deviation_of_the_pairs() -> None:
-    rows = rows_of("power", runs_of(SCORES, margin=0.5))
+    rows = rows_of("power", runs_of(SCORES))
     row = rows["a", "plain_high"]
     assert len(rows) == 9
     sd = np.std(SCORES["a", "plain_high"] - SCORES["a", "plain_low"], ddof=1)
