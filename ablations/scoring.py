@@ -22,6 +22,9 @@ Score = Callable[[ArrayLike, ArrayLike], float]
 LAST = 3  # evaluations in the score "last"
 NOISE_LEVEL = 0.005
 LEAD = 5.0  # standard deviations between seeds by which a baseline must exceed untrained policies
+# Of a task that can judge details: the least share of the way from untrained policies to the best
+# score, and the largest share of seeds at a ceiling.
+PROGRESS, AT_CEILING = 0.5, 0.2
 NO_RANGE = (math.nan, math.nan)
 
 

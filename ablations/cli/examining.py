@@ -1,34 +1,40 @@
-"""The commands `exam` and `tune`: which tasks can judge a detail, and at which settings."""
+"""The commands `exam` and `tune`: which tasks can judge a detail, and at which settings.
+
+`exam` is the validation of tasks (`ablations.validate`).
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ablations import exam, plugins, studies, tuning
+from ablations import plugins, studies, tune, validate
 from ablations.cli.arguments import Parser, add_flags, positive, whole
 from ablations.cli.output import add_format, add_json, alone, print_json
 from ablations.cli.running import add_running, run_and_show
 from ablations.core.decode import as_json
 from ablations.errors import UserError
-from ablations.report.exam import Task, sheet
-from ablations.report.tables.entries import Sheet
 from ablations.request import parse_settings, seeds_of
 from ablations.studies.library_defaults import DEFAULTS
 from ablations.studies.tuned import Tuned
+from ablations.tables import format_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 def add_exam(command: Parser) -> None:
     """Add the flags of `exam`."""
     command.add_argument("tasks", nargs="+", metavar="TASK")
-    add_flags(command, {"--study S": "whose baseline; default: PPO's own"}, default="exam")
-    add_flags(command, {"--profile": "whose settings; default: paper"}, default="paper")
+    add_flags(command, {"--study S": "its baseline is validated; default: PPO's"}, default="exam")
+    add_flags(command, {"--profile": "of the study; default: paper"}, default="paper")
     add_flags(
         command, {"--rates A,B,...": "learning rates of the baseline; default: 3e-4,1e-3,3e-3"}
     )
-    add_flags(command, {"--presets P": "libraries that the best score is sought among"}, nargs="*")
+    add_flags(command, {"--presets P": "libraries, whose scores count for the best one"}, nargs="*")
     add_flags(command, {"--steps N": "of the longest run"}, type=whole)
     add_flags(command, {"--seeds N|FIRST-LAST": "default: 1000-1004, tuning's"}, type=seeds_of)
     add_flags(
@@ -40,15 +46,15 @@ def add_exam(command: Parser) -> None:
 
 
 def run_exam(options: argparse.Namespace) -> int:
-    """Run what an exam lacks, and print it; return the exit code."""
+    """Run the missing runs of a validation, and print its table; return the exit code."""
     plugins.load()
     alone(options)
-    planned = exam.plans(
-        exam.requests(
+    planned = validate.plans(
+        validate.requests(
             options.tasks,
             rates=_rates(options.rates),
             presets=() if options.presets is None else tuple(options.presets or DEFAULTS),
-            seeds=options.seeds or exam.SEEDS,
+            seeds=options.seeds or validate.SEEDS,
             steps=options.steps,
             profile=options.profile,
             settings=parse_settings(options.set or []),
@@ -56,20 +62,20 @@ def run_exam(options: argparse.Namespace) -> int:
         )
     )
 
-    def drawn() -> Sheet:
-        tasks = exam.results_of(planned, options.results)
-        _draw(tasks, options.results / "figures")
-        return sheet(tasks)
+    def drawn() -> DataFrame:
+        runs = validate.read(planned, options.results)
+        frame = validate.table(runs)
+        _draw(validate.figure(runs, frame.attrs["levels"]), options.results / "figures")
+        return frame
 
     return run_and_show(options, planned, drawn)
 
 
-def _draw(tasks: Sequence[Task], folder: Path) -> None:
-    from ablations.report.figures.exam import exam as exam_figure
-    from ablations.report.figures.style import write
+def _draw(figure: Figure, folder: Path) -> None:
+    from ablations.figures import write
 
     try:
-        paths = write(exam_figure(tasks), folder, "exam", ("svg", "png"))
+        paths = write(figure, folder / "exam")
     except OSError as error:
         raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
     print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read
@@ -77,7 +83,7 @@ def _draw(tasks: Sequence[Task], folder: Path) -> None:
 
 def _rates(given: str | None) -> tuple[float, ...]:
     if given is None:
-        return exam.RATES
+        return validate.RATES
     try:
         rates = tuple(float(rate) for rate in given.split(","))
     except ValueError:
@@ -112,7 +118,7 @@ def run_tune(options: argparse.Namespace) -> None:
         if not tuned:
             raise UserError(f"nothing was tuned for '{options.study}'")
     else:
-        tuned = tuning.tune(
+        tuned = tune.tune(
             options.study,
             options.results,
             tasks=options.tasks,
@@ -124,4 +130,4 @@ def run_tune(options: argparse.Namespace) -> None:
     if options.json:
         print_json(as_json(tuned))
     else:
-        print(tuning.table(tuned), end="")
+        print(format_table(tune.table(tuned)))

@@ -26,8 +26,10 @@ from ablations.runs import ALL_TASKS
 
 MINUS = "\N{MINUS SIGN}"
 MOST_DIGITS = 8  # after the point
-SIGNED = frozenset({"difference", "share", "effect", "alone", "removed", "interaction", "area"})
-PERCENT = frozenset({"share", "area_share"})
+SIGNED = frozenset(
+    {"difference", "share", "effect", "alone", "removed", "interaction", "area", "slope"}
+)
+PERCENT = frozenset({"share", "area_share", "progress", "ceiling", "slope"})
 HEADS = {
     "task": "task",
     "variant": "variant",
@@ -44,6 +46,10 @@ HEADS = {
     "iqr": "IQR [95%]",
     "verdict": "verdict",
     "n": "seeds",
+    "lead": "SDs above untrained",
+    "progress": "progress, %",
+    "ceiling": "at ceiling, %",
+    "slope": "slope, %",
     "seeds_needed": "needs",
 }
 # The printed columns of a comparison; `wide` shows all others too.
@@ -205,7 +211,12 @@ def display(
         keep = frame.attrs.get("shown") or [name for name in texts if name not in HIDDEN]
         texts = texts[list(keep)]
     heads = HEADS | ({"share": "share [95%]"} if frame.attrs.get("unit") == "score" else {})
-    return texts.rename(columns=lambda name: heads.get(name, str(name).replace("_", " ")))
+
+    def head(name: str) -> str:
+        text = heads.get(name, str(name).replace("_", " "))
+        return text if f"{name}_low" in frame else text.removesuffix(" [95%]")
+
+    return texts.rename(columns=head)
 
 
 def _several_baselines(frame: pd.DataFrame) -> bool:
@@ -228,6 +239,8 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
             texts[name] = [p_value(value) for value in column.astype(float)]
         elif name == "verdict":
             texts[name] = [verdict_text(row) for row in frame.to_dict("records")]
+        elif name in PERCENT:
+            texts[name] = [number(100 * x, 0, name in SIGNED) for x in column.astype(float)]
         elif pd.api.types.is_bool_dtype(column):
             texts[name] = ["yes" if value else "" for value in column]
         elif pd.api.types.is_numeric_dtype(column):

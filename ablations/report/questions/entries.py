@@ -12,9 +12,9 @@ from ablations.core.files import read_toml
 from ablations.core.plan import Flags
 from ablations.errors import UserError, unknown
 from ablations.names import NAME
-from ablations.report.exam import AT_CEILING, PLACE
-from ablations.report.units import LEAD
 from ablations.request import Request
+from ablations.scoring import AT_CEILING, LEAD
+from ablations.scoring import PROGRESS as PLACE
 
 T = TypeVar("T")
 

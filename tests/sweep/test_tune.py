@@ -1,4 +1,4 @@
-"""`ablations tune`: what it chooses, keeps, and what a study makes of it."""
+"""`ablations tune`: which values it chooses and keeps, and the study that runs at them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ablations import tuning
+from ablations import tune
 from ablations.errors import UserError
 
 HILL = '''
@@ -52,43 +52,45 @@ studies.register(studies.Study(
 '''
 
 
-def test_a_study_runs_at_what_was_tuned_for_it(shell) -> None:
+def test_a_study_runs_at_its_tuned_values(shell) -> None:
     (shell.folder / "hill.py").write_text(HILL)
     hill = ("hill", "--plugin", "hill", "--workers", "1")
-    assert shell("tune", "hill", "--plugin", "hill", "--show", code=2).stderr == (
+    assert shell("tune", *hill[:3], "--show", code=2).stderr == (
         "ablations: nothing was tuned for 'hill'\n"
     )
     shown = shell("tune", *hill, "--quiet").stdout
-    assert "**" in shown
-    found = json.loads((shell.folder / "rates.json").read_text())
-    assert found["chosen"] == {"line": {"up": 0.003, "down": 0.1}}
+    content = json.loads((shell.folder / "rates.json").read_text())
+    assert content["chosen"] == {"line": {"up": 0.003, "down": 0.1}}
     # The same values for both, beyond the best of either.
-    of_variant = found["scores"]["line"]
-    assert list(of_variant["up"]) == list(of_variant["down"])
-    assert list(of_variant["up"]) == ["0.001", "0.003", "0.01", "0.03", "0.1", "0.3"]
-    assert {len(seeds) for values in of_variant.values() for seeds in values.values()} == {5}
-    assert found["seeds"] == [1000, 1001, 1002, 1003, 1004]
-    assert found["machine"]
-    assert found["command"] == "ablations tune hill"
-    assert shell("tune", "hill", "--plugin", "hill", "--show").stdout == shown
+    scores = content["scores"]["line"]
+    values = ["0.001", "0.003", "0.01", "0.03", "0.1", "0.3"]
+    assert list(scores["up"]) == list(scores["down"]) == values
+    assert {len(seeds) for of in scores.values() for seeds in of.values()} == {5}
+    assert content["seeds"] == [1000, 1001, 1002, 1003, 1004]
+    assert (bool(content["machine"]), content["command"]) == (True, "ablations tune hill")
+    # The table: the mean of every value, and * at the chosen one.
+    rows = tune.table(content).set_index("variant")
+    for variant, chosen in (("up", "0.003"), ("down", "0.1")):
+        assert [value for value in values if rows.loc[variant, value].endswith("*")] == [chosen]
+        assert rows.loc[variant, "0.01"] == f"{sum(scores[variant]['0.01']) / 5:.3f}"
+    assert rows.loc["up", "0.003"] in shown
+    assert shell("tune", *hill[:3], "--show").stdout == shown
     # Tuning leaves no plan behind, and its seeds are in no table.
     assert not (shell.results / "plans").exists()
-    assert "tuned" not in shell("run", *hill, "--set", "rate=0.1").stdout
-    assert "tuned" not in shell("table", "hill", "--plugin", "hill").stdout
+    shell("run", *hill, "--set", "rate=0.1")
+    assert "each variant's best" not in shell("table", *hill[:3], "--caption").stdout
     shell("run", *hill)
-    caption = " ".join(shell("table", "hill", "--plugin", "hill").stdout.split())
-    assert (
-        "rate is each variant's best on the task, tuned on seeds 1000-1004: up 0.003; down 0.1."
-        in caption
-    )
+    caption = " ".join(shell("table", *hill[:3], "--caption").stdout.split())
+    best = "rate is each variant's best on seeds 1000-1004: up 0.003 on line; down 0.1 on line"
+    assert best in caption
 
 
-def test_what_cannot_be_tuned_is_said(shell) -> None:
+def test_studies_and_files_that_cannot_be_tuned_are_named(shell) -> None:
     assert "study 'toy' has nothing to tune" in shell("tune", "toy", code=2).stderr
     (shell.folder / "hill.py").write_text(HILL)
     (shell.folder / "rates.json").write_text("{")
-    told = shell("run", "hill", "--plugin", "hill", code=2).stderr
-    assert "'rates.json' is not what `ablations tune` writes" in told
+    line = shell("run", "hill", "--plugin", "hill", code=2).stderr
+    assert "'rates.json' is not what `ablations tune` writes" in line
 
 
 def test_the_best_is_inside_the_values_or_nothing_is_chosen() -> None:
@@ -96,16 +98,16 @@ def test_the_best_is_inside_the_values_or_nothing_is_chosen() -> None:
         return {"one": {f"{value:g}": [value, value] for value in values}}
 
     with pytest.raises(UserError, match="still at the edge"):
-        tuning._widened((1e-4, 3e-4, 1e-3), measure)
+        tune.extended((1e-4, 3e-4, 1e-3), measure)
 
 
 def test_of_equal_values_the_smallest_and_never_one_that_failed() -> None:
-    assert tuning.best({"0.3": [1.0, 1.0], "0.1": [1.0, 1.0], "1": [9.0, None]}) == 0.1
+    assert tune.best({"0.3": [1.0, 1.0], "0.1": [1.0, 1.0], "1": [9.0, None]}) == 0.1
     with pytest.raises(UserError, match="every value of a variant failed"):
-        tuning.best({"1": [None]})
+        tune.best({"1": [None]})
 
 
 def test_values_go_on_as_they_began() -> None:
-    assert tuning.next_value(1e-3, 3e-4, 1e-4) == 3e-3
-    assert tuning.next_value(3e-3, 1e-3, 3e-4) == 1e-2
-    assert tuning.next_value(1e-4, 3e-4, 1e-3) == 3e-5
+    assert tune.next_value(1e-3, 3e-4, 1e-4) == 3e-3
+    assert tune.next_value(3e-3, 1e-3, 3e-4) == 1e-2
+    assert tune.next_value(1e-4, 3e-4, 1e-3) == 3e-5

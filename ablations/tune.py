@@ -1,0 +1,219 @@
+"""Choose the best value of a setting, per task and variant, on seeds of its own: `ablations tune`.
+
+All variants of a task get the same values. Where the best value of a variant is the first or the
+last, the values are extended beyond it for all variants, until none is. The runs are those of
+`ablations run STUDY --set SETTING=VALUE`. They have a results folder of their own, results/tuning:
+nothing is computed twice, and no table finds them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ablations.errors import UserError
+from ablations.records import read_curve, read_record, write_atomically
+from ablations.request import Request
+from ablations.scoring import final
+from ablations.studies import Study, study
+from ablations.studies.tuned import OfTask, Tuned, Tuning
+from ablations.sweep.cell import Cell, cells_of, distinct
+from ablations.sweep.local import Processes
+from ablations.sweep.order import Keeping
+from ablations.sweep.plan import plan
+from ablations.sweep.prepare import clear_the_way, require_writable
+
+RULE = (
+    "the highest mean over the seeds of the mean metric over the last tenth of training; of equal "
+    "ones the smallest; a value at which a seed failed is never chosen"
+)
+MOST_EXTENSIONS = 6  # of the values of a task
+
+
+def tune(
+    name: str,
+    results: Path,
+    *,
+    tasks: Sequence[str] | None = None,
+    variants: Sequence[str] | None = None,
+    output: Path | None = None,
+    workers: int | None = None,
+    quiet: bool = False,
+) -> Tuned:
+    """Train the missing runs of a tuning; write its file, and return the content.
+
+    Args:
+        name: of the study.
+        results: the results folder.
+        tasks: to tune again; the others stay as they are in the file.
+        variants: likewise.
+        output: the file; by default the study's own.
+        workers: processes; None: one per core.
+        quiet: print nothing.
+
+    Raises:
+        UserError: the study tunes nothing, a best value stays the first or the last one, or every
+            value of a variant fails.
+    """
+    tuned = study(name)
+    tuning = tuned.tuning
+    if tuning is None:
+        raise UserError(f"study '{name}' has nothing to tune: give it a Tuning")
+    file = output or tuning.file
+    profile = tuned.profiles[tuning.profile]
+    tasks = tuple(tasks or profile.tasks)
+    variants = tuple(variants or profile.variants or tuned.variants)
+    before = tuning.read() if file == tuning.file else {}
+    scores, chosen = dict(before.get("scores", {})), dict(before.get("chosen", {}))
+    processors = set(before.get("machine", ()))
+
+    def train(runs: Sequence[tuple[float, Cell]]) -> None:
+        folder = results / "tuning"
+        require_writable(folder)
+        cells = distinct([cell for _, cell in runs])
+        work = clear_the_way(cells, folder, say=lambda line: print(line, file=sys.stderr))
+        keeping = Keeping(snapshots=0)
+        executor = Processes(workers, keeping=keeping, quiet=quiet, output=sys.stderr)
+        executor.carry_out(work, folder, f"tuning of {name}")
+
+    # All tasks at once, so that their programs compile side by side; extensions come after.
+    train([run for task in tasks for run in _runs(tuned, tuning, task, variants, tuning.grid)])
+    for task in tasks:
+
+        def measure(values: Sequence[float], task: str = task) -> OfTask:
+            runs = _runs(tuned, tuning, task, variants, values)
+            train(runs)
+            return _scores(runs, tuned.metric, results / "tuning", processors)
+
+        measured = extended(tuning.grid, measure)
+        scores[task] = {**scores.get(task, {}), **measured}
+        best_values = {variant: best(of_values) for variant, of_values in measured.items()}
+        chosen[task] = {**chosen.get(task, {}), **best_values}
+    content: Tuned = {
+        "study": name,
+        "setting": tuning.setting,
+        "metric": tuned.metric,
+        "rule": RULE,
+        "seeds": list(tuning.seeds),
+        "command": f"ablations tune {name}",
+        "machine": sorted(processors),
+        "chosen": chosen,
+        "scores": scores,
+    }
+    write_atomically(file, _json(content))
+    return content
+
+
+def best(of_values: Mapping[str, Sequence[float | None]]) -> float:
+    """Return the best value by `RULE`. Raises UserError: every value failed."""
+    means = {
+        float(value): float(np.mean(np.array(scores, np.float64)))
+        for value, scores in of_values.items()
+        if None not in scores
+    }
+    if not means:
+        raise UserError("every value of a variant failed: tune over smaller ones")
+    return min(means, key=lambda value: (-means[value], value))
+
+
+def extended(grid: Sequence[float], measure: Callable[[Sequence[float]], OfTask]) -> OfTask:
+    """Return the scores at values among which no variant's best is the first or the last.
+
+    Raises:
+        UserError: there are none after `MOST_EXTENSIONS`.
+    """
+    values = list(grid)
+    for _ in range(MOST_EXTENSIONS + 1):
+        measured = measure(values)
+        bests = {best(of_values) for of_values in measured.values()}
+        lower, higher = values[0] in bests, values[-1] in bests
+        if not (lower or higher):
+            return measured
+        ends = f"{values[0]:g} to {values[-1]:g}"
+        values = [next_value(*values[:3])] * lower + values
+        values += [next_value(*values[:-4:-1])] * higher
+    raise UserError(
+        f"the best of some variant is still at the edge of {ends}: is there anything to tune?"
+    )
+
+
+def next_value(edge: float, inner: float, third: float) -> float:
+    """Return the value beyond an edge of an even grid: 3e-3 after 1e-3, 3e-4 and 1e-4."""
+    return float(f"{inner * edge / third:.3g}")
+
+
+def _runs(
+    tuned: Study, tuning: Tuning, task: str, variants: Sequence[str], values: Sequence[float]
+) -> list[tuple[float, Cell]]:
+    request = Request(
+        tuned.name, tuning.profile, tasks=(task,), variants=tuple(variants), seeds=tuning.seeds
+    )
+    return [
+        (value, cell)
+        for value in values
+        for cell in cells_of(plan(replace(request, set={tuning.setting: value})))
+    ]
+
+
+def _scores(
+    runs: Sequence[tuple[float, Cell]], metric: str, folder: Path, processors: set[str]
+) -> OfTask:
+    scores: OfTask = {}
+    for value, cell in runs:
+        record = read_record(folder, cell.hash)
+        assert record is not None
+        processors.add(str(record.provenance.get("processor", "unknown")))
+        score = None
+        if record.status == "done":
+            curve = read_curve(folder, record)
+            score = round(final(*(np.array(curve[x], np.float64) for x in ("step", metric))), 4)
+        scores.setdefault(cell.variant, {}).setdefault(f"{value:g}", []).append(score)
+    return scores
+
+
+def _json(content: Tuned) -> str:
+    """Encode the file, with one line for the scores of each value."""
+    text = json.dumps(content, indent=1)
+    return re.sub(r"\[\n[^][{}]*\]", lambda found: json.dumps(json.loads(found[0])), text) + "\n"
+
+
+def table(content: Tuned) -> pd.DataFrame:
+    """Return a row per task and variant: the mean score at each value, * at the chosen one.
+
+    common: at the value that is best for the mean of all variants. step: the mean loss at the two
+    values beside the chosen one. A failed run counts as 0.
+    """
+    rows, values = [], set()
+    for task, variants in content["scores"].items():
+        means = pd.DataFrame(
+            {
+                variant: {float(value): np.mean([x or 0.0 for x in of[value]]) for value in of}
+                for variant, of in variants.items()
+            }
+        ).sort_index()
+        common = means.mean(axis=1).idxmax()
+        values |= set(means.index)
+        for variant in map(str, means):
+            scores, chosen = means[variant].dropna(), content["chosen"][task][variant]
+            at = scores.index.get_loc(chosen)
+            beside = [scores.iloc[i] for i in (at - 1, at + 1) if 0 <= i < len(scores)]
+            row = {value: f"{x:.3f}{'*' * (value == chosen)}" for value, x in scores.items()}
+            row |= {"task": task, "variant": variant}
+            row |= {"common": f"{scores[common]:.3f} ({common:g})"}
+            rows.append(row | {"step": f"{scores[chosen] - np.mean(beside):.3f}"})
+    frame = pd.DataFrame(rows, columns=["task", "variant", *sorted(values), "common", "step"])
+    frame.attrs["caption"] = (
+        f"{content['study']}: {content['metric']} by {content['setting']}, mean over seeds "
+        f"{content['seeds'][0]} to {content['seeds'][-1]}, which no other table reports. *: "
+        f"{content['rule']}. common: at the value that is best for the mean of all variants. step: "
+        f"the mean loss at the two values beside the best. Made by `{content['command']}` on "
+        f"{', '.join(content['machine'])}."
+    )
+    return frame.rename(columns=lambda name: name if isinstance(name, str) else f"{name:g}")
