@@ -22,9 +22,9 @@ from ablations.core.plan import (
 )
 from ablations.core.record import Configuration, Run, settings_read, steps_of
 from ablations.errors import UserError
-from ablations.looks import planned
 from ablations.records import Plan, digest
 from ablations.request import FIRST_LOOK, Request
+from ablations.stats.interim import planned
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.sweep.defaults import defaults, require_presets, study_of
