@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -280,6 +279,13 @@ def are_successes(scores: ArrayLike) -> bool:
     return is_outcome(scores) and bool(np.any(np.asarray(scores)))
 
 
+def mcnemar_p(gained: ArrayLike, lost: ArrayLike) -> Floats:
+    """Return the exact two-sided p of McNemar's test: the sign test of the pairs that differ."""
+    fewer, both = np.minimum(gained, lost), np.add(gained, lost)
+    p: Floats = np.minimum(1.0, 2 * special.bdtr(fewer, both, 0.5))
+    return p
+
+
 def outcomes(
     ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL, *, by_seed: bool = True
 ) -> Difference:
@@ -307,8 +313,7 @@ def outcomes(
     low, high = 2 * theta.low - 1, 2 * theta.high - 1
     low, high = low * (q.low if low > 0 else q.high), high * (q.high if high > 0 else q.low)
     sd = float((a - b).std(ddof=1)) if n > 1 else NAN
-    p = min(1.0, 2 * float(special.bdtr(min(gained, lost), gained + lost, 0.5)))
-    return Difference(n, difference, low, high, p, sd)
+    return Difference(n, difference, low, high, float(mcnemar_p(gained, lost)), sd)
 
 
 def loss_p(ours: ArrayLike, theirs: ArrayLike, loss: float, *, by_seed: bool) -> float:
@@ -337,19 +342,17 @@ def not_the_best(
     """
     rows = np.asarray(scores, np.float64)
     below = np.zeros(len(rows), bool)
-    if test is paired:
-        first, second = np.triu_indices(len(rows), 1)
-        p, differences = _of_pairs(rows[first], rows[second])
-        lost = p < level / max(1, len(first))
-        below[np.where(differences > 0, second, first)[lost]] = True
-        return below
-    pairs = list(itertools.combinations(range(len(rows)), 2))
-    for one, other in pairs:
-        both = np.isfinite(rows[one]) & np.isfinite(rows[other])
-        found = test(rows[one, both], rows[other, both])
-        if found.p < level / len(pairs):
-            below[other if found.difference > 0 else one] = True
+    first, second = np.triu_indices(len(rows), 1)
+    compare = _of_pairs if test is paired else _of_outcomes
+    p, differences = compare(rows[first], rows[second])
+    lost = p < level / max(1, len(first))
+    below[np.where(differences > 0, second, first)[lost]] = True
     return below
+
+
+def _of_outcomes(ours: Floats, theirs: Floats) -> tuple[Floats, Floats]:
+    gained, lost = (ours > theirs).sum(axis=-1), (ours < theirs).sum(axis=-1)
+    return mcnemar_p(gained, lost), gained - lost
 
 
 def _of_pairs(ours: Floats, theirs: Floats) -> tuple[Floats, Floats]:
