@@ -10,6 +10,8 @@ import os
 import stat
 from pathlib import Path
 
+from ablations.errors import UserError
+
 
 def private_folder(part: str) -> Path | None:
     """Return $XDG_CACHE_HOME/rl-ablations/<part>, made if it is missing.
@@ -28,4 +30,15 @@ def private_folder(part: str) -> Path | None:
                 return None
     except (OSError, RuntimeError):  # no home, or none that can be written
         return None
+    return folder
+
+
+def require_private_folder(part: str) -> Path:
+    """Return the private folder, in which code may lie that is run. Raises UserError."""
+    folder = private_folder(part)
+    if folder is None:
+        raise UserError(
+            "there is no folder for copies of code that only you may write to: let XDG_CACHE_HOME "
+            "name one"
+        )
     return folder

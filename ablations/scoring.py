@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ablations.curve import Curve, Steps, on_common_steps
+from ablations.stats.summaries import deviation
 
 Floats = NDArray[np.float64]
 Score = Callable[[ArrayLike, ArrayLike], float]
@@ -140,7 +141,7 @@ def beyond_untrained(floor: float, scores: Sequence[float]) -> tuple[float, floa
     """
     if len(scores) < 2:
         return NO_RANGE
-    average, spread = float(np.mean(scores)), float(np.std(scores, ddof=1))
+    average, spread = float(np.mean(scores)), float(deviation(scores))
     lead = average - floor
     return (floor, average) if lead > 0 and lead >= LEAD * spread else NO_RANGE
 
@@ -149,7 +150,7 @@ def _climbs(climbs: Floats, size: float) -> bool:
     n = len(climbs)
     if n < 2:
         return False
-    error = max(float(climbs.std(ddof=1)) / math.sqrt(n), 1e-12 * size)
+    error = max(float(deviation(climbs)) / math.sqrt(n), 1e-12 * size)
     return float(climbs.mean()) > -float(special.stdtrit(n - 1, NOISE_LEVEL)) * error
 
 

@@ -38,9 +38,10 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 from scipy.stats import beta
 
-from ablations import gate, looks
-from ablations.report.scores import final
-from ablations.report.statistics import Comparison, compare
+from ablations import gate
+from ablations.scoring import final
+from ablations.stats import Difference, paired
+from ablations.stats.interim import Stages, design, planned
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
@@ -96,27 +97,26 @@ def stored(path: Path) -> dict[str, Floats]:
 
 @dataclass(frozen=True)
 class Question:
-    """margin, shift of our runs: in standard deviations of the returns. words: those that count."""
+    """margin, shift of our runs: in standard deviations of the returns. outcome: that counts."""
 
     truth: str
     margin: float
     shift: float
     better: bool
-    words: tuple[str, ...]
+    outcome: str
     counted: str
 
 
-PASSED = ("better", "no worse")
 QUESTIONS = (
-    Question("no change, margin 0.2", 0.2, 0.0, False, ("worse",), "false alarm"),
-    Question("no change", 1.0, 0.0, False, ("worse",), "false alarm"),
-    Question("worse by the margin", 1.0, -1.0, False, PASSED, "false pass"),
-    Question("worse by 2 margins (a bug)", 1.0, -2.0, False, ("worse",), "caught"),
-    Question("no change, gains required", 1.0, 0.0, True, ("better",), "false gain"),
+    Question("no change, margin 0.2", 0.2, 0.0, False, "fail", "false alarm"),
+    Question("no change", 1.0, 0.0, False, "fail", "false alarm"),
+    Question("worse by the margin", 1.0, -1.0, False, "pass", "false pass"),
+    Question("worse by 2 margins (a bug)", 1.0, -2.0, False, "fail", "caught"),
+    Question("no change, gains required", 1.0, 0.0, True, "pass", "false gain"),
 )
 BUG = (
-    Question("the bug, margin 0.2", 0.2, 0.0, False, ("worse",), "caught"),
-    Question("the bug, margin 0.2", 0.2, 0.0, False, PASSED, "false pass"),
+    Question("the bug, margin 0.2", 0.2, 0.0, False, "fail", "caught"),
+    Question("the bug, margin 0.2", 0.2, 0.0, False, "pass", "false pass"),
 )
 
 
@@ -129,19 +129,20 @@ def intervals(differences: Floats, seeds: int, level: float) -> tuple[Floats, Fl
 
 
 def played(
-    differences: Floats, margin: float, design: looks.Looks, better: bool
+    differences: Floats, margin: float, stages: Stages, better: bool
 ) -> list[tuple[str, int]]:
-    """The words of gates on differences `[comparisons, seeds]`, and the seeds that each took."""
-    found = [("undecided", design.seeds[-1])] * len(differences)
+    """The outcomes of gates on differences `[comparisons, seeds]`, and the seeds of each."""
+    found = [("undecided", stages.seeds[-1])] * len(differences)
     open_ = np.arange(len(differences))
-    for n, level in zip(design.seeds, design.levels, strict=True):
+    for n, level in zip(stages.seeds, stages.levels, strict=True):
         ends = zip(open_, *intervals(differences[open_], n, level), strict=True)
         still = []
         for row, center, low, high in ends:
-            one = Comparison(n, center, *((None, None) if low == high else (low, high)))
-            word = gate.judged(one, margin, last=n == design.seeds[-1], better=better)
-            found[row] = (word, n)
-            if word == "undecided":
+            one = Difference(n, center, *((np.nan, np.nan) if low == high else (low, high)))
+            last = n == stages.seeds[-1]
+            outcome = gate.judged(one, margin, level, last=last, better=better).outcome
+            found[row] = (outcome, n)
+            if outcome == "undecided":
                 still.append(row)
         open_ = np.array(still, int)
         if not still:
@@ -164,14 +165,14 @@ class Row:
 
 def row(name: str, draw: Draw, size: float, asked: Question, rate: float) -> Row:
     """size: the standard deviation of the returns."""
-    design = looks.design(looks.planned(gate.FIRST_SEEDS, gate.MOST_SEEDS), 2 * rate)
-    most = design.seeds[-1]
+    stages = design(planned(gate.FIRST_SEEDS, gate.MOST_SEEDS), 2 * rate)
+    most = stages.seeds[-1]
     ours, theirs = draw(np.random.default_rng(7), COMPARISONS * most)
     gates = (ours - theirs + asked.shift * size).reshape(COMPARISONS, most)
-    ended = played(gates, asked.margin * size, design, asked.better)
-    found = Counter(word for word, _ in ended)
+    ended = played(gates, asked.margin * size, stages, asked.better)
+    found = Counter(outcome for outcome, _ in ended)
     seeds = sum(took for _, took in ended)
-    counted = sum(found[word] for word in asked.words)
+    counted = found[asked.outcome]
     bound = None if asked.counted == "caught" else upper(counted, COMPARISONS)
     cells = (
         name,
@@ -211,7 +212,7 @@ def main() -> int:
     options = parser.parse_args()
     # the gate's own intervals, one by one
     ours, theirs = KINDS["normal"](np.random.default_rng(0), 8)
-    own = compare(ours, theirs, level=0.02)
+    own = paired(ours, theirs, 0.02)
     np.testing.assert_allclose(
         [ends[0] for ends in intervals((ours - theirs)[None], 8, 0.02)],
         [own.difference, own.low, own.high],
@@ -224,7 +225,7 @@ def main() -> int:
         "",
         f"`python benchmarks/gate_calibration.py`: {COMPARISONS:,} comparisons each, at "
         f"--rate {100 * gate.RATE:g}% and the default looks "
-        f"({', '.join(map(str, looks.planned(gate.FIRST_SEEDS, gate.MOST_SEEDS)))} seeds); the "
+        f"({', '.join(map(str, planned(gate.FIRST_SEEDS, gate.MOST_SEEDS)))} seeds); the "
         "margin is one standard deviation of the returns, unless another share is named. bound: "
         "upper end of the rate, with 95%.",
         "",

@@ -9,8 +9,8 @@ committed table has the 192 SAC and 193 TD3 runs of github.com/flowersteam/rl_st
 
 Runs are simulated (normal with a deviation of 15% of the unit, which is what TD3's have) or drawn
 from stored ones, whose unit is their mean. The gates are played on arrays, all at once, with the
-product's levels and chances; `require_the_product_s_words` plays some of them one by one with the
-product itself. A change of a gain or loss is a shift of a null change's runs.
+product's levels and chances; `require_the_product_s_outcomes` plays some of them one by one with
+the product itself. A change of a gain or loss is a shift of a null change's runs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from scipy.special import stdtrit
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
-from ablations import gate, looks
+from ablations import gate
 from ablations.gate import early
 from ablations.gate.early import Sample, chance_to_pass
 from ablations.gate.ledger import budget_level
-from ablations.report.statistics import compare, compare_unpaired
+from ablations.stats import paired as paired_difference
+from ablations.stats import welch
+from ablations.stats.interim import Stages, design, planned
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], tuple[Floats, Floats]]
@@ -45,8 +47,8 @@ ALLOWED = 1.2
 MARGIN = 0.1  # of the unit
 CHUNK = 500
 PATHS = early.PATHS
-WORDS = ("undecided", "better", "no worse", "worse", "not better", "futile")
-UNDECIDED, BETTER, NO_WORSE, WORSE, NOT_BETTER, FUTILE = range(6)
+OUTCOMES = ("undecided", "pass", "fail", "futile")
+UNDECIDED, PASS, FAIL, FUTILE = range(4)
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,8 @@ class Asked:
 
 
 @lru_cache(maxsize=256)
-def designs(rate: float) -> looks.Looks:
-    return looks.design(looks.planned(gate.FIRST_SEEDS, gate.MOST_SEEDS), 2 * rate)
+def designs(rate: float) -> Stages:
+    return design(planned(gate.FIRST_SEEDS, gate.MOST_SEEDS), 2 * rate)
 
 
 def interval(
@@ -120,29 +122,29 @@ def interval(
 
 
 def played(ours: Floats, theirs: Floats, asked: Asked) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """The words of gates on runs `[gates, seeds]`, and the seeds that each took."""
+    """The outcomes of gates on runs `[gates, seeds]`, and the seeds that each took."""
     below, above = designs(asked.pass_rate), designs(asked.rate)
-    words, seeds = np.zeros(len(ours), int), np.full(len(ours), below.seeds[-1])
+    outcomes, seeds = np.zeros(len(ours), int), np.full(len(ours), below.seeds[-1])
     open_ = np.arange(len(ours))
-    for at, look in enumerate(below):
-        n, last = look.seeds, look == below[-1]
+    for at, stage in enumerate(below):
+        n, last = stage.seeds, stage == below[-1]
         a, b = ours[open_, :n], theirs[open_, :n]
-        low, high = interval(a, b, asked.paired, look.level, above[at].level)
-        word = np.zeros(len(open_), int)
+        low, high = interval(a, b, asked.paired, stage.level, above[at].level)
+        outcome = np.zeros(len(open_), int)
         if asked.better:
-            word[high < asked.margin] = NOT_BETTER
+            outcome[high < asked.margin] = FAIL
+            outcome[low > 0] = PASS
         else:
-            word[(high < -asked.margin) | (last & (high < 0))] = WORSE
-            word[low > -asked.margin] = NO_WORSE
-        word[low > 0] = BETTER
+            outcome[(high < -asked.margin) | (last & (high < 0))] = FAIL
+            outcome[low > -asked.margin] = PASS
         if not last and asked.futility:
-            rest = np.flatnonzero(word == UNDECIDED)
-            word[rest[chances(a[rest], b[rest], at, asked) < asked.futility]] = FUTILE
-        words[open_], seeds[open_] = word, n
-        open_ = open_[word == UNDECIDED]
+            rest = np.flatnonzero(outcome == UNDECIDED)
+            outcome[rest[chances(a[rest], b[rest], at, asked) < asked.futility]] = FUTILE
+        outcomes[open_], seeds[open_] = outcome, n
+        open_ = open_[outcome == UNDECIDED]
         if not len(open_):
             break
-    return words, seeds
+    return outcomes, seeds
 
 
 def chances(ours: Floats, theirs: Floats, at: int, asked: Asked) -> Floats:
@@ -156,34 +158,35 @@ def chances(ours: Floats, theirs: Floats, at: int, asked: Asked) -> Floats:
     return np.concatenate([*found, np.zeros(0)])
 
 
-def require_the_product_s_words() -> None:
-    """Raise where a gate of an array has another word than the product's own functions."""
+def require_the_product_s_outcomes() -> None:
+    """Raise where a gate of an array ends otherwise than by the product's own functions."""
     rng = np.random.default_rng(0)
     for paired in (True, False):
         for better in (True, False):
             asked = Asked(0.1, better, paired)
             ours, theirs = normal(0.3)(rng, (40, 32))
-            words, seeds = played(ours, theirs, asked)
+            outcomes, seeds = played(ours, theirs, asked)
             for row in range(40):
-                word, took = one_gate(ours[row], theirs[row], asked)
-                assert (WORDS[words[row]], seeds[row]) == (word, took)
+                outcome, took = one_gate(ours[row], theirs[row], asked)
+                assert (OUTCOMES[outcomes[row]], seeds[row]) == (outcome, took)
 
 
 def one_gate(ours: Floats, theirs: Floats, asked: Asked) -> tuple[str, int]:
-    design = designs(asked.rate)
-    for at, look in enumerate(design):
-        a, b = ours[: look.seeds], theirs[: look.seeds]
-        found = (compare if asked.paired else compare_unpaired)(a, b, level=look.level)
-        last = look == design[-1]
-        word: str = gate.judged(found, asked.margin, last=last, better=asked.better)
-        if word == "undecided" and not last:
+    stages = designs(asked.rate)
+    for at, stage in enumerate(stages):
+        a, b = ours[: stage.seeds], theirs[: stage.seeds]
+        found = (paired_difference if asked.paired else welch)(a, b, stage.level)
+        last = stage == stages[-1]
+        how = {"last": last, "better": asked.better}
+        outcome: str = gate.judged(found, asked.margin, stage.level, **how).outcome
+        if outcome == "undecided" and not last:
             sides = [Sample.of(a - b)] if asked.paired else [Sample.of(a), Sample.of(b)]
-            later = design[at + 1 :]
+            later = stages[at + 1 :]
             chance = chance_to_pass(sides, asked.margin, later, later, better=asked.better)
-            word = "futile" if chance < asked.futility else word
-        if word != "undecided":
-            return word, look.seeds
-    return "undecided", design.seeds[-1]
+            outcome = "futile" if chance < asked.futility else outcome
+        if outcome != "undecided":
+            return outcome, stage.seeds
+    return "undecided", stages.seeds[-1]
 
 
 def one_look(power: float, effect: float, deviation: float, rate: float, sides: int) -> float:
@@ -233,15 +236,15 @@ def errors(table: Table, kind: Kind, *, paired: bool) -> None:
     mode = "paired" if paired else "unpaired"
     ours, theirs = kind.draw(rng, (GATES, gate.MOST_SEEDS))
     for truth, better, wrong, what in (
-        (0.0, False, (WORSE,), "false alarm"),
-        (-MARGIN, False, (NO_WORSE, BETTER), "false pass"),
-        (0.0, True, (BETTER,), "false accept"),
-        (MARGIN, True, (NOT_BETTER,), "false reject"),
+        (0.0, False, FAIL, "false alarm"),
+        (-MARGIN, False, PASS, "false pass"),
+        (0.0, True, PASS, "false accept"),
+        (MARGIN, True, FAIL, "false reject"),
     ):
         asked = Asked(MARGIN * unit, better, paired)
-        words, seeds = played(ours + truth * unit, theirs, asked)
-        count = int(np.isin(words, wrong).sum())
-        passed = np.isin(words, (BETTER, NO_WORSE) if not better else (BETTER,)).mean()
+        outcomes, seeds = played(ours + truth * unit, theirs, asked)
+        count = int((outcomes == wrong).sum())
+        passed = (outcomes == PASS).mean()
         table.add(
             kind.name,
             mode,
@@ -249,7 +252,7 @@ def errors(table: Table, kind: Kind, *, paired: bool) -> None:
             what,
             table.rate(f"{kind.name}, {mode}, {what}", count, GATES, gate.RATE),
             percent(float(passed)),
-            percent(float((words == FUTILE).mean())),
+            percent(float((outcomes == FUTILE).mean())),
             f"{seeds.mean():.1f}",
         )
 
@@ -263,9 +266,9 @@ def powers(table: Table, kind: Kind, *, paired: bool) -> None:
     for truth in (0.2, -0.1, -0.2, -0.5):
         better = truth > 0
         asked = Asked(MARGIN * unit, better, paired)
-        words, seeds = played(ours + truth * unit, theirs, asked)
-        right = float((words == (BETTER if better else WORSE)).mean())
-        passed = float(np.isin(words, (BETTER, NO_WORSE)).mean())
+        outcomes, seeds = played(ours + truth * unit, theirs, asked)
+        right = float((outcomes == (PASS if better else FAIL)).mean())
+        passed = float((outcomes == PASS).mean())
         fixed = gate.MOST_SEEDS
         equal = one_look(min(right, 0.999), abs(truth) * unit, deviation, gate.RATE, 2 - paired)
         share = seeds.mean() / fixed
@@ -296,9 +299,9 @@ def futilities(table: Table, kind: Kind, *, paired: bool) -> None:
         missed, runs, accepts = [], [], []
         for futility in (0.0, gate.FUTILITY):
             asked = Asked(margin * unit, True, paired, futility)
-            words, seeds = played(ours + truth * unit, theirs, asked)
-            missed.append(float((words != BETTER).mean()))
-            accepts.append(int((words == BETTER).sum()))
+            outcomes, seeds = played(ours + truth * unit, theirs, asked)
+            missed.append(float((outcomes != PASS).mean()))
+            accepts.append(int((outcomes == PASS).sum()))
             runs.append(float(seeds.mean()))
         bound = missed[0] / (1 - gate.FUTILITY)
         where = f"{kind.name}, {mode}, misses of a gain of {percent(truth)}"
@@ -357,10 +360,10 @@ def ledgers(kind: Kind, gains: Sequence[float], share: float, *, paired: bool) -
             rate = budget_level(gate.RATE, CANDIDATES, number, int(count))
             asked = Asked(MARGIN * unit, True, paired, pass_rate=rate)
             seen = slice(0, gate.MOST_SEEDS)
-            words, seeds = played(ours[rows, seen], best[rows, seen], asked)
+            outcomes, seeds = played(ours[rows, seen], best[rows, seen], asked)
             runs += float(seeds.sum())
-            won = rows[words == BETTER]
-            took = seeds[words == BETTER]
+            won = rows[outcomes == PASS]
+            took = seeds[outcomes == PASS]
             for row, m in zip(won, took, strict=True):
                 difference = ours[row] - best[row]
                 picked.append((difference[:m].mean() - gain[row]) / unit)
@@ -514,7 +517,7 @@ def main() -> int:
     parser.add_argument("--runs", type=Path, action="append", default=[])
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    require_the_product_s_words()
+    require_the_product_s_outcomes()
     lines = list(page(tuple(options.runs), options.jobs))
     OUT.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

@@ -22,8 +22,8 @@ import numpy as np
 from scipy import stats
 
 from ablations.regression.check import Check, Terms, layout, learned, sequential
-from ablations.regression.curves import Curves, scores
-from ablations.report.formats.markdown import pipes
+from ablations.regression.curves import Curves
+from ablations.tables.formats import pipes
 
 POOL = Path("results/learning_curve_checks.npz")
 REPORT = Path("results/reference/learning_curve_checks.md")
@@ -63,8 +63,8 @@ def train() -> None:
 def threshold(baseline: Curves, now: Curves, effect: float) -> bool:
     """RLlib's learning tests: one seed fails unless its curve reaches a fixed return at any point.
     The return is the baseline's final mean less the effect, as an author would choose it."""
-    reached = -np.inf if 0 in now.failed else np.nanmax(now.values[now.seeds.index(0)])
-    return bool(reached < scores(baseline)["final"].mean() - effect)
+    reached = -np.inf if 0 in now.failed else np.nanmax(now.runs[0].values)
+    return bool(reached < baseline.scores()["final"].mean() - effect)
 
 
 def welch(baseline: Curves, now: Curves, effect: float) -> bool:
@@ -81,7 +81,7 @@ def mann_whitney(baseline: Curves, now: Curves, effect: float) -> bool:
 
 def welch_either(baseline: Curves, now: Curves, effect: float) -> bool:
     """At 1% on each of final performance and area, as one does who looks at both."""
-    before, after = scores(baseline), scores(now)
+    before, after = baseline.scores(), now.scores()
     return welch(baseline, now, effect) or bool(
         stats.ttest_ind(after["auc"], before["auc"], equal_var=False, alternative="less").pvalue
         < 0.01
@@ -89,7 +89,7 @@ def welch_either(baseline: Curves, now: Curves, effect: float) -> bool:
 
 
 def _final(baseline: Curves, now: Curves) -> tuple[np.ndarray, np.ndarray]:
-    before, after = scores(baseline)["final"], scores(now)["final"]
+    before, after = baseline.scores()["final"], now.scores()["final"]
     lowest = min([*before, *after])
     return before, np.append(after, [lowest] * len(now.failed))
 
@@ -109,8 +109,8 @@ def as_curves(rows: np.ndarray, first_seed: int) -> Curves:
     whole = np.isfinite(rows[:, -1])
     seeds = np.arange(first_seed, first_seed + len(rows))
     lost = {int(seed): "no longer finite" for seed in seeds[~whole]}
-    values = rows[whole].astype(np.float64)
-    return Curves(tuple(int(seed) for seed in seeds[whole]), steps, values, lost)
+    curves = Curves.of_rows(seeds[whole].tolist(), steps, rows[whole].astype(np.float64))
+    return Curves(curves.runs, lost)
 
 
 def checks(curves: dict[str, np.ndarray], name: str) -> Iterator[tuple[Curves, np.ndarray]]:
@@ -132,12 +132,12 @@ def ours(baseline: Curves, rows: np.ndarray, effect: float, most: int) -> Check:
 def measured_effect(curves: dict[str, np.ndarray], name: str) -> dict[str, float]:
     """Loss of each score over all seeds, as a share of what the baseline learns."""
     null, planted = as_curves(curves["none"], 0), as_curves(curves[name], 0)
-    old, new = scores(null), scores(planted)
+    old, new = null.scores(), planted.scores()
     losses = {}
     for score, values in old.items():
         lost = [min(values)] * len(planted.failed)
-        losses[score] = (
-            float(values.mean() - np.append(new[score], lost).mean()) / learned(null).size
+        losses[score] = float(values.mean() - np.append(new[score], lost).mean()) / np.ptp(
+            learned(null)
         )
     return losses
 
@@ -157,14 +157,14 @@ def report() -> None:
             number += 1
             for budget in BUDGETS:
                 found = ours(old, rows, *budget)
-                hits[budget] += found.verdict == "worse"
+                hits[budget] += found.outcome == "fail"
                 if budget == FULL:
                     taken.append(len(found.now))
                     flagged += found.verdict == "better"
                     caught.append([loss / found.unit for loss in found.design.caught.values()])
             now = as_curves(rows, 0)
             for method, judge in OTHERS.items():
-                others[method] += judge(old, now, FULL[0] * learned(old).size)
+                others[method] += judge(old, now, FULL[0] * np.ptp(learned(old)))
         effect = measured_effect(curves, name)
         real = [f"{100 * effect[score]:.1f}%" for score in ("final", "auc")]
         shares = [_share(hits[budget], number) for budget in BUDGETS]
@@ -192,13 +192,13 @@ def report() -> None:
                     area=f"{area:.1%}",
                 ).splitlines(),
                 "",
-                *pipes(head, lines, set(head[1:])),
+                *pipes(head, lines).splitlines(),
                 "",
                 "## Beside what others do",
                 "",
                 *BESIDE.format(new=NEW).splitlines(),
                 "",
-                *pipes(head_beside, beside, set(head_beside[1:])),
+                *pipes(head_beside, beside).splitlines(),
                 "",
             ]
         )
@@ -234,12 +234,13 @@ def simulate(checks_each: int = 1_000) -> None:
         for _ in range(checks_each):
             baseline = independent(random, range(old))
             if luck:
-                above = {name: values.mean() for name, values in scores(baseline).items()}
-                expected = scores(independent(_Still(), range(1)))
+                above = {name: values.mean() for name, values in baseline.scores().items()}
+                expected = independent(_Still(), range(1)).scores()
                 off = {name: above[name] - expected[name][0] - luck / old**0.5 for name in above}
                 moved = independent(_Still(), range(1), final=off["final"], area=off["auc"])
-                moved_by = moved.values - independent(_Still(), range(1)).values
-                baseline = Curves(baseline.seeds, baseline.steps, baseline.values + moved_by)
+                moved_by = moved.runs[0].values - independent(_Still(), range(1)).runs[0].values
+                rows = [run.values + moved_by for run in baseline.runs.values()]
+                baseline = Curves.of_rows(baseline.seeds, baseline.steps, np.array(rows))
             made, _ = layout(baseline, terms)
             lost = now({s: max(made.effect, loss) for s, loss in made.caught.items()})
             found.append(sequential(baseline, lambda s, x=lost: independent(random, s, **x), terms))
@@ -284,7 +285,7 @@ def simulate(checks_each: int = 1_000) -> None:
                     asked=ASKED,
                 ).splitlines(),
                 "",
-                *pipes(head, lines, set(head)),
+                *pipes(head, lines).splitlines(),
                 "",
             ]
         )

@@ -74,7 +74,7 @@ def preload() -> None:
         *("ablations.regression.figures", "ablations.sweep.status", "ablations.sweep.local"),
         *("ablations.sweep.plan", "ablations.trainers.command"),
         *("ablations.sweep.planned", "ablations.sweep.clean"),
-        *("ablations.regression.from_records", "ablations.regression.baseline_files"),
+        *("ablations.regression.baselines", "ablations.gate.run"),
         *("ablations.policies", "ablations.sweep.snapshots"),
         *("ablations.sweep.slurm.cluster", "ablations.presets.verl"),
         *("pandas.io.formats.csvs", "pyarrow.pandas_compat", "tensorboardX"),

@@ -112,15 +112,15 @@ def test_where_seeds_log_decides_no_verdict(tmp_path: Path, steps: Callable[[int
         return from_user(rows, steps=marks)
 
     baseline = curves(10.0)
-    assert learned(baseline).size == pytest.approx(aligned.size, rel=0.25)
-    assert check(baseline, curves(10.0)).verdict == "identical"
+    assert np.ptp(learned(baseline)) == pytest.approx(aligned.size, rel=0.25)
+    assert check(baseline, curves(10.0)).identical
     stem = tmp_path / "stored"
     baselines.updated(stem, "stored", {"": baselines.Group(baseline)}, reason=None)
     stored = baselines.read(stem, "stored").groups[""].curves
     assert learned(stored) == learned(baseline)
     for old in (baseline, stored):
-        for gain, verdict in ((9.9, "no worse"), (7.0, "worse")):
-            assert check(old, curves(gain), Terms(paired=True)).verdict == verdict
+        for gain, outcome in ((9.9, "pass"), (7.0, "fail")):
+            assert check(old, curves(gain), Terms(paired=True)).outcome == outcome
 
 
 def test_blanks_of_an_outer_join_are_no_points(tmp_path: Path) -> None:

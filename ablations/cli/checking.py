@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,22 @@ from pathlib import Path
 from ablations.cli.arguments import Parser, add_flags, positive
 from ablations.errors import UserError
 from ablations.records import Plan
-from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, messages
-from ablations.regression import baseline_files as files
+from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, baselines
 from ablations.regression.baselines import Baseline
-from ablations.regression.check import Check, SequentialCheck, Terms, check, play_checks
-from ablations.regression.training import Training
+from ablations.regression.check import (
+    Check,
+    SequentialCheck,
+    Terms,
+    caption,
+    check,
+    line,
+    plan_line,
+    play_checks,
+    table,
+)
 from ablations.sweep.local import Processes
 from ablations.sweep.planned import planned, resolved_again
+from ablations.tables.formats import format_table
 
 
 def add_check(command: Parser) -> None:
@@ -51,11 +61,12 @@ def run_check(options: argparse.Namespace) -> int:
         raise UserError(f"--alpha must be between 0 and 0.5, not {alpha:g}")
     if not 0 < effect < float("inf"):
         raise UserError(f"--effect must be above 0, not {effect:g}")
-    baselines = {name: files.read(options.results, name) for name in options.baselines}
-    alpha /= sum(len(baseline.groups) for baseline in baselines.values())
+    stems = {name: baselines.stem_of(options.results, name) for name in options.baselines}
+    stored = {name: baselines.read(stem, name) for name, stem in stems.items()}
+    alpha /= sum(len(baseline.groups) for baseline in stored.values())
     terms = Terms(alpha, effect, most=options.seeds, paired=options.paired)
     worse = 0
-    for name, baseline in baselines.items():
+    for name, baseline in stored.items():
         if not baseline.requests:
             raise UserError(f"'{name}' is a baseline of pytest: `pytest` checks it")
         folder = options.results / "checks" / Path(name).name
@@ -68,14 +79,13 @@ def _save(options: argparse.Namespace) -> int:
     if len(options.baselines) > 1:
         raise UserError("--save takes one BASELINE")
     (name,) = options.baselines
-    baseline = files.save(
-        planned(options.save, options.results, {}), options.results, name, options.reason
-    )
+    plans = planned(options.save, options.results, {})
+    baseline = baselines.save(plans, options.results, name, options.reason)
     print(
-        f"{name}: {len(baseline.groups)} curves of {files.fewest_seeds(baseline.groups)} seeds: "
-        f"{baseline.history[-1]['reason']}"
+        f"{name}: {len(baseline.groups)} curves of {baselines.fewest_seeds(baseline.groups)} "
+        f"seeds: {baseline.history[-1]['reason']}"
     )
-    print(files.stem_of(options.results, name).parent)
+    print(baselines.stem_of(options.results, name).parent)
     return 0
 
 
@@ -86,35 +96,51 @@ def _check(options: argparse.Namespace, baseline: Baseline, folder: Path, terms:
         for where, group in baseline.groups.items()
     }
     if options.records is not None:
-        given = files.given(baseline, options.records)
+        given = baselines.recorded(baseline, options.records)
         checks = {w: check(curves, given[w], each) for w, (curves, each) in sides.items()}
     else:
         tests = {where: SequentialCheck.of(*side) for where, side in sides.items()}
         if options.format != "markdown":
             for name, test in tests.items():
-                plan = messages.plan_line(name, test.design, test.unit, test.terms)
-                print(plan, flush=True)
-        checks = play_checks(tests, _training(options, baseline, folder))
-    alike = files.made_alike(baseline, options.records or folder / "records")
+                print(plan_line(name, test), flush=True)
+
+        def run(plans: Sequence[Plan], records: Path) -> None:
+            Processes(options.workers, quiet=options.format == "markdown").run(plans, records)
+
+        train = baselines.training(baseline, folder / "records", resolved_again, run)
+        checks = play_checks(tests, train)
+    alike = baselines.made_alike(baseline, options.records or folder / "records")
     figure = _draw(options.figures or folder, folder.name, baseline, checks)
-    written = messages.markdown if options.format == "markdown" else messages.report
-    print(written(folder.name, checks, alike, figure))
-    return sum(check.verdict == "worse" for check in checks.values())
+    print("\n".join(_report(folder.name, checks, alike, figure, options.format == "markdown")))
+    return sum(check.outcome == "fail" for check in checks.values())
+
+
+def _report(
+    title: str, checks: Mapping[str, Check], alike: str, figure: Path, markdown: bool
+) -> list[str]:
+    """Return the table, its caption and a line per check."""
+    lines = [line(name, check) for name, check in checks.items()]
+    for name, each in checks.items():
+        if each.differs is not None:
+            seed, step = each.differs
+            lines.append(f"{name}: bits differ from step {step:,.0f} on (seed {seed}); {alike}")
+    text = [format_table(table(checks), "markdown"), "", caption(list(checks.values()))]
+    if not markdown:
+        return ["", *text, "", *lines, f"figure: {figure}"]
+    failed = sum(check.outcome == "fail" for check in checks.values())
+    head = f"{failed} of {len(checks)} got worse" if failed else "nothing got worse"
+    listed = [f"- {each}" for each in lines]
+    return [f"### {title}: {head}", "", *listed, "", *text, "", f"Both curves: `{figure}`"]
 
 
 def _draw(folder: Path, name: str, baseline: Baseline, checks: Mapping[str, Check]) -> Path:
     """Draw the checks of a baseline; return the file."""
-    from ablations.regression import figures
+    from ablations.figures import write
+    from ablations.figures.checks import checks as draw
 
     metrics = {where: group.metric for where, group in baseline.groups.items()}
+    path = folder / re.sub(r"[^\w.-]+", "_", f"{name}_curves")
     try:
-        return figures.draw(name, checks, metrics, folder / f"{name}_curves", ("svg", "png"))[-1]
+        return write(draw(checks, metrics), path)[-1]
     except OSError as error:
         raise UserError(f"cannot write to '{folder}': {error.strerror}") from None
-
-
-def _training(options: argparse.Namespace, baseline: Baseline, folder: Path) -> Training:
-    def run(plans: Sequence[Plan], records: Path) -> None:
-        Processes(options.workers, quiet=options.format == "markdown").run(plans, records)
-
-    return Training(baseline, folder / "records", resolved_again, run)

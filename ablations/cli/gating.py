@@ -6,11 +6,11 @@ import argparse
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from ablations import noise
 from ablations.cli.arguments import Parser, add_flags, positive, whole
 from ablations.core.decode import Json
 from ablations.errors import UserError, printable
@@ -24,13 +24,13 @@ from ablations.gate import (
     Question,
     compared_sides,
     ledger,
-    night,
+    noise,
 )
-from ablations.gate.ledger import Ledger, Terms
-from ablations.gate.sheets import ledger_sheet, looks_sheet
-from ablations.report.formats import render
+from ablations.gate.ledger import Booking, Ledger, Terms
+from ablations.gate.run import stages_table
 from ablations.sweep.backends.command.study_file import line_of, timeout_of
 from ablations.sweep.local import Processes
+from ablations.tables.formats import format_table
 from ablations.trainers.command import Line
 
 
@@ -130,7 +130,7 @@ def add_gate(command: Parser) -> None:
         group,
         {
             "--quiet": "the verdict alone",
-            "--markdown": "the verdict and a table of its looks",
+            "--markdown": "the verdict and a table of its stages",
             "--json": "the verdict as JSON on stdout",
         },
         action="store_true",
@@ -149,28 +149,28 @@ def run_gate(options: argparse.Namespace) -> int:
     if options.noise:
         return _noise(options)
     question = _question(options)
-    gate = Gate(question, options.results, compared_sides(question, Path.cwd(), options.results))
+    gate = Gate(question, options.results, compared_sides(question, Path.cwd()))
     if not options.quiet:
         print("\n".join(gate.stated()), flush=True)
     verdict = gate.run(_say(options), _executor(options), _seconds(options))
     described = gate.described(verdict)
     path = gate.write(described)
-    figure = _figure(path, described) if verdict.looks else "no picture: no look was read"
+    figure = _figure(path, described) if verdict.stages else "no picture: no stage was read"
     if options.json:
         print(path.read_text(), end="")
         return verdict.code
-    print(f"gate: {verdict.text}")
-    _print_log(verdict.log)
+    _print_line(described)
     if options.markdown:
         print()
-        print(render(looks_sheet(verdict), "markdown"))
+        print(format_table(stages_table(verdict), "markdown"))
     elif not options.quiet:
         print(f"{path}\n{figure}")
     return verdict.code
 
 
-def _print_log(log: Iterable[str]) -> None:
-    for line in log:
+def _print_line(described: Mapping[str, Any]) -> None:
+    print(described["line"])
+    for line in described["log"]:
         print(printable(f"    | {line}"))
 
 
@@ -181,34 +181,28 @@ def _book(options: argparse.Namespace) -> int:
     if not options.words:
         if known is None:
             raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
-        print(render(ledger_sheet(known), "json" if options.json else "markdown"))
+        print(format_table(known.table(), "json" if options.json else "markdown"))
         return 0
     if options.noise:
         raise UserError("--noise compares nothing: leave --ledger out")
     ledger.require_untracked(path)
     question = _question(options, ledger=True)
-    tonight = night.Night(
-        path, question, _terms(options, question, known), options.results, Path.cwd()
-    )
+    terms = _terms(options, question, known)
+    booking = Booking(path, question, terms, options.results, Path.cwd())
     executor, seconds = _executor(options), _seconds(options)
-    if not tonight.open(options.baseline, question.against, executor, seconds):
-        booking = night.opened(path, tonight.now.called)
-        print(json.dumps(booking, indent=1) if options.json else booking["line"])
-        return 0
-    booked = tonight.judge(_say(options), executor, seconds)
+    booked = booking.open(options.baseline, question.against, executor, seconds)
+    booked = booked or booking.judge(_say(options), executor, seconds)
     if options.json:
-        print(json.dumps(night.described(booked, path), indent=1, allow_nan=False))
+        print(json.dumps({"ledger": str(path), **booked}, indent=1, allow_nan=False))
     else:
-        print(f"gate: {booked.text}")
-        _print_log(booked.log)
-    return booked.code
+        _print_line({"log": (), **booked})
+    return int(booked["exit_code"])
 
 
 def _terms(options: argparse.Namespace, question: Question, known: Ledger | None) -> Terms:
     """Return what a ledger asks, or would ask. Raises UserError where flags say otherwise."""
     terms = known.opening.terms if known else None
-    run = question.line.run
-    shared = run[: night.split_command(run, terms.run if terms else None)]
+    shared = ledger.shared_words(question.line.run, terms.run if terms else None)
     flags = {
         "margin": options.margin and question.margin.text,
         "rate": options.rate,
@@ -221,7 +215,14 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
         "depends": question.depends,
     }
     given = {name: value for name, value in flags.items() if value is not None}
-    of_line = night.terms_of(question.line, shared)
+    line = question.line
+    of_line = {
+        "run": shared,
+        "curve": line.curve,
+        "metric": line.metric,
+        "step": line.step,
+        "direction": line.better,
+    }
     if terms is None:
         defaults = {
             "rate": RATE,
@@ -241,7 +242,7 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
 
 
 def _say(options: argparse.Namespace) -> Callable[[str], None]:
-    """Return what prints the verdict of a look, or nothing."""
+    """Return what prints the verdict of a stage, or nothing."""
     return (lambda line: None) if options.quiet else (lambda line: print(line, flush=True))
 
 
@@ -262,11 +263,10 @@ def _noise(options: argparse.Namespace) -> int:
     runs = options.first_seeds or FIRST_SEEDS
     runs_as = (runs, name, options.steps, timeout_of(options.timeout), options.depends)
     plan = noise.noise_plan(_line(options), Path.cwd(), *runs_as)
-    measured = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
-    sheet = noise.noise_sheet(measured)
-    print(render(sheet, "json" if options.json else "markdown"))
+    frame = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
+    print(format_table(frame, "json" if options.json else "markdown"))
     if not options.json:
-        margin, runs = sheet.rows[1][1], sheet.rows[1][0]
+        margin, runs = frame.margin[1], frame.runs[1]
         paste = f"a line to paste: --margin {margin:.3g} --first-seeds {runs}"
         same = "every run gave one number: any --margin above 0 can be decided, unless a {seed} is"
         print(f"\n{paste if margin else f'{same} ignored'}")
@@ -306,10 +306,9 @@ def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
 
 
 def _figure(path: Path, verdict: Mapping[str, Json]) -> str:
-    from ablations.report.figures.gate import gate as verdict_figure
-    from ablations.report.figures.style import write
+    from ablations import figures
 
-    return str(write(verdict_figure(verdict), path.parent, path.stem, ("svg", "png"))[-1])
+    return str(figures.write(figures.gate(verdict), path.with_suffix(""))[-1])
 
 
 def _words(text: str | None) -> tuple[str, ...]:

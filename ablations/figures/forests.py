@@ -29,12 +29,6 @@ from ablations.tables.kinds import study_of
 
 ROWS_WITH_DOTS = 24  # up to which there is room for a dot per seed
 SHARE = "% of the learned range"
-_GATE_COLORS = {  # words of a gate that are no verdict of a comparison
-    "no worse": "equivalent",
-    "identical": "equivalent",
-    "not better": "worse",
-    "fails": "failed",
-}
 _PITCH, _WITH_DOTS, _HEADING = 0.148, 0.205, 0.155  # inches
 
 
@@ -257,16 +251,15 @@ def gate(verdict: Mapping[str, Any], width: float | str = style.COLUMN) -> Drawi
         verdict: as in the JSON file of a gate.
         width: in inches, or a name such as "icml-column".
     """
-    stages = pd.DataFrame(verdict["looks"]).dropna(subset="difference")
+    stages = pd.DataFrame(verdict["stages"]).dropna(subset="difference")
     stages = stages.rename(columns={"low": "difference_low", "high": "difference_high"})
     before = [""] * (len(stages) - 1)
-    word = _GATE_COLORS.get(verdict["verdict"], verdict["verdict"])
     differences = [x for x in verdict["differences"] if x is not None]
     change, baseline = verdict["change"], verdict["baseline"]
     figure = forest(
         stages.assign(
             label="after " + stages.seeds.astype(str) + " seeds",
-            verdict=[*before, word],
+            verdict=[*before, verdict["verdict"]],
             dots=[*([] for _ in before), differences],
         ),
         value="difference",
@@ -276,7 +269,7 @@ def gate(verdict: Mapping[str, Any], width: float | str = style.COLUMN) -> Drawi
         axis=f"{change} minus {baseline}, {style.metric_label(verdict['metric'])}",
     )
     return figure.about(
-        f"{change} against {baseline}: {verdict['verdict']}",
+        f"{change} against {baseline}: {verdict['outcome']}",
         "Intervals of all stages that hold at once, wrong on either side with at most "
         f"{100 * verdict['rate']:g}%. Dots: pairs of runs. Shaded: the margin, "
         f"{verdict['margin_of']}.",

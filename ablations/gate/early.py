@@ -1,14 +1,13 @@
-"""Early ends of a gate: the chance that a later look still passes a change that is worth it.
+"""Early ends of a gate: the chance that a later stage passes a change that is worth it.
 
-The chance is computed at a stated truth (conditional power; Lan, Simon and Halperin 1982), over the
-σ that the runs so far leave open: σ² = squares / χ²[n-1]. Of the runs that a later look adds, k of
-them, the mean is N(truth, σ²/k) and the sum of squares σ² χ²[k-1]; together with those that are
-there they give the later look's own t interval (paired, or Welch's).
+The chance is computed at a stated truth (conditional power), over the σ that the runs so far leave
+open: σ² = squares / χ²[n-1]. Of k further runs the mean is N(truth, σ²/k) and the sum of squares
+σ² χ²[k-1]; together with the existing runs they give the later stage's t interval (paired, or
+Welch's).
 
-Ending a gate where that chance is small passes nothing, so that no rate of false passes or false
-alarms grows: the bound is not binding and costs no level. What it costs is power: a test that would
-miss with a chance of β, and ends where its conditional power is below γ, misses at most
-β / (1 - γ) (Lan, Simon and Halperin 1982).
+Ending a gate where that chance is small passes nothing, so no rate of false passes or false alarms
+grows. It costs power: a test that misses with a chance of β, and ends where its conditional power
+is below γ, misses at most β / (1 - γ) (Lan, Simon and Halperin 1982).
 """
 
 from __future__ import annotations
@@ -16,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ablations.distributions import student_quantile
-from ablations.looks import Look
+from ablations.stats import Floats, student
+from ablations.stats.interim import Stage
 
-Floats = NDArray[np.float64]
 PATHS = 1000
+Bounds = tuple[Floats, Floats]  # the ends of the intervals of a later stage, `[..., paths]`
 
 
 @dataclass(frozen=True)
@@ -44,81 +42,95 @@ class Sample:
         return cls(numbers.shape[-1], mean, ((numbers - mean[..., None]) ** 2).sum(axis=-1))
 
 
-class Bounds(NamedTuple):
-    """The ends of the intervals of a later look, `[..., paths]`."""
+def chance_to_pass(
+    sides: Sequence[Sample],
+    margin: ArrayLike,
+    below: Sequence[Stage],
+    above: Sequence[Stage],
+    *,
+    better: bool,
+) -> Floats:
+    """Return the chance `[...]` that a later stage decides for a change that is worth it.
 
-    low: Floats
-    high: Floats
-
-
-def later_looks(
-    sides: Sequence[Sample], truth: ArrayLike, below: Sequence[Look], above: Sequence[Look]
-) -> list[Bounds]:
-    """Draw the intervals of later looks, were the difference a stated one.
+    Where only gains pass: that a gain of the margin passes. Else the larger of two: that a change
+    of no effect passes, and that a difference as large as the one so far is called worse.
 
     Args:
         sides: the paired differences; or the change and the baseline, as many runs of each.
-        truth: the difference `[...]`.
-        below: later looks, with the levels of the lower ends.
-        above: the same looks, with the levels of the upper ends.
+        margin: in units of the metric `[...]`.
+        below: later stages, with the levels of the lower ends.
+        above: the same stages, with the levels of the upper ends.
+        better: whether only gains pass.
     """
-    goal = np.asarray(truth, np.float64)[..., None]
+    size = np.asarray(margin, np.float64)[..., None]
+    stages = (below, above)
+    if better:
+        return _share([low > 0 for low, _ in _drawn(sides, size, *stages)])
+    passed = _share([low > -size for low, _ in _drawn(sides, 0 * size, *stages)])
+    so_far = sides[0].mean - (sides[1].mean if len(sides) == 2 else 0.0)
+    highs = [high for _, high in _drawn(sides, np.asarray(so_far)[..., None], *stages)]
+    return np.maximum(passed, _share([*[high < -size for high in highs], highs[-1] < 0]))
+
+
+def _share(decided: Sequence[NDArray[np.bool_]]) -> Floats:
+    return np.asarray(np.any(decided, axis=0).mean(axis=-1), np.float64)
+
+
+def _drawn(
+    sides: Sequence[Sample], truth: Floats, below: Sequence[Stage], above: Sequence[Stage]
+) -> list[Bounds]:
+    """Draw the intervals of later stages, were the difference `truth` `[..., 1]`."""
     parts = [(side.mean[..., None], side.squares[..., None]) for side in sides]
-    centers = [goal]
+    centers = [truth]
     if len(sides) == 2:
-        middle = (parts[0][0] + parts[1][0] - goal) / 2
-        centers = [middle + goal, middle]
+        middle = (parts[0][0] + parts[1][0] - truth) / 2
+        centers = [middle + truth, middle]
     n = sides[0].n
-    draws = _draws(n, tuple(look.seeds for look in below), len(sides))
-    variances = [squares / chi for (_, squares), chi in zip(parts, draws.of_variances, strict=True)]
-    drawn = []
-    for number, (low, high) in enumerate(zip(below, above, strict=True)):
-        more = low.seeds - n
-        for i, (mean, squares) in enumerate(parts):
-            z, chi = draws.of_looks[number][i]
+    of_variances, of_stages = _draws(n, tuple(stage.seeds for stage in below), len(sides))
+    variances = [squares / chi for (_, squares), chi in zip(parts, of_variances, strict=True)]
+    bounds = []
+    for low, high, drawn in zip(below, above, of_stages, strict=True):
+        total, more = low.seeds, low.seeds - n
+        for i, ((mean, squares), (z, chi)) in enumerate(zip(parts, drawn, strict=True)):
             new = centers[i] + np.sqrt(variances[i] / more) * z
-            squares = squares + variances[i] * chi + (new - mean) ** 2 * n * more / low.seeds
-            parts[i] = ((n * mean + more * new) / low.seeds, squares)
-        n = low.seeds
-        drawn.append(_interval(parts, n, low.level, high.level))
-    return drawn
+            squares = squares + variances[i] * chi + (new - mean) ** 2 * n * more / total
+            parts[i] = ((n * mean + more * new) / total, squares)
+        n = total
+        bounds.append(_interval(parts, n, low.level, high.level))
+    return bounds
 
 
-def _interval(parts: Sequence[tuple[Floats, Floats]], n: int, below: float, above: float) -> Bounds:
+def _interval(parts: Sequence[Bounds], n: int, below: float, above: float) -> Bounds:
     errors = [squares / (n - 1) / n for _, squares in parts]
     error = np.sqrt(sum(errors))
-    center = parts[0][0] - (parts[1][0] if len(parts) == 2 else 0.0)
     if len(parts) == 1:
-        reaches = [-student_quantile(n - 1, level / 2) for level in (below, above)]
-        return Bounds(center - reaches[0] * error, center + reaches[1] * error)
+        center = parts[0][0]
+        return center - student(n - 1, below) * error, center + student(n - 1, above) * error
+    center = parts[0][0] - parts[1][0]
     inverse = sum(each**2 for each in errors) / np.maximum(error**4, 1e-300) / (n - 1)
     low, high = (np.interp(inverse, *_quantiles(n, level)) for level in (below, above))
-    return Bounds(center - low * error, center + high * error)
+    return center - low * error, center + high * error
 
 
 @lru_cache(maxsize=256)
 def _quantiles(n: int, level: float) -> tuple[Floats, Floats]:
-    """Return Student quantiles over 1 / degrees of freedom, from n - 1 to 2 (n - 1)."""
+    """Return Student's quantiles over 1 / degrees of freedom, from n - 1 to 2 (n - 1)."""
     inverse = np.linspace(1 / (2 * n - 2), 1 / (n - 1), 9)
-    return inverse, np.array([-student_quantile(1 / each, level / 2) for each in inverse])
+    return inverse, np.array([student(1 / each, level) for each in inverse])
 
 
-class _Draws(NamedTuple):
-    """of_variances: side -> χ²[n-1]. of_looks: look -> side -> (normal, χ²); each `[paths]`."""
-
-    of_variances: list[Floats]
-    of_looks: list[list[tuple[Floats, Floats]]]
+Draws = tuple[list[Floats], list[list[tuple[Floats, Floats]]]]
 
 
 @lru_cache(maxsize=256)
-def _draws(n: int, seeds: tuple[int, ...], sides: int) -> _Draws:
-    """Draw the same numbers for equal looks: a second call says the same."""
+def _draws(n: int, seeds: tuple[int, ...], sides: int) -> Draws:
+    """Draw χ²[n-1] per side, and a normal and χ² per stage and side; the same for equal stages."""
     random = np.random.default_rng([n, *seeds, sides])
-    of_looks, before = [], n
     variances = [random.chisquare(n - 1, PATHS) for _ in range(sides)]
-    for total in seeds:
+    stages = []
+    for before, total in zip((n, *seeds), seeds, strict=False):
         freedom = total - before - 1
-        of_looks.append(
+        stages.append(
             [
                 (
                     random.standard_normal(PATHS),
@@ -127,41 +139,4 @@ def _draws(n: int, seeds: tuple[int, ...], sides: int) -> _Draws:
                 for _ in range(sides)
             ]
         )
-        before = total
-    return _Draws(variances, of_looks)
-
-
-def chance_to_pass(
-    sides: Sequence[Sample],
-    margin: ArrayLike,
-    below: Sequence[Look],
-    above: Sequence[Look],
-    *,
-    better: bool,
-) -> Floats:
-    """Return the chance `[...]` that a later look decides for what would be worth it.
-
-    Where only gains pass: that a gain of the margin passes. Else the larger of two: that a change
-    of no effect passes, and that a difference as large as the one so far is called worse.
-
-    Args:
-        sides: see `later_looks`.
-        margin: in units of the metric `[...]`.
-        below: later looks, with the levels of the lower ends.
-        above: the same looks, with the levels of the upper ends.
-        better: whether only gains pass.
-    """
-    size = np.asarray(margin, np.float64)[..., None]
-    if better:
-        passes = later_looks(sides, margin, below, above)
-        return _share(np.any([look.low > 0 for look in passes], axis=0))
-    passes = later_looks(sides, 0.0 * size[..., 0], below, above)
-    passed = _share(np.any([look.low > -size for look in passes], axis=0))
-    so_far = sides[0].mean - (sides[1].mean if len(sides) == 2 else 0.0)
-    losses = later_looks(sides, so_far, below, above)
-    shown = [look.high < -size for look in losses] + [losses[-1].high < 0]
-    return np.maximum(passed, _share(np.any(shown, axis=0)))
-
-
-def _share(hits: NDArray[np.bool_]) -> Floats:
-    return np.asarray(hits.mean(axis=-1), np.float64)
+    return variances, stages

@@ -1,10 +1,10 @@
-"""The ledger of a night: a file of JSON lines, to which candidates and their verdicts are added.
+"""A ledger: many candidates against the best so far, with one error budget for all of them.
 
-The first line says what is asked of every candidate, and the first best. Then every candidate has a
-line when it begins, which takes its share of the error budget, and one when it ends. A line is
-written at once, under a lock, and never changed. A last line without an end is what a killed writer
-left: it was never promised to anybody, and the next writer removes it. So a candidate that was
-killed has begun and not ended; the same call goes on with it, at the rate that it had.
+A ledger is a file of JSON lines. The first has the terms and the first best. Every candidate adds a
+line when it begins, which takes its share of the error budget, one when it ends, and, if accepted,
+one with an estimate on fresh seeds. A line is written under a lock and never changed. A last line
+without an end is what a killed writer left; the next writer removes it. A candidate that was killed
+has begun and not ended, and the same call continues with it at the rate that it had.
 
 All candidates share one error budget: the j-th of N is tested at the rate
 
@@ -14,11 +14,13 @@ with D(j) the candidates that were found better before it began. This is LOND, l
 number of discoveries (Javanmard and Montanari 2015, "On online control of false discovery rate"),
 with equal shares of the budget. The expected share of false ones among the accepted is at most
 `rate` where the tests depend positively on each other (Zrnic, Ramdas and Jordan 2021, "Asynchronous
-online testing of multiple hypotheses"), as those that share the runs of a baseline do: luck of its
-runs helps or hurts all. Until something is found, the levels are Bonferroni's, so that the chance
-of any false accept in a night in which nothing helps is at most `rate`, however the tests depend on
-each other. Rules that win back more (LORD, SAFFRON, ADDIS) need tests that are independent. D
-counts what had ended when a test began, so candidates may be tested side by side.
+online testing of multiple hypotheses"), as those do that share the runs of a baseline. Until
+something is found, the levels are Bonferroni's. Rules that win back more (LORD, SAFFRON, ADDIS)
+need independent tests. D counts what had ended when a test began, so candidates may be tested side
+by side.
+
+An accepted candidate was picked for looking good, so its difference is too large on average (the
+winner's curse): an estimate on fresh seeds, which no decision has used, is booked beside it.
 """
 
 from __future__ import annotations
@@ -26,28 +28,64 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+
+import pandas as pd
 
 from ablations.core.decode import Count, Json, Matches, Mismatch, Positive, Within, decode
 from ablations.core.files import parse_object, read_bytes
-from ablations.errors import UserError
-from ablations.gate.question import Word
+from ablations.errors import UserError, count
+from ablations.gate.question import EXIT_CODES, Margin, Question, Side, Sides
+from ablations.gate.run import DEFAULT, Gate, Lost, Say, Verdict, deadline_of, numbers, silent
 from ablations.git import git
+from ablations.names import NAME
+from ablations.stats import Difference
+from ablations.sweep.backends.command.code import digest_of, root_of
+from ablations.sweep.backends.command.copies import (
+    Copy,
+    checked_out,
+    copied_site,
+    copy_of,
+    keep_copy,
+)
+from ablations.sweep.backends.command.repository import place_of
+from ablations.sweep.local import Processes
 from ablations.sweep.locks import file_lock
+from ablations.trainers.command import Site
 
 FORM = 1
 CANDIDATES = 50
 FRESH = 5
 MOST_BYTES = 50_000_000
+_PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}")
 
 Digest = Annotated[str, Matches(r"[0-9a-f]{16}", "16 hexadecimal digits")]
 Inside = Annotated[str, Matches(r"\.|(?!\.\.?(/|$))[^/\0]+(/(?!\.\.?(/|$))[^/\0]+)*", "a folder")]
 Rate = Annotated[float, Within(1e-12, 0.5)]
+Word = Literal[
+    "better",
+    "worse",
+    "equivalent",
+    "inconclusive",
+    "failed",
+    "no worse",
+    "identical",
+    "fails",
+    "not better",
+    "undecided",
+    "futile",
+    "unstable",
+]  # fmt: skip - the second line is of earlier versions
+
+
+# The lines of the file
 
 
 @dataclass(frozen=True)
@@ -55,7 +93,7 @@ class Version:
     """A state of the code, and arguments.
 
     code: the digest of its files. arguments: after the words that all candidates have. folder,
-    inside: of its copy under results/code; "" where it has none. called: for people.
+    inside: of its copy, see `question.Copy`; "" where it has none. called: for people.
     """
 
     code: Digest
@@ -71,7 +109,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms on which every candidate is judged; see `Question`.
+    """The terms on which every candidate is judged; see `Question`.
 
     run, curve, metric, step, direction: of the command. candidates: for how many the budget of
     `rate` is. fresh: seeds of the estimate that follows when one is accepted.
@@ -126,21 +164,23 @@ class Estimate:
 class Ended:
     """A candidate has its verdict.
 
-    found: the difference on the runs that decided; None where no look had one. accepted: it is the
-    best from now on. line: for people. log: the end of what a failed run printed.
+    found: the difference on the runs that decided; None where no stage had one. accepted: it is the
+    best from now on. line: for people. log: the end of the output of a failed run. exit_code: None
+    in lines of earlier versions.
     """
 
     end: Positive
-    verdict: Word
+    verdict: str
     accepted: bool
     line: str
     found: Estimate | None
     log: tuple[str, ...] = ()
+    exit_code: Annotated[int, Within(0, 3)] | None = None
 
 
 @dataclass(frozen=True)
 class Fresh:
-    """The estimate of an accepted gain, on seeds that no decision has seen.
+    """The estimate of an accepted gain, on fresh seeds.
 
     failed: runs that did, for people. withdrawn: so many that it is the best no more, and what it
     was compared with is again.
@@ -154,110 +194,176 @@ class Fresh:
 
 Entry = Begun | Ended | Fresh
 _KINDS: Mapping[str, type[Entry]] = {"begin": Begun, "end": Ended, "fresh": Fresh}
+# Of lines without an exit code
+_CODES: Mapping[str, int] = {"better": 0, "not better": 1, "fails": 1, "worse": 1}
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A candidate with all that is known of it."""
-
-    begun: Begun
-    ended: Ended | None = None
-    measured: Fresh | None = None
-
-    @property
-    def fresh(self) -> Estimate | None:
-        """The estimate on fresh seeds."""
-        return self.measured.estimate if self.measured else None
-
-    @property
-    def withdrawn(self) -> bool:
-        """True where it was accepted, and its fresh runs failed."""
-        return self.measured is not None and self.measured.withdrawn
-
-    @property
-    def accepted(self) -> bool:
-        """True where it was accepted, and not withdrawn."""
-        return self.ended is not None and self.ended.accepted and not self.withdrawn
+# The content of the file
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ledger:
     """The content of a ledger.
 
-    candidates: the n-th is number n + 1. bests: the numbers of all bests in turn; 0: the first.
+    begun: the n-th is candidate n + 1. ended, fresh: by the number of the candidate. bests: the
+    numbers of all bests in turn; 0: the first.
     """
 
     opening: Opening
-    candidates: tuple[Candidate, ...] = ()
-    bests: tuple[int, ...] = (0,)
+    begun: list[Begun] = field(default_factory=list)
+    ended: dict[int, Ended] = field(default_factory=dict)
+    fresh: dict[int, Fresh] = field(default_factory=dict)
+    bests: list[int] = field(default_factory=lambda: [0])
 
     @property
     def best(self) -> int:
         """The number of the best so far."""
         return self.bests[-1]
 
+    @property
+    def left(self) -> int:
+        """The number of candidates that the budget is left for."""
+        return max(0, self.opening.terms.candidates - len(self.begun))
+
     def version(self, number: int) -> Version:
         """Return a best by its number."""
-        return self.candidates[number - 1].begun.candidate if number else self.opening.best
+        return self.begun[number - 1].candidate if number else self.opening.best
 
-    def known(self, candidate: Version) -> Candidate | None:
+    def known(self, candidate: Version) -> Begun | None:
         """Return the same candidate against the same best, if it began."""
-        for each in self.candidates:
-            if each.begun.best == self.best and each.begun.candidate.same(candidate):
-                return each
-        return None
+        same = (b for b in self.begun if b.best == self.best and b.candidate.same(candidate))
+        return next(same, None)
 
     def next_rate(self) -> float:
         """Return the rate at which the next candidate would be tested; 0: nothing is left."""
-        better = sum(e.ended is not None and e.ended.verdict == "better" for e in self.candidates)
+        better = sum(ended.verdict == "better" for ended in self.ended.values())
         terms = self.opening.terms
-        return budget_level(terms.rate, terms.candidates, len(self.candidates) + 1, better)
+        return budget_level(terms.rate, terms.candidates, len(self.begun) + 1, better)
 
-    def with_entry(self, entry: Entry) -> Ledger:
-        """Return the ledger with one more entry. Raise Mismatch for one that cannot follow."""
+    def withdrawn(self, number: int) -> bool:
+        """Return whether a candidate was accepted, and its fresh runs failed."""
+        return number in self.fresh and self.fresh[number].withdrawn
+
+    def accepted(self, number: int) -> bool:
+        """Return whether a candidate was accepted, and not withdrawn."""
+        return number in self.bests and not self.withdrawn(number)
+
+    def add(self, entry: Entry) -> None:
+        """Add a line. Raises Mismatch for one that cannot follow."""
         if isinstance(entry, Begun):
-            return self._with_begun(entry)
+            return self._begin(entry)
         number = entry.end if isinstance(entry, Ended) else entry.fresh
-        if number > len(self.candidates):
+        if number > len(self.begun):
             raise Mismatch(f"is of candidate {number}, which never began")
         if isinstance(entry, Ended):
-            return self._with_ended(number, entry)
-        return self._with_fresh(number, entry)
+            return self._end(number, entry)
+        if number not in self.bests:
+            raise Mismatch(f"is of candidate {number}, which was not accepted")
+        if number in self.fresh:
+            raise Mismatch(f"measures candidate {number} again")
+        if entry.withdrawn and number == self.best:
+            self.bests.append(self.begun[number - 1].best)
+        self.fresh[number] = entry
+        return None
 
-    def _with_begun(self, entry: Begun) -> Ledger:
-        if entry.begin != len(self.candidates) + 1:
-            raise Mismatch(f"begins candidate {entry.begin} after {len(self.candidates)}")
+    def _begin(self, entry: Begun) -> None:
+        if entry.begin != len(self.begun) + 1:
+            raise Mismatch(f"begins candidate {entry.begin} after {len(self.begun)}")
         if entry.best not in self.bests:
             raise Mismatch(f"is compared with {entry.best}, which never was the best")
         if not math.isclose(entry.rate, rate := self.next_rate()):
             raise Mismatch(f"has the rate {entry.rate:g} where the budget leaves {rate:g}")
-        return replace(self, candidates=(*self.candidates, Candidate(entry)))
+        self.begun.append(entry)
 
-    def _with_fresh(self, number: int, entry: Fresh) -> Ledger:
-        each = self.candidates[number - 1]
-        if number not in self.bests:
-            raise Mismatch(f"is of candidate {number}, which was not accepted")
-        if each.measured is not None:
-            raise Mismatch(f"measures candidate {number} again")
-        measured = self._with(number, replace(each, measured=entry))
-        if not entry.withdrawn or number != self.best:
-            return measured
-        return replace(measured, bests=(*self.bests, each.begun.best))
-
-    def _with_ended(self, number: int, entry: Ended) -> Ledger:
-        each = self.candidates[number - 1]
-        if each.ended is not None:
+    def _end(self, number: int, entry: Ended) -> None:
+        if number in self.ended:
             raise Mismatch(f"ends candidate {number} again")
-        ended = self._with(number, replace(each, ended=entry))
-        if not entry.accepted:
-            return ended
-        if entry.verdict != "better" or each.begun.best != self.best:
-            raise Mismatch(f"accepts candidate {number}, which is not better than the best")
-        return replace(ended, bests=(*self.bests, number))
+        if entry.accepted:
+            if entry.verdict != "better" or self.begun[number - 1].best != self.best:
+                raise Mismatch(f"accepts candidate {number}, which is not better than the best")
+            self.bests.append(number)
+        self.ended[number] = entry
 
-    def _with(self, number: int, changed: Candidate) -> Ledger:
-        before, after = self.candidates[: number - 1], self.candidates[number:]
-        return replace(self, candidates=(*before, changed, *after))
+    def described(self, number: int, verdict: Verdict | None = None) -> dict[str, Any]:
+        """Return a candidate as JSON. verdict: of this call; None where it was known."""
+        ended, fresh = self.ended.get(number), self.fresh.get(number)
+        line = verdict.text if verdict else "undecided"
+        word, code, log = "inconclusive", EXIT_CODES["undecided"], verdict.log if verdict else ()
+        if ended is not None:
+            line, word, log = ended.line, ended.verdict, ended.log
+            code = _CODES.get(word, 3) if ended.exit_code is None else ended.exit_code
+            if self.withdrawn(number):
+                word, code = "failed", EXIT_CODES["undecided"]
+            elif word == "better" and not ended.accepted:  # than a best that was replaced
+                code = EXIT_CODES["undecided"]
+            line += self._sequel(number, ended)
+        return {
+            "verdict": word,
+            "exit_code": code,
+            "line": f"gate: {line}",
+            "candidate": number,
+            "accepted": self.accepted(number),
+            "rate": self.begun[number - 1].rate,
+            "found": asdict(ended.found) if ended and ended.found else None,
+            "fresh": asdict(fresh.estimate) if fresh else None,
+            "best": self.best,
+            "candidates_left": self.left,
+            "log": list(log),
+        }
+
+    def _sequel(self, number: int, ended: Ended) -> str:
+        """Return what followed a verdict, for people."""
+        if not ended.accepted:
+            changed = ended.verdict == "better"
+            return "; the best has changed meanwhile: ask again" if changed else ""
+        fresh = self.fresh.get(number)
+        if fresh is None:
+            more = "; its fresh runs are not finished: the same call continues"
+            return "; it is the best now" + more * (self.opening.terms.fresh > 0)
+        if fresh.withdrawn:
+            return f"; not kept, as on fresh seeds {fresh.failed}"
+        of, failed = fresh.estimate, f" ({fresh.failed})" if fresh.failed else ""
+        if of.difference is None:
+            text = "its fresh runs have no pair to compare, so there is no number to report"
+        else:
+            interval = "" if of.low is None else f" [{of.low:+.4g}, {of.high:+.4g}]"
+            text = (
+                f"on {count(of.seeds, 'fresh seed')} {of.difference:+.4g}{interval}: report this "
+                f"one, as the first was picked for being large"
+            )
+        return f"; it is the best now; {text}{failed}"
+
+    def table(self) -> pd.DataFrame:
+        """Return a row per candidate: its rate, its verdict and its gains."""
+        rows = []
+        for number, begun in enumerate(self.begun, 1):
+            ended, fresh = self.ended.get(number), self.fresh.get(number)
+            word: str = ended.verdict if ended else "open"
+            if ended and ended.accepted:
+                word = "accepted" if self.accepted(number) else "withdrawn"
+            row: dict[str, Json] = {
+                "candidate": str(number),
+                "change": begun.candidate.called,
+                "against": str(begun.best or "the first"),
+                "rate": f"{100 * begun.rate:.2f}%",
+                "verdict": word,
+            }
+            estimates = {"difference": ended and ended.found, "fresh": fresh and fresh.estimate}
+            for name, of in estimates.items():
+                row[name] = of.difference if of else None
+                row |= {f"{name}_{end}": getattr(of, end, None) for end in ("low", "high")}
+                row["seeds" if name == "difference" else "fresh_seeds"] = of.seeds if of else None
+            rows.append(row)
+        frame, terms = pd.DataFrame(rows), self.opening.terms
+        frame.attrs["study"] = "ledger"
+        frame.attrs["caption"] = (
+            f"Of the accepted, at most {100 * terms.rate:g}% are false on average, over "
+            f"{terms.candidates} candidates, of which {self.left} are left; the best is "
+            f"{self.version(self.best).called}. rate: of a false accept, of this candidate. fresh: "
+            f"the gain on seeds that no decision has used (95%); the difference that an accepted "
+            f"one was picked by is too large on average."
+        )
+        return frame
 
 
 def budget_level(rate: float, candidates: int, number: int, better: int) -> float:
@@ -285,6 +391,9 @@ def sound_terms(values: Mapping[str, Json]) -> Terms:
     return terms
 
 
+# The file
+
+
 def require_untracked(path: Path) -> None:
     """Raise UserError for a ledger that git tracks, as putting files back erases its lines."""
     resolved = path.resolve()
@@ -301,7 +410,7 @@ def require_untracked(path: Path) -> None:
 def read_ledger(path: Path) -> Ledger | None:
     """Return the content of a ledger, or None where there is none yet.
 
-    Raises UserError for a file that is none, in a line that says where.
+    Raises UserError for another file, in a line that says where.
     """
     try:
         data = read_bytes(path, MOST_BYTES)
@@ -309,29 +418,26 @@ def read_ledger(path: Path) -> Ledger | None:
         return None
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
-    lines = data.split(b"\n")[:-1]  # what follows the last end of a line was never finished
+    lines = data.split(b"\n")[:-1]  # text after the last end of a line was never finished
     if not lines:
-        raise UserError(f"'{path}' is no ledger: it has no whole line; remove it to begin one")
+        raise UserError(f"'{path}' is not a ledger: it has no whole line; remove it to begin one")
     ledger: Ledger | None = None
     for number, line in enumerate(lines, 1):
         try:
-            ledger = _opened(line) if ledger is None else ledger.with_entry(_entry(line))
+            if ledger is None:
+                ledger = _opened(line)
+            else:
+                ledger.add(_entry(line))
         except Mismatch as why:
-            raise UserError(f"line {number} of the ledger '{path}' {_after_it(why)}") from None
+            raise UserError(f"line {number} of the ledger '{path}' is damaged: {why}") from None
     return ledger
-
-
-def _after_it(why: Mismatch) -> str:
-    text = str(why)
-    verbs = ("is ", "has ", "must ", "begins ", "measures ", "ends ", "accepts ")
-    return text if text.startswith(verbs) else f"is damaged: {text}"
 
 
 def _opened(line: bytes) -> Ledger:
     opening = decode(Opening, parse_object(line))
     terms = opening.terms
     if terms.first > terms.most:
-        raise Mismatch(f"has a first look of {terms.first} seeds and a last one of {terms.most}")
+        raise Mismatch(f"goes from {terms.first} seeds to {terms.most}")
     return Ledger(opening)
 
 
@@ -359,7 +465,9 @@ def append(path: Path, entry: Opening | Entry) -> None:
     line = json.dumps(asdict(entry), allow_nan=False).encode() + b"\n"
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        end = _whole(handle)
+        size = os.fstat(handle).st_size
+        tail = os.pread(handle, min(size, MOST_BYTES), max(0, size - MOST_BYTES))
+        end = size - len(tail) + tail.rfind(b"\n") + 1  # of the last whole line
         os.ftruncate(handle, end)
         os.lseek(handle, end, os.SEEK_SET)
         while line:
@@ -369,8 +477,233 @@ def append(path: Path, entry: Opening | Entry) -> None:
         os.close(handle)
 
 
-def _whole(handle: int) -> int:
-    """Return where the last whole line of a file ends."""
-    size = os.fstat(handle).st_size
-    tail = os.pread(handle, min(size, MOST_BYTES), max(0, size - MOST_BYTES))
-    return size - len(tail) + tail.rfind(b"\n") + 1
+# A candidate
+
+
+def shared_words(run: tuple[str, ...], fixed: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the words of a command that all candidates share.
+
+    Those up to the last placeholder, or the program alone where there is none.
+
+    Args:
+        run: the command.
+        fixed: the words that a ledger has; None: before it exists. Raises UserError where the
+            command does not begin with them.
+    """
+    if fixed is None:
+        named = [at for at, word in enumerate(run) if _PLACEHOLDER.search(word)]
+        return run[: max(named, default=0) + 1]
+    if run[: len(fixed)] != fixed or any(map(_PLACEHOLDER.search, run[len(fixed) :])):
+        raise UserError(
+            f"the commands of this ledger begin with `{' '.join(fixed)}`: only what follows may "
+            f"differ"
+        )
+    return fixed
+
+
+class Booking:
+    """A candidate of a ledger: the files as they lie in a folder, and arguments."""
+
+    def __init__(self, path: Path, question: Question, terms: Terms, results: Path, here: Path):
+        """Prepare a candidate.
+
+        Args:
+            path: of the ledger.
+            question: with the whole command of this candidate.
+            terms: of the ledger.
+            results: the results folder.
+            here: the folder in which the command runs.
+        """
+        self.path, self.terms, self.results, self.here = path, terms, results, here
+        arguments = question.line.run[len(terms.run) :]
+        self.question = replace(
+            question,
+            line=replace(question.line, run=terms.run),
+            margin=Margin.read(terms.margin),
+            rate=terms.rate,
+            first=terms.first,
+            most=terms.most,
+            futility=terms.futility,
+            steps=terms.steps,
+            depends=terms.depends,
+            better=True,
+            baseline=None,
+            against=(),
+        )
+        self.code = replace(question, depends=terms.depends).code(here, path.resolve())
+        copy = copy_of(*self._files())
+        called = " ".join(arguments) or copy.folder[:8]
+        self.now = Version(copy.folder, arguments, called, *copy)
+
+    def _files(self) -> tuple[list[Path], Path, Path]:
+        return self.code.files(), self.here, root_of(self.here) or self.here
+
+    def open(
+        self,
+        commit: str | None,
+        against: tuple[str, ...],
+        executor: Processes = DEFAULT,
+        seconds: float | None = None,
+    ) -> dict[str, Any] | None:
+        """Begin the ledger where it does not exist, with a first best that runs.
+
+        Args:
+            commit: the first best; None: the files as they are.
+            against: further arguments of the first best.
+            executor: where the commands run.
+            seconds: a bound on the wall time.
+
+        Returns:
+            The first best as JSON; None where there is a candidate beside it.
+
+        Raises:
+            UserError: every run of the first best fails.
+        """
+        if read_ledger(self.path) is not None:
+            return None
+        best, files = replace(self.now, arguments=(*self.now.arguments, *against)), self._files()
+        if commit is not None:
+            named = checked_out(self.here, commit, self.terms.depends)
+            called = f"{commit} ({named.name[:10]})"
+            files = ([*named.files], named.here, named.root)
+            best = Version(named.digest, best.arguments, called, *copy_of(*files))
+        keep_copy(*files)
+        self._require_runs(best, executor, deadline_of(seconds))
+        with locked(self.path):
+            if read_ledger(self.path) is not None:
+                return None
+            append(self.path, Opening(FORM, self.terms, best))
+        if not best.same(self.now):
+            return None
+        return {
+            "verdict": "booked",
+            "exit_code": 0,
+            "line": f"gate: the first best is booked in {self.path}: {best.called}",
+            "candidate": 0,
+            "accepted": False,
+            "best": 0,
+            "candidates_left": self.terms.candidates,
+        }
+
+    def judge(
+        self, say: Say = silent, executor: Processes = DEFAULT, seconds: float | None = None
+    ) -> dict[str, Any]:
+        """Judge the candidate and book it; one that is known costs nothing.
+
+        Returns it as JSON; see `Ledger.described`. Raises UserError.
+
+        Args:
+            say: takes what is planned, and the verdict of each stage but the last.
+            executor: where the commands run.
+            seconds: a bound on the wall time; see `Gate.run`.
+        """
+        since = time.monotonic()
+        ledger = self._read()
+        if not ledger.best and not ledger.known(self.now):  # else its share of the budget is lost
+            quiet = replace(executor, quiet=True)
+            self._require_runs(ledger.opening.best, quiet, deadline_of(seconds, since))
+        begun = self._begin()
+        number = begun.begin
+        ledger = self._read()
+        ended, verdict = ledger.ended.get(number), None
+        # It may have been killed between its verdict and its estimate.
+        measured = number in ledger.fresh or not self.terms.fresh
+        if ended is not None and (measured or not ended.accepted):
+            return ledger.described(number)
+        question = replace(self.question, pass_rate=begun.rate, name=self._name(number))
+        best = ledger.version(begun.best)
+        called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
+        change = self._side(self.now, f"candidate {number}, {self.now.called}")
+        gate = Gate(question, self.results, Sides(self._side(best, called), change))
+        if ended is None:
+            say("\n".join(gate.stated()))
+            verdict = gate.run(say, executor, seconds, since)
+            gate.write(gate.described(verdict))
+            if not verdict.final:
+                return ledger.described(number, verdict)
+            ended = self._end(number, verdict)
+        if ended.accepted and self.terms.fresh:
+            fresh = gate.fresh(self.terms.fresh, executor, deadline_of(seconds, since))
+            if fresh is not None:
+                self._measure(number, *fresh)
+        return self._read().described(number, verdict)
+
+    def _read(self) -> Ledger:
+        ledger = read_ledger(self.path)
+        if ledger is None:
+            raise UserError(f"'{self.path}' is gone")
+        return ledger
+
+    def _begin(self) -> Begun:
+        with locked(self.path):
+            ledger = self._read()
+            if ledger.version(ledger.best).same(self.now):
+                if ledger.best:
+                    return ledger.begun[ledger.best - 1]
+                raise UserError("nothing to compare: this is the first best, unchanged")
+            if known := ledger.known(self.now):
+                return known
+            rate = ledger.next_rate()
+            if not rate:
+                raise UserError(
+                    f"the budget of '{self.path}' is spent: it was for {self.terms.candidates} "
+                    f"candidates; begin another ledger (--candidates N)"
+                )
+            begun = Begun(len(ledger.begun) + 1, self.now, ledger.best, rate)
+            append(self.path, begun)
+            return begun
+
+    def _require_runs(self, first: Version, executor: Processes, deadline: float | None) -> None:
+        """Run the first stage's seeds of the first best. Raises UserError where all fail."""
+        side = self._side(first, f"the first, {first.called}")
+        question = replace(self.question, name=self._name(0))
+        Gate(question, self.results, Sides(side, side)).require_baseline(executor, deadline)
+
+    def _name(self, number: int) -> str:
+        stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
+        return f"{stem[:80]}-{number}"
+
+    def _side(self, version: Version, called: str) -> Side:
+        timeout = self.question.timeout
+        if version.code == self.now.code:
+            site = Site(version.code, place_of(self.code, timeout))
+        else:
+            site = copied_site(Copy(version.folder, version.inside), version.code, timeout)
+        return Side(site, version.arguments, called)
+
+    def _end(self, number: int, verdict: Verdict) -> Ended:
+        with locked(self.path):
+            ledger = self._read()
+            if number in ledger.ended:  # by another process, from the same runs
+                return ledger.ended[number]
+            accepted = verdict.code == 0 and ledger.begun[number - 1].best == ledger.best
+            edited = digest_of(self.code.files(), self.here) != self.now.code
+            if edited and (accepted or any(verdict.failed_seeds.values())):
+                raise UserError(
+                    "the files were edited while the candidate ran, so its verdict is not booked: "
+                    "put them back and ask again; its runs are stored"
+                )
+            if accepted:
+                keep_copy(*self._files())
+            last = verdict.stages[-1]
+            found = Estimate(last.difference, last.low, last.high, last.pairs)
+            ended = Ended(
+                number,
+                verdict.verdict,
+                accepted,
+                verdict.text,
+                None if last.difference is None else found,
+                verdict.log,
+                verdict.code,
+            )
+            append(self.path, ended)
+            return ended
+
+    def _measure(self, number: int, difference: Difference, lost: Lost) -> None:
+        """Book a measured gain, which is withdrawn where so many runs fail as fail a change."""
+        nothing = math.isnan(difference.difference)
+        withdrawn = lost.fails or (nothing and bool(lost.seeds))
+        estimate = Estimate(*numbers(difference), difference.n)
+        with locked(self.path):
+            if number not in self._read().fresh:
+                append(self.path, Fresh(number, estimate, lost.reason, withdrawn))

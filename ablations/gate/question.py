@@ -1,4 +1,4 @@
-"""A change, what is asked of it, and the answers that a gate has."""
+"""What a gate compares, how surely, and the rule by which it judges."""
 
 from __future__ import annotations
 
@@ -6,41 +6,37 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
-from ablations.errors import UserError, count
-from ablations.report.statistics import Comparison
-from ablations.trainers.command import Line
+from ablations.errors import UserError
+from ablations.records import Plan
+from ablations.request import Request
+from ablations.stats import Difference, decide
+from ablations.studies import Profile, Study, Variant
+from ablations.sweep.backends.command.code import Code, digest_of
+from ablations.sweep.backends.command.copies import Commit, checked_out
+from ablations.sweep.backends.command.repository import place_of
+from ablations.sweep.backends.command.study_file import TASK, code_of
+from ablations.sweep.plan import plan as plan_of
+from ablations.trainers.command import CommandTrainer, Line, Site
 
 FIRST_SEEDS = 5
 MOST_SEEDS = 32
 RATE = 0.05
 FUTILITY = 0.1  # the chance to pass below which a gate ends early
-NO_WORSE, WORSE, UNDECIDED = 0, 1, 3  # exit codes
-Word = Literal[
-    "better",
-    "no worse",
-    "identical",
-    "worse",
-    "fails",
-    "not better",
-    "undecided",
-    "futile",
-    "unstable",
-]
-CODES: Mapping[Word, int] = {
-    **{"better": NO_WORSE, "no worse": NO_WORSE, "identical": NO_WORSE},
-    **{"worse": WORSE, "fails": WORSE, "not better": WORSE},
-    **{"undecided": UNDECIDED, "futile": UNDECIDED, "unstable": UNDECIDED},
-}
+ARGUMENTS = "arguments"  # the placeholder of what one side has more than the other
+
+Outcome = Literal["pass", "fail", "undecided"]
+EXIT_CODES: Mapping[Outcome, int] = {"pass": 0, "fail": 1, "undecided": 3}
 
 
 @dataclass(frozen=True)
 class Margin:
     """The difference that does not matter.
 
-    size: a share of what the baseline learned (of its mean score, where its runs are one number
-    each), or in units of the metric.
+    size: a share of the range that the baseline learned (of its mean score, where its runs are one
+    number each), or in units of the metric.
     """
 
     size: float
@@ -69,11 +65,11 @@ class Question:
     """A change, and how surely it is to be judged.
 
     line: without what the two sides differ in. baseline: a commit, or None where only arguments
-    differ; against: what the baseline's command has more. rate: of a false alarm, and of a false
-    pass; pass_rate: of a false pass, where it is another. first, most: seeds of the first look and
-    of the last. better: whether only a gain passes. futility: the chance to pass below which a look
-    ends the gate; 0: never. steps: what {steps} is. timeout: of a run, in seconds. depends: files
-    that the command rests on; None: its repository.
+    differ; against: further arguments of the baseline's command. rate: of a false alarm, and of a
+    false pass; pass_rate: of a false pass, where it is another. first, most: seeds of the first and
+    of the last stage. better: whether only a gain passes. futility: the chance to pass below which
+    a stage ends the gate; 0: never. steps: the value of {steps}. timeout: of a run, in seconds.
+    depends: files that the command depends on; None: its repository.
     """
 
     line: Line
@@ -103,116 +99,153 @@ class Question:
                 f"{self.first} to {self.most}"
             )
 
+    def code(self, here: Path, without: Path | None = None) -> Code:
+        """Return the code that the command depends on, as it lies in a folder.
 
-@dataclass(frozen=True)
-class Reading:
-    """The result of one look.
-
-    low, high: None where all differences are the same number. level, level_above: of the two-sided
-    intervals that low and high are ends of. chance: to pass still, at a later look, where the
-    change is worth it; None where there is none or it was not asked.
-    """
-
-    seeds: int
-    pairs: int
-    difference: float | None
-    low: float | None
-    high: float | None
-    level: float
-    level_above: float
-    word: Word
-    chance: float | None = None
+        without: a file that is no part of it.
+        """
+        return code_of(self.line, here, {"depends": self.depends}, without)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict at a look; see `looks.Decision`.
+class Judgement(NamedTuple):
+    """What a stage says: whether the change passes, the verdict (`stats.decide`), and a note."""
 
-    margin: in units of the metric, None before the first look; of: what that is, in words. looks:
-    all up to this one. failed: side -> seeds. reason: of failed runs, or of an early end. log: the
-    end of what a failed run of the change printed. differences: `[pairs]`, change - baseline.
-    paired: by seed; else the runs of either side are independent.
-    """
-
-    word: Word
-    metric: str
-    margin: float | None
-    of: str
-    looks: tuple[Reading, ...]
-    planned: tuple[int, ...]
-    failed: Mapping[str, tuple[int, ...]]
-    reason: str = ""
-    log: tuple[str, ...] = ()
-    differences: tuple[float, ...] = ()
-    paired: bool = True
-
-    @property
-    def decided(self) -> bool:
-        """True where no further look is needed."""
-        return self.word != "undecided"
-
-    @property
-    def final(self) -> bool:
-        """True where no look is left."""
-        return self.decided or len(self.looks) == len(self.planned)
-
-    @property
-    def code(self) -> int:
-        """The exit code."""
-        return CODES[self.word]
-
-    @property
-    def text(self) -> str:
-        """The verdict in a line, for people."""
-        text = f"{self.word}: {self.reason}" if self.reason else self.word
-        if not self.looks or self.looks[-1].difference is None or self.margin is None:
-            return text
-        last = self.looks[-1]
-        between = "" if last.low is None else f" [{last.low:+.4g}, {last.high:+.4g}]"
-        runs = count(last.pairs, "paired seed" if self.paired else "unpaired run")
-        lost = len(self.failed.get("baseline", ()))
-        crashed = f"; {lost} of {last.seeds} runs of the baseline failed" if lost else ""
-        return (
-            f"{text}: {self.metric} {last.difference:+.4g}{between} on "
-            f"{runs}; margin {self.margin:.4g} ({self.of}){crashed}"
-        )
+    outcome: Outcome = "undecided"
+    verdict: str = "inconclusive"
+    note: str = ""
 
 
 def judged(
-    compared: Comparison,
+    difference: Difference,
     margin: float,
+    level: float,
     *,
     last: bool,
     better: bool = False,
     identical: bool = False,
-) -> Word:
-    """Return the word for a comparison of the change with the baseline, at one look.
+    more_failures: int = 0,
+) -> Judgement:
+    """Judge the difference of a change and its baseline at one stage.
 
-    Where all pairs differ by one number, that is the difference, as soon as so many equal ones are
-    no chance by the sign test.
+    A change passes where the lower end of the interval is above minus the margin, or above 0 where
+    only a gain passes. Where all pairs differ by one number, that number takes the place of the
+    interval as soon as so many equal pairs are unlikely by the sign test.
 
     Args:
-        compared: change - baseline.
+        difference: change - baseline, with its interval.
         margin: in units of the metric.
-        last: whether it is the last look.
+        level: of the interval.
+        last: whether it is the last stage.
         better: whether only a gain passes.
         identical: whether the curves are the same bits.
+        more_failures: runs of the change that failed where the baseline's did not; below 0: the
+            other way round.
     """
-    if compared.difference is None or compared.n < 2:
-        return "undecided"
+    n, low, high = difference.n, difference.low, difference.high
     if identical:
-        return "not better" if better else "identical"
-    low, high = compared.low, compared.high
-    if low is None or high is None:
-        if 0.5 ** (compared.n - 1) >= compared.level:
-            return "undecided"
-        low = high = compared.difference
-    if low > 0:
-        return "better"
-    if better:
-        return "not better" if high < margin else "undecided"
-    if low > -margin:
-        return "no worse"
-    if high < -margin or (last and high < 0):
-        return "worse"
-    return "undecided"
+        low = high = 0.0
+    elif math.isnan(low) and 0.5 ** (n - 1) < level:
+        low = high = difference.difference
+    if math.isnan(low) or n < 2:
+        return Judgement()
+    # A gain that is asked for may be smaller than the margin.
+    verdict = decide(low, high, math.nan if better and low > 0 else margin, more_failures)
+    if low > (0 if better else -margin):
+        outcome: Outcome = "undecided" if verdict == "failed" else "pass"
+        note = "" if better else _within(low, high, verdict)
+        return Judgement(outcome, verdict, "identical" if identical else note)
+    fails = high < (margin if better else -margin) or (last and high < 0 and not better)
+    # Without the seeds on which it failed, the baseline may look better than it is.
+    if not fails or (more_failures < 0 and verdict == "inconclusive"):
+        return Judgement()
+    note = "a gain of the margin is ruled out" if better and verdict != "worse" else ""
+    return Judgement("fail", verdict, "identical" if identical else note)
+
+
+def _within(low: float, high: float, verdict: str) -> str:
+    """Return the note on a change that is no worse than the margin."""
+    if verdict == "inconclusive":
+        return "a loss of the margin is ruled out"
+    beside = "above" if low > 0 else "below" if high < 0 else ""
+    return f"{beside} 0, within the margin" if beside and verdict == "equivalent" else ""
+
+
+# The two sides
+
+
+@dataclass(frozen=True)
+class Side:
+    """A side of a comparison. arguments: after the words that both have. called: for people."""
+
+    site: Site
+    arguments: tuple[str, ...]
+    called: str
+
+
+class Sides(NamedTuple):
+    """The two sides of a comparison. commit: of the baseline, or None."""
+
+    baseline: Side
+    change: Side
+    commit: Commit | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether both run the same code with the same arguments."""
+        baseline, change = self.baseline, self.change
+        return (baseline.site.code, baseline.arguments) == (change.site.code, change.arguments)
+
+
+def compared_sides(question: Question, here: Path) -> Sides:
+    """Return the sides of a question: a commit or further arguments, and the files as they are.
+
+    Raises UserError where there is nothing to compare.
+    """
+    if question.baseline is None and not question.against:
+        raise UserError("nothing to compare: name a commit with --baseline, or --against ARGS")
+    code = question.code(here)
+    now = Site(digest_of(code.files(), here), place_of(code, question.timeout))
+    more = " ".join(question.against)
+    if question.baseline is None:
+        baseline = Side(now, question.against, f"the command with {more}")
+        return Sides(baseline, Side(now, (), "the command"))
+    commit = checked_out(here, question.baseline, question.depends)
+    named = question.depends is not None  # otherwise somebody forgot to edit
+    if commit.digest == now.code and not question.against and not named:
+        raise UserError(
+            f"nothing to compare: what the command rests on is the same in "
+            f"'{question.baseline}' and here"
+        )
+    then = Site(commit.digest, {"here": str(commit.here), "timeout": question.timeout})
+    called = f"{question.baseline} ({commit.name[:10]}){f' with {more}' if more else ''}"
+    change = Side(now, (), "the files as they are")
+    return Sides(Side(then, question.against, called), change, commit)
+
+
+def command_plan(
+    name: str,
+    title: str,
+    line: Line,
+    sites: Mapping[str, Site],
+    variants: Mapping[str, Variant],
+    seeds: int,
+    steps: int | None,
+    margin: Margin | None = None,
+) -> Plan:
+    """Return the plan of a study whose trainer is a command; the first variant is its baseline."""
+    repeats = "seed" not in line.placeholders()
+    trainer = CommandTrainer(f"command of {name}", line, sites, (TASK,), repeats=repeats)
+    study = Study(
+        name=name,
+        title=title,
+        claim=title,
+        claim_source="",
+        baseline=next(iter(variants)),
+        variants=variants,
+        margin=margin.size if margin else 0.05,
+        margin_in_metric=margin is not None and not margin.share,
+        metric=line.judged,
+        trainer=trainer,
+        profiles={"quick": Profile(tasks=(TASK,), seeds=seeds, steps=steps)},
+    )
+    return plan_of(Request(name, brought=(study,)))

@@ -1,49 +1,130 @@
-"""A question, as a study of two variants in a results folder, played look by look."""
+"""A question, as a study of two variants in a results folder, played stage by stage."""
 
 from __future__ import annotations
 
 import json
 import math
-import operator
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import pandas as pd
 
-from ablations import looks, studies
+from ablations import stats, studies
 from ablations.core.decode import Json
 from ablations.core.plan import Looks
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 from ablations.gate.early import Sample, chance_to_pass
-from ablations.gate.question import CODES, NO_WORSE, Question, Reading, Verdict, Word, judged
-from ablations.gate.sides import ARGUMENTS, Sides
-from ablations.looks import Look, Stage
+from ablations.gate.question import (
+    ARGUMENTS,
+    EXIT_CODES,
+    Judgement,
+    Outcome,
+    Question,
+    Sides,
+    command_plan,
+    judged,
+)
 from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, read_record, write_atomically
-from ablations.report.results import Results
-from ablations.report.scores import Scores, scores
-from ablations.report.statistics import Comparison, compare, compare_unpaired
-from ablations.report.statistics.rates import compare_outcomes, is_outcome
-from ablations.report.units import of_cells
-from ablations.request import Request
-from ablations.studies import Profile, Study, Variant
+from ablations.runs import Runs
+from ablations.stats import Difference, is_outcome
+from ablations.stats.interim import Progress, Stage, design, planned, play
+from ablations.studies import Variant
 from ablations.sweep.backends.command.study_file import TASK
 from ablations.sweep.local import Processes
 from ablations.sweep.plan import on_seeds, with_seeds
-from ablations.sweep.plan import plan as planned
-from ablations.trainers.command import CODE, CommandTrainer
+from ablations.trainers.command import CODE
 
 BASELINE, CHANGE = "baseline", "change"
 DEFAULT = Processes()
 Say = Callable[[str], None]
+Values = Mapping[str, Mapping[int, float]]  # side -> seed -> score
 
 
 def silent(line: str) -> None:
     """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The result of one stage.
+
+    low, high: None where all differences are the same number. level, level_above: of the two-sided
+    intervals that low and high are ends of. chance: of a later stage to pass a change that is worth
+    it; None where there is none or it was not computed.
+    """
+
+    seeds: int
+    pairs: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    level: float
+    level_above: float
+    outcome: Outcome
+    verdict: str
+    chance: float | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict at a stage.
+
+    margin: in units of the metric, None before the first stage; margin_of: its meaning, in words.
+    stages: all up to this one. failed_seeds: by side. reason: of failed runs, or of an early end.
+    decided: no further stage is needed. log: the end of the output of a failed run of the change.
+    differences: `[pairs]`, change - baseline. paired: by seed; otherwise the runs are independent.
+    """
+
+    outcome: Outcome
+    verdict: str
+    note: str
+    metric: str
+    seeds_planned: tuple[int, ...]
+    paired: bool
+    reason: str = ""
+    decided: bool = False
+    margin: float | None = None
+    margin_of: str = ""
+    stages: tuple[Reading, ...] = ()
+    differences: tuple[float, ...] = ()
+    failed_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    log: tuple[str, ...] = ()
+
+    @property
+    def final(self) -> bool:
+        """Whether no stage is left."""
+        return self.decided or len(self.stages) == len(self.seeds_planned)
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return EXIT_CODES[self.outcome]
+
+    @property
+    def text(self) -> str:
+        """The verdict in a line, for people."""
+        text = {"pass": "passes", "fail": "fails"}.get(self.outcome, self.outcome)
+        if self.outcome != "undecided" and self.verdict != "failed":
+            text += f", {self.verdict}"
+        text += f" ({self.note})" if self.note else ""
+        text += f": {self.reason}" if self.reason else ""
+        if not self.stages or self.stages[-1].difference is None:
+            return text
+        last = self.stages[-1]
+        interval = "" if last.low is None else f" [{last.low:+.4g}, {last.high:+.4g}]"
+        runs = count(last.pairs, "paired seed" if self.paired else "unpaired run")
+        lost = len(self.failed_seeds[BASELINE])
+        crashed = f"; {lost} of {last.seeds} runs of the baseline failed" if lost else ""
+        return (
+            f"{text}: {self.metric} {last.difference:+.4g}{interval} on {runs}; "
+            f"margin {self.margin:.4g} ({self.margin_of}){crashed}"
+        )
 
 
 class Lost(NamedTuple):
@@ -56,10 +137,10 @@ class Lost(NamedTuple):
 
 
 class Gate:
-    """A question about two sides; see `looks.SequentialTest`."""
+    """A question about two sides; an `interim.SequentialTest`."""
 
     def __init__(self, question: Question, results: Path, sides: Sides):
-        """Plan the looks. Raises UserError for a question that cannot be answered.
+        """Plan the stages. Raises UserError for a question that cannot be answered.
 
         Args:
             question: what is asked of the change.
@@ -71,36 +152,27 @@ class Gate:
         self.question, self.results, self.sides = question, results, sides
         line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
         self.paired = "seed" in line.placeholders()
-        sites = {"then": sides.baseline.site, "now": sides.change.site}
-        trainer = CommandTrainer(
-            f"command of {question.name}", line, sites, (TASK,), repeats=not self.paired
-        )
         if question.steps is None and "steps" in line.placeholders():
             raise UserError("the command has {steps}: say how many with --steps")
         apart = ["change"] if sides.same else []  # it never runs: no study has two equal variants
-        study = Study(
-            name=question.name,
-            title=f"{sides.change.called} against {sides.baseline.called}",
-            claim=f"{sides.change.called} is no worse than {sides.baseline.called}",
-            claim_source="",
-            baseline=BASELINE,
-            variants={
+        plan = command_plan(
+            question.name,
+            f"{sides.change.called} is no worse than {sides.baseline.called}",
+            line,
+            {"then": sides.baseline.site, "now": sides.change.site},
+            {
                 BASELINE: Variant({CODE: "then", ARGUMENTS: list(sides.baseline.arguments)}),
                 CHANGE: Variant({CODE: "now", ARGUMENTS: [*sides.change.arguments, *apart]}),
             },
-            margin=question.margin.size,
-            margin_in_metric=not question.margin.share,
-            metric=line.judged,
-            trainer=trainer,
-            profiles={"quick": Profile(tasks=(TASK,), seeds=question.first, steps=question.steps)},
+            question.first,
+            question.steps,
+            question.margin,
         )
-        seeds = looks.planned(question.first, question.most)
-        self.above = looks.design(seeds, 2 * question.rate)
-        self.looks = looks.design(seeds, 2 * (question.pass_rate or question.rate))
-        whole_plan = planned(Request(question.name, brought=(study,)))
-        self._plan = msgspec.structs.replace(
-            whole_plan, looks=Looks(tuple(seeds), comparisons=1, over_tasks=0)
-        )
+        seeds = planned(question.first, question.most)
+        self._above = design(seeds, 2 * question.rate)
+        self.stages = design(seeds, 2 * (question.pass_rate or question.rate))
+        looks = Looks(tuple(seeds), comparisons=1, over_tasks=0)
+        self._plan = msgspec.structs.replace(plan, looks=looks)
 
     def stated(self) -> Iterator[str]:
         """Yield what is planned, before anything runs."""
@@ -111,12 +183,12 @@ class Gate:
         yield f"gate: {self.sides.change.called} against {self.sides.baseline.called}"
         yield (
             f"    {'seeds' if self.paired else 'runs'} of each: "
-            f"{', '.join(map(str, self.looks.seeds))}; more only while nothing is decided"
+            f"{', '.join(map(str, self.stages.seeds))}; more only while nothing is decided"
         )
         if not self.paired:
             yield (
-                "    the command has no {seed}: its runs are repeats, compared unpaired; equal "
-                "seeds on both sides would save runs where they make runs alike"
+                "    the command has no {seed}: its runs are compared unpaired; sharing seeds "
+                "saves runs if the two runs of a seed are correlated"
             )
         alarm, miss = "calls worse what is no worse", "passes what is worse by the margin"
         if question.better:
@@ -124,8 +196,8 @@ class Gate:
         yield f"    {miss}: at most {passes} of the time; {alarm}: at most {rate}"
         if question.futility:
             yield (
-                f"    ends early where the chance that it still passes falls below "
-                f"{100 * question.futility:g}%, though it were worth it"
+                f"    ends early where a change that is worth it would still pass with a chance "
+                f"below {100 * question.futility:g}%"
             )
 
     def run(
@@ -135,60 +207,55 @@ class Gate:
         seconds: float | None = None,
         since: float | None = None,
     ) -> Verdict:
-        """Run look after look until one decides. Raises UserError.
+        """Run stage after stage until one decides. Raises UserError.
 
         Args:
-            say: takes the verdict of each look but the last.
+            say: takes the verdict of each stage but the last.
             executor: where the commands run.
-            seconds: a bound on the wall time. A look that is not whole by then is not read, as only
-                planned looks may be; its runs stay, and the same call goes on with them.
+            seconds: a bound on the wall time. A stage that is not finished by then is not read, as
+                only planned stages may be; its runs stay, and the same call continues with them.
             since: when that time began, of `time.monotonic`; default: now.
         """
+        before = Verdict(
+            *("undecided", "inconclusive", "", self.question.line.judged, self.stages.seeds),
+            paired=self.paired,
+        )
         if self.sides.same:
-            word: Word = "not better" if self.question.better else "identical"
-            return self._unread(word, "what the command rests on is the same; nothing ran")
+            judgement = Judgement("fail" if self.question.better else "pass", "equivalent")
+            reason = "what the command rests on is the same; nothing ran"
+            return replace(before, **judgement._asdict(), reason=reason, decided=True)
         name = self.question.name
         deadline = deadline_of(seconds, since)
 
-        def collect(stages: Mapping[str, Stage[Plan, Verdict]]) -> dict[str, Scores]:
-            runs = self._run(stages[name].needs, executor, deadline)
+        def collect(due: Mapping[str, Progress[Plan, Verdict]]) -> dict[str, Runs]:
+            runs = self._run(due[name].needs, executor, deadline)
             return {} if runs is None else {name: runs}
 
-        def tell(name: str, stage: Stage[Plan, Verdict]) -> None:
-            if not stage.ended:
-                verdict = stage.decisions[-1]
-                say(f"    {verdict.looks[-1].seeds} seeds: {verdict.text}")
+        def tell(name: str, now: Progress[Plan, Verdict]) -> None:
+            if not now.ended:
+                verdict = now.decisions[-1]
+                say(f"    {verdict.stages[-1].seeds} seeds: {verdict.text}")
 
-        stage = looks.play({name: self}, collect, tell=tell)[name]
-        return stage.decisions[-1] if stage.ended else self._out_of_time(stage, seconds or 0.0)
+        now: Progress[Plan, Verdict] = play({name: self}, collect, tell=tell)[name]
+        if now.ended:
+            return now.decisions[-1]
+        reason = (
+            f"{(seconds or 0) / 60:g} minutes are over before the stage of {now.stage.seeds} "
+            f"seeds; the same call continues"
+        )
+        return replace(now.decisions[-1] if now.decisions else before, reason=reason)
 
-    def _run(self, plan: Plan, executor: Processes, deadline: float | None) -> Scores | None:
-        """Run a plan; return its scores, None where time is over before it is whole."""
+    def _run(self, plan: Plan, executor: Processes, deadline: float | None) -> Runs | None:
+        """Run a plan; return its runs, None where time is over before all have ended."""
         over = deadline is not None and time.monotonic() >= deadline
         if over or executor.run([plan], self.results, deadline=deadline).stopped:
             return None
-        return scores(Results(plan, self.results))
-
-    def _out_of_time(self, stage: Stage[Plan, Verdict], seconds: float) -> Verdict:
-        reason = (
-            f"{seconds / 60:g} minutes are over before the look at {stage.look.seeds} seeds; the "
-            f"same call goes on"
-        )
-        if stage.decisions:
-            return replace(stage.decisions[-1], reason=reason)
-        return self._unread("undecided", reason)
-
-    def _unread(self, word: Word, reason: str) -> Verdict:
-        """Return a verdict that no look has led to."""
-        metric, none = self.question.line.judged, {BASELINE: (), CHANGE: ()}
-        return Verdict(
-            word, metric, None, "", (), self.looks.seeds, none, reason, paired=self.paired
-        )
+        return Runs.read(self.results, plan)
 
     def fresh(
         self, seeds: int, executor: Processes = DEFAULT, deadline: float | None = None
-    ) -> tuple[Comparison, Lost] | None:
-        """Compare both sides on seeds that no look has seen, at 95%.
+    ) -> tuple[Difference, Lost] | None:
+        """Compare both sides on seeds that no stage uses, at 95%.
 
         Args:
             seeds: how many of each side.
@@ -196,126 +263,132 @@ class Gate:
             deadline: of `time.monotonic`.
 
         Returns:
-            The comparison, and the runs of the change that failed; None where time is over.
+            The difference, and the runs of the change that failed; None where time is over.
         """
         most = self.question.most
         runs = self._run(on_seeds(self._plan, range(most, most + seeds)), executor, deadline)
         if runs is None:
             return None
-        values = {name: runs.by_seed(TASK, name) for name in (BASELINE, CHANGE)}
-        return self._compared(values, 0.05), self._lost(runs, seeds)
+        return self._difference(_values(runs), 0.05), self._lost(runs, seeds)
 
     def require_baseline(
         self, executor: Processes = DEFAULT, deadline: float | None = None
     ) -> None:
-        """Run the first look's seeds of the baseline. Raises UserError where all of them fail."""
-        counts = {(TASK, BASELINE): self.looks.seeds[0], (TASK, CHANGE): 0}
+        """Run the first stage's seeds of the baseline. Raises UserError where all of them fail."""
+        counts = {(TASK, BASELINE): self.stages.seeds[0], (TASK, CHANGE): 0}
         runs = self._run(with_seeds(self._plan, counts), executor, deadline)
         if runs is not None:
             self._require_values(runs)
 
-    def needs(self, look: Look, before: Sequence[Verdict] = ()) -> Plan:
-        """Return the plan of both sides with a look's seeds."""
-        return with_seeds(self._plan, {(TASK, name): look.seeds for name in (BASELINE, CHANGE)})
+    def needs(self, stage: Stage, before: Sequence[Verdict] = ()) -> Plan:
+        """Return the plan of both sides with a stage's seeds."""
+        return with_seeds(self._plan, {(TASK, name): stage.seeds for name in (BASELINE, CHANGE)})
 
-    def decide(self, look: Look, runs: Scores, before: Sequence[Verdict]) -> Verdict:
-        """Judge the runs of a look. Raises UserError where the baseline has none."""
-        values = {name: runs.by_seed(TASK, name) for name in (BASELINE, CHANGE)}
+    def decide(self, stage: Stage, runs: Runs, before: Sequence[Verdict]) -> Verdict:
+        """Judge the runs of a stage. Raises UserError where the baseline has none."""
         self._require_values(runs)
-        margin, of = self._margin(runs.below(self.looks.seeds[0]))
-        above = self.above[self.looks.index(look)]
-        compared = self._compared(values, look.level)
-        compared = replace(compared, high=self._compared(values, above.level).high)
+        values, at = _values(runs), self.stages.index(stage)
+        margin, margin_of = self._margin(runs)
+        level, above = stage.level, self._above[at].level
+        difference = self._difference(values, level)
+        difference = replace(difference, high=self._difference(values, above).high)
         both = values[BASELINE].keys() & values[CHANGE].keys()
-        paired = runs.where(lambda cell: cell.seed in both)
-        better, last = self.question.better, look == self.looks[-1]
-        word = judged(
-            compared,
+        failed = {name: tuple(_failed(runs, name).seed.tolist()) for name in (BASELINE, CHANGE)}
+        lost = self._lost(runs, stage.seeds)
+        judgement = judged(
+            difference,
             margin,
-            last=last,
-            better=better,
-            identical=paired.identical([TASK], CHANGE, BASELINE),
+            level,
+            last=stage == self.stages[-1],
+            better=self.question.better,
+            identical=runs.where(runs.runs.seed.isin(both)).identical([TASK], CHANGE, BASELINE),
+            more_failures=len(lost.seeds) or -len(values[CHANGE].keys() & {*failed[BASELINE]}),
         )
-        lost = self._lost(runs, look.seeds)
-        reason, chance = lost.reason, None
-        if word == "undecided" and not last and compared.low is not None:
-            chance = self._chance(values, margin, self.looks.index(look))
-            if chance < self.question.futility:
-                word = "futile"
-                left = f"with {self.looks[-1].seeds} seeds a chance of {chance:.0%} is left"
-                reason = reason or left
-        failed = {name: _failed(runs, name) for name in (BASELINE, CHANGE)}
-        if lost.seeds:
-            word = "fails" if lost.fails else "unstable" if CODES[word] == NO_WORSE else word
+        reason, chance, decided = lost.reason, None, lost.fails or judgement != Judgement()
+        if lost.fails:
+            judgement = Judgement("fail", "failed")
+        elif not decided and stage != self.stages[-1] and not math.isnan(difference.low):
+            chance = self._chance(values, margin, at)
+            decided = chance < self.question.futility
+            left = f"with {self.stages[-1].seeds} seeds a chance of {chance:.0%} to pass is left"
+            reason = reason or left * decided
         if not reason and self.paired and _seedless(values):
             reason = "every seed gives the same number, so the command seems to ignore its {seed}"
-        levels = (look.level, above.level)
-        reading = Reading(look.seeds, compared.n, *compared.bounds, *levels, word, chance)
-        differences = map(operator.sub, *self._in_pairs(values)) if self.paired else ()
+        reading = Reading(
+            stage.seeds,
+            difference.n,
+            *numbers(difference),
+            level=level,
+            level_above=above,
+            outcome=judgement.outcome,
+            verdict=judgement.verdict,
+            chance=chance,
+        )
+        ours, theirs = self._scores(values)
         return Verdict(
-            *(word, runs.metric, margin, of),
-            (*(before[-1].looks if before else ()), reading),
-            *(self.looks.seeds, failed, reason, lost.log),
-            tuple(differences),
-            self.paired,
+            *(*judgement, runs.metric, self.stages.seeds, self.paired, reason, decided, margin),
+            margin_of=margin_of,
+            stages=(*(before[-1].stages if before else ()), reading),
+            differences=tuple(np.subtract(ours, theirs).tolist()) if self.paired else (),
+            failed_seeds=failed,
+            log=lost.log,
         )
 
-    def _require_values(self, runs: Scores) -> None:
-        if not runs.by_seed(TASK, BASELINE):
-            reason = next((c.reason for c in runs.of(TASK, BASELINE) if c.reason), "no value")
+    def _require_values(self, runs: Runs) -> None:
+        if not _values(runs)[BASELINE]:
+            reason = next((text for text in _failed(runs, BASELINE).reason if text), "no value")
             raise UserError(
                 f"every run of the baseline failed: {reason} (`ablations status "
                 f"{self.question.name}` shows what it printed)"
             )
 
-    def _lost(self, runs: Scores, planned_runs: int) -> Lost:
-        """Return the runs of the change that failed; `asked`: how many of each side there are."""
-        there = runs.by_seed(TASK, BASELINE)
-        lost = tuple(seed for seed in _failed(runs, CHANGE) if seed in there)
-        if not lost:
+    def _lost(self, runs: Runs, planned_runs: int) -> Lost:
+        """Return the runs of the change that failed. planned_runs: of each side."""
+        failed, there = _failed(runs, CHANGE), _values(runs)[BASELINE]
+        failed = failed[failed.seed.isin(there.keys())]
+        if failed.empty:
             return Lost()
-        first = next(c for c in runs.of(TASK, CHANGE) if c.seed == lost[0])
-        reason = f"{len(lost)} of {planned_runs} runs of the change failed ({first.reason})"
-        fails = len(lost) >= 2 and 2 * len(lost) >= planned_runs - len(_failed(runs, BASELINE))
-        return Lost(lost, fails, reason, _end_of_log(self.results, first.hash))
+        number, first = len(failed), failed.iloc[0]
+        reason = f"{number} of {planned_runs} runs of the change failed ({first.reason})"
+        fails = number >= 2 and 2 * number >= planned_runs - len(_failed(runs, BASELINE))
+        record = read_record(self.results, first.hash)
+        log = record.provenance.get("log", []) if record else []
+        return Lost(tuple(failed.seed), fails, reason, tuple(map(str, log)))
 
-    def _compared(self, values: Mapping[str, Mapping[int, float]], level: float) -> Comparison:
-        ours, theirs = self._in_pairs(values)
+    def _difference(self, values: Values, level: float) -> Difference:
+        ours, theirs = self._scores(values)
         if is_outcome(ours) and is_outcome(theirs):
-            return compare_outcomes(ours, theirs, paired=self.paired, level=level)
-        return (compare if self.paired else compare_unpaired)(ours, theirs, level=level)
+            return stats.outcomes(ours, theirs, level, by_seed=self.paired)
+        return (stats.paired if self.paired else stats.welch)(ours, theirs, level)
 
-    def _in_pairs(
-        self, values: Mapping[str, Mapping[int, float]]
-    ) -> tuple[list[float], list[float]]:
-        """Return the scores of the change and of the baseline, by seed where they share seeds."""
+    def _scores(self, values: Values) -> tuple[list[float], list[float]]:
+        """Return the scores of the change and of the baseline, in pairs where they share seeds."""
+        ours, theirs = values[CHANGE], values[BASELINE]
         if not self.paired:
-            return [*values[CHANGE].values()], [*values[BASELINE].values()]
-        both = sorted(set(values[BASELINE]) & set(values[CHANGE]))
-        return [values[CHANGE][s] for s in both], [values[BASELINE][s] for s in both]
+            return [*ours.values()], [*theirs.values()]
+        both = sorted(ours.keys() & theirs.keys())
+        return [ours[seed] for seed in both], [theirs[seed] for seed in both]
 
-    def _chance(
-        self, values: Mapping[str, Mapping[int, float]], margin: float, reached: int
-    ) -> float:
-        """Return the chance that a later look decides; 1 where runs failed, so that n differ."""
-        ours, theirs = self._in_pairs(values)
+    def _chance(self, values: Values, margin: float, at: int) -> float:
+        """Return the chance that a later stage decides; 1 where runs failed, so that n differ."""
+        ours, theirs = self._scores(values)
         if len(ours) != len(theirs) or is_outcome([*ours, *theirs]):
             return 1.0
         numbers = [np.subtract(ours, theirs)] if self.paired else [ours, theirs]
-        later = (self.looks[reached + 1 :], self.above[reached + 1 :])
-        return float(
-            chance_to_pass([*map(Sample.of, numbers)], margin, *later, better=self.question.better)
-        )
+        later = (self.stages[at + 1 :], self._above[at + 1 :])
+        better = self.question.better
+        return float(chance_to_pass([*map(Sample.of, numbers)], margin, *later, better=better))
 
-    def _margin(self, first: Scores) -> tuple[float, str]:
-        """Return the margin in the metric, by the runs of the first look, and what it is of."""
+    def _margin(self, runs: Runs) -> tuple[float, str]:
+        """Return the margin in the metric, by the runs of the first stage, and its meaning."""
         size = self.question.margin.size
         if not self.question.margin.share:
             return size, "in units of the metric"
-        percent = f"{100 * size:g}%"
-        if (learned := of_cells(first, TASK, BASELINE)) is not None:
-            return size * learned.size, f"{percent} of what the baseline learned"
-        mean = abs(float(np.mean(list(first.by_seed(TASK, BASELINE).values()) or [math.nan])))
+        percent, learned = f"{100 * size:g}%", runs.size(TASK, BASELINE)
+        if not math.isnan(learned):
+            return size * learned, f"{percent} of what the baseline learned"
+        first = _values(runs.below(self.stages.seeds[0]))[BASELINE]
+        mean = abs(float(np.mean([*first.values()] or [math.nan])))
         if not 0 < mean < math.inf:
             raise UserError(
                 f"the baseline learned nothing that stands out and its mean is {mean:g}: give the "
@@ -323,30 +396,21 @@ class Gate:
             )
         return size * mean, f"{percent} of the baseline's mean"
 
-    def described(self, verdict: Verdict) -> dict[str, Json]:
-        """Return the verdict as JSON, for whoever decides by it."""
-        commit = self.sides.commit
-        return {
-            "verdict": verdict.word,
+    def described(self, verdict: Verdict) -> dict[str, Any]:
+        """Return the verdict as JSON."""
+        commit, question = self.sides.commit, self.question
+        return asdict(verdict) | {
             "exit_code": verdict.code,
             "line": f"gate: {verdict.text}",
             "baseline": self.sides.baseline.called,
             "change": self.sides.change.called,
             "commit": commit.name if commit else None,
-            "command": list(self.question.line.run),
-            "metric": verdict.metric,
-            "paired": verdict.paired,
-            "margin": verdict.margin,
-            "margin_of": verdict.of,
-            "rate": self.question.rate,
-            "pass_rate": self.question.pass_rate or self.question.rate,
-            "futility": self.question.futility,
-            "require": "better" if self.question.better else "no worse",
-            "seeds_planned": list(verdict.planned),
-            "looks": [asdict(reading) for reading in verdict.looks],
+            "command": list(question.line.run),
+            "rate": question.rate,
+            "pass_rate": question.pass_rate or question.rate,
+            "futility": question.futility,
+            "require": "better" if question.better else "no worse",
             "differences": [d if math.isfinite(d) else None for d in verdict.differences],
-            "failed_seeds": {name: list(seeds) for name, seeds in verdict.failed.items()},
-            "log": list(verdict.log),
         }
 
     def write(self, described: Mapping[str, Json]) -> Path:
@@ -356,6 +420,38 @@ class Gate:
         return path
 
 
+def stages_table(verdict: Verdict) -> pd.DataFrame:
+    """Return a row per stage: the difference, its interval, and what it decided."""
+    frame = pd.DataFrame(
+        {
+            "seeds": stage.seeds,
+            "pairs": stage.pairs,
+            "difference": stage.difference,
+            "difference_low": stage.low,
+            "difference_high": stage.high,
+            "chance_to_pass": None if stage.chance is None else f"{stage.chance:.0%}",
+            "outcome": stage.outcome,
+            "verdict": stage.verdict,
+        }
+        for stage in verdict.stages
+    )
+    margin = (
+        "" if verdict.margin is None else f"; margin {verdict.margin:.4g} ({verdict.margin_of})"
+    )
+    frame.attrs["study"] = "gate"
+    frame.attrs["caption"] = (
+        f"{verdict.metric}, change minus baseline{margin}. The intervals of all stages hold at "
+        f"once. Chance to pass: of a change that is worth it, at a later stage."
+    )
+    return frame
+
+
+def numbers(difference: Difference) -> tuple[float | None, float | None, float | None]:
+    """Return a difference and the ends of its interval, None where there is no number."""
+    low, high = (None if math.isnan(end) else end for end in (difference.low, difference.high))
+    return None if math.isnan(difference.difference) else difference.difference, low, high
+
+
 def deadline_of(seconds: float | None, since: float | None = None) -> float | None:
     """Return when a bound on the wall time ends, of `time.monotonic`; None: never."""
     if seconds is None:
@@ -363,26 +459,26 @@ def deadline_of(seconds: float | None, since: float | None = None) -> float | No
     return (time.monotonic() if since is None else since) + seconds
 
 
-def _failed(runs: Scores, variant: str) -> tuple[int, ...]:
-    """Return the seeds of runs that failed or have no value."""
-    return tuple(c.seed for c in runs.of(TASK, variant) if c.status in ("failed", "empty"))
+def _values(runs: Runs) -> dict[str, dict[int, float]]:
+    scored = runs.runs[runs.runs.score.notna()].sort_values("seed")
+    sides = {name: scored[scored.variant == name] for name in (BASELINE, CHANGE)}
+    return {name: dict(zip(of.seed, of.score, strict=True)) for name, of in sides.items()}
 
 
-def _seedless(values: Mapping[str, Mapping[int, float]]) -> bool:
-    """Return whether several seeds of either side are one number, which is no mere outcome."""
+def _failed(runs: Runs, variant: str) -> pd.DataFrame:
+    """Return the runs that failed or have no score."""
+    rows = runs.runs[(runs.runs.variant == variant) & (runs.runs.status != "missing")]
+    return rows[rows.score.isna()].sort_values("seed")
+
+
+def _seedless(values: Values) -> bool:
+    """Return whether several seeds of either side give one number, other than 0 or 1."""
     sides = [list(side.values()) for side in values.values()]
     return all(len(side) > 2 and len(set(side)) == 1 and not is_outcome(side) for side in sides)
 
 
-def _end_of_log(results: Path, cell: str) -> tuple[str, ...]:
-    """Return the last lines that a failed run printed."""
-    record = read_record(results, cell)
-    log = record.provenance.get("log", []) if record else []
-    return tuple(map(str, log))
-
-
 def _require_free(name: str, results: Path) -> None:
-    """Raise UserError for a name under which something else than a gate is known or has run."""
+    """Raise UserError for a name that a study has which is no gate."""
     require_name("--name", name)
     known = studies.studies().get(name)
     variants = set(known.variants) if known else set()

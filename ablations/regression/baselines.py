@@ -1,8 +1,12 @@
-"""Baselines on disk: `<name>.json` describes, and `<name>.csv` has the curves; both can be diffed.
+"""Baselines: stored curves, where they come from, and what trains them again.
 
-The JSON says what was measured, how it scores, where it comes from and why each version of it was
-accepted. The CSV file has the columns curves, seed, step and value, every number with all its bits,
-and is read without this package as well. A file appears whole or not at all.
+On disk `<name>.json` describes and `<name>.csv` has the curves; both can be diffed. The JSON file
+says what was measured, how it scores, where it comes from and why each version of it was accepted.
+The CSV file has the columns curves, seed, step and value, every number with all its bits. A file
+appears whole or not at all.
+
+Baselines of a study lie in a results folder, and have its groups (task and variant) of runs; the
+pytest plugin stores one group, named "", beside the test.
 """
 
 from __future__ import annotations
@@ -13,20 +17,42 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, NamedTuple, TypedDict
 
 import numpy as np
+from msgspec.structs import replace
 
-from ablations.core.decode import Count, Json, Matches, Mismatch, decode
+from ablations import plugins
+from ablations.core.decode import (
+    Count,
+    Json,
+    Matches,
+    Mismatch,
+    as_json,
+    decode,
+    leaves,
+)
 from ablations.core.files import Foreign, parse_object, read_bytes
 from ablations.core.plan import Flags
-from ablations.curve import Curve
+from ablations.curve import diverged, logged
 from ablations.errors import UserError
-from ablations.records import write_atomically
-from ablations.regression.curves import SCORES, Curves, Score, scores, together
+from ablations.names import require_name
+from ablations.records import (
+    Plan,
+    as_read,
+    read_plan,
+    read_record,
+    read_runs,
+    usable_record,
+    write_atomically,
+)
+from ablations.regression.curves import SCORES, Curves, Run, Score, require_scores
+from ablations.regression.design import FEWEST_OLD
 
 FORMAT = 2
 HEAD = ["curves", "seed", "step", "value"]
@@ -97,10 +123,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Stored curves, to compare with.
+    """Stored curves, by the name of their group.
 
-    groups: name -> curves; the pytest plugin stores one, named "". requests: what trains them
-    again, for `ablations check`. history: reason and date of every version, the last one last.
+    requests: what trains them again, for `ablations check`. history: reason and date of every
+    version, the last one last.
     """
 
     name: str
@@ -110,9 +136,22 @@ class Baseline:
     requests: tuple[Stored, ...] = ()
 
 
+# Files
+
+
+def stem_of(results: Path, name: str) -> Path:
+    """Return results/baselines/<name>/baseline, without its suffix; or in a folder, as a path."""
+    folder = Path(name) if os.sep in name else results / "baselines" / name
+    return folder / "baseline"
+
+
 def exists(stem: Path) -> bool:
     """Return whether there is a description."""
-    return stem.with_name(stem.name + ".json").exists()
+    return _files(stem)[0].exists()
+
+
+def _files(stem: Path) -> tuple[Path, Path]:
+    return stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.csv")
 
 
 def updated(
@@ -137,12 +176,6 @@ def updated(
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     version = Version(date=today, reason=reason or "first version")
     baseline = Baseline(name, groups, (*history, version), provenance or Origin(), tuple(requests))
-    write(stem, baseline)
-    return baseline
-
-
-def write(stem: Path, baseline: Baseline) -> None:
-    """Write curves first: a reader that comes in between finds a checksum that says so."""
     data = _csv(baseline)
     described = {
         "format": FORMAT,
@@ -153,62 +186,60 @@ def write(stem: Path, baseline: Baseline) -> None:
         "provenance": baseline.provenance,
         "sha256": hashlib.sha256(data.encode()).hexdigest(),
     }
+    text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False)
     try:
-        write_atomically(stem.with_name(stem.name + ".csv"), data)
-        text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False)
-        write_atomically(stem.with_name(stem.name + ".json"), text + "\n")
+        # A reader in between finds a checksum that does not fit.
+        for path, content in zip(_files(stem)[::-1], (data, text + "\n"), strict=True):
+            write_atomically(path, content)
     except OSError as error:
         raise UserError(f"cannot write the baseline '{stem}': {error.strerror}") from None
+    return baseline
 
 
 def read(stem: Path, name: str) -> Baseline:
     """Return a baseline. Raises UserError for one that is missing, damaged, or too new."""
-    path, data = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".csv")
+    path, data = _files(stem)
     try:
         fields = parse_object(read_bytes(path))
-        format = decode(int, fields.get("format"))
+        number = decode(int, fields.get("format"))
     except FileNotFoundError:
         raise missing(stem, name) from None
     except (Mismatch, Foreign) as why:
         raise _damaged(name, f"'{path}' is not a baseline's description ({why})") from None
-    if format != FORMAT:
+    if number != FORMAT:
         raise UserError(
-            f"the baseline '{name}' has format {format}, and this rl-ablations reads {FORMAT}: "
-            f"{'a newer version wrote it: upgrade' if format > FORMAT else 'save it again'}"
+            f"the baseline '{name}' has format {number}, and this rl-ablations reads {FORMAT}: "
+            f"{'a newer version wrote it: upgrade' if number > FORMAT else 'save it again'}"
         )
     try:
-        # Text, so that a checkout with other ends of lines is the same file.
+        # A checkout may have other ends of lines.
         text = read_bytes(data).decode().replace("\r\n", "\n").replace("\r", "\n")
-    except Foreign as why:
-        raise _damaged(name, str(why)) from None
-    except FileNotFoundError:
-        raise _damaged(name, f"'{data.name}' is missing beside '{path.name}'") from None
-    except UnicodeDecodeError:
-        raise _damaged(name, f"'{data.name}' is no text") from None
-    if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
-        raise _damaged(name, f"'{data.name}' fails the checksum in '{path.name}'")
-    try:
+        if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
+            raise _damaged(name, f"'{data.name}' fails the checksum in '{path.name}'")
         described = decode(Description, fields)
         return Baseline(
-            name=described["name"],
-            groups=_groups(described["curves"], text),
-            history=tuple(described["history"]),
-            provenance=described["provenance"],
-            requests=tuple(described["requests"]),
+            described["name"],
+            _groups(described["curves"], text),
+            tuple(described["history"]),
+            described["provenance"],
+            tuple(described["requests"]),
         )
+    except FileNotFoundError:
+        raise _damaged(name, f"'{data.name}' is missing beside '{path.name}'") from None
+    except Foreign as why:
+        raise _damaged(name, str(why)) from None
     except (ValueError, KeyError) as why:
         raise _damaged(name, f"'{path.name}' does not fit '{data.name}' ({why})") from None
 
 
 def missing(stem: Path, name: str) -> UserError:
-    """Return the error for a baseline that is not there."""
+    """Return the error for a baseline that does not exist."""
     folder = stem.parent
     known = sorted(path.stem for path in folder.glob("*.json"))
     if stem.name == "baseline":  # of a results folder
         known = sorted(path.parent.name for path in folder.parent.glob("*/baseline.json"))
-    return UserError(
-        f"no baseline '{name}' in '{folder}'" + (f"; there: {', '.join(known)}" if known else "")
-    )
+    there = f"; there: {', '.join(known)}" if known else ""
+    return UserError(f"no baseline '{name}' in '{folder}'{there}")
 
 
 def _damaged(name: str, what: str) -> UserError:
@@ -224,13 +255,13 @@ def _described(group: Group) -> dict[str, Json]:
         "failed": {str(seed): reason for seed, reason in curves.failed.items()},
         "points": len(curves.steps),
         "steps": float(curves.steps[-1]),
-        # For whoever reads a diff: what the curves come to.
+        # Readers of a diff see how the scores change.
         "scores": {
             name: {
                 "mean": float(f"{values.mean():.5g}"),
                 "deviation": float(f"{values.std(ddof=min(1, len(values) - 1)):.3g}"),
             }
-            for name, values in scores(curves, group.scores).items()
+            for name, values in curves.scores(group.scores).items()
         },
         "about": dict(group.about),
     }
@@ -241,48 +272,274 @@ def _csv(baseline: Baseline) -> str:
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(HEAD)
     for name, group in baseline.groups.items():
-        # A seed has a row at each of its own steps, with or without a value.
-        for seed, run in zip(group.curves.seeds, group.curves.runs, strict=True):
-            for step, value in zip(run.steps, run.values, strict=True):
-                rows.writerow(
-                    [name, seed, _digits(step), "" if math.isnan(value) else repr(float(value))]
-                )
+        for seed, run in group.curves.runs.items():
+            for step, value in zip(run.steps.tolist(), run.values.tolist(), strict=True):
+                mark = int(step) if step.is_integer() else repr(step)
+                rows.writerow([name, seed, mark, "" if math.isnan(value) else repr(value)])
     return file.getvalue()
-
-
-def _digits(step: float) -> str:
-    """Write all of a step's digits, as an integer where it is one."""
-    return str(int(step)) if float(step).is_integer() else repr(float(step))
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no finite number")
-    return number
 
 
 def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
     rows = csv.reader(io.StringIO(text))
     if next(rows, None) != HEAD:
         raise ValueError("other columns")
-    read: dict[str, dict[int, dict[float, float]]] = {name: {} for name in described}
+    points: dict[str, dict[int, dict[float, float]]] = {name: {} for name in described}
     for name, seed, step, value in rows:
-        curve = read[name].setdefault(int(seed), {})
+        curve = points[name].setdefault(int(seed), {})
         curve[_finite(step)] = _finite(value) if value else math.nan
     groups = {}
     for name, about in described.items():
-        runs = [
-            Curve(np.array(list(curve)), np.array(list(curve.values())))
-            for curve in read[name].values()
-        ]
+        runs = {
+            seed: Run(np.array(list(curve)), np.array(list(curve.values())))
+            for seed, curve in points[name].items()
+        }
         if len(runs) != about["seeds"]:
             raise ValueError("another number of seeds")
         failed = {int(seed): reason for seed, reason in about["failed"].items()}
         groups[name] = Group(
-            curves=together(tuple(read[name]), runs, failed),
-            metric=about["metric"],
-            higher_is_better=about["higher_is_better"],
-            about=about["about"],
+            Curves(runs, failed), about["metric"], about["higher_is_better"], about["about"]
         )
     return groups
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+# Runs of a study
+
+
+class GroupName(NamedTuple):
+    """The name of a group of a study's baseline, "study/task/variant"."""
+
+    study: str
+    task: str
+    variant: str
+
+    @classmethod
+    def of(cls, name: str) -> GroupName:
+        """Parse a name; the name of a variant may have slashes."""
+        return cls(*name.split("/", 2))
+
+    def __str__(self) -> str:
+        """Return the name as a baseline has it."""
+        return "/".join(self)
+
+
+def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) -> Baseline:
+    """Store the curves of some plans as a baseline. Raises UserError where runs are missing."""
+    require_name("the name of a baseline", name)
+    groups: dict[str, Group] = {}
+    for plan in plans:
+        for group in _names(plan):
+            _, task, variant = group
+            seeds = [c.seed for c in plan.cells if (c.task, c.variant) == (task, variant)]
+            curves = _curves(plan, results, group, seeds)
+            lacking = [seed for seed in seeds if seed not in (*curves.seeds, *curves.failed)]
+            if lacking:
+                more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+                raise UserError(
+                    f"{variant} on {task} has no record of seed {lacking[0]}{more}: "
+                    f"`ablations run {plan.study.name}` first"
+                )
+            if not curves.seeds:
+                raise UserError(f"every seed of {group} diverged: it has no curve to compare with")
+            about = _configuration(plan, group)
+            groups[str(group)] = Group(curves, plan.study.metric, about=about)
+    if not groups:
+        raise UserError("a baseline without runs says nothing: the plan is empty")
+    if (few := fewest_seeds(groups)) < FEWEST_OLD:
+        raise UserError(
+            f"a baseline of {few} seeds says too little: `ablations run` with --seeds 24 first "
+            f"(at least {FEWEST_OLD})"
+        )
+    first = read_record(results, plans[0].cells[0].hash)
+    provenance = first.provenance if first else {}
+    origin = {key: value for key, value in provenance.items() if key in Origin.__annotations__}
+    requests = [
+        {
+            "study": plan.study.name,
+            **({"file": plan.study.file} if plan.study.file else {}),
+            **plan.request,
+        }
+        for plan in plans
+    ]
+    return updated(
+        stem_of(results, name),
+        name,
+        groups,
+        reason=reason,
+        provenance=decode(Origin, as_read(origin)),
+        requests=[decode(Stored, as_read(request)) for request in requests],
+    )
+
+
+def fewest_seeds(groups: Mapping[str, Group]) -> int:
+    """Return the seeds of the group with the fewest."""
+    return min(len(group.curves) for group in groups.values())
+
+
+def recorded(baseline: Baseline, records: Path) -> dict[str, Curves]:
+    """Return the curves of a results folder, of the last plan of each study there."""
+    curves = {}
+    for where in baseline.groups:
+        group = GroupName.of(where)
+        plan = read_plan(records, group.study)
+        # The name of a task may have a slash too.
+        group = next((name for name in _names(plan) if str(name) == where), group)
+        if group not in _names(plan):
+            raise UserError(
+                f"the last run of '{group.study}' in '{records}' has no {where}: the baseline "
+                f"'{baseline.name}' does"
+            )
+        _require_same_settings(baseline, group, plan)
+        curves[where] = _curves(plan, records, group)
+    return curves
+
+
+def training(
+    baseline: Baseline,
+    records: Path,
+    resolve: Callable[[Stored, list[int]], Plan],
+    run: Callable[[list[Plan], Path], None],
+) -> Callable[[Mapping[str, tuple[int, ...]]], dict[str, Curves]]:
+    """Return a function that trains seeds of the groups by today's code, for `play_checks`.
+
+    Args:
+        baseline: whose groups are trained.
+        records: the folder for the runs; it is emptied, as old records say nothing about this code.
+        resolve: returns the plan of a stored request, on other seeds.
+        run: runs plans in a results folder.
+
+    Raises:
+        UserError: the baseline is of imported runs.
+    """
+    if any("imported" in stored for stored in baseline.requests):
+        raise UserError(
+            f"others ran what the baseline '{baseline.name}' has: import new runs into another "
+            f"folder, and name it with --records"
+        )
+    plugins.load()
+    shutil.rmtree(records, ignore_errors=True)
+
+    def train(wanted: Mapping[str, tuple[int, ...]]) -> dict[str, Curves]:
+        seeds = {GroupName.of(name): list(each) for name, each in wanted.items()}
+        plans = {}
+        for stored in baseline.requests:
+            groups = {g: each for g, each in seeds.items() if g.study == stored["study"]}
+            if groups:
+                plan = resolve(stored, sorted(set().union(*groups.values())))
+                for group in groups:
+                    _require_same_settings(baseline, group, plan)
+                cells = tuple(
+                    cell
+                    for cell in plan.cells
+                    if cell.seed
+                    in groups.get(GroupName(stored["study"], cell.task, cell.variant), ())
+                )
+                plans[stored["study"]] = replace(plan, cells=cells)
+        run(list(plans.values()), records)
+        return {
+            str(group): _curves(plans[group.study], records, group, each)
+            for group, each in seeds.items()
+        }
+
+    return train
+
+
+def made_alike(baseline: Baseline, records: Path) -> str:
+    """Return whether records and baseline were made by the same versions on the same device."""
+    names = (path.parent.name for path in (records / "cells").glob("[0-9a-f]*/record.json"))
+    first = next(filter(None, (usable_record(records, name) for name in names)), None)
+    if first is None:
+        return "made by an unknown version"
+    now, then = first.provenance, baseline.provenance
+    versions = now.get("versions", {})
+    changed = [
+        f"{name} {before} → {versions.get(name, 'none')}"
+        for name, before in then.get("versions", {}).items()
+        if versions.get(name) != before
+    ]
+    if now.get("device") != then.get("device"):
+        changed.append(f"device {then.get('device')} → {now.get('device')}")
+    return f"not made alike: {', '.join(changed)}" if changed else "versions and device are alike"
+
+
+def _names(plan: Plan) -> list[GroupName]:
+    study = plan.study.name
+    return list(dict.fromkeys(GroupName(study, c.task, c.variant) for c in plan.cells))
+
+
+def _curves(
+    plan: Plan, results: Path, group: GroupName, seeds: Sequence[int] | None = None
+) -> Curves:
+    """Return the curves that a plan's records have of a group; missing ones are left out.
+
+    Raises UserError where an error stopped a run: that says nothing about learning.
+    """
+    _, task, variant = group
+    metric = plan.study.metric
+    cells = tuple(
+        cell
+        for cell in plan.cells
+        if (cell.task, cell.variant) == (task, variant) and (seeds is None or cell.seed in seeds)
+    )
+    runs: dict[int, Run] = {}
+    failed: dict[int, str] = {}
+    for cell, record, columns in read_runs(results, replace(plan, cells=cells), {metric}):
+        if record is None:
+            continue
+        if record.status == "failed":
+            if record.failure != "diverged":
+                failure = f"{variant} on {task}, seed {cell.seed}, failed"
+                raise UserError(f"{failure}: {record.reason}")
+            failed[cell.seed] = str(record.reason)
+            continue
+        if metric not in columns:
+            raise UserError(f"the records of {variant} on {task} have no metric '{metric}'")
+        curve = logged(columns["step"], columns[metric])
+        if curve.status == "diverged":
+            failed[cell.seed] = diverged(metric, curve.end)
+        else:
+            runs[cell.seed] = Run(np.asarray(curve.steps, np.float64), curve.values)
+        if np.isinf(curve.values).any() and curve.status != "diverged":
+            raise UserError(f"{variant} on {task}: a curve is infinite")
+    if not runs and not failed:
+        raise UserError(
+            f"no record of {variant} on {task} in '{results}': run it there, or leave out --records"
+        )
+    curves = Curves(runs, failed)
+    require_scores(curves)
+    return curves
+
+
+def _configuration(plan: Plan, group: GroupName) -> dict[str, Json]:
+    """Return what decides the curves of a group, but for the seed and the code."""
+    config = next(c.config for c in plan.cells if (c.task, c.variant) == group[1:])
+    return {name: value for name, value in as_json(config).items() if name != "seed"}
+
+
+def _require_same_settings(baseline: Baseline, group: GroupName, plan: Plan) -> None:
+    """Raise UserError where a group is not trained as its baseline was.
+
+    Revisions of code may differ, and so may the data of imported runs: they are the question.
+    """
+    then = _decisive(baseline.groups[str(group)].about)
+    now = _decisive(_configuration(plan, group))
+    changed = f"{group} is trained with other settings than its baseline '{baseline.name}'"
+    for setting, value in now.items():
+        if then.get(setting) != value:
+            raise UserError(
+                f"{changed}: {setting} was {then.get(setting)!r}, is {value!r}: set it back, or "
+                f"save the baseline anew"
+            )
+    if gone := then.keys() - now.keys():
+        raise UserError(f"{changed}: {min(gone)} is gone: save the baseline anew")
+
+
+def _decisive(config: Mapping[str, Json]) -> dict[str, Json]:
+    free = {"revision", "imported"}
+    return {name: x for name, x in leaves(config) if free.isdisjoint(name.split("."))}

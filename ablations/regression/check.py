@@ -1,18 +1,18 @@
-"""Checks of a baseline's curves against new ones, with stated error rates."""
+"""A check: new curves against a baseline's, with stated error rates; its result, and its text."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ablations import stats
+from ablations.curve import Curve
 from ablations.errors import UserError
-from ablations.looks import Look, Looks, Stage, play
-from ablations.regression import ALPHA, EFFECT, MOST_SEEDS, permutation
+from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
 from ablations.regression.curves import (
     SCORES,
     Curves,
@@ -21,31 +21,30 @@ from ablations.regression.curves import (
     on_steps_of,
     require_same_steps,
     require_scores,
-    scores,
 )
-from ablations.regression.design import Design, design
-from ablations.report import units
-from ablations.report.scores import final
-from ablations.report.statistics.paired import judge
-from ablations.report.statistics.rates import are_successes, compare_outcomes, loss_p
-from ablations.report.statistics.unpaired import Moments, welch
-from ablations.report.units import Learned
+from ablations.regression.design import PERMUTATIONS, Design, Evidence, design, paired, unpaired
+from ablations.scoring import final, learned_range
+from ablations.stats import Floats, are_successes, decide
+from ablations.stats.interim import Progress, Stage, Stages, play
 
-Floats = NDArray[np.float64]
-Verdict = Literal["identical", "worse", "better", "no worse", "undecided"]
+if TYPE_CHECKING:
+    import pandas
+
+Outcome = Literal["pass", "fail", "undecided"]
+Scores = Mapping[str, Floats]
+Wanted = Mapping[str, tuple[int, ...]]  # the seeds to train, by the name of a check
 
 
 @dataclass(frozen=True)
 class Terms:
     """The terms of a check.
 
-    alpha: chance of calling a trainer worse in which nothing changed, on average over baselines;
-    one whose seeds did well by chance alarms more often, see `Design.lucky`. More seeds in the
-    baseline mend that; so does `paired`, as far as equal seeds go alike.
-    effect: the smallest loss worth catching, as a share of `unit` (default: what the baseline
-    learns, see `learned`). most: bound on the seeds. paired: compare seed by seed, which pays where
-    equal seeds still go through training alike. scores: what curves are summed up by; a loss in any
-    of them counts.
+    alpha: chance of calling an unchanged trainer worse, on average over baselines; see
+        `Design.lucky`. More seeds in the baseline help, and so does `paired` where seeds correlate.
+    effect: the smallest loss worth detecting, as a share of `unit`, by default of the range that
+        the baseline learned, see `learned`.
+    most: upper bound of the seeds. paired: compare seed by seed. scores: how curves are scored; a
+        loss in any score counts.
     """
 
     alpha: float = ALPHA
@@ -56,14 +55,18 @@ class Terms:
     paired: bool = False
     scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
+    @property
+    def sign(self) -> float:
+        """1, or -1 where lower is better."""
+        return 1.0 if self.higher_is_better else -1.0
+
 
 @dataclass(frozen=True)
 class Row:
-    """A score: its means over seeds and their difference.
+    """A score: its means over seeds and their difference, now - baseline.
 
-    difference: now - baseline; low, high: its 95% t interval (Welch's, or paired), or the exact
-    one where every run is a success or a failure. p_worse, p_better: of a loss and of a gain,
-    corrected over the scores.
+    low, high: the 95% interval, Welch's or Student's of pairs, exact where every run is a success
+    or a failure. p_worse, p_better: of a loss and of a gain, corrected over the scores.
     """
 
     score: str
@@ -74,22 +77,23 @@ class Row:
     high: float
     p_worse: float
     p_better: float
+    verdict: str
     exact: bool = False
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of a check; see `looks.Decision`.
+    """The result of a check.
 
-    verdict: "identical", the curves of equal seeds are the same bits; "worse", a loss is shown and
-        that it is below the effect is not; "no worse", a loss as large as the effect is ruled out
-        in every score; "better", that, and a gain of at least the effect is shown in one;
-        "undecided", a loss is neither shown nor ruled out at the last look.
-    baseline, now: at the same steps. trained: new curves at their own.
-    differs: seed and step of the first difference in bits, where seeds are shared.
+    outcome: "pass" where a loss as large as the effect is ruled out in every score; "fail" where a
+        loss is shown and one as large as the effect is not ruled out; else "undecided".
+    rows: one per score, each with its verdict (`stats.decide`).
+    baseline, now: at the same steps. trained: the new curves at their own steps.
+    identical: the curves of common seeds are equal bit for bit.
+    differs: the seed and the step of the first difference in bits, where seeds are common.
     """
 
-    verdict: Verdict
+    outcome: Outcome
     rows: tuple[Row, ...]
     design: Design
     terms: Terms
@@ -97,55 +101,73 @@ class Check:
     baseline: Curves
     now: Curves
     trained: Curves
+    identical: bool = False
     differs: tuple[int, float] | None = None
 
     @property
     def decided(self) -> bool:
-        """True where no further look is needed."""
-        return self.verdict != "undecided"
+        """Whether no further stage is needed."""
+        return self.outcome != "undecided"
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on the trainer: worse, better, equivalent or inconclusive."""
+        verdicts = {row.verdict for row in self.rows}
+        if self.outcome == "fail":
+            return "worse"
+        if self.outcome == "pass" and "better" in verdicts:
+            return "better"
+        equivalent = self.outcome == "pass" and verdicts == {"equivalent"}
+        return "equivalent" if equivalent else "inconclusive"
+
+    @property
+    def below(self) -> bool:
+        """Whether it passes although a loss is shown, which lies within the margin."""
+        return self.outcome == "pass" and self.worst.p_worse <= self.terms.alpha
 
     @property
     def worst(self) -> Row:
         """The score with the strongest evidence of a loss."""
-        sign = 1.0 if self.terms.higher_is_better else -1.0
-        return min(self.rows, key=lambda row: (row.p_worse, sign * row.difference))
+        return min(self.rows, key=lambda row: (row.p_worse, self.terms.sign * row.difference))
 
     @property
     def best(self) -> Row:
         """The score with the strongest evidence of a gain."""
-        sign = 1.0 if self.terms.higher_is_better else -1.0
-        return min(self.rows, key=lambda row: (row.p_better, -sign * row.difference))
+        return min(self.rows, key=lambda row: (row.p_better, -self.terms.sign * row.difference))
 
 
-def learned(curves: Curves) -> Learned:
-    """Return the range that a trainer learns, as tables have it: `report.units`.
+def learned(curves: Curves) -> tuple[float, float]:
+    """Return the ends of the range that a trainer learned, see `scoring.learned_range`.
 
-    Where its curves do not stand out of their noise, it is the spread of their final scores, or of
-    a rounding error; where these are successes and failures, the rate from 0 to 1.
+    Where its curves do not stand out of their noise, it is the deviation of their final scores or a
+    rounding error; where these are successes and failures, the rate from 0 to 1.
     """
-    unit = units.learned_of(curves.runs)
-    if unit is not None:
-        return unit
-    ends = scores(curves, {"final": final})["final"]
+    low, high = learned_range([Curve(*run) for run in curves.runs.values()])
+    if not math.isnan(high - low):
+        return low, high
+    ends = curves.scores({"final": final})["final"]
     ends = ends[~np.isnan(ends)]
     if are_successes(ends):
-        return Learned(0.0, 1.0)
-    middle = float(ends.mean())
-    size = float(np.max(np.abs(ends), initial=0.0)) or 1.0  # of all zeros none is to be had
+        return 0.0, 1.0
+    size = float(np.max(np.abs(ends), initial=0.0)) or 1.0
     half = max(float((ends / size).std()), 1e-9) * size / 2
-    return Learned(middle - half, middle + half)
+    return float(ends.mean()) - half, float(ends.mean()) + half
 
 
 def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
-    """Return the design of a check against this baseline, and the unit of its effect."""
+    """Return the design of a check against this baseline, and the unit of its effect.
+
+    exactly: plan a single stage of so many seeds.
+    """
     if not terms.effect > 0:
         raise UserError(f"the smallest effect worth catching must be above 0, not {terms.effect:g}")
-    unit = learned(baseline).size if terms.unit is None else float(terms.unit)
-    if not (unit > 0 and math.isfinite(unit)):
+    low, high = learned(baseline)
+    unit = high - low if terms.unit is None else float(terms.unit)
+    if not 0 < unit < math.inf:
         raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
     require_scores(baseline, terms.scores)
     old, _ = _signed_scores(baseline, baseline.of(()), terms)
-    looks = design(
+    plan = design(
         old,
         terms.effect * unit,
         alpha=terms.alpha,
@@ -153,127 +175,20 @@ def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[
         exactly=exactly,
         paired=terms.paired,
     )
-    return looks, unit
+    return plan, unit
 
 
 def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
-    """Look once, at curves that are there already. Raises UserError for incomparable curves."""
+    """Check curves that exist already, in one stage. Raises UserError for incomparable curves."""
     terms = terms or Terms()
     require_same_steps(now, baseline)
     exactly = None  # too few seeds can still be the same bits
     if not _identical(baseline, now):
         if terms.paired:
-            now = now.of([seed for seed in (*now.seeds, *now.failed) if seed in baseline.seeds])
+            now = now.of(seed for seed in (*now.seeds, *now.failed) if seed in baseline.seeds)
         exactly = len(now)
     test = SequentialCheck.of(baseline, terms, exactly)
-    return test.decide(test.looks[-1], now, ())
-
-
-@dataclass(frozen=True)
-class SequentialCheck:
-    """A baseline against curves that are trained look by look; see `looks.SequentialTest`.
-
-    A look needs the seeds that those before it had not. The baseline's own come first: a trainer
-    that did not change at all gives the same bits, and the check ends at the first look.
-    """
-
-    baseline: Curves
-    terms: Terms
-    design: Design
-    unit: float
-
-    @classmethod
-    def of(cls, baseline: Curves, terms: Terms, exactly: int | None = None) -> SequentialCheck:
-        """Plan a check. Raises UserError. exactly: one look at so many seeds."""
-        return cls(baseline, terms, *layout(baseline, terms, exactly))
-
-    @property
-    def looks(self) -> Looks:
-        """The looks of the design."""
-        return self.design.looks
-
-    def needs(self, look: Look, before: Sequence[Check]) -> tuple[int, ...]:
-        """Return the seeds to train. Raises UserError where a baseline has too few for pairs."""
-        known = len(before[-1].trained) if before else 0
-        return _seeds(self.baseline, look.seeds, self.terms.paired)[known:]
-
-    def decide(self, look: Look, runs: Curves, before: Sequence[Check]) -> Check:
-        """Judge these curves and those of the looks before."""
-        require_same_steps(runs, self.baseline)
-        trained = before[-1].trained.and_(runs) if before else runs
-        same = _identical(self.baseline, trained)
-        baseline, now = on_steps_of(self.baseline, trained)
-        require_scores(now, self.terms.scores)
-        old, new = _signed_scores(baseline, now, self.terms)
-        paired = self.terms.paired or same
-        if paired:
-            row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
-            shared = [row_of[seed] for seed in (*now.seeds, *now.failed)]
-            old = {name: values[shared] for name, values in old.items()}
-        evidence = self._evidence(old, new, look, paired)
-        sign = 1.0 if self.terms.higher_is_better else -1.0
-        rows = tuple(
-            _row(name, old[name], new[name], evidence, i, sign, paired)
-            for i, name in enumerate(old)
-        )
-        if not same:
-            rows = tuple(_exact(row, old[row.score], new[row.score], sign, paired) for row in rows)
-        return Check(
-            verdict="identical" if same else self._verdict(rows, evidence, look),
-            rows=rows,
-            design=self.design,
-            terms=self.terms,
-            unit=self.unit,
-            baseline=baseline,
-            now=now,
-            trained=trained,
-            differs=first_difference(trained, self.baseline),
-        )
-
-    def _evidence(
-        self, old: Mapping[str, Floats], new: Mapping[str, Floats], look: Look, paired: bool
-    ) -> permutation.Evidence:
-        before, after = (np.stack(list(each.values()), axis=1) for each in (old, new))
-        loss = np.full(len(old), self.design.effect)
-        # As many deals as it takes to see twenty at the level.
-        deals = min(400_000, max(permutation.DEALS, math.ceil(20 / look.level)))
-        intervals = (
-            permutation.paired(after - before, loss, deals)
-            if paired
-            else permutation.unpaired(after, before, loss, deals)
-        )
-        # A rate that loses is no rate that is moved: successes are lost whole.
-        each = [
-            loss_p(*outcomes, self.design.effect, paired=paired) if outcomes else p
-            for outcomes, p in zip(
-                map(_outcomes, old.values(), new.values()), intervals.not_lost_each, strict=True
-            )
-        ]
-        return replace(intervals, not_lost_each=np.array(each))
-
-    def _verdict(self, rows: Sequence[Row], evidence: permutation.Evidence, look: Look) -> Verdict:
-        # A gain is flagged at the false-alarm rate of its own.
-        sign = 1.0 if self.terms.higher_is_better else -1.0
-        gains = [sign * row.difference for row in rows if row.p_better <= look.level]
-        if evidence.not_lost > look.miss:
-            return "worse" if evidence.worse <= look.level else "undecided"
-        return "better" if max(gains, default=0.0) >= self.design.effect else "no worse"
-
-
-Wanted = Mapping[str, tuple[int, ...]]  # the seeds to train, by the name of a check
-
-
-def play_checks(
-    tests: Mapping[str, SequentialCheck], train: Callable[[Wanted], Mapping[str, Curves]]
-) -> dict[str, Check]:
-    """Check side by side: each round trains the seeds that undecided checks need."""
-
-    def collect(
-        stages: Mapping[str, Stage[tuple[int, ...], Check]],
-    ) -> Mapping[str, Curves]:
-        return train({name: stage.needs for name, stage in stages.items()})
-
-    return {name: stage.decisions[-1] for name, stage in play(tests, collect).items()}
+    return test.decide(test.stages[-1], now, ())
 
 
 def sequential(
@@ -284,29 +199,145 @@ def sequential(
     def train(wanted: Wanted) -> dict[str, Curves]:
         seeds = wanted[""]
         curves = more(seeds)
-        if sorted([*curves.seeds, *curves.failed]) != sorted(seeds):
+        trained = [*curves.seeds, *curves.failed]
+        if sorted(trained) != sorted(seeds):
             raise UserError(
                 f"asked for {len(seeds)} more seeds ({', '.join(map(str, seeds))}), got curves of "
-                f"{len(curves)} ({', '.join(map(str, [*curves.seeds, *curves.failed]))})"
+                f"{len(curves)} ({', '.join(map(str, trained))})"
             )
         return {"": curves}
 
     return play_checks({"": SequentialCheck.of(baseline, terms or Terms())}, train)[""]
 
 
-def _seeds(baseline: Curves, number: int, paired: bool) -> tuple[int, ...]:
-    own = baseline.seeds
-    if paired and number > len(own):
-        raise UserError(
-            f"a paired check of {number} seeds needs a baseline of as many: it has {len(own)}"
-        )
-    after = max([*own, *baseline.failed], default=-1) + 1
-    return (*own, *range(after, after + number))[:number]
+def play_checks(
+    tests: Mapping[str, SequentialCheck], train: Callable[[Wanted], Mapping[str, Curves]]
+) -> dict[str, Check]:
+    """Check side by side: each round trains the seeds that undecided checks need."""
+
+    def collect(due: Mapping[str, Progress[tuple[int, ...], Check]]) -> Mapping[str, Curves]:
+        return train({name: now.needs for name, now in due.items()})
+
+    return {name: now.decisions[-1] for name, now in play(tests, collect).items()}
+
+
+@dataclass(frozen=True)
+class SequentialCheck:
+    """A baseline against curves that are trained in stages; a `SequentialTest`.
+
+    The baseline's own seeds come first: an unchanged trainer gives the same bits, and the check
+    ends at the first stage.
+    """
+
+    baseline: Curves
+    terms: Terms
+    design: Design
+    unit: float
+
+    @classmethod
+    def of(cls, baseline: Curves, terms: Terms, exactly: int | None = None) -> SequentialCheck:
+        """Plan a check; see `layout`. Raises UserError."""
+        return cls(baseline, terms, *layout(baseline, terms, exactly))
+
+    @property
+    def stages(self) -> Stages:
+        """The stages of the design."""
+        return self.design.stages
+
+    def needs(self, stage: Stage, before: Sequence[Check]) -> tuple[int, ...]:
+        """Return the seeds to train. Raises UserError where a baseline has too few for pairs."""
+        own, number = self.baseline.seeds, stage.seeds
+        if self.terms.paired and number > len(own):
+            raise UserError(
+                f"a paired check of {number} seeds needs a baseline of as many: it has {len(own)}"
+            )
+        after = max([*own, *self.baseline.failed], default=-1) + 1
+        known = len(before[-1].trained) if before else 0
+        return (*own, *range(after, after + number))[known:number]
+
+    def decide(self, stage: Stage, runs: Curves, before: Sequence[Check]) -> Check:
+        """Judge these curves together with those of the stages before."""
+        require_same_steps(runs, self.baseline)
+        trained = before[-1].trained.and_(runs) if before else runs
+        same = _identical(self.baseline, trained)
+        baseline, now = on_steps_of(self.baseline, trained)
+        require_scores(now, self.terms.scores)
+        old, new = _signed_scores(baseline, now, self.terms)
+        by_seed = self.terms.paired or same
+        if by_seed:
+            row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
+            common = [row_of[seed] for seed in (*now.seeds, *now.failed)]
+            old = {name: values[common] for name, values in old.items()}
+        evidence = self._evidence(old, new, stage, by_seed)
+        outcome: Outcome = "undecided"
+        if same or (evidence.not_lost <= stage.miss).all():
+            outcome = "pass"
+        elif (evidence.worse <= stage.level).any():
+            outcome = "fail"
+        rows, sign = [], self.terms.sign
+        for i, (name, theirs) in enumerate(old.items()):
+            ours = new[name]
+            exact = None if same else _outcomes(theirs, ours)
+            if exact:
+                difference = stats.outcomes(*exact, by_seed=by_seed)
+            else:
+                difference = (stats.paired if by_seed else stats.welch)(ours, theirs)
+            low, high = difference.low, difference.high
+            if math.isnan(low) and difference.sd == 0:  # all differences are one number
+                low = high = difference.difference
+            ends = sorted((sign * low, sign * high))
+            row = Row(
+                score=name,
+                baseline=sign * float(theirs.mean()),
+                now=sign * float(ours.mean()),
+                difference=sign * difference.difference,
+                low=ends[0],
+                high=ends[1],
+                p_worse=float(evidence.worse[i]),
+                p_better=float(evidence.better[i]),
+                verdict="equivalent" if same else self._verdict(stage, evidence, i, high, outcome),
+                exact=exact is not None,
+            )
+            rows.append(row)
+        differs = first_difference(trained, self.baseline)
+        about = (self.design, self.terms, self.unit, baseline, now, trained, same, differs)
+        return Check(outcome, tuple(rows), *about)
+
+    def _verdict(
+        self, stage: Stage, evidence: Evidence, i: int, high: float, outcome: Outcome
+    ) -> str:
+        """Return the verdict on the i-th score, by where the tests place its difference.
+
+        They say on which side of 0 and of minus the effect it lies, and the t interval whether it
+        lies below the effect. In a check that fails a loss that is shown is "worse" at any size.
+        """
+        effect = self.design.effect
+        lost, gained = (p[i] <= stage.level for p in (evidence.worse, evidence.better))
+        kept = evidence.not_lost[i] <= stage.miss
+        low = effect / 2 if gained else -effect / 2 if kept else -math.inf
+        most = -effect / 2 if lost else effect / 2 if high < effect else math.inf
+        return decide(low, most, math.nan if lost and outcome == "fail" else effect)
+
+    def _evidence(self, old: Scores, new: Scores, stage: Stage, by_seed: bool) -> Evidence:
+        before, after = (np.stack(list(each.values()), axis=1) for each in (old, new))
+        loss = np.full(len(old), self.design.effect)
+        # Enough permutations for twenty at the level.
+        count = min(400_000, max(PERMUTATIONS, math.ceil(20 / stage.level)))
+        if by_seed:
+            evidence = paired(after - before, loss, count)
+        else:
+            evidence = unpaired(after, before, loss, count)
+        # The permutation test takes a shift for granted, and a success rate is not shifted.
+        for i, (theirs, ours) in enumerate(zip(old.values(), new.values(), strict=True)):
+            if outcomes := _outcomes(theirs, ours):
+                p = stats.loss_p(*outcomes, self.design.effect, by_seed=by_seed)
+                evidence.not_lost[i] = p
+        return evidence
 
 
 def _identical(baseline: Curves, now: Curves) -> bool:
-    shared = bool(now.seeds) and not now.failed and set(now.seeds) <= set(baseline.seeds)
-    return shared and first_difference(now, baseline) is None
+    common = bool(now.runs) and not now.failed and set(now.seeds) <= set(baseline.seeds)
+    return common and first_difference(now, baseline) is None
 
 
 def _signed_scores(
@@ -314,12 +345,11 @@ def _signed_scores(
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return the scores of both, higher is better.
 
-    A failed seed counts as one that has learned nothing, or with the worst score there is.
+    A failed seed has the score of one that learned nothing, or the lowest score there is.
     """
-    sign = 1.0 if terms.higher_is_better else -1.0
-    ends = learned(baseline)
-    start = min(sign * ends.low, sign * ends.high)
-    old, new = scores(baseline, terms.scores), scores(now, terms.scores)
+    sign = terms.sign
+    start = min(sign * end for end in learned(baseline))
+    old, new = baseline.scores(terms.scores), now.scores(terms.scores)
     for name in old:
         worst = start if _outcomes(old[name], new[name]) is None else min(0.0, sign)
         lowest = min(worst, *(sign * old[name]), *(sign * new[name]))
@@ -328,48 +358,132 @@ def _signed_scores(
     return old, new
 
 
-def _row(
-    name: str,
-    before: Floats,
-    after: Floats,
-    evidence: permutation.Evidence,
-    i: int,
-    sign: float,
-    paired: bool,
-) -> Row:
-    """Return the row of score i; before, after: `[seeds]`, times sign, so that higher is better."""
-    difference = float(after.mean() - before.mean())
-    compared = judge(after - before) if paired else welch(Moments.of(after), Moments.of(before))
-    # The interval of runs that are all one number is their difference.
-    alone = difference if compared.deviation == 0 else math.nan
-    low, high = (alone if end is None else end for end in (compared.low, compared.high))
-    ends = sorted((sign * low, sign * high))
-    return Row(
-        score=name,
-        baseline=sign * float(before.mean()),
-        now=sign * float(after.mean()),
-        difference=sign * difference,
-        low=ends[0],
-        high=ends[1],
-        p_worse=float(evidence.worse_each[i]),
-        p_better=float(evidence.better_each[i]),
+def _outcomes(before: Floats, after: Floats) -> tuple[Floats, Floats] | None:
+    """Return scores after and before as 1, the better one, and 0; None where a run has others."""
+    both = np.concatenate([after, before])
+    if not are_successes(np.abs(both)):
+        return None
+    shift = float(both.min() < 0)  # 0 and 1 of a score of which lower is better
+    return after + shift, before + shift
+
+
+# Text
+
+SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
+
+
+def score_name(score: str) -> str:
+    """Return a score in words; a user's own score keeps its name."""
+    return SCORE_NAMES.get(score, score)
+
+
+def plan_line(name: str, test: SequentialCheck) -> str:
+    """Return how many seeds a check may take and what it detects, before anything runs."""
+    design, terms = test.design, test.terms
+    first, *more = design.stages.seeds
+    seeds = f"{first} seeds"
+    if more:
+        stages = ", ".join(map(str, design.stages.seeds))
+        seeds += f", up to {more[-1]} while undecided ({stages})"
+    detected = f"a loss of {_share(design.effect, test)}"
+    if _shortfall(test):
+        detected = "a loss of " + " or of ".join(
+            f"{_share(max(loss, design.effect), test)} in {score_name(score)}"
+            for score, loss in design.caught.items()
+        )
+    return (
+        f"{name}: {seeds}, against the baseline's {design.old_seeds}; false alarms at most "
+        f"{terms.alpha:.2g} on average over baselines (up to about {design.lucky:.1g} with one "
+        f"that was lucky by two standard errors); caught with 95%: {detected}{_shortfall(test)}"
     )
 
 
-def _exact(row: Row, before: Floats, after: Floats, sign: float, paired: bool) -> Row:
-    """Return the row with the exact interval where every run is a success or a failure."""
-    outcomes = _outcomes(before, after)
-    compared = outcomes and compare_outcomes(*outcomes, paired=paired, level=0.05)
-    if not compared or compared.low is None or compared.high is None:
-        return row
-    low, high = sorted((sign * compared.low, sign * compared.high))
-    return replace(row, low=low, high=high, exact=True)
+def _shortfall(test: SequentialCheck | Check) -> str:
+    """Return how many seeds would detect the effect; "" where it is detected."""
+    design = test.design
+    if max(design.caught.values()) <= 1.001 * design.effect:
+        return ""
+    enough = "a baseline of more seeds" if design.needed is None else f"{design.needed} seeds"
+    return f"; the {_share(design.effect, test)} asked for would need {enough}"
 
 
-def _outcomes(before: Floats, after: Floats) -> tuple[Floats, Floats] | None:
-    """Return scores after and before as 1, the better one, and 0; None where a run has others."""
-    together = np.concatenate([after, before])
-    if not are_successes(np.abs(together)):
-        return None
-    shift = float(together.min() < 0)  # 0 and 1 of a score of which lower is better
-    return after + shift, before + shift
+def line(name: str, check: Check) -> str:
+    """Return a check in a line: the outcome, the verdict, the score and its difference."""
+    if check.identical:
+        return f"{name}: identical, to the bit, on {len(check.now)} seeds"
+    diverged = f"; {len(check.now.failed)} diverged" if check.now.failed else ""
+    seeds = f"({len(check.now)} seeds against {len(check.baseline)}{diverged})"
+    effect = f"a loss of {_share(check.design.effect, check)}"
+    loss = _change(check, check.worst, "loss")
+    if check.outcome == "fail":
+        return f"{name} got worse: {loss} {seeds}"
+    if check.outcome == "undecided":
+        change = _change(check, check.worst, "change")
+        return (
+            f"{name} is undecided: {effect} is neither shown nor ruled out: {change} "
+            f"{seeds}{_shortfall(check)}"
+        )
+    below = f"; below 0, within the margin: {loss}" if check.below else ""
+    if check.verdict == "better":
+        gain = _change(check, check.best, "gain")
+        return f"{name} is better: {gain}{below} {seeds}; update the baseline if that is meant"
+    return f"{name} passes, {check.verdict}: {effect} is ruled out{below} {seeds}"
+
+
+def _change(check: Check, row: Row, noun: Literal["loss", "gain", "change"]) -> str:
+    p = row.p_better if noun == "gain" else row.p_worse
+    return (
+        f"{score_name(row.score)} {row.baseline:.4g} → {row.now:.4g}, {row.difference:+.3g} "
+        f"[{row.low:+.3g}, {row.high:+.3g}], a {noun} of "
+        f"{_percent(abs(row.difference) / check.unit)} of {_unit(check.terms)}, "
+        f"p {'< .001' if p < 0.001 else f'= {p:.3f}'.replace('0.', '.')}"
+    )
+
+
+def _share(loss: float, test: SequentialCheck | Check) -> str:
+    return f"{loss:.3g} ({_percent(loss / test.unit)} of {_unit(test.terms)})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.095 else f"{100 * share:.1f}%"
+
+
+def _unit(terms: Terms) -> str:
+    return "what the baseline learns" if terms.unit is None else "its unit"
+
+
+def table(checks: Mapping[str, Check]) -> pandas.DataFrame:
+    """Return a row per score of each check; `format_table` writes it."""
+    import pandas  # a check that passes does without
+
+    return pandas.DataFrame(
+        {
+            **({"task": name} if name else {}),
+            "score": score_name(row.score),
+            "before": row.baseline,
+            "now": row.now,
+            "difference": row.difference,
+            "difference_low": row.low,
+            "difference_high": row.high,
+            "p_worse": math.nan if check.identical else row.p_worse,
+            "seeds": f"{len(check.now)} / {len(check.baseline)}",
+            "verdict": row.verdict,
+            "note": "identical" if check.identical else "",
+        }
+        for name, check in checks.items()
+        for row in check.rows
+    )
+
+
+def caption(checks: Sequence[Check]) -> str:
+    """Return what the columns of the table are, and the error rate of all checks."""
+    how = "paired by seed, with Student's" if checks[0].terms.paired else "with Welch's"
+    exact = any(row.exact for check in checks for row in check.rows)
+    rates = ", of success rates (every run 0 or 1) the exact one" * exact
+    return (
+        f"Means over seeds, before (the baseline) and now; differences {how} t interval{rates}; p "
+        f"of a loss from a permutation test, corrected over the scores. The chance that any of "
+        f"these checks calls an unchanged trainer worse is at most "
+        f"{sum(check.terms.alpha for check in checks):.2g}, on average over baselines: a baseline "
+        f"whose seeds did well by chance alarms more often, the more so the fewer it has."
+    )

@@ -1,15 +1,23 @@
-"""Design of a check: seeds, looks and levels, from the baseline's variance.
+"""The tests of a check, and how many seeds they take; arrays of scores only.
 
-A check looks at a few seeds first and adds seeds only while it is undecided. Its false-alarm rate
-is split over the looks, half of it for the last, so their sum bounds the rate whatever the returns
-look like; so is its rate of misses by stopping too early. Within the looks that remain, the last
-has `POWER` of catching the effect, so the whole check has at least `POWER - EARLY_MISSES` = 95%.
+**The tests** are permutation tests. If nothing changed, new and old scores come from one
+distribution, and every assignment of the seeds to "new" and "old" was as likely as the observed
+one. The share of assignments that look at least as bad is a p-value for scores of any distribution
+(skewed, bimodal, at a ceiling), down to four seeds. A seed keeps all of its scores together, and
+the most extreme score counts, which corrects for several correlated scores (Westfall and Young
+1993, maxT). The statistic is a moderated t: each side's variance is shrunk towards the pooled one
+with `PRIOR_SEEDS` degrees of freedom (after Smyth 2004). The plain difference of means mistakes a
+wider spread for a loss; Welch's t loses up to a fifth of the power at four seeds.
 
-Both rates are averages over the baselines that could have been drawn. For the power that means
-that the baseline's standard deviation is not taken for the true one: the power is integrated over
-what the true one may be (after Browne 1995, who takes an upper bound of it), and a baseline of few
-seeds promises less. For false alarms it means that one and the same baseline, checked at every
-push, alarms more often if its seeds happened to do well: `Design.lucky` says how often.
+**The design** is sequential: few seeds first, more only while the check is undecided. The rate of
+false alarms is split over the stages, half of it for the last, so that their sum bounds the rate
+for any distribution. The rate of misses by stopping early is split in the same way. The last stage
+has `POWER` of detecting the effect, so the whole check has at least `POWER - EARLY_MISSES` = 95%.
+
+Both rates are averages over the baselines that could have been drawn. The power is integrated over
+the true standard deviations that the baseline's sample leaves open (after Browne 1995), so a small
+baseline promises less. A single baseline whose seeds did well by chance raises more false alarms:
+`Design.lucky` says how many.
 """
 
 from __future__ import annotations
@@ -19,44 +27,165 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
-from ablations.distributions import (
-    chi_squared_quantile,
-    normal_cdf,
-    normal_quantile,
-    student_quantile,
-)
 from ablations.errors import UserError
-from ablations.looks import Look, Looks, planned, split
 from ablations.regression import ALPHA, MOST_SEEDS
-from ablations.regression.permutation import smallest_p
-from ablations.report.statistics.rates import are_successes
-from ablations.report.statistics.summaries import deviation
+from ablations.stats import Floats, are_successes, deviation
+from ablations.stats.interim import Stage, Stages, planned, split
+from ablations.stats.summaries import bisect
 
+PRIOR_SEEDS = 6
+PERMUTATIONS = 10_000
 FIRST_SEEDS = 4
+FEWEST_OLD = 5
 EARLY_MISSES = 0.025
 POWER = 0.975
-FEWEST_OLD = 5
 LUCK = 2.0
+MOST_NEEDED = 1_000
+_SEED = 20261
+_BLOCK = 4_000
+
+
+# The tests
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The p-values of a comparison, one per score: `[scores]`.
+
+    worse, better: of "nothing changed", against a loss or a gain, corrected over the scores.
+    not_lost: of "this score lost as much as `loss`"; not corrected, as all of them must be ruled
+    out.
+    """
+
+    worse: Floats
+    better: Floats
+    not_lost: Floats
+
+
+def unpaired(
+    now: ArrayLike, baseline: ArrayLike, loss: ArrayLike, permutations: int = PERMUTATIONS
+) -> Evidence:
+    """Test new scores `[n, scores]` against the baseline's `[m, scores]`.
+
+    loss: `[scores]` above 0, in the scores' units; new scores that lost exactly so much are like
+    the old ones after it is added to them.
+    """
+    ours, theirs = _columns(now), _columns(baseline)
+    shifted = ours + np.asarray(loss, np.float64)
+    both = (np.concatenate([side, theirs]) for side in (ours, shifted))
+    return _evidence(*(_permuted_t(scores, len(ours), permutations) for scores in both))
+
+
+def paired(differences: ArrayLike, loss: ArrayLike, permutations: int = PERMUTATIONS) -> Evidence:
+    """Test the differences `[n, scores]` of pairs, new minus baseline, by flipping their signs."""
+    pairs = _columns(differences)
+    shifted = pairs + np.asarray(loss, np.float64)
+    return _evidence(*(_flipped_means(each, permutations) for each in (pairs, shifted)))
+
+
+def smallest_p(n: int, m: int | None) -> float:
+    """Return the smallest p that n new seeds can give against m old ones; m None: paired."""
+    return 0.5**n if m is None else 1 / math.comb(n + m, n)
+
+
+Permuted = tuple[Floats, Floats]  # the observed statistic `[scores]`; `[permutations, scores]`
+
+
+def _columns(scores: ArrayLike) -> Floats:
+    columns = np.asarray(scores, np.float64)
+    return columns[:, None] if columns.ndim == 1 else columns
+
+
+def _evidence(plain: Permuted, shifted: Permuted) -> Evidence:
+    (observed, permuted), (observed_shifted, permuted_shifted) = plain, shifted
+    slack, slack_shifted = (1e-9 * np.maximum(1.0, np.abs(t)) for t in (observed, observed_shifted))
+    lowest, highest = permuted.min(axis=1), permuted.max(axis=1)
+    return Evidence(
+        worse=_share(lowest[:, None] <= observed + slack),
+        better=_share(highest[:, None] >= observed - slack),
+        not_lost=_share(permuted_shifted >= observed_shifted - slack_shifted),
+    )
+
+
+def _share(as_extreme: NDArray[np.bool_]) -> Floats:
+    """Return the share of permutations; the observed assignment is one of them."""
+    return np.asarray((1 + np.count_nonzero(as_extreme, axis=0)) / (1 + len(as_extreme)))
+
+
+def _permuted_t(scores: Floats, n: int, permutations: int) -> Permuted:
+    """Return the moderated t of the first n rows against the rest, and that of permuted rows."""
+    m = len(scores) - n
+    centred = scores - scores.mean(axis=0)
+    centred = centred / _nonzero(np.abs(centred).max(axis=0))
+    total = (centred**2).sum(axis=0)
+
+    def moderated(sums: Floats, squares: Floats) -> Floats:
+        """Compute t from the new rows' sums and sums of squares; all rows sum to 0."""
+        ours, theirs = sums / n, -sums / m
+        within_ours = np.maximum(squares - n * ours**2, 0.0)
+        within_theirs = np.maximum(total - squares - m * theirs**2, 0.0)
+        prior = PRIOR_SEEDS * (within_ours + within_theirs) / (n + m - 2)
+        error = (within_ours + prior) / (n - 1 + PRIOR_SEEDS) / n
+        error = error + (within_theirs + prior) / (m - 1 + PRIOR_SEEDS) / m
+        t: Floats = (ours - theirs) / np.sqrt(np.maximum(error, 1e-24))
+        return t
+
+    observed = moderated(centred[:n].sum(axis=0), (centred[:n] ** 2).sum(axis=0))
+    blocks = [
+        _assignments(n, m, min(_BLOCK, permutations - start), start)
+        for start in range(0, permutations, _BLOCK)
+    ]
+    return observed, np.concatenate([moderated(b @ centred, b @ centred**2) for b in blocks])
+
+
+def _nonzero(scale: Floats) -> Floats:
+    return np.where(scale > 0, scale, 1.0)
+
+
+@lru_cache(maxsize=16)
+def _assignments(n: int, m: int, count: int, start: int) -> Floats:
+    """Return random assignments `[count, n + m]`: 1 for the n new rows, 0 for the others."""
+    random = np.random.default_rng([_SEED, n, m, start])
+    chosen = np.argsort(random.random((count, n + m)), axis=1)[:, :n]
+    assigned = np.zeros((count, n + m))
+    np.put_along_axis(assigned, chosen, 1.0, axis=1)
+    return assigned
+
+
+def _flipped_means(pairs: Floats, permutations: int) -> Permuted:
+    """Return mean / root mean square, which orders as a paired t does: signs keep the squares."""
+    n = len(pairs)
+    pairs = pairs / _nonzero(np.abs(pairs).max(axis=0))
+    pairs = pairs / _nonzero(np.sqrt((pairs**2).mean(axis=0)))
+    if 2**n <= permutations:
+        signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))[1:]
+    else:
+        signs = np.random.default_rng([_SEED, n]).choice((1.0, -1.0), (permutations, n))
+    return pairs.mean(axis=0), signs @ pairs / n
+
+
+# The design
 
 
 @dataclass(frozen=True)
 class Design:
-    """The cost of a check and the losses that it can see.
+    """The cost of a check, and the losses that it detects.
 
-    looks: the level of each is the rate of false alarms spent there. effect: the loss to be caught,
-    in the metric's units. caught: score -> the smallest loss in it that the check catches with 95%,
-    on average over baselines. needed: the seeds that would catch `effect` in every score; None
-    above `MOST_NEEDED`. lucky: about how often a check calls an unchanged trainer worse, if the
-    mean of its baseline happens to lie `LUCK` standard errors too high (paired: of seeds that do
-    not go alike at all). More seeds of the baseline bring it down to alpha.
+    stages: the level of each is the rate of false alarms spent there. effect: the loss to be
+    detected, in the metric's units. caught: score -> the smallest loss in it that the check detects
+    with 95%, on average over baselines. needed: the seeds that would detect `effect` in every
+    score; None above `MOST_NEEDED`. lucky: the approximate rate of false alarms where the mean of
+    the baseline lies `LUCK` standard errors too high (paired: with uncorrelated pairs). More seeds
+    of the baseline bring it down to alpha.
     """
 
-    looks: Looks
+    stages: Stages
     alpha: float
     effect: float
     caught: Mapping[str, float]
@@ -66,15 +195,12 @@ class Design:
 
     @property
     def most_seeds(self) -> int:
-        """The seeds of the last look."""
-        return self.looks[-1].seeds
-
-
-MOST_NEEDED = 1_000
+        """The seeds of the last stage."""
+        return self.stages[-1].seeds
 
 
 def design(
-    baseline: Mapping[str, NDArray[np.float64]],
+    baseline: Mapping[str, Floats],
     effect: float,
     *,
     alpha: float = ALPHA,
@@ -86,10 +212,10 @@ def design(
 
     Args:
         baseline: score -> `[m]`, higher is better.
-        effect: the smallest loss worth catching, in the metric's units.
+        effect: the smallest loss worth detecting, in the metric's units.
         alpha: rate of false alarms.
-        most: bound on the seeds.
-        exactly: one look at so many seeds.
+        most: upper bound of the seeds.
+        exactly: plan a single stage of so many seeds.
         paired: whether seeds are compared one by one.
     """
     if not 0 < alpha < 0.5:
@@ -99,34 +225,40 @@ def design(
     old = len(next(iter(baseline.values())))
     if old < FEWEST_OLD:
         raise UserError(f"the baseline has {old} seeds: at least {FEWEST_OLD} are needed, 20 good")
-    spread = [_spread(values) for values in baseline.values()]
-    # The permutation test corrects over the scores better than Bonferroni; planning need not.
-    level = alpha / (1 if exactly else 2) / len(spread)
-
-    def power(seeds: int, loss: float) -> float:
-        """Return the power for the score that varies most."""
-        return _power(seeds, old, loss, max(spread), level, paired)
-
-    fewest = _fewest(old if not paired else None, alpha)
+    against = None if paired else old
+    fewest = next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, against) <= alpha / 2)
     if (exactly or most) < fewest:
-        raise _too_few(exactly or most, fewest, old, alpha, paired)
-    needed = _needed(power, effect, fewest)
-    looks = (
-        Looks([Look(exactly, alpha, EARLY_MISSES)])
-        if exactly
-        else _looks(min(most, needed or most), alpha, old, paired)
-    )
-    last = looks[-1].seeds
+        raise UserError(
+            f"too few seeds: {exactly or most} {'paired seeds' if paired else 'seeds'} against "
+            f"{old} of the baseline could never show a loss at a false-alarm rate of {alpha:.2g}; "
+            f"at least {fewest} are needed"
+        )
+    deviations = {score: _deviation(values) for score, values in baseline.items()}
+    # The permutation test corrects over the scores better than Bonferroni; planning need not.
+    level = alpha / (1 if exactly else 2) / len(baseline)
 
-    def caught(sd: float) -> float:
-        return _caught(lambda loss: _power(last, old, loss, sd, level, paired), sd)
+    def misses(seeds: int, loss: float, sd: float) -> bool:
+        return _power(seeds, old, loss, sd, level, paired) < POWER
 
-    each = dict(zip(baseline, map(caught, spread), strict=True))
-    lucky = _lucky(last, last if paired else old, alpha)
-    return Design(looks, alpha, effect, each, needed, old, lucky)
+    largest = max(deviations.values())
+    needed = None
+    if not misses(MOST_NEEDED, effect, largest):
+        seeds = range(fewest, MOST_NEEDED + 1)
+        needed = seeds[bisect_left(seeds, True, key=lambda n: not misses(n, effect, largest))]
+    if exactly:
+        stages = Stages([Stage(exactly, alpha, EARLY_MISSES)])
+    else:
+        stages = _stages(min(most, needed or most), alpha, against)
+    last = stages[-1].seeds
+    caught = {
+        score: _smallest(partial(misses, last, sd=sd), sd) for score, sd in deviations.items()
+    }
+    ratio = last / (last if paired else old)
+    reach = LUCK * math.sqrt(ratio) + special.ndtri(alpha) * math.sqrt(1 + ratio)
+    return Design(stages, alpha, effect, caught, needed, old, float(special.ndtr(reach)))
 
 
-def _spread(scores: NDArray[np.float64]) -> float:
+def _deviation(scores: Floats) -> float:
     """Return the deviation of `[m]` scores; of successes by Laplace's rate: a next run may fail."""
     if not are_successes(np.abs(scores)):
         return float(deviation(scores))
@@ -134,39 +266,23 @@ def _spread(scores: NDArray[np.float64]) -> float:
     return math.sqrt(rate * (1 - rate))
 
 
-def _looks(last: int, alpha: float, old: int, paired: bool) -> Looks:
+def _stages(last: int, alpha: float, old: int | None) -> Stages:
     seeds = list(planned(FIRST_SEEDS, last, factor=2.0))
-    # A look that cannot reach its level would only spend it.
-    while len(seeds) > 1 and (
-        smallest_p(seeds[0], None if paired else old) > split(alpha, len(seeds))[0] / 2
-    ):
+    # A stage that cannot reach its level would only spend it.
+    while len(seeds) > 1 and smallest_p(seeds[0], old) > split(alpha, len(seeds))[0] / 2:
         seeds.pop(0)
     shares = zip(seeds, split(alpha, len(seeds)), split(EARLY_MISSES, len(seeds)), strict=True)
-    return Looks(itertools.starmap(Look, shares))
+    return Stages(itertools.starmap(Stage, shares))
 
 
-def _fewest(old: int | None, alpha: float) -> int:
-    """Return the fewest new seeds that reach half the level: a second deal may be as bad."""
-    return next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, old) <= alpha / 2)
+def _power(seeds: int, old: int, loss: float, sd: float, level: float, paired: bool) -> float:
+    """Return the power of a one-sided t-test at `level`; paired: with uncorrelated pairs.
 
-
-def _too_few(seeds: int, fewest: int, old: int, alpha: float, paired: bool) -> UserError:
-    against = "paired seeds" if paired else f"seeds against {old} of the baseline"
-    return UserError(
-        f"too few seeds: {seeds} {against} could never show a loss at a false-alarm rate of "
-        f"{alpha:.2g}; at least {fewest} are needed"
-    )
-
-
-def _power(seeds: int, old: int, loss: float, spread: float, level: float, paired: bool) -> float:
-    """Return the power of a one-sided t-test at `level`; paired: of seeds unrelated at worst.
-
-    Variances are equal. An average over baselines: `spread` s is estimated from `old` seeds, so
-    that s²/σ² is chi-squared over its degrees of freedom. The same s is part
-    of the test's own error where that is pooled, which is why a baseline that looks calm by chance
-    makes up for some of what it promises too much.
+    Variances are equal. It is an average over baselines: the deviation s is estimated from `old`
+    seeds, so s²/σ² is chi-squared over its degrees of freedom. The same s is part of the pooled
+    error, so a baseline that looks calm by chance makes up for some of its excess promise.
     """
-    if not spread > 0:
+    if not sd > 0:
         return 1.0
     ratio, weight = _variances(old - 1)
     new, new_weight = _variances(seeds - 1)
@@ -176,46 +292,23 @@ def _power(seeds: int, old: int, loss: float, spread: float, level: float, paire
     else:
         freedom, error = seeds + old - 2, math.sqrt(1 / seeds + 1 / old)
         variance = ((old - 1) * ratio[:, None] + (seeds - 1) * new) / freedom
-    shift = loss / spread * np.sqrt(ratio) / error
-    caught = normal_cdf(shift[:, None] + student_quantile(freedom, level) * np.sqrt(variance))
-    return float(weight @ caught @ new_weight)
+    shift = loss / sd * np.sqrt(ratio) / error
+    detected = special.ndtr(shift[:, None] + special.stdtrit(freedom, level) * np.sqrt(variance))
+    return float(weight @ detected @ new_weight)
 
 
 @lru_cache(maxsize=4096)
-def _variances(freedom: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _variances(freedom: int) -> tuple[Floats, Floats]:
     """Return values of s²/σ² and their weights: Gauss-Legendre points on its quantiles."""
     points, weights = np.polynomial.legendre.leggauss(64)
-    return chi_squared_quantile(freedom, (points + 1) / 2) / freedom, weights / 2
+    return 2 * special.gammaincinv(freedom / 2, (points + 1) / 2) / freedom, weights / 2
 
 
-def _lucky(seeds: int, old: int, level: float) -> float:
-    """Return the false-alarm rate against a baseline `LUCK` standard errors above its own mean.
-
-    `seeds` new ones are compared with `old`, at `level`; the variance is known.
-    """
-    ratio = seeds / old
-    reach = LUCK * math.sqrt(ratio) + normal_quantile(level) * math.sqrt(1 + ratio)
-    return float(normal_cdf(reach))
-
-
-def _needed(power: Callable[[int, float], float], effect: float, fewest: int) -> int | None:
-    if power(MOST_NEEDED, effect) < POWER:
-        return None
-    seeds = range(MOST_NEEDED)
-    return bisect_left(seeds, POWER, fewest, key=lambda number: power(number, effect))
-
-
-def _caught(power: Callable[[float], float], spread: float) -> float:
-    """Return the smallest loss with enough power, to three digits."""
-    if not spread > 0:
+def _smallest(misses: Callable[[float], bool], sd: float) -> float:
+    """Return the smallest loss that is not missed."""
+    if not sd > 0:
         return 0.0
-    high = 2.0 ** math.frexp(spread)[1]
-    while power(high / 2) >= POWER:
-        high /= 2
-    while power(high) < POWER:
+    high = sd
+    while misses(high):
         high *= 2
-    low = high / 2
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
-    return high
+    return bisect(misses, 0.0, high)[1]

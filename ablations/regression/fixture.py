@@ -1,7 +1,4 @@
-"""The pytest fixture `learning_curve`: any trainer's curves against a baseline beside the test.
-
-NumPy and SciPy alone; matplotlib only to draw.
-"""
+"""The pytest fixture `learning_curve`: any trainer's curves against a baseline beside the test."""
 
 from __future__ import annotations
 
@@ -10,62 +7,41 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 
+from ablations.core.decode import Json
 from ablations.errors import UserError
 from ablations.git import git
-from ablations.regression import FOLDER, SAID, baselines, messages
-from ablations.regression.check import Check, Terms, check, sequential
-from ablations.regression.curves import SCORES, Curves, Data, Frame, Rows, Score, from_user
+from ablations.regression import FOLDER, REPORTED, baselines, check
+from ablations.regression.baselines import Group, Origin
+from ablations.regression.check import Check, Terms
+from ablations.regression.curves import SCORES, Curves, Data, Rows, Score, from_user, is_frame
 from ablations.regression.design import FEWEST_OLD
 
-# Their versions are stored where the process has loaded them.
+# Their versions are stored if the process has loaded them.
 LIBRARIES = (
-    "brax",
-    "gymnasium",
-    "jax",
-    "numpy",
-    "optax",
-    "ray",
-    "stable_baselines3",
-    "tianshou",
-    "torch",
-    "torchrl",
+    *("brax", "gymnasium", "jax", "numpy", "optax", "ray", "stable_baselines3", "tianshou"),
+    *("torch", "torchrl"),
 )
-AGAIN = "pytest --learning-curve-update --learning-curve-reason"
-
-
-Reader = Callable[[tuple[int, ...]], Curves]
-Grouped = Callable[[Curves], baselines.Group]  # with the conditions of a check
-
-
-@contextlib.contextmanager
-def _failing_for_users() -> Iterator[None]:
-    """Fail the test with the message of a UserError."""
-    try:
-        yield
-    except UserError as error:  # from None, or pytest would show both errors
-        raise pytest.fail.Exception(f"learning_curve: {error}", pytrace=False) from None
+UPDATE = "pytest --learning-curve-update --learning-curve-reason"
+Trainer = Callable[[tuple[int, ...]], Data]
 
 
 class LearningCurve:
     """The fixture; see `check`."""
 
     def __init__(self, request: pytest.FixtureRequest, names: dict[str, str]):
-        """Serve a test. names: path of a baseline -> the test that has it."""
-        self._names = names
-        self._request = request
-        self._config = request.config
+        """Serve a test. names: path of a baseline -> the test that uses it."""
+        self._request, self._config, self._names = request, request.config, names
         self._used: set[str] = set()
 
-    def check(  # noqa: PLR0913 (a test names the few that it wants)
+    def check(  # noqa: PLR0913 (a test names the few that it needs)
         self,
-        curves: Data | Callable[[tuple[int, ...]], Data],
+        curves: Data | Trainer,
         *,
         name: str | None = None,
         metric: str = "return",
@@ -86,28 +62,27 @@ class LearningCurve:
         """Fail the test where the curves are worse than the baseline `name`.
 
         Args:
-            curves: an array `[seeds, points]`, a data frame with columns seed, step and value, or a
-                function seeds -> one of these, which is asked for a few seeds first and for more
-                only while the answer is open.
+            curves: an array `[seeds, points]`, a data frame with the columns seed, step and value,
+                or a function from seeds to one of these. The function is called with a few seeds
+                first, and with more only while the check is undecided.
             name: of the baseline; default: the test's own. Two tests cannot share one.
             metric: the name of the values; stored, and compared with the baseline's.
             higher_is_better: the direction of the metric.
             task: stored, and compared with the baseline's.
-            steps: of an array's points; default: 1, 2, ... Rows may have steps of their own. Step 0
-                is a point as any other.
+            steps: of an array's points; default: 1, 2, ... Rows may have steps of their own.
             seeds: of an array's rows; default: 0, 1, ...
-            effect: the smallest loss worth catching (0.15), as a share of `unit`.
+            effect: the smallest loss worth detecting (0.15), as a share of `unit`.
             unit: the range of the metric that matters to you; default: from the lowest to the
                 highest point of the baseline's mean curve.
             alpha: the false-alarm rate (0.01), on average over baselines: a baseline whose seeds
-                did well by chance alarms more often. More seeds in the baseline mend that, and
-                `paired` does where equal seeds go alike.
+                did well by chance alarms more often. More seeds in the baseline help, and `paired`
+                does where the runs of a seed correlate.
             paired: compare seed by seed.
             scores: name -> function (steps, values) -> number, in the metric's units; default:
                 final performance and area under the curve.
             fail_on: "worse" (default), or "undecided": a check that can neither show nor rule out a
-                loss fails too, since few seeds could otherwise stay green for ever.
-            most_seeds: bound for a function (32).
+                loss fails too.
+            most_seeds: upper bound for a function (32).
             baseline_seeds: how many seeds an update asks a function for (24).
             missing_ok: NaN is a point without a value.
 
@@ -116,15 +91,13 @@ class LearningCurve:
             alpha, fail_on and the seeds: `learning_curve_*` in pytest's ini.
         """
         __tracebackhide__ = True
-        with _failing_for_users():
-            wanted = dict(scores or SCORES)
+        try:
+            scores = scores or SCORES
             fail_on = fail_on or self._ini("fail_on")
             if fail_on not in ("worse", "undecided"):
                 raise UserError(f"fail_on is 'worse' or 'undecided', not '{fail_on}'")
             name = self._default_name() if name is None else name
-            stem = self._stem(name)
-            self._claim(stem, name)
-            read = _reader(curves, steps, seeds, missing_ok, wanted)
+            stem = self._claimed(name)
             terms = Terms(
                 alpha=self._number("alpha") if alpha is None else alpha,
                 effect=self._number("effect") if effect is None else effect,
@@ -132,121 +105,118 @@ class LearningCurve:
                 higher_is_better=higher_is_better,
                 most=self._count("seeds") if most_seeds is None else most_seeds,
                 paired=paired,
-                scores=wanted,
+                scores=scores,
             )
-            group = partial(
-                baselines.Group,
-                metric=metric,
-                higher_is_better=higher_is_better,
-                about={} if task is None else {"task": task},
-                scores=wanted,
-            )
+            about = {} if task is None else {"task": task}
+
+            def read(given: Data, which: Sequence[int] | None) -> Curves:
+                return from_user(
+                    given, steps=steps, seeds=which, missing_ok=missing_ok, scores=terms.scores
+                )
+
+            def trained(wanted: tuple[int, ...]) -> Curves:
+                got = curves(wanted) if callable(curves) else curves
+                return read(got, None if is_frame(got) else wanted)
+
             if self._config.getoption("--learning-curve-update"):
                 few = self._count("baseline_seeds") if baseline_seeds is None else baseline_seeds
-                return self._update(stem, name, read, few, terms, group)
-            if callable(read):
-                checked = sequential(_baseline(stem, name, group), read, terms)
+                now = trained(tuple(range(few))) if callable(curves) else read(curves, seeds)
+                group = Group(now, metric, higher_is_better, about, scores)
+                return self._update(stem, name, group, terms)
+            baseline = _baseline(stem, name, metric, higher_is_better, about)
+            if callable(curves):
+                result = check.sequential(baseline, trained, terms)
             else:
-                checked = check(_baseline(stem, name, group), read, terms)
-        return self._say(name, checked, metric, fail_on)
+                result = check.check(baseline, read(curves, seeds), terms)
+        except UserError as error:  # from None, or pytest would show both errors
+            raise pytest.fail.Exception(f"learning_curve: {error}", pytrace=False) from None
+        self._report(name, result, metric, fail_on)
+        return result
 
-    def _update(
-        self,
-        stem: Path,
-        name: str,
-        read: Curves | Reader,
-        wanted: int,
-        terms: Terms,
-        group: Grouped,
-    ) -> Check:
-        curves = read(tuple(range(wanted))) if callable(read) else read
+    def _update(self, stem: Path, name: str, group: Group, terms: Terms) -> Check:
+        curves = group.curves
         if len(curves) < FEWEST_OLD:
             raise UserError(
                 f"a baseline of {len(curves)} seeds says too little: at least {FEWEST_OLD}, 20 good"
             )
-        checked = check(curves, curves, terms)
+        result = check.check(curves, curves, terms)
         before = ""
         if baselines.exists(stem):
             try:
-                line = messages.line(name, check(_baseline(stem, name, group), curves, terms))
+                stored = _baseline(stem, name, group.metric, group.higher_is_better, group.about)
+                line = check.line(name, check.check(stored, curves, terms))
                 before = f"; against the version before: {line}"
             except UserError as error:
                 before = f"; not comparable with the version before: {error}"
+        reason = self._config.getoption("--learning-curve-reason")
+        root = self._config.rootpath
         baseline = baselines.updated(
-            stem,
-            name,
-            {"": group(curves)},
-            reason=self._config.getoption("--learning-curve-reason"),
-            provenance=_origin(self._config.rootpath),
+            stem, name, {"": group}, reason=reason, provenance=_origin(root)
         )
-        path, root = stem.with_name(f"{stem.name}.json"), self._config.rootpath
+        path = stem.with_name(f"{stem.name}.json")
         path = path.relative_to(root) if path.is_relative_to(root) else path
         reason = baseline.history[-1]["reason"]
         self._note(f"{name}: stored {len(curves)} seeds in {path}: {reason}{before}")
-        return checked
+        return result
 
-    def _say(self, name: str, result: Check, metric: str, fail_on: str | None) -> Check:
+    def _report(self, name: str, result: Check, metric: str, fail_on: str) -> None:
+        """Note the result for the summary, with table and figure where they are wanted; fail."""
         __tracebackhide__ = True
-        line = messages.line(name, result)
+        line = check.line(name, result)
         parts = [line]
         folder = self._config.getoption("--learning-curve-figures")
-        failed = result.verdict in ("worse", fail_on)
+        failed = result.outcome == "fail" or result.outcome == fail_on
         if failed or folder:
-            parts += ["", messages.text({name: result})]
-            parts += ["", f"figure: {self._figure(name, result, metric, folder)}"]
+            from ablations.figures import write
+            from ablations.figures.checks import checks
+            from ablations.tables.formats import format_table
+
+            # Several parametrisations, or xdist workers, write into one folder.
+            test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
+            path = Path(folder or self._request.getfixturevalue("tmp_path")).absolute()
+            path /= f"{test}_{name}" if folder else name
+            drawn = write(checks({"": result}, {"": metric}), path, ("png",))[0]
+            table = check.table({name: result})
+            parts += ["", format_table(table, "markdown"), "", f"figure: {drawn}"]
         if result.differs is not None:
             seed, step = result.differs
             parts.append(f"bits: seed {seed} differs from the baseline's from step {step:,.0f} on")
         self._note("\n".join(parts))
         if failed:
-            mend = (
-                f'If that is meant: {AGAIN} "..."'
-                if result.verdict == "worse"
-                else "Undecided fails here (fail_on): more seeds, a larger effect, or a baseline "
-                "of more seeds decide it"
-            )
-            pytest.fail(f"{line}\n{mend}", pytrace=False)
-        return result
-
-    def _figure(self, name: str, result: Check, metric: str, folder: str | None) -> str:
-        from ablations.regression import figures
-
-        target = Path(folder) if folder else self._request.getfixturevalue("tmp_path")
-        # Several parametrisations, or xdist workers, write into one folder.
-        test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
-        stem = f"{test}_{name}" if folder else name
-
-        path = Path(target).absolute() / stem
-        return str(figures.draw(name, {"": result}, {"": metric}, path, ("png",))[0])
+            advice = f'If that is meant: {UPDATE} "..."'
+            if result.outcome == "undecided":
+                advice = (
+                    "Undecided fails here (fail_on): more seeds, a larger effect, or a baseline of "
+                    "more seeds decide it"
+                )
+            pytest.fail(f"{line}\n{advice}", pytrace=False)
 
     def _note(self, text: str) -> None:
-        self._request.node.user_properties.append((SAID, text))
+        self._request.node.user_properties.append((REPORTED, text))
 
     def _default_name(self) -> str:
-        """Return the test's node id: from its file on, or whole in a folder for all."""
-        test = self._request.node.nodeid
-        path, _, rest = test.partition("::")
-        where = path if self._ini("dir") else self._request.path.name
-        name = f"{where.removesuffix('.py')}.{rest.replace('::', '.')}"
+        """Return the test's node id, without its folder unless one folder is for all tests."""
+        path, _, test = self._request.node.nodeid.partition("::")
+        file = path if self._ini("dir") else self._request.path.name
+        name = f"{file.removesuffix('.py')}.{test.replace('::', '.')}"
         return re.sub(r"[^\w.-]+", "_", name).strip("_")
 
-    def _stem(self, name: str) -> Path:
+    def _claimed(self, name: str) -> Path:
+        """Return where a baseline lies, which no other check may use; a test may run again."""
         if not re.fullmatch(r"\w[\w.-]*", name):
             raise UserError(
                 f"a baseline's name has letters, digits, '.', '_' and '-' alone, not '{name}'"
             )
         folder = self._ini("dir")
-        root = self._config.rootpath
-        return (root / folder if folder else self._request.path.parent / FOLDER) / name
-
-    def _claim(self, stem: Path, name: str) -> None:
-        """Raise UserError where another check has this baseline; a test may run again."""
-        test, path = self._request.node.nodeid, str(stem)
-        owner = self._names.setdefault(path, test)
-        if owner != test or path in self._used:
+        beside = self._request.path.parent / FOLDER
+        stem = (self._config.rootpath / folder if folder else beside) / name
+        test = self._request.node.nodeid
+        owner = self._names.setdefault(str(stem), test)
+        if owner != test or str(stem) in self._used:
             other = f"by {owner}" if owner != test else "earlier in this test"
             raise UserError(f"the name '{name}' is taken {other}: give each check its own name=")
-        self._used.add(path)
+        self._used.add(str(stem))
+        return stem
 
     def _ini(self, name: str) -> str:
         return str(self._config.getini(f"learning_curve_{name}"))
@@ -265,19 +235,18 @@ class LearningCurve:
         return int(text)
 
 
-def _baseline(stem: Path, name: str, group: Grouped) -> Curves:
-    """Return a baseline's curves. Raises UserError where other conditions hold."""
+def _baseline(
+    stem: Path, name: str, metric: str, higher_is_better: bool, about: Mapping[str, Json]
+) -> Curves:
+    """Return a baseline's curves. Raises UserError where metric, direction or task differ."""
     if not baselines.exists(stem):
-        raise UserError(
-            f'{baselines.missing(stem, name)}: store these curves with `{AGAIN} "first version"`'
-        )
+        missing = baselines.missing(stem, name)
+        raise UserError(f'{missing}: store these curves with `{UPDATE} "first version"`')
     stored = baselines.read(stem, name).groups.get("")
     if stored is None:
         raise UserError(f"'{name}' is a baseline of `ablations check`, not of pytest")
-    then, now = (
-        {"metric": side.metric, "higher_is_better": side.higher_is_better, **side.about}
-        for side in (stored, group(stored.curves))
-    )
+    then = {"metric": stored.metric, "higher_is_better": stored.higher_is_better, **stored.about}
+    now = {"metric": metric, "higher_is_better": higher_is_better, **about}
     for what in {**then, **now}:
         if then.get(what) != now.get(what):
             raise UserError(
@@ -287,36 +256,14 @@ def _baseline(stem: Path, name: str, group: Grouped) -> Curves:
     return stored.curves
 
 
-def _reader(
-    curves: Data | Callable[[tuple[int, ...]], Data],
-    steps: Rows | Sequence[float] | None,
-    seeds: Sequence[int] | None,
-    missing_ok: bool,
-    scores: Mapping[str, Score],
-) -> Curves | Reader:
-    def read(given: Data, which: Sequence[int] | None) -> Curves:
-        return from_user(given, steps=steps, seeds=which, missing_ok=missing_ok, scores=scores)
-
-    if not callable(curves):
-        return read(curves, seeds)
-
-    def more(wanted: tuple[int, ...]) -> Curves:
-        got = curves(wanted)
-        return read(got, None if isinstance(got, Frame) else wanted)
-
-    return more
-
-
-def _origin(root: Path) -> baselines.Origin:
+def _origin(root: Path) -> Origin:
     """Return the versions, processor and commit of this process: no host, path or time of day."""
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
-        if name in sys.modules:
-            try:
+        with contextlib.suppress(PackageNotFoundError):
+            if name in sys.modules:
                 versions[name] = version(name)
-            except PackageNotFoundError:
-                continue
-    origin = baselines.Origin(versions=versions, machine=platform.machine())
+    origin = Origin(versions=versions, machine=platform.machine())
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         origin["commit"] = git(root, "rev-parse", "HEAD").decode().strip()
     return origin

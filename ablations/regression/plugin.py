@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ablations.regression import FOLDER, SAID
+from ablations.regression import FOLDER, REPORTED
 
 if TYPE_CHECKING:
     from ablations.regression.fixture import LearningCurve
@@ -72,7 +72,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show a failed test's checks."""
     report = yield
-    lines = [str(text) for name, text in item.user_properties if name == SAID]
+    lines = [str(text) for name, text in item.user_properties if name == REPORTED]
     if lines and report.when == "call" and report.failed:
         report.sections.append(("Learning curves", "\n\n".join(lines)))
     return report
@@ -94,7 +94,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for report in terminalreporter.stats.get(outcome, [])
         if getattr(report, "when", "") == "call"
         for name, text in report.user_properties
-        if name == SAID
+        if name == REPORTED
     ]
     if lines:
         terminalreporter.section("learning curves")

@@ -29,7 +29,7 @@ from ablations.records import (
 )
 from ablations.sweep import claims, locks
 from ablations.sweep.backends.command import code
-from ablations.sweep.backends.command.commit import checked_out
+from ablations.sweep.backends.command.copies import checked_out
 from ablations.sweep.cell import Cell
 from ablations.sweep.clean import delete, waste
 from ablations.sweep.progress import Progress
@@ -140,13 +140,13 @@ def test_a_gate_runs_the_commit_and_not_what_became_of_its_copy(folder) -> None:
     who = ("-c", "user.name=me", "-c", "user.email=me@here")
     for words in (["init", "-q"], ["add", "walk.sh"], ["commit", "-qm", "first"]):
         subprocess.run(["git", *who, *words], cwd=folder.path, check=True)
-    first = checked_out(folder.path, "HEAD", folder.results)
+    first = checked_out(folder.path, "HEAD")
     (first.here / "log.csv").write_text("what a run left")
-    assert checked_out(folder.path, "HEAD", folder.results).here == first.here
+    assert checked_out(folder.path, "HEAD").here == first.here
     assert (first.here / "log.csv").exists()
     for edited in ("walk.sh", "random.py"):
         (first.here / edited).write_text("echo another")
-        again = checked_out(folder.path, "HEAD", folder.results)
+        again = checked_out(folder.path, "HEAD")
         assert again == first
         assert (again.here / "walk.sh").read_text() == (folder.path / "walk.sh").read_text()
         assert not (again.here / "random.py").exists()
@@ -169,8 +169,8 @@ def test_git_starts_no_program_that_a_repository_names(setting: str, folder, cap
     folder.write("more.py", "2\n")
     os.utime(folder.path / "walk.sh")
     folder.run()
-    checked_out(folder.path, "HEAD", folder.results)
-    checked_out(folder.path, "HEAD", folder.results)
+    checked_out(folder.path, "HEAD")
+    checked_out(folder.path, "HEAD")
     assert main(["table", "walk.toml"]) == main(["status", "walk.toml"]) == 0
     assert not (folder.path / "executed").exists()
 

@@ -1,0 +1,77 @@
+"""`ablations gate --noise`: how much runs of one command differ, and which margins they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ablations.core.decode import Json
+from ablations.errors import UserError
+from ablations.gate.question import command_plan
+from ablations.names import require_name
+from ablations.records import Plan
+from ablations.runs import Runs
+from ablations.stats import POWER, deviation, sd_interval, smallest_margin
+from ablations.studies import Variant
+from ablations.sweep.backends.command.code import digest_of
+from ablations.sweep.backends.command.repository import place_of
+from ablations.sweep.backends.command.study_file import code_of
+from ablations.sweep.local import Processes
+from ablations.trainers.command import CODE, Line, Site
+
+RUNS = (5, 10, 20)  # of either side, for which margins are stated
+
+
+def noise_plan(
+    line: Line,
+    here: Path,
+    runs: int,
+    name: str,
+    steps: int | None,
+    timeout: float | None,
+    depends: Sequence[str] | None = None,
+) -> Plan:
+    """Return the plan of so many runs of a command, as it lies in a folder. Raises UserError."""
+    require_name("--name", name)
+    if runs < 2:
+        raise UserError(f"a spread needs two runs or more: --first-seeds 2, not {runs}")
+    table: dict[str, Json] = {"depends": None if depends is None else list(depends)}
+    code = code_of(line, here, table, None)
+    sites = {"now": Site(digest_of(code.files(), here), place_of(code, timeout))}
+    variants = {"runs": Variant({CODE: "now"})}
+    return command_plan(name, "Runs of one command", line, sites, variants, runs, steps)
+
+
+def measure(plan: Plan, results: Path, executor: Processes, rate: float) -> pd.DataFrame:
+    """Run what is missing of a plan; return the table of `noise`. Raises UserError."""
+    executor.run([plan], results)
+    runs = Runs.read(results, plan)
+    scores = runs.runs.score.dropna().tolist()
+    if len(scores) < 2:
+        reason = next((text for text in runs.runs.reason if text), "no value")
+        raise UserError(f"{len(scores)} of {len(plan.cells)} runs have a value: {reason}")
+    return noise(runs.metric, scores, rate)
+
+
+def noise(metric: str, scores: Sequence[float], rate: float) -> pd.DataFrame:
+    """Return the smallest margins that so many runs of either side decide, and their intervals.
+
+    metric: the name of the scores `[n]` of runs of one command. rate: of false passes.
+    """
+    n, sd, mean = len(scores), float(deviation(scores)), sum(scores) / len(scores)
+    low, high = sd_interval(n, sd) if sd else (0.0, 0.0)
+    frame = pd.DataFrame({"runs": RUNS})
+    for column, of in (("margin", sd), ("margin_low", low), ("margin_high", high)):
+        frame[column] = [smallest_margin(runs, of, rate) if of else 0.0 for runs in RUNS]
+    frame["percent_of_the_mean"] = 100 * frame.margin / abs(mean) if mean else float("nan")
+    interval = f" [{low:.3g}, {high:.3g}]" if sd else ""
+    frame.attrs["study"] = "noise"
+    frame.attrs["caption"] = (
+        f"{n} runs of one command: {metric} {mean:.4g}, standard deviation {sd:.3g}{interval}. "
+        f"Margin: the smallest with which so many unpaired runs of either side pass a change "
+        f"without effect with {POWER:.0%} chance, while a change that is worse by the margin "
+        f"passes at most {rate:.0%} of the time."
+    )
+    return frame

@@ -1,0 +1,208 @@
+"""The tests of a check: exact, by counting every assignment, and by how often they are wrong; and
+checks of runs that are a success or a failure each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablations.regression.check import Check, Terms, caption, check, layout, learned
+from ablations.regression.curves import Curves
+from ablations.regression.design import PRIOR_SEEDS, paired, smallest_p, unpaired
+from ablations.stats import loss_p, outcomes
+
+
+def moderated_t(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """As its definition says, one number at a time."""
+    n, m = len(ours), len(theirs)
+    ss_ours = sum((x - ours.mean()) ** 2 for x in ours)
+    ss_theirs = sum((x - theirs.mean()) ** 2 for x in theirs)
+    pooled = (ss_ours + ss_theirs) / (n + m - 2)
+    v_ours = (ss_ours + PRIOR_SEEDS * pooled) / (n - 1 + PRIOR_SEEDS)
+    v_theirs = (ss_theirs + PRIOR_SEEDS * pooled) / (m - 1 + PRIOR_SEEDS)
+    return float((ours.mean() - theirs.mean()) / math.sqrt(v_ours / n + v_theirs / m))
+
+
+def test_p_is_the_share_of_all_assignments_that_look_as_bad() -> None:
+    random = np.random.default_rng(0)
+    ours, theirs = random.normal(size=(4, 2)) - 0.8, random.normal(size=(6, 2))
+    together = np.concatenate([ours, theirs])
+    every = []
+    for chosen in itertools.combinations(range(10), 4):
+        others = [i for i in range(10) if i not in chosen]
+        every.append([moderated_t(together[list(chosen), k], together[others, k]) for k in (0, 1)])
+    observed = [moderated_t(ours[:, k], theirs[:, k]) for k in (0, 1)]
+    found = unpaired(ours, theirs, [1.0, 1.0], permutations=100_000)
+    worst, best = np.min(every, axis=1), np.max(every, axis=1)
+    worse = [np.mean(worst <= t + 1e-9) for t in observed]
+    better = [np.mean(best >= t - 1e-9) for t in observed]
+    assert found.worse == pytest.approx(worse, abs=0.006)
+    assert found.better == pytest.approx(better, abs=0.006)
+
+
+def test_signs_are_all_flipped_where_there_are_few() -> None:
+    pairs = np.array([-1.0, -2.0, -0.5, -3.0, 0.2, -1.1])
+    sums = [np.dot(signs, pairs) for signs in itertools.product((1, -1), repeat=6)]
+    found = paired(pairs, [1.0])
+    assert found.worse[0] == pytest.approx(np.mean(np.array(sums) <= pairs.sum() + 1e-12))
+    assert smallest_p(6, None) == 1 / 64
+
+
+@pytest.mark.parametrize("shape", ["skewed", "bimodal", "ceiling"])
+def test_false_alarms_are_no_more_than_the_level(shape: str) -> None:
+    """4 new seeds against 10, of returns that are nothing like normal; two scores that go together.
+    At most 5% of 1,000: 3.4 standard errors are 2.3%."""
+    random = np.random.default_rng(1)
+    alarms = 0
+    for _ in range(1_000):
+        raw = random.normal(size=14)
+        returns = {
+            "skewed": np.exp(1.5 * raw),
+            "bimodal": np.where(raw > 1.0, -20.0, raw),
+            "ceiling": np.minimum(raw, 0.0),
+        }[shape]
+        scores = np.stack([returns, returns + random.normal(size=14)], axis=1)
+        alarms += unpaired(scores[:4], scores[4:], [1.0, 1.0], 400).worse.min() <= 0.05
+    assert 0.01 < alarms / 1_000 < 0.073
+
+
+def test_a_loss_is_ruled_out_no_oftener_than_the_level_where_it_is_real() -> None:
+    random = np.random.default_rng(2)
+    missed = 0
+    for _ in range(1_000):
+        ours, theirs = random.exponential(size=(6, 1)) - 2.0, random.exponential(size=(12, 1))
+        missed += unpaired(ours, theirs, [2.0], 400).not_lost[0] <= 0.05
+    assert 0.02 < missed / 1_000 < 0.073
+
+
+def test_neither_unit_nor_offset_nor_order_matters() -> None:
+    random = np.random.default_rng(3)
+    ours, theirs = random.normal(size=(6, 2)), random.normal(size=(12, 2))
+    plain = unpaired(ours, theirs, [0.5, 0.5])
+    moved = unpaired(1e6 * ours + 1e7, 1e6 * theirs + 1e7, [5e5, 5e5])
+    for name in ("worse", "better", "not_lost"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(moved, name))
+    upside_down = unpaired(-ours, -theirs, [0.5, 0.5])
+    np.testing.assert_array_equal(upside_down.worse, plain.better)
+
+
+def test_seeds_without_any_spread() -> None:
+    same = unpaired(np.ones(4), np.ones(10), [0.1])
+    assert same.worse == same.better == 1.0
+    lower = unpaired(np.zeros(4), np.ones(10), [0.1])
+    assert lower.worse < 0.005 < lower.not_lost
+
+
+# Success rates
+
+SCORE = {"solved": lambda steps, values: float(values[-1])}
+
+
+def runs(successes: int, trials: int, first: int = 0) -> Curves:
+    """Runs of one outcome each, successes first."""
+    values = np.repeat([1.0, 0.0], [successes, trials - successes])
+    rows = np.repeat(values[:, None], 2, axis=1)
+    return Curves.of_rows(range(first, first + trials), np.arange(1.0, 3), rows)
+
+
+def outcome(new: tuple[int, int], old: tuple[int, int], **terms: object) -> Check:
+    return check(runs(*old), runs(*new, first=100), Terms(scores=SCORE, **terms))
+
+
+def test_a_rate_is_compared_by_exact_intervals() -> None:
+    found = outcome((10, 12), (20, 24), effect=0.2)
+    (row,) = found.rows
+    ours, theirs = (
+        stats.binomtest(*of).proportion_ci(0.975, "exact") for of in ((10, 12), (20, 24))
+    )
+    assert (row.low, row.high) == pytest.approx((ours.low - theirs.high, ours.high - theirs.low))
+    assert row.exact
+    assert (found.unit, found.outcome) == (1.0, "undecided")
+    assert "of success rates (every run 0 or 1) the exact one" in caption([found])
+
+
+@pytest.mark.parametrize(
+    ("new", "effect", "outcomes_"),
+    [((30, 30), 0.5, "pass"), ((30, 30), 0.1, "undecided"), ((4, 30), 0.2, "fail")],
+)
+def test_outcomes_on_rates(new: tuple[int, int], effect: float, outcomes_: str) -> None:
+    """30 of 30 successes rule out a loss of half, against 24 of 24, and not one of a tenth."""
+    found = outcome(new, (24, 24), effect=effect)
+    assert found.outcome == outcomes_
+    assert found.rows[0].low < found.rows[0].difference < 0 or new == (30, 30)
+
+
+def test_a_loss_is_shown_by_fisher_s_test() -> None:
+    for new in ((6, 12), (3, 12), (9, 12)):
+        want = stats.fisher_exact([[new[0], 12 - new[0]], [20, 4]], "less").pvalue
+        assert outcome(new, (20, 24)).rows[0].p_worse == pytest.approx(want, abs=0.01)
+
+
+def test_pairs_are_compared_by_mcnemar_s_test() -> None:
+    found = check(runs(18, 24), runs(10, 24), Terms(scores=SCORE, paired=True, effect=0.2))
+    (row,) = found.rows
+    ours, theirs = (np.arange(24) < successes for successes in (10, 18))
+    want = outcomes(ours, theirs)
+    assert (row.low, row.high) == (want.low, want.high)
+    assert row.p_worse == pytest.approx(stats.binomtest(0, 8, alternative="less").pvalue, abs=0.002)
+    assert found.verdict == row.verdict == "worse"
+
+
+def test_failures_of_which_fewer_are_better() -> None:
+    up = check(runs(20, 24), runs(10, 12, 100), Terms(scores=SCORE))
+    down = check(runs(4, 24), runs(2, 12, 100), Terms(scores=SCORE, higher_is_better=False))
+    (gain,), (loss,) = up.rows, down.rows
+    assert (loss.low, loss.high) == pytest.approx((-gain.high, -gain.low))
+    assert (up.outcome, up.verdict) == (down.outcome, down.verdict)
+
+
+def test_identical_runs_and_runs_without_any_success_are_as_ever() -> None:
+    same = check(runs(20, 24), runs(20, 24), Terms(scores=SCORE))
+    assert (same.identical, same.rows[0].exact, same.rows[0].low) == (True, False, 0.0)
+    assert not outcome((0, 12), (0, 24)).rows[0].exact
+
+
+def test_a_diverged_run_is_a_failure() -> None:
+    """Whatever the curves are, of which the score counts the outcome."""
+    steps, values = np.array([1.0, 2.0]), np.tile([-200.0, -3.0], (23, 1))
+    solved = {"solved": lambda steps, values: float(values[-1] > -5)}
+    old = Curves.of_rows(range(24), steps, np.vstack([values, [[-200.0, -9.0]]]))
+    new = Curves(Curves.of_rows(range(100, 123), steps, values).runs, {123: "NaN"})
+    (row,) = check(old, new, Terms(scores=solved, unit=1.0)).rows
+    assert (row.exact, row.difference) == (True, 0.0)
+
+
+def test_a_baseline_that_always_succeeds_plans_for_failures() -> None:
+    """Its spread is not 0, so that four seeds do not pretend to see a loss of a fifth."""
+    made, unit = layout(runs(24, 24), Terms(scores=SCORE, effect=0.1))
+    assert learned(runs(24, 24)) == (0.0, unit) == (0.0, 1.0)
+    assert made.caught["solved"] > 0
+    assert made.most_seeds > 4
+
+
+@pytest.mark.parametrize("by_seed", [False, True])
+def test_a_loss_is_ruled_out_by_the_end_of_the_interval(by_seed: bool) -> None:
+    new, old = np.repeat([1.0, 0.0], [11, 1]), np.repeat([1.0, 0.0], [10, 2])
+    p = loss_p(new, old, 0.45, by_seed=by_seed)
+    for level, side in ((2 * p - 1e-6, -1), (2 * p + 1e-6, 1)):
+        assert np.sign(outcomes(new, old, level, by_seed=by_seed).low + 0.45) == side
+
+
+def test_a_loss_of_the_effect_is_missed_no_more_often_than_said() -> None:
+    """Over all outcomes of 5 runs against 6, at the rates where a loss is just the effect."""
+    effect, level = 0.3, 0.1
+    passes = [
+        (k, m)
+        for k, m in itertools.product(range(6), range(7))
+        if loss_p(np.arange(5) < k, np.arange(6) < m, effect, by_seed=False) <= level
+    ]
+    assert (5, 0) in passes
+    for rate in (0.3, 0.6, 0.95, 1.0):
+        chances = (
+            stats.binom.pmf(k, 5, rate - effect) * stats.binom.pmf(m, 6, rate) for k, m in passes
+        )
+        assert sum(chances) <= level
