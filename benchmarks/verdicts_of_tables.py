@@ -327,7 +327,7 @@ def _studies_at_stages(trials: int, goals: Goals) -> None:
         row(f"{shape:18}", numbers)
         for shapes, of in (("one shape", numbers[:2]), ("another shape", numbers[2:4])):
             for what, number in zip(("better or worse", "equivalent"), of, strict=True):
-                text = f"stages: a study says a false {what}; {shapes}"
+                text = f"stages: a false {what}; {shapes}"
                 goals.add(text, 0, 5, number, shape, trials)
         lost_mark, equivalent, in_range = numbers[4:]
         goals.add("stages: an equal loses the mark", 0, 5, lost_mark, shape, len(studies))
