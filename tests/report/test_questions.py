@@ -689,7 +689,7 @@ def kept_in(results: Path) -> dict[str, bytes]:
 
 @pytest.mark.inputs(
     *("results/questions.toml", "results/archive", "results/questions", "results/README.md"),
-    *("ablations/*.py", "ablations/core", "ablations/exchange", "ablations/records"),
+    *("ablations/*.py", "ablations/core", "ablations/exchange"),
     *("ablations/report", "ablations/studies", "ablations/cli"),
 )
 def test_the_pages_are_regenerated_from_the_archives_without_jax(tmp_path: Path) -> None:

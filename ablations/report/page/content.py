@@ -140,7 +140,7 @@ def section(results: Results, slug: str) -> Section:
             summary=(effects_in_words if effects else explained_in_words)(leading),
             variants=tuple(_variants(plan)) if effects else (),
             charts=_charts(results, scored, slug, only),
-            table=Markup(render(replace(leading, caption=""), "html")),
+            table=Markup(render(replace(leading, caption=""))),
             caption=leading.caption,
         )
     lines, unit = scorecard(compared)
@@ -155,11 +155,11 @@ def section(results: Results, slug: str) -> Section:
         scorecard=lines,
         summary=answer(compared),
         variants=tuple(_variants(plan)),
-        table=Markup(render(replace(compared, caption="", notes=()), "html")),
+        table=Markup(render(replace(compared, caption="", notes=()))),
         caption=compared.caption,
         notes=compared.notes,
         sheets=tuple(
-            Folded(key, title, sheet.caption, Markup(render(replace(sheet, caption=""), "html")))
+            Folded(key, title, sheet.caption, Markup(render(replace(sheet, caption=""))))
             for key, (title, sheet) in sheets.items()
         ),
         charts=_charts(results, scored, slug),
