@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import evaluated
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from msgspec import structs
 from synthetic import realistic
 
 from ablations import Runs, compare, stats
@@ -412,7 +412,7 @@ def test_an_absent_or_unknown_baseline_is_named(study) -> None:
 
 def test_a_caption_states_metric_seeds_steps_margin_and_family(study) -> None:
     plan, results = study(realistic(), units=UNITS)
-    plan = dataclasses.replace(plan, study=dataclasses.replace(plan.study, step_unit="completion"))
+    plan = structs.replace(plan, study=structs.replace(plan.study, step_unit="completion"))
     caption = table_of(Runs.read(results, plan)).attrs["caption"]
     for part in (
         *("training/return over the last tenth", "seeds 0-7", "400,000 completions per task"),

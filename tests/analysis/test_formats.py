@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import math
@@ -20,6 +19,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from synthetic import realistic, synthetic_study
 
 from ablations import Runs, compare, format_table
@@ -171,7 +171,7 @@ def test_the_same_records_give_the_same_bytes_in_any_process_and_order(study) ->
     plan, results = study(realistic(), units=UNITS)
     cells = list(plan.cells)
     random.Random(0).shuffle(cells)
-    again = dataclasses.replace(plan, cells=tuple(cells))
+    again = structs.replace(plan, cells=tuple(cells))
     program = (
         "import sys; from ablations import Runs, format_table\n"
         "from ablations.tables import table_of\n"

@@ -12,6 +12,7 @@ import evaluated
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec import structs
 from synthetic import realistic
 
 from ablations import Runs
@@ -255,7 +256,7 @@ def test_a_profile_states_the_score_of_evaluations_alone(tmp_path) -> None:
     assert list(runs.scores["ant", "base"]) == pytest.approx(LEARNED["ant", "base"])
     assert runs.on(score="auc").score == "auc"
     assert runs.on("training/return").score == "final"
-    old = dataclasses.replace(plan, study=dataclasses.replace(plan.study, score=None))
+    old = structs.replace(plan, study=structs.replace(plan.study, score=None))
     assert Runs.read(tmp_path, old).score == "final"
     assert plan_of(Request("exam", "evidence", variants=("baseline",))).study.score == "last"
     assert plan_of(Request("gae", "smoke")).study.score is None
@@ -325,8 +326,8 @@ def test_untrained_policies_need_the_settings_of_the_task(tmp_path) -> None:
 
     def at_length(steps: int):
         task = {"name": "ant", "settings": {"episode_length": steps, "backend": "spring"}}
-        cells = [dataclasses.replace(c, config={**c.config, "task": task}) for c in plan.cells]
-        return dataclasses.replace(plan, cells=tuple(c for c in cells if c.task == "ant"))
+        cells = [structs.replace(c, config={**c.config, "task": task}) for c in plan.cells]
+        return structs.replace(plan, cells=tuple(c for c in cells if c.task == "ant"))
 
     assert set(read_untrained(at_length(100), tmp_path, "evaluation/return")) == {"ant"}
     assert not read_untrained(at_length(200), tmp_path, "evaluation/return")
@@ -356,7 +357,7 @@ def test_a_range_stays_when_seeds_are_added(tmp_path, with_untrained) -> None:
     keep_ranges(plan, tmp_path)
     more = evaluated.study(tmp_path, LEARNED)
     assert Runs.read(tmp_path, more).ranges == before
-    later = dataclasses.replace(more, cells=tuple(c for c in more.cells if c.seed > 1))
+    later = structs.replace(more, cells=tuple(c for c in more.cells if c.seed > 1))
     assert Runs.read(tmp_path, later).ranges != before
     (stored,) = (tmp_path / "plans" / "details").glob("*.unit")
     stored.unlink()

@@ -110,12 +110,13 @@ def test_same_records_same_bytes_in_another_process(drawn, files, tmp_path) -> N
     """Whatever the order of the cells."""
     _, results = drawn
     program = (
-        "import dataclasses, sys; from pathlib import Path\n"
+        "import sys; from pathlib import Path\n"
+        "from msgspec import structs\n"
         "from ablations.records import read_plan\n"
         "from ablations.report.figures import write_figures\n"
         "results, folder = map(Path, sys.argv[1:])\n"
         "plan = read_plan(results, 'gae')\n"
-        "turned = dataclasses.replace(plan, cells=plan.cells[::-1])\n"
+        "turned = structs.replace(plan, cells=plan.cells[::-1])\n"
         "write_figures(turned, results, folder, formats=('svg', 'png', 'pdf'))"
     )
     subprocess.run(
