@@ -98,7 +98,7 @@ def test_a_study_that_goes_out_and_comes_in_gives_the_same_table(ran, tmp_path) 
         back.drop(columns=["study", "metric"], errors="ignore"),
     )
     brax = back[(back.task == "hopper") & (back.variant == "brax")].iloc[0]
-    assert (brax.n, brax.n_missing, brax.n_failed) == (7, 0, 1)
+    assert (brax.n, brax.missing, brax.failed) == (7, 0, 1)
 
 
 @pytest.mark.parametrize(
