@@ -28,6 +28,7 @@ from ablations.core.plan import CellEntry
 from ablations.core.record import Columns
 from ablations.curve import Curve, Steps, diverged, diverged_from, logged, on_common_steps
 from ablations.errors import UserError, unknown
+from ablations.exchange.archives import restore
 from ablations.records import (
     Plan,
     Record,
@@ -204,8 +205,6 @@ class Runs:
         """
         folder = Path(results)
         if isinstance(study, str):
-            from ablations.exchange.archives import restore
-
             restore(folder, [study])
             study = read_plan(folder, study)
         plan, stated = study, study.study

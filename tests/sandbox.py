@@ -71,7 +71,7 @@ def preload() -> None:
     for name in (
         *("ablations.cli", "ablations.report.tables", "ablations.report.formats"),
         *("ablations.report.figures", "ablations.report.page", "ablations.exchange"),
-        *("ablations.regression.figures", "ablations.sweep.status", "ablations.sweep.local"),
+        *("ablations.figures.checks", "ablations.sweep.status", "ablations.sweep.local"),
         *("ablations.sweep.plan", "ablations.trainers.command"),
         *("ablations.sweep.planned", "ablations.sweep.clean"),
         *("ablations.regression.baselines", "ablations.gate.run"),

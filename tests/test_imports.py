@@ -33,6 +33,15 @@ ALLOWED = {
     "selecting": {"errors", "request"},
     "looks": {"distributions"},
     "stats": {"errors"},
+    "spreadsheets": set(),
+    "scoring": {"curve", "stats"},
+    "runs": {"core", "curve", "errors", "exchange", "plugins", "records", "scoring", "stats"},
+    "comparison": {"errors", "records", "runs", "scoring", "stats"},
+    "tables": {"comparison", "runs", "scoring", "spreadsheets", "stats", *COMMON},
+    "figures": {"comparison", "curve", "regression", "runs", "scoring", "stats", "tables", *COMMON},
+    "validate": {"core", "figures", "runs", "scoring", "stats", "studies", "sweep", "tables"}
+    | {"tasks", *COMMON},
+    "tune": {"runs", "scoring", "stats", "studies", "sweep", "tables", *COMMON},
     "tasks": {"errors", "presets"},  # whose settings are a task's own
     "environments": {"errors", "tasks"},
     "studies": {"core", "errors", "names"},
@@ -41,10 +50,9 @@ ALLOWED = {
     "trainers": {"core", "environments", "variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "stats", "logs", "curve"}
     | COMMON,
-    "report": {"curve", "looks", "stats", "distributions", *COMMON - {"git", "private"}},
-    "exam": {"core", "sweep", "report", "studies", "tasks", "errors", "records", "request"},
-    "until": {"core", "sweep", "report", "looks", "stats", "errors", "records"},
-    "tuning": {"sweep", "report", "studies", "errors", "records", "request"},
+    "report": {"curve", "looks", "scoring", "stats", "distributions", "runs"}
+    | COMMON - {"git", "private"},
+    "until": {"comparison", "core", "errors", "records", "runs", "stats", "sweep"},
     "gate": {"sweep", "trainers", "studies", "runs", "stats", *COMMON},
     # Figure and table of a check that fails.
     "regression": {"curve", "figures", "scoring", "stats", "tables", *COMMON},
@@ -53,6 +61,7 @@ ALLOWED = {
         "core",
         "curve",
         "report",
+        "spreadsheets",
         "logs",
         "errors",
         "names",
@@ -91,8 +100,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.cli.checking", "ablations.figures"),
         ("ablations.cli.checking", "ablations.figures.checks"),
         ("ablations.cli.answering", "ablations.report.questions.page"),
-        ("ablations.cli.examining", "ablations.report.figures.exam"),
-        ("ablations.cli.examining", "ablations.report.figures.style"),
+        ("ablations.cli.examining", "ablations.figures"),
         ("ablations.cli.gating", "ablations.figures"),
         ("ablations.cli.results", "ablations.report.figures"),
         ("ablations.cli.results", "ablations.report.page"),
@@ -106,6 +114,9 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.regression.fixture", "ablations.figures.checks"),
         ("ablations.regression.fixture", "ablations.tables.formats"),
         ("ablations.report.tables.entries", "pandas"),
+        ("ablations.tables.formats", "rich"),
+        ("ablations.tables.formats", "tabulate"),
+        ("ablations.validate", "ablations.figures"),
         ("ablations.verbs", "ablations.report.figures"),
         ("ablations.verbs", "ablations.report.page"),
     ],
@@ -143,7 +154,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     ],
 }
 EXTRAS = {name: {*brought} for name, brought in errors.EXTRAS.items()}
-EXTRAS["late"] = {"jinja2", "markupsafe", "matplotlib", "pandas", "pyarrow"}
+EXTRAS["late"] = {"jinja2", "markupsafe", "matplotlib", "pandas", "pyarrow", "rich", "tabulate"}
 EXTRAS["gymnax"] |= {"gymnasium", "pygame"}
 EXTRAS["test"] = {"pytest"}  # which loads the plugin in every run
 # Module -> how often it imports by name: the verb or the command that is asked for, the members of
@@ -224,13 +235,6 @@ def test_executors_know_no_backend_and_backends_no_executor() -> None:
     for mine, theirs in ((executors, backends), (backends, executors)):
         for module in (name for name in FILES if name.startswith(mine)):
             assert not [name for name in imports(module) if name.startswith(theirs)], module
-
-
-def test_formats_know_tables_and_tables_no_format() -> None:
-    for module, path in FILES.items():
-        if path.parent.name == "tables":
-            others = [name for name in imports(module) if name.startswith("ablations.report.form")]
-            assert not others, f"{module} imports {others}"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

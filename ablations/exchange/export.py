@@ -11,7 +11,7 @@ from ablations import parquet
 from ablations.core.plan import CellEntry
 from ablations.errors import unknown
 from ablations.records import Plan, Record, read_runs, write_atomically
-from ablations.report.formats.spreadsheets import inert
+from ablations.spreadsheets import inert
 
 if TYPE_CHECKING:
     import pandas

@@ -15,7 +15,7 @@ from ablations.exchange.places import Place
 from ablations.exchange.reading import Curve
 from ablations.logs.numbers import number
 from ablations.records import Plan, Record, read_results
-from ablations.report.formats.spreadsheets import plain
+from ablations.spreadsheets import plain
 
 _EXPORTED = ["task", "variant", "seed", "status", "step", "metric", "value"]
 _MOST_LINES = 12

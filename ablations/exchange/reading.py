@@ -18,7 +18,7 @@ from ablations.errors import UserError, count, unknown
 from ablations.exchange.places import TASK, Place
 from ablations.logs import numbers
 from ablations.logs.formats import separator
-from ablations.report.formats.spreadsheets import inert, plain
+from ablations.spreadsheets import inert, plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from ablations.errors import printable, unknown
-from ablations.report.formats.spreadsheets import inert
 from ablations.runs import ALL_TASKS
+from ablations.spreadsheets import inert
 
 MINUS = "\N{MINUS SIGN}"
 MOST_DIGITS = 8  # after the point

@@ -26,7 +26,7 @@ from ablations import Runs, compare, format_table
 from ablations.errors import UserError
 from ablations.exchange.export import export
 from ablations.exchange.reading import read_csv
-from ablations.report.formats.spreadsheets import inert, plain
+from ablations.spreadsheets import inert, plain
 from ablations.tables import FORMATS, TABLES, table_of
 from ablations.tables.formats import MINUS, STYLES, decimals, estimate, number, p_value
 

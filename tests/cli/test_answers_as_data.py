@@ -79,7 +79,7 @@ def test_figures_are_chosen_by_kind(study: Path, capsys) -> None:
     assert "unknown figure of 'mine' 'efects'" in capsys.readouterr().err
 
 
-VERBS = ("run", "compare", "explain", "status", "curves", "table", "figure", "page")
+VERBS = ("run", "vary", "explain", "status", "curves", "table", "figure", "page")
 
 
 def test_signatures_name_the_selection_and_dir_names_the_verbs() -> None:
@@ -104,7 +104,7 @@ def test_signatures_name_the_selection_and_dir_names_the_verbs() -> None:
         (lambda: ablations.run("gae", vary={"discount": 0.9}), "vary takes settings with their"),
         (lambda: ablations.table("gae", results=3), "results takes a folder, not 3"),
         (lambda: ablations.table("gae", profile=3), 'profile takes "smoke"'),
-        (lambda: ablations.compare("gae_lambda"), "levels takes settings with their values"),
+        (lambda: ablations.vary("gae_lambda"), "levels takes settings with their values"),
         (lambda: ablations.run("gae", workers="two"), "workers takes a number of processes"),
         (lambda: ablations.run("gae", workers=0), "workers takes a number of processes"),
         (lambda: ablations.run("gae", until=True), 'until takes "decided"'),

@@ -77,8 +77,6 @@ def test_tables_of_several_kinds_lie_side_by_side(shell) -> None:
         shell("table", "toy", *flags, "--kind", kind, "--output", "tables")
     names = {path.name for path in (shell.folder / "tables").iterdir()}
     assert names == {"toy.md", "toy_effects.md"}
-    refused = shell("table", "toy", *flags, "--kind", "effects", "--score", "auc", code=2)
-    assert "score 'auc': only a comparison has it" in refused.stderr
 
 
 def test_a_dry_run_tells_what_fresh_would_compute_again(done) -> None:

@@ -38,7 +38,7 @@ def test_the_same_from_python(tmp_path) -> None:
     for cell in plan(comparison.request(levels, how)).cells:
         columns = {"step": [1, 2], "training/return": [0.0, float(cell.seed)]}
         write_record(tmp_path, Record(cell.hash, cell.config, "done"), columns)
-    made = ablations.compare(levels, results=tmp_path, quiet=True, **how)
+    made = ablations.vary(levels, results=tmp_path, quiet=True, **how)
     assert list(made["variant"]) == ["gae_lambda=0.95", "gae_lambda=0.9"]
     assert ablations.table("compare.gae_lambda", results=tmp_path).equals(made)
 

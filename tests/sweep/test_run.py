@@ -174,8 +174,8 @@ def test_looks_that_were_stopped_in_the_middle_go_on_with_the_same_ones(shells) 
     assert process.returncode == 130
     first = stopped("table", "toy_close", "--format", "csv").stdout
     said = stopped(*flags).stdout
-    assert "1 of 2 comparisons decided; look 2 of 2, 12 seeds for wander on line" in said
-    assert "undecided with 12 seeds, the most: wander on line" in said
+    assert "1 of 2 comparisons decided; stage 2 of 2, 12 seeds for wander on line" in said
+    assert "inconclusive with 12 seeds, the most: wander on line" in said
     undisturbed(*flags)
     assert len(stopped.curves()) == 32
     assert stopped.curves() == undisturbed.curves()
@@ -183,8 +183,8 @@ def test_looks_that_were_stopped_in_the_middle_go_on_with_the_same_ones(shells) 
     last = stopped(*table).stdout
     assert last == undisturbed(*table).stdout
     rows = [list(csv.DictReader(io.StringIO(text))) for text in (first, last)]
-    pairs = [{row["variant"]: row["n_pairs"] for row in of} for of in rows]
-    assert [{k: float(v) for k, v in of.items() if v} for of in pairs] == [
+    pairs = [{row["variant"]: row["pairs"] for row in of} for of in rows]
+    assert [{k: float(v) for k, v in of.items() if float(v)} for of in pairs] == [
         {"down": 8, "wander": 8},
         {"down": 8, "wander": 12},
     ]
@@ -196,7 +196,7 @@ def test_a_spent_budget_ends_a_look_in_the_middle(shell) -> None:
     process = shell.start(*flags, "--budget", "8s")
     said, errors = process.communicate(timeout=1500)
     assert process.returncode == 0, errors
-    assert "the budget is spent; the same command goes on from here" in said
+    assert "the budget is used up; the same command continues from here" in said
     assert not _workers(shell)
     assert len(shell.curves()) < 24, "a cell takes ten seconds"
 
