@@ -108,8 +108,8 @@ def test_the_pull_request_workflow_posts_the_looks(runner: Runner) -> None:
     (runner.folder / "train.py").write_text(TRAIN.format(shift=0.2))
     git("commit", "-qam", "after")
     assert runner.job("pull-request.yml") == 1
-    posted = runner.summary.read_text()
-    assert "gate: worse: result -0.8" in posted
+    posted = runner.summary.read_text().replace("\N{MINUS SIGN}", "-")
+    assert "gate: fails, worse: result -0.8" in posted
     assert re.search(r"\| +8 \| +-0\.8.*\| worse", posted)
 
 
