@@ -120,13 +120,7 @@ def _kinds(named: str) -> str:
 
 def shown(value: Json) -> str:
     """Format the beginning of a value, for an error."""
-    if isinstance(value, Mapping):
-        return "an object"
-    if isinstance(value, list | tuple):
-        return "a list"
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:  # Python prints no longer ones
-        return "a whole number of more than 64 bits"
-    text = "null" if value is None else ascii(value)
+    text = ascii(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
