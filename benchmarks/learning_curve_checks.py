@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from ablations.regression.check import Check, Terms, layout, learned, sequential
-from ablations.regression.curves import Curves
+from ablations.regression.check import Check, SequentialCheck, Terms, learned, sequential
+from ablations.regression.curves import Curves, from_user
 from ablations.tables.formats import pipes
 
 POOL = Path("results/learning_curve_checks.npz")
@@ -105,12 +105,11 @@ PLANTED_CHECKS = 100
 
 def as_curves(rows: np.ndarray, first_seed: int) -> Curves:
     """A seed whose return is no number at the end has diverged; before, no episode had ended."""
-    steps = np.arange(1.0, rows.shape[1] + 1)
     whole = np.isfinite(rows[:, -1])
     seeds = np.arange(first_seed, first_seed + len(rows))
     lost = {int(seed): "no longer finite" for seed in seeds[~whole]}
-    curves = Curves.of_rows(seeds[whole].tolist(), steps, rows[whole].astype(np.float64))
-    return Curves(curves.runs, lost)
+    kept = {"seeds": seeds[whole], "missing_ok": True}
+    return Curves(from_user(rows[whole], **kept).runs, lost)
 
 
 def checks(curves: dict[str, np.ndarray], name: str) -> Iterator[tuple[Curves, np.ndarray]]:
@@ -240,8 +239,8 @@ def simulate(checks_each: int = 1_000) -> None:
                 moved = independent(_Still(), range(1), final=off["final"], area=off["auc"])
                 moved_by = moved.runs[0].values - independent(_Still(), range(1)).runs[0].values
                 rows = [run.values + moved_by for run in baseline.runs.values()]
-                baseline = Curves.of_rows(baseline.seeds, baseline.steps, np.array(rows))
-            made, _ = layout(baseline, terms)
+                baseline = from_user(rows, steps=baseline.steps)
+            made = SequentialCheck.of(baseline, terms).design
             lost = now({s: max(made.effect, loss) for s, loss in made.caught.items()})
             found.append(sequential(baseline, lambda s, x=lost: independent(random, s, **x), terms))
         return found, Counter(one.verdict for one in found)

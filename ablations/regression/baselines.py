@@ -1,12 +1,9 @@
 """Baselines: stored curves, where they come from, and what trains them again.
 
-On disk `<name>.json` describes and `<name>.csv` has the curves; both can be diffed. The JSON file
-says what was measured, how it scores, where it comes from and why each version of it was accepted.
-The CSV file has the columns curves, seed, step and value, every number with all its bits. A file
-appears whole or not at all.
-
-Baselines of a study lie in a results folder, and have its groups (task and variant) of runs; the
-pytest plugin stores one group, named "", beside the test.
+On disk `<name>.json` says what was measured, how it scores, where it comes from and why each
+version was accepted; `<name>.csv` has the curves, every number with all its bits. A baseline of a
+study lies in a results folder and has a group of curves per task and variant, named
+"study/task/variant"; the pytest plugin stores one group, named "", beside the test.
 """
 
 from __future__ import annotations
@@ -22,23 +19,15 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypedDict
+from typing import Annotated, TypedDict
 
 import numpy as np
 from msgspec.structs import replace
 
 from ablations import plugins
-from ablations.core.decode import (
-    Count,
-    Json,
-    Matches,
-    Mismatch,
-    as_json,
-    decode,
-    leaves,
-)
+from ablations.core.decode import Count, Json, Matches, as_json, decode, leaves
 from ablations.core.files import Foreign, parse_object, read_bytes
-from ablations.core.plan import Flags
+from ablations.core.plan import CellEntry, Flags
 from ablations.curve import diverged, logged
 from ablations.errors import UserError
 from ablations.names import require_name
@@ -59,7 +48,7 @@ HEAD = ["curves", "seed", "step", "value"]
 
 
 class Version(TypedDict):
-    """A version of a baseline, and why it was accepted."""
+    """Why a version of a baseline was accepted."""
 
     date: str
     reason: str
@@ -158,7 +147,6 @@ def updated(
     stem: Path,
     name: str,
     groups: Mapping[str, Group],
-    *,
     reason: str | None,
     provenance: Origin | None = None,
     requests: Sequence[Stored] = (),
@@ -179,17 +167,17 @@ def updated(
     data = _csv(baseline)
     described = {
         "format": FORMAT,
-        "name": baseline.name,
+        "name": name,
         "history": baseline.history,
-        "curves": {name: _described(group) for name, group in baseline.groups.items()},
+        "curves": {name: _described(group) for name, group in groups.items()},
         "requests": baseline.requests,
         "provenance": baseline.provenance,
         "sha256": hashlib.sha256(data.encode()).hexdigest(),
     }
-    text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
         # A reader in between finds a checksum that does not fit.
-        for path, content in zip(_files(stem)[::-1], (data, text + "\n"), strict=True):
+        for path, content in zip(_files(stem)[::-1], (data, text), strict=True):
             write_atomically(path, content)
     except OSError as error:
         raise UserError(f"cannot write the baseline '{stem}': {error.strerror}") from None
@@ -202,34 +190,30 @@ def read(stem: Path, name: str) -> Baseline:
     try:
         fields = parse_object(read_bytes(path))
         number = decode(int, fields.get("format"))
-    except FileNotFoundError:
-        raise missing(stem, name) from None
-    except (Mismatch, Foreign) as why:
-        raise _damaged(name, f"'{path}' is not a baseline's description ({why})") from None
-    if number != FORMAT:
+        if number == FORMAT:
+            # A checkout may have other ends of lines.
+            text = read_bytes(data).decode().replace("\r\n", "\n").replace("\r", "\n")
+            if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
+                raise ValueError(f"'{data.name}' fails the checksum in '{path.name}'")
+            described = decode(Description, fields)
+            return Baseline(
+                described["name"],
+                _groups(described["curves"], text),
+                tuple(described["history"]),
+                described["provenance"],
+                tuple(described["requests"]),
+            )
+    except (ValueError, KeyError, OSError, Foreign) as why:
+        if not path.exists():
+            raise missing(stem, name) from None
         raise UserError(
-            f"the baseline '{name}' has format {number}, and this rl-ablations reads {FORMAT}: "
-            f"{'a newer version wrote it: upgrade' if number > FORMAT else 'save it again'}"
-        )
-    try:
-        # A checkout may have other ends of lines.
-        text = read_bytes(data).decode().replace("\r\n", "\n").replace("\r", "\n")
-        if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
-            raise _damaged(name, f"'{data.name}' fails the checksum in '{path.name}'")
-        described = decode(Description, fields)
-        return Baseline(
-            described["name"],
-            _groups(described["curves"], text),
-            tuple(described["history"]),
-            described["provenance"],
-            tuple(described["requests"]),
-        )
-    except FileNotFoundError:
-        raise _damaged(name, f"'{data.name}' is missing beside '{path.name}'") from None
-    except Foreign as why:
-        raise _damaged(name, str(why)) from None
-    except (ValueError, KeyError) as why:
-        raise _damaged(name, f"'{path.name}' does not fit '{data.name}' ({why})") from None
+            f"the baseline '{name}' is damaged: {why}: restore '{path}' and '{data.name}', or save "
+            f"it anew"
+        ) from None
+    raise UserError(
+        f"the baseline '{name}' has format {number}, and this rl-ablations reads {FORMAT}: "
+        f"{'a newer version wrote it: upgrade' if number > FORMAT else 'save it again'}"
+    )
 
 
 def missing(stem: Path, name: str) -> UserError:
@@ -240,10 +224,6 @@ def missing(stem: Path, name: str) -> UserError:
         known = sorted(path.parent.name for path in folder.parent.glob("*/baseline.json"))
     there = f"; there: {', '.join(known)}" if known else ""
     return UserError(f"no baseline '{name}' in '{folder}'{there}")
-
-
-def _damaged(name: str, what: str) -> UserError:
-    return UserError(f"the baseline '{name}' is damaged: {what}: restore both files, or save anew")
 
 
 def _described(group: Group) -> dict[str, Json]:
@@ -312,43 +292,22 @@ def _finite(text: str) -> float:
 # Runs of a study
 
 
-class GroupName(NamedTuple):
-    """The name of a group of a study's baseline, "study/task/variant"."""
-
-    study: str
-    task: str
-    variant: str
-
-    @classmethod
-    def of(cls, name: str) -> GroupName:
-        """Parse a name; the name of a variant may have slashes."""
-        return cls(*name.split("/", 2))
-
-    def __str__(self) -> str:
-        """Return the name as a baseline has it."""
-        return "/".join(self)
-
-
 def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) -> Baseline:
     """Store the curves of some plans as a baseline. Raises UserError where runs are missing."""
     require_name("the name of a baseline", name)
     groups: dict[str, Group] = {}
     for plan in plans:
-        for group in _names(plan):
-            _, task, variant = group
-            seeds = [c.seed for c in plan.cells if (c.task, c.variant) == (task, variant)]
-            curves = _curves(plan, results, group, seeds)
-            lacking = [seed for seed in seeds if seed not in (*curves.seeds, *curves.failed)]
-            if lacking:
+        for group, cells in _groups_of(plan).items():
+            curves = _curves(results, plan, group, cells)
+            if lacking := {cell.seed for cell in cells} - {*curves.seeds, *curves.failed}:
                 more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
                 raise UserError(
-                    f"{variant} on {task} has no record of seed {lacking[0]}{more}: "
+                    f"{group} has no record of seed {min(lacking)}{more}: "
                     f"`ablations run {plan.study.name}` first"
                 )
             if not curves.seeds:
                 raise UserError(f"every seed of {group} diverged: it has no curve to compare with")
-            about = _configuration(plan, group)
-            groups[str(group)] = Group(curves, plan.study.metric, about=about)
+            groups[group] = Group(curves, plan.study.metric, about=_configuration(cells))
     if not groups:
         raise UserError("a baseline without runs says nothing: the plan is empty")
     if (few := fewest_seeds(groups)) < FEWEST_OLD:
@@ -357,24 +316,12 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
             f"(at least {FEWEST_OLD})"
         )
     first = read_record(results, plans[0].cells[0].hash)
-    provenance = first.provenance if first else {}
-    origin = {key: value for key, value in provenance.items() if key in Origin.__annotations__}
-    requests = [
-        {
-            "study": plan.study.name,
-            **({"file": plan.study.file} if plan.study.file else {}),
-            **plan.request,
-        }
-        for plan in plans
-    ]
-    return updated(
-        stem_of(results, name),
-        name,
-        groups,
-        reason=reason,
-        provenance=decode(Origin, as_read(origin)),
-        requests=[decode(Stored, as_read(request)) for request in requests],
-    )
+    requests = []
+    for plan in plans:
+        file = {"file": plan.study.file} if plan.study.file else {}
+        requests.append(decode(Stored, as_read({"study": plan.study.name, **file, **plan.request})))
+    provenance = decode(Origin, as_read(first.provenance)) if first else None
+    return updated(stem_of(results, name), name, groups, reason, provenance, requests)
 
 
 def fewest_seeds(groups: Mapping[str, Group]) -> int:
@@ -385,18 +332,16 @@ def fewest_seeds(groups: Mapping[str, Group]) -> int:
 def recorded(baseline: Baseline, records: Path) -> dict[str, Curves]:
     """Return the curves of a results folder, of the last plan of each study there."""
     curves = {}
-    for where in baseline.groups:
-        group = GroupName.of(where)
-        plan = read_plan(records, group.study)
-        # The name of a task may have a slash too.
-        group = next((name for name in _names(plan) if str(name) == where), group)
-        if group not in _names(plan):
+    for group in baseline.groups:
+        study = group.partition("/")[0]
+        plan = read_plan(records, study)
+        if (cells := _groups_of(plan).get(group)) is None:
             raise UserError(
-                f"the last run of '{group.study}' in '{records}' has no {where}: the baseline "
+                f"the last run of '{study}' in '{records}' has no {group}: the baseline "
                 f"'{baseline.name}' does"
             )
-        _require_same_settings(baseline, group, plan)
-        curves[where] = _curves(plan, records, group)
+        _require_same_settings(baseline, group, cells)
+        curves[group] = _curves(records, plan, group, cells)
     return curves
 
 
@@ -426,26 +371,19 @@ def training(
     shutil.rmtree(records, ignore_errors=True)
 
     def train(wanted: Mapping[str, tuple[int, ...]]) -> dict[str, Curves]:
-        seeds = {GroupName.of(name): list(each) for name, each in wanted.items()}
-        plans = {}
+        plans, cells = [], {}
         for stored in baseline.requests:
-            groups = {g: each for g, each in seeds.items() if g.study == stored["study"]}
-            if groups:
-                plan = resolve(stored, sorted(set().union(*groups.values())))
-                for group in groups:
-                    _require_same_settings(baseline, group, plan)
-                cells = tuple(
-                    cell
-                    for cell in plan.cells
-                    if cell.seed
-                    in groups.get(GroupName(stored["study"], cell.task, cell.variant), ())
-                )
-                plans[stored["study"]] = replace(plan, cells=cells)
-        run(list(plans.values()), records)
-        return {
-            str(group): _curves(plans[group.study], records, group, each)
-            for group, each in seeds.items()
-        }
+            own = {n: seeds for n, seeds in wanted.items() if n.startswith(f"{stored['study']}/")}
+            if own:
+                plan = resolve(stored, sorted(set().union(*own.values())))
+                groups = _groups_of(plan)
+                for name, seeds in own.items():
+                    _require_same_settings(baseline, name, groups[name])
+                    cells[name] = plan, [cell for cell in groups[name] if cell.seed in seeds]
+                kept = tuple(cell for name in own for cell in cells[name][1])
+                plans.append(replace(plan, cells=kept))
+        run(plans, records)
+        return {n: _curves(records, plan, n, of) for n, (plan, of) in cells.items()}
 
     return train
 
@@ -456,90 +394,70 @@ def made_alike(baseline: Baseline, records: Path) -> str:
     first = next(filter(None, (usable_record(records, name) for name in names)), None)
     if first is None:
         return "made by an unknown version"
-    now, then = first.provenance, baseline.provenance
-    versions = now.get("versions", {})
-    changed = [
-        f"{name} {before} → {versions.get(name, 'none')}"
-        for name, before in then.get("versions", {}).items()
-        if versions.get(name) != before
-    ]
-    if now.get("device") != then.get("device"):
-        changed.append(f"device {then.get('device')} → {now.get('device')}")
+    before, now = (
+        {**side.get("versions", {}), "device": side.get("device")}
+        for side in (baseline.provenance, first.provenance)
+    )
+    changed = [f"{k} {v} → {now.get(k, 'none')}" for k, v in before.items() if now.get(k) != v]
     return f"not made alike: {', '.join(changed)}" if changed else "versions and device are alike"
 
 
-def _names(plan: Plan) -> list[GroupName]:
-    study = plan.study.name
-    return list(dict.fromkeys(GroupName(study, c.task, c.variant) for c in plan.cells))
+def _groups_of(plan: Plan) -> dict[str, list[CellEntry]]:
+    """Return the runs of each group."""
+    groups: dict[str, list[CellEntry]] = {}
+    for cell in plan.cells:
+        groups.setdefault(f"{plan.study.name}/{cell.task}/{cell.variant}", []).append(cell)
+    return groups
 
 
-def _curves(
-    plan: Plan, results: Path, group: GroupName, seeds: Sequence[int] | None = None
-) -> Curves:
-    """Return the curves that a plan's records have of a group; missing ones are left out.
+def _curves(results: Path, plan: Plan, name: str, cells: Sequence[CellEntry]) -> Curves:
+    """Return the recorded curves of a group; missing ones are left out.
 
     Raises UserError where an error stopped a run: that says nothing about learning.
     """
-    _, task, variant = group
-    metric = plan.study.metric
-    cells = tuple(
-        cell
-        for cell in plan.cells
-        if (cell.task, cell.variant) == (task, variant) and (seeds is None or cell.seed in seeds)
-    )
-    runs: dict[int, Run] = {}
-    failed: dict[int, str] = {}
-    for cell, record, columns in read_runs(results, replace(plan, cells=cells), {metric}):
+    metric, runs, failed = plan.study.metric, dict[int, Run](), dict[int, str]()
+    for cell, record, columns in read_runs(results, replace(plan, cells=tuple(cells)), {metric}):
         if record is None:
             continue
         if record.status == "failed":
             if record.failure != "diverged":
-                failure = f"{variant} on {task}, seed {cell.seed}, failed"
-                raise UserError(f"{failure}: {record.reason}")
+                raise UserError(f"{name}, seed {cell.seed}, failed: {record.reason}")
             failed[cell.seed] = str(record.reason)
             continue
         if metric not in columns:
-            raise UserError(f"the records of {variant} on {task} have no metric '{metric}'")
+            raise UserError(f"the records of {name} have no metric '{metric}'")
         curve = logged(columns["step"], columns[metric])
         if curve.status == "diverged":
             failed[cell.seed] = diverged(metric, curve.end)
+        elif np.isinf(curve.values).any():
+            raise UserError(f"{name}: a curve is infinite")
         else:
             runs[cell.seed] = Run(np.asarray(curve.steps, np.float64), curve.values)
-        if np.isinf(curve.values).any() and curve.status != "diverged":
-            raise UserError(f"{variant} on {task}: a curve is infinite")
     if not runs and not failed:
-        raise UserError(
-            f"no record of {variant} on {task} in '{results}': run it there, or leave out --records"
-        )
+        raise UserError(f"no record of {name} in '{results}': run it there, or leave out --records")
     curves = Curves(runs, failed)
     require_scores(curves)
     return curves
 
 
-def _configuration(plan: Plan, group: GroupName) -> dict[str, Json]:
+def _configuration(cells: Sequence[CellEntry]) -> dict[str, Json]:
     """Return what decides the curves of a group, but for the seed and the code."""
-    config = next(c.config for c in plan.cells if (c.task, c.variant) == group[1:])
-    return {name: value for name, value in as_json(config).items() if name != "seed"}
+    return {name: value for name, value in as_json(cells[0].config).items() if name != "seed"}
 
 
-def _require_same_settings(baseline: Baseline, group: GroupName, plan: Plan) -> None:
+def _require_same_settings(baseline: Baseline, name: str, cells: Sequence[CellEntry]) -> None:
     """Raise UserError where a group is not trained as its baseline was.
 
     Revisions of code may differ, and so may the data of imported runs: they are the question.
     """
-    then = _decisive(baseline.groups[str(group)].about)
-    now = _decisive(_configuration(plan, group))
-    changed = f"{group} is trained with other settings than its baseline '{baseline.name}'"
-    for setting, value in now.items():
-        if then.get(setting) != value:
+    then, now = (
+        {key: x for key, x in leaves(of) if {"revision", "imported"}.isdisjoint(key.split("."))}
+        for of in (baseline.groups[name].about, _configuration(cells))
+    )
+    for setting in {**now, **then}:
+        if then.get(setting) != now.get(setting):
             raise UserError(
-                f"{changed}: {setting} was {then.get(setting)!r}, is {value!r}: set it back, or "
+                f"{name} is trained with other settings than its baseline '{baseline.name}': "
+                f"{setting} was {then.get(setting)!r}, is {now.get(setting)!r}: set it back, or "
                 f"save the baseline anew"
             )
-    if gone := then.keys() - now.keys():
-        raise UserError(f"{changed}: {min(gone)} is gone: save the baseline anew")
-
-
-def _decisive(config: Mapping[str, Json]) -> dict[str, Json]:
-    free = {"revision", "imported"}
-    return {name: x for name, x in leaves(config) if free.isdisjoint(name.split("."))}

@@ -66,7 +66,8 @@ class Row:
     """A score: its means over seeds and their difference, now - baseline.
 
     low, high: the 95% interval, Welch's or Student's of pairs, exact where every run is a success
-    or a failure. p_worse, p_better: of a loss and of a gain, corrected over the scores.
+    or a failure. p_worse, p_better: of a loss and of a gain, corrected over the scores. verdict: of
+    `stats.decide`.
     """
 
     score: str
@@ -78,7 +79,6 @@ class Row:
     p_worse: float
     p_better: float
     verdict: str
-    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,30 +154,6 @@ def learned(curves: Curves) -> tuple[float, float]:
     return float(ends.mean()) - half, float(ends.mean()) + half
 
 
-def layout(baseline: Curves, terms: Terms, exactly: int | None = None) -> tuple[Design, float]:
-    """Return the design of a check against this baseline, and the unit of its effect.
-
-    exactly: plan a single stage of so many seeds.
-    """
-    if not terms.effect > 0:
-        raise UserError(f"the smallest effect worth catching must be above 0, not {terms.effect:g}")
-    low, high = learned(baseline)
-    unit = high - low if terms.unit is None else float(terms.unit)
-    if not 0 < unit < math.inf:
-        raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
-    require_scores(baseline, terms.scores)
-    old, _ = _signed_scores(baseline, baseline.of(()), terms)
-    plan = design(
-        old,
-        terms.effect * unit,
-        alpha=terms.alpha,
-        most=terms.most,
-        exactly=exactly,
-        paired=terms.paired,
-    )
-    return plan, unit
-
-
 def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
     """Check curves that exist already, in one stage. Raises UserError for incomparable curves."""
     terms = terms or Terms()
@@ -236,8 +212,20 @@ class SequentialCheck:
 
     @classmethod
     def of(cls, baseline: Curves, terms: Terms, exactly: int | None = None) -> SequentialCheck:
-        """Plan a check; see `layout`. Raises UserError."""
-        return cls(baseline, terms, *layout(baseline, terms, exactly))
+        """Plan a check. Raises UserError. exactly: plan a single stage of so many seeds."""
+        if not terms.effect > 0:
+            raise UserError(
+                f"the smallest effect worth catching must be above 0, not {terms.effect:g}"
+            )
+        low, high = learned(baseline)
+        unit = high - low if terms.unit is None else float(terms.unit)
+        if not 0 < unit < math.inf:
+            raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
+        require_scores(baseline, terms.scores)
+        old, _ = _signed_scores(baseline, baseline.of(()), terms)
+        loss, paired = terms.effect * unit, terms.paired
+        plan = design(old, loss, terms.alpha, terms.most, exactly=exactly, paired=paired)
+        return cls(baseline, terms, plan, unit)
 
     @property
     def stages(self) -> Stages:
@@ -255,10 +243,11 @@ class SequentialCheck:
         known = len(before[-1].trained) if before else 0
         return (*own, *range(after, after + number))[known:number]
 
-    def decide(self, stage: Stage, runs: Curves, before: Sequence[Check]) -> Check:
+    def decide(self, stage: Stage, runs: Curves, past: Sequence[Check]) -> Check:
         """Judge these curves together with those of the stages before."""
         require_same_steps(runs, self.baseline)
-        trained = before[-1].trained.and_(runs) if before else runs
+        known = past[-1].trained if past else Curves({})
+        trained = Curves({**known.runs, **runs.runs}, {**known.failed, **runs.failed})
         same = _identical(self.baseline, trained)
         baseline, now = on_steps_of(self.baseline, trained)
         require_scores(now, self.terms.scores)
@@ -276,57 +265,38 @@ class SequentialCheck:
             outcome = "fail"
         rows, sign = [], self.terms.sign
         for i, (name, theirs) in enumerate(old.items()):
-            ours = new[name]
-            exact = None if same else _outcomes(theirs, ours)
+            ours, exact = new[name], None if same else _outcomes(theirs, new[name])
             if exact:
-                difference = stats.outcomes(*exact, by_seed=by_seed)
+                found = stats.outcomes(*exact, by_seed=by_seed)
             else:
-                difference = (stats.paired if by_seed else stats.welch)(ours, theirs)
-            low, high = difference.low, difference.high
-            if math.isnan(low) and difference.sd == 0:  # all differences are one number
-                low = high = difference.difference
-            ends = sorted((sign * low, sign * high))
-            row = Row(
-                score=name,
-                baseline=sign * float(theirs.mean()),
-                now=sign * float(ours.mean()),
-                difference=sign * difference.difference,
-                low=ends[0],
-                high=ends[1],
-                p_worse=float(evidence.worse[i]),
-                p_better=float(evidence.better[i]),
-                verdict="equivalent" if same else self._verdict(stage, evidence, i, high, outcome),
-                exact=exact is not None,
-            )
-            rows.append(row)
+                found = (stats.paired if by_seed else stats.welch)(ours, theirs)
+            low, high = found.low, found.high
+            if math.isnan(low) and found.sd == 0:  # all differences are one number
+                low = high = found.difference
+            p = float(evidence.worse[i]), float(evidence.better[i])
+            # Where the tests place the difference: relative to 0 and to minus the effect; the
+            # interval relative to the effect.
+            effect, lost = self.design.effect, p[0] <= stage.level
+            kept = same or evidence.not_lost[i] <= stage.miss
+            least = effect / 2 if p[1] <= stage.level else -effect / 2 if kept else -math.inf
+            most = -effect / 2 if lost else effect / 2 if high < effect else math.inf
+            # In a check that fails a loss that is shown is worse, whatever its size.
+            verdict = decide(least, most, math.nan if lost and outcome == "fail" else effect)
+            before, after = (sign * float(side.mean()) for side in (theirs, ours))
+            low, high = sorted((sign * low, sign * high))
+            rows.append(Row(name, before, after, sign * found.difference, low, high, *p, verdict))
         differs = first_difference(trained, self.baseline)
         about = (self.design, self.terms, self.unit, baseline, now, trained, same, differs)
         return Check(outcome, tuple(rows), *about)
-
-    def _verdict(
-        self, stage: Stage, evidence: Evidence, i: int, high: float, outcome: Outcome
-    ) -> str:
-        """Return the verdict on the i-th score, by where the tests place its difference.
-
-        They say on which side of 0 and of minus the effect it lies, and the t interval whether it
-        lies below the effect. In a check that fails a loss that is shown is "worse" at any size.
-        """
-        effect = self.design.effect
-        lost, gained = (p[i] <= stage.level for p in (evidence.worse, evidence.better))
-        kept = evidence.not_lost[i] <= stage.miss
-        low = effect / 2 if gained else -effect / 2 if kept else -math.inf
-        most = -effect / 2 if lost else effect / 2 if high < effect else math.inf
-        return decide(low, most, math.nan if lost and outcome == "fail" else effect)
 
     def _evidence(self, old: Scores, new: Scores, stage: Stage, by_seed: bool) -> Evidence:
         before, after = (np.stack(list(each.values()), axis=1) for each in (old, new))
         loss = np.full(len(old), self.design.effect)
         # Enough permutations for twenty at the level.
         count = min(400_000, max(PERMUTATIONS, math.ceil(20 / stage.level)))
-        if by_seed:
-            evidence = paired(after - before, loss, count)
-        else:
-            evidence = unpaired(after, before, loss, count)
+        evidence = (
+            paired(after - before, loss, count) if by_seed else unpaired(after, before, loss, count)
+        )
         # The permutation test takes a shift for granted, and a success rate is not shifted.
         for i, (theirs, ours) in enumerate(zip(old.values(), new.values(), strict=True)):
             if outcomes := _outcomes(theirs, ours):
@@ -478,12 +448,10 @@ def table(checks: Mapping[str, Check]) -> pandas.DataFrame:
 def caption(checks: Sequence[Check]) -> str:
     """Return what the columns of the table are, and the error rate of all checks."""
     how = "paired by seed, with Student's" if checks[0].terms.paired else "with Welch's"
-    exact = any(row.exact for check in checks for row in check.rows)
-    rates = ", of success rates (every run 0 or 1) the exact one" * exact
     return (
-        f"Means over seeds, before (the baseline) and now; differences {how} t interval{rates}; p "
-        f"of a loss from a permutation test, corrected over the scores. The chance that any of "
-        f"these checks calls an unchanged trainer worse is at most "
+        f"Means over seeds, before (the baseline) and now; differences {how} t interval (of "
+        f"success rates the exact one); p of a loss from a permutation test, corrected over the "
+        f"scores. The chance that any of these checks calls an unchanged trainer worse is at most "
         f"{sum(check.terms.alpha for check in checks):.2g}, on average over baselines: a baseline "
         f"whose seeds did well by chance alarms more often, the more so the fewer it has."
     )

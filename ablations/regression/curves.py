@@ -42,11 +42,6 @@ class Curves:
     runs: Mapping[int, Run]
     failed: Mapping[int, str] = field(default_factory=dict)
 
-    @classmethod
-    def of_rows(cls, seeds: Sequence[int], steps: Floats, rows: Floats) -> Curves:
-        """Return the curves of rows `[seeds, points]` at common steps `[points]`."""
-        return cls({seed: Run(steps, row) for seed, row in zip(seeds, rows, strict=True)})
-
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds that have a curve."""
@@ -69,11 +64,6 @@ class Curves:
             {seed: self.runs[seed] for seed in wanted if seed in self.runs},
             {seed: self.failed[seed] for seed in wanted if seed in self.failed},
         )
-
-    def and_(self, other: Curves) -> Curves:
-        """Return these curves and those of further seeds."""
-        require_same_steps(other, self)
-        return Curves({**self.runs, **other.runs}, {**self.failed, **other.failed})
 
     def at(self, steps: Floats) -> Curves:
         """Return all curves at the same steps."""

@@ -202,9 +202,9 @@ class Design:
 def design(
     baseline: Mapping[str, Floats],
     effect: float,
-    *,
     alpha: float = ALPHA,
     most: int = MOST_SEEDS,
+    *,
     exactly: int | None = None,
     paired: bool = False,
 ) -> Design:

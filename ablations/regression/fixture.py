@@ -150,9 +150,7 @@ class LearningCurve:
                 before = f"; not comparable with the version before: {error}"
         reason = self._config.getoption("--learning-curve-reason")
         root = self._config.rootpath
-        baseline = baselines.updated(
-            stem, name, {"": group}, reason=reason, provenance=_origin(root)
-        )
+        baseline = baselines.updated(stem, name, {"": group}, reason, _origin(root))
         path = stem.with_name(f"{stem.name}.json")
         path = path.relative_to(root) if path.is_relative_to(root) else path
         reason = baseline.history[-1]["reason"]

@@ -37,4 +37,5 @@ def independent(
     early_level, own = random.normal(size=(2, len(seeds), 1))
     level = np.where(late, 0.5 * early_level + np.sqrt(0.75) * own, early_level)
     lost = np.where(late, final, (area - share * final) / (1 - share))
-    return Curves.of_rows(seeds, steps, 40 * (1 - np.exp(-steps / 4)) + level - lost)
+    rows = 40 * (1 - np.exp(-steps / 4)) + level - lost
+    return from_user(rows, steps=steps, seeds=seeds)

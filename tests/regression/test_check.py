@@ -18,7 +18,6 @@ from ablations.regression.check import (
     SequentialCheck,
     Terms,
     check,
-    layout,
     learned,
     line,
     plan_line,
@@ -26,6 +25,7 @@ from ablations.regression.check import (
     table,
 )
 from ablations.regression.curves import SCORES, Curves, Run, first_difference, from_user
+from ablations.regression.design import Design
 from ablations.scoring import auc, final
 
 BASELINE = made(range(24))
@@ -139,22 +139,26 @@ def test_a_seed_that_diverged_counts_as_one_that_learned_nothing() -> None:
     assert check(BASELINE, everything).verdict == "worse"
 
 
+def design(baseline: Curves, **terms: float) -> Design:
+    return SequentialCheck.of(baseline, Terms(**terms)).design
+
+
 def test_the_design_follows_spread_level_and_seeds_of_the_baseline() -> None:
-    calm, _ = layout(BASELINE, Terms(effect=0.05))
+    calm = design(BASELINE, effect=0.05)
     centre = np.mean(array(range(24)), axis=0)
     wild = changed(BASELINE, lambda row: centre + 2 * (row - centre))
-    loud, _ = layout(wild, Terms(effect=0.05))
+    loud = design(wild, effect=0.05)
     assert loud.needed is None or loud.needed > 2 * calm.needed
     assert loud.caught["final"] > calm.caught["final"]
-    stricter, _ = layout(BASELINE, Terms(effect=0.05, alpha=0.001))
+    stricter = design(BASELINE, effect=0.05, alpha=0.001)
     assert stricter.needed is None or stricter.needed > calm.needed
-    small, _ = layout(BASELINE.of(range(6)), Terms(effect=0.05))
+    small = design(BASELINE.of(range(6)), effect=0.05)
     spread = [BASELINE.of(range(n)).scores()["final"].std(ddof=1) for n in (6, 24)]
     assert small.caught["final"] / spread[0] > 1.3 * calm.caught["final"] / spread[1]
     assert small.lucky > calm.lucky > calm.alpha
-    huge, _ = layout(made(range(2_000)), Terms(effect=0.05))
+    huge = design(made(range(2_000)), effect=0.05)
     assert huge.lucky == pytest.approx(huge.alpha, rel=0.5)
-    stages = layout(BASELINE, Terms(effect=0.03))[0].stages
+    stages = design(BASELINE, effect=0.03).stages
     assert sum(stages.levels) == pytest.approx(0.01)
     assert 2 < len(stages.seeds) == len(set(stages.seeds))
     assert list(stages.seeds) == sorted(stages.seeds) <= [32] * len(stages)
@@ -172,7 +176,7 @@ def test_the_power_that_is_promised_is_there(old: int) -> None:
     for _ in range(120):
         baseline = independent(random, range(old))
         terms = Terms(effect=0.1, unit=1.0, most=12)
-        loss = layout(baseline, terms)[0].caught["final"]
+        loss = SequentialCheck.of(baseline, terms).design.caught["final"]
         found = sequential(baseline, lambda s, x=loss: independent(random, s, final=x), terms)
         caught += found.outcome == "fail"
     assert caught / 120 >= 0.93
@@ -363,7 +367,7 @@ def curves(scores: np.ndarray, mark: float, unit: float = 1.0, add: float = 0.0)
     rise = np.minimum(POINTS / 10, 1.0) - 1.0
     bits = mark * np.where(POINTS == 2, 1.0, np.where(POINTS == 4, -1.0, 0.0))
     rows = unit * (scores[:, None] + rise + bits) + add
-    return Curves.of_rows(range(len(scores)), POINTS, rows)
+    return from_user(rows, steps=POINTS)
 
 
 def checked(baseline: str, change: str, paired: bool = False, **how) -> Check:
