@@ -6,8 +6,7 @@ import argparse
 import json
 import math
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from ablations.gate import (
     noise,
 )
 from ablations.gate.ledger import Booking, Ledger, Terms
-from ablations.gate.run import stages_table
+from ablations.gate.run import Execution, stages_table
 from ablations.sweep.backends.command.study_file import line_of, timeout_of
 from ablations.sweep.local import Processes
 from ablations.tables.formats import format_table
@@ -149,12 +148,12 @@ def run_gate(options: argparse.Namespace) -> int:
     if options.noise:
         return _noise(options)
     question = _question(options)
-    gate = Gate(question, options.results, compared_sides(question, Path.cwd()))
+    sides = compared_sides(question, Path.cwd())
+    gate = Gate(question, options.results, sides, _execution(options))
     if not options.quiet:
         print("\n".join(gate.stated()), flush=True)
-    verdict = gate.run(_say(options), _executor(options), _seconds(options))
-    described = gate.described(verdict)
-    path = gate.write(described)
+    verdict = gate.run()
+    path, described = gate.write(verdict)
     figure = _figure(path, described) if verdict.stages else "no picture: no stage was read"
     if options.json:
         print(path.read_text(), end="")
@@ -188,14 +187,12 @@ def _book(options: argparse.Namespace) -> int:
     ledger.require_untracked(path)
     question = _question(options, ledger=True)
     terms = _terms(options, question, known)
-    booking = Booking(path, question, terms, options.results, Path.cwd())
-    executor, seconds = _executor(options), _seconds(options)
-    booked = booking.open(options.baseline, question.against, executor, seconds)
-    booked = booked or booking.judge(_say(options), executor, seconds)
+    booking = Booking(path, question, terms, options.results, _execution(options))
+    booked = booking.open(options.baseline, question.against) or booking.judge()
     if options.json:
         print(json.dumps({"ledger": str(path), **booked}, indent=1, allow_nan=False))
     else:
-        _print_line({"log": (), **booked})
+        _print_line(booked)
     return int(booked["exit_code"])
 
 
@@ -236,22 +233,21 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
         }
         return ledger.sound_terms(defaults | of_line | given)
     for name, value in {**of_line, **given}.items():
-        if getattr(replace(terms, **{name: value}), name) != (kept := getattr(terms, name)):
+        if (kept := getattr(terms, name)) != value:
             raise UserError(f"this ledger has {name} {kept}, not {value}: begin another one")
     return terms
 
 
-def _say(options: argparse.Namespace) -> Callable[[str], None]:
-    """Return what prints the verdict of a stage, or nothing."""
-    return (lambda line: None) if options.quiet else (lambda line: print(line, flush=True))
+def _execution(options: argparse.Namespace) -> Execution:
+    def say(line: str) -> None:
+        if not options.quiet:
+            print(line, flush=True)
 
-
-def _executor(options: argparse.Namespace) -> Processes:
-    return Processes(workers=options.workers, threads=options.threads, quiet=options.quiet)
-
-
-def _seconds(options: argparse.Namespace) -> float | None:
-    return None if options.minutes is None else 60 * float(options.minutes)
+    return Execution(
+        Processes(workers=options.workers, threads=options.threads, quiet=options.quiet),
+        say,
+        None if options.minutes is None else 60 * float(options.minutes),
+    )
 
 
 def _noise(options: argparse.Namespace) -> int:
@@ -263,7 +259,7 @@ def _noise(options: argparse.Namespace) -> int:
     runs = options.first_seeds or FIRST_SEEDS
     runs_as = (runs, name, options.steps, timeout_of(options.timeout), options.depends)
     plan = noise.noise_plan(_line(options), Path.cwd(), *runs_as)
-    frame = noise.measure(plan, options.results, _executor(options), options.rate or RATE)
+    frame = noise.measure(plan, options.results, _execution(options), options.rate or RATE)
     print(format_table(frame, "json" if options.json else "markdown"))
     if not options.json:
         margin, runs = frame.margin[1], frame.runs[1]

@@ -2,21 +2,19 @@
 
 A command is run before and after a change (a commit and the files as they are, or two sets of
 arguments) on the same seeds, and more seeds are added at planned stages while nothing is decided.
-The runs are runs of a study. The verdict follows from their records alone, so that a second call
-costs nothing.
+The verdict follows from the records alone, so that a second call costs nothing.
 
 With d the mean difference of the change over seeds, m the margin, and (low, high) its interval, one
 of the intervals of all stages that hold at once (`ablations.stats.interim`), a change
 
     passes     if low > -m; with `--require better` if low > 0
     fails      if high < -m, and at the last stage if high < 0; with `--require better` if high < m
-    undecided  otherwise; a stage also ends the gate where no later stage would pass with a chance
-               worth running for (`ablations.gate.early`)
+    undecided  otherwise; a stage also ends the gate where no later stage is likely to pass
 
 Each side of those intervals is wrong with a chance of at most `rate` over all stages together. The
 verdict on the difference is that of `stats.decide`.
 
-    question.py   what is compared, how surely, and the rule; copies of code
+    question.py   what is compared, how surely, and the rule
     early.py      the chance that a later stage still passes
     run.py        the stages, in a results folder
     ledger.py     many candidates against the best so far, with one error budget
@@ -35,7 +33,7 @@ from ablations.gate.question import (
     compared_sides,
     judged,
 )
-from ablations.gate.run import Gate
+from ablations.gate.run import Execution, Gate
 
 __all__ = [
     "EXIT_CODES",
@@ -43,6 +41,7 @@ __all__ = [
     "FUTILITY",
     "MOST_SEEDS",
     "RATE",
+    "Execution",
     "Gate",
     "Judgement",
     "Margin",

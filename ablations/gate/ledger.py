@@ -2,11 +2,12 @@
 
 A ledger is a file of JSON lines. The first has the terms and the first best. Every candidate adds a
 line when it begins, which takes its share of the error budget, one when it ends, and, if accepted,
-one with an estimate on fresh seeds. A line is written under a lock and never changed. A last line
+one with an estimate on fresh seeds: it was picked for looking good, so the difference that it was
+picked by is too large on average. A line is written under a lock and never changed. A last line
 without an end is what a killed writer left; the next writer removes it. A candidate that was killed
 has begun and not ended, and the same call continues with it at the rate that it had.
 
-All candidates share one error budget: the j-th of N is tested at the rate
+The j-th of N candidates is tested at the rate
 
     a(j) = (D(j) + 1) * rate / N      for j <= N, else 0
 
@@ -15,12 +16,8 @@ number of discoveries (Javanmard and Montanari 2015, "On online control of false
 with equal shares of the budget. The expected share of false ones among the accepted is at most
 `rate` where the tests depend positively on each other (Zrnic, Ramdas and Jordan 2021, "Asynchronous
 online testing of multiple hypotheses"), as those do that share the runs of a baseline. Until
-something is found, the levels are Bonferroni's. Rules that win back more (LORD, SAFFRON, ADDIS)
-need independent tests. D counts what had ended when a test began, so candidates may be tested side
-by side.
-
-An accepted candidate was picked for looking good, so its difference is too large on average (the
-winner's curse): an estimate on fresh seeds, which no decision has used, is booked beside it.
+something is found, the levels are Bonferroni's. D counts what had ended when a test began, so
+candidates may be tested side by side.
 """
 
 from __future__ import annotations
@@ -30,24 +27,24 @@ import math
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 import pandas as pd
+from msgspec import to_builtins
 
-from ablations.core.decode import Count, Json, Matches, Mismatch, Positive, Within, decode
+from ablations.core.decode import Count, Json, Matches, Mismatch, Part, Positive, Within, decode
 from ablations.core.files import parse_object, read_bytes
 from ablations.errors import UserError, count
 from ablations.gate.question import EXIT_CODES, Margin, Question, Side, Sides
-from ablations.gate.run import DEFAULT, Gate, Lost, Say, Verdict, deadline_of, numbers, silent
+from ablations.gate.run import Execution, Gate, Verdict, numbers_of
 from ablations.git import git
 from ablations.names import NAME
-from ablations.stats import Difference
-from ablations.sweep.backends.command.code import digest_of, root_of
+from ablations.sweep.backends.command.code import root_of
 from ablations.sweep.backends.command.copies import (
     Copy,
     checked_out,
@@ -56,7 +53,6 @@ from ablations.sweep.backends.command.copies import (
     keep_copy,
 )
 from ablations.sweep.backends.command.repository import place_of
-from ablations.sweep.local import Processes
 from ablations.sweep.locks import file_lock
 from ablations.trainers.command import Site
 
@@ -69,27 +65,11 @@ _PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}")
 Digest = Annotated[str, Matches(r"[0-9a-f]{16}", "16 hexadecimal digits")]
 Inside = Annotated[str, Matches(r"\.|(?!\.\.?(/|$))[^/\0]+(/(?!\.\.?(/|$))[^/\0]+)*", "a folder")]
 Rate = Annotated[float, Within(1e-12, 0.5)]
-Word = Literal[
-    "better",
-    "worse",
-    "equivalent",
-    "inconclusive",
-    "failed",
-    "no worse",
-    "identical",
-    "fails",
-    "not better",
-    "undecided",
-    "futile",
-    "unstable",
-]  # fmt: skip - the second line is of earlier versions
-
 
 # The lines of the file
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(Part, frozen=True):
     """A state of the code, and arguments.
 
     code: the digest of its files. arguments: after the words that all candidates have. folder,
@@ -107,8 +87,7 @@ class Version:
         return (self.code, self.arguments) == (other.code, other.arguments)
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(Part, frozen=True):
     """The terms on which every candidate is judged; see `Question`.
 
     run, curve, metric, step, direction: of the command. candidates: for how many the budget of
@@ -131,8 +110,7 @@ class Terms:
     depends: tuple[str, ...] | None
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(Part, frozen=True):
     """The first line."""
 
     ledger: Annotated[int, Within(FORM, FORM)]
@@ -140,8 +118,7 @@ class Opening:
     best: Version
 
 
-@dataclass(frozen=True)
-class Begun:
+class Begun(Part, frozen=True):
     """A candidate begins. best: the number of the best that it is compared with; 0: the first."""
 
     begin: Positive
@@ -150,8 +127,7 @@ class Begun:
     rate: Rate
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Part, frozen=True):
     """A difference with its interval; None where no runs could be compared."""
 
     difference: float | None
@@ -160,8 +136,7 @@ class Estimate:
     seeds: Count
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(Part, frozen=True):
     """A candidate has its verdict.
 
     found: the difference on the runs that decided; None where no stage had one. accepted: it is the
@@ -178,8 +153,7 @@ class Ended:
     exit_code: Annotated[int, Within(0, 3)] | None = None
 
 
-@dataclass(frozen=True)
-class Fresh:
+class Fresh(Part, frozen=True):
     """The estimate of an accepted gain, on fresh seeds.
 
     failed: runs that did, for people. withdrawn: so many that it is the best no more, and what it
@@ -220,11 +194,6 @@ class Ledger:
         """The number of the best so far."""
         return self.bests[-1]
 
-    @property
-    def left(self) -> int:
-        """The number of candidates that the budget is left for."""
-        return max(0, self.opening.terms.candidates - len(self.begun))
-
     def version(self, number: int) -> Version:
         """Return a best by its number."""
         return self.begun[number - 1].candidate if number else self.opening.best
@@ -240,13 +209,9 @@ class Ledger:
         terms = self.opening.terms
         return budget_level(terms.rate, terms.candidates, len(self.begun) + 1, better)
 
-    def withdrawn(self, number: int) -> bool:
-        """Return whether a candidate was accepted, and its fresh runs failed."""
-        return number in self.fresh and self.fresh[number].withdrawn
-
     def accepted(self, number: int) -> bool:
-        """Return whether a candidate was accepted, and not withdrawn."""
-        return number in self.bests and not self.withdrawn(number)
+        """Return whether a candidate was accepted, and not withdrawn since."""
+        return number in self.bests and not (number in self.fresh and self.fresh[number].withdrawn)
 
     def add(self, entry: Entry) -> None:
         """Add a line. Raises Mismatch for one that cannot follow."""
@@ -254,13 +219,13 @@ class Ledger:
             return self._begin(entry)
         number = entry.end if isinstance(entry, Ended) else entry.fresh
         if number > len(self.begun):
-            raise Mismatch(f"is of candidate {number}, which never began")
+            raise Mismatch(f"it is of candidate {number}, which never began")
         if isinstance(entry, Ended):
             return self._end(number, entry)
         if number not in self.bests:
-            raise Mismatch(f"is of candidate {number}, which was not accepted")
+            raise Mismatch(f"it is of candidate {number}, which was not accepted")
         if number in self.fresh:
-            raise Mismatch(f"measures candidate {number} again")
+            raise Mismatch(f"it measures candidate {number} again")
         if entry.withdrawn and number == self.best:
             self.bests.append(self.begun[number - 1].best)
         self.fresh[number] = entry
@@ -268,35 +233,33 @@ class Ledger:
 
     def _begin(self, entry: Begun) -> None:
         if entry.begin != len(self.begun) + 1:
-            raise Mismatch(f"begins candidate {entry.begin} after {len(self.begun)}")
+            raise Mismatch(f"it begins candidate {entry.begin} after {len(self.begun)}")
         if entry.best not in self.bests:
-            raise Mismatch(f"is compared with {entry.best}, which never was the best")
+            raise Mismatch(f"it is compared with {entry.best}, which never was the best")
         if not math.isclose(entry.rate, rate := self.next_rate()):
-            raise Mismatch(f"has the rate {entry.rate:g} where the budget leaves {rate:g}")
+            raise Mismatch(f"it has the rate {entry.rate:g} where the budget leaves {rate:g}")
         self.begun.append(entry)
 
     def _end(self, number: int, entry: Ended) -> None:
         if number in self.ended:
-            raise Mismatch(f"ends candidate {number} again")
+            raise Mismatch(f"it ends candidate {number} again")
         if entry.accepted:
             if entry.verdict != "better" or self.begun[number - 1].best != self.best:
-                raise Mismatch(f"accepts candidate {number}, which is not better than the best")
+                raise Mismatch(f"it accepts candidate {number}, which is not better than the best")
             self.bests.append(number)
         self.ended[number] = entry
 
     def described(self, number: int, verdict: Verdict | None = None) -> dict[str, Any]:
         """Return a candidate as JSON. verdict: of this call; None where it was known."""
         ended, fresh = self.ended.get(number), self.fresh.get(number)
-        line = verdict.text if verdict else "undecided"
-        word, code, log = "inconclusive", EXIT_CODES["undecided"], verdict.log if verdict else ()
+        line, log = (verdict.text, verdict.log) if verdict else ("undecided", ())
+        word, code = "inconclusive", EXIT_CODES["undecided"]
         if ended is not None:
-            line, word, log = ended.line, ended.verdict, ended.log
-            code = _CODES.get(word, 3) if ended.exit_code is None else ended.exit_code
-            if self.withdrawn(number):
-                word, code = "failed", EXIT_CODES["undecided"]
-            elif word == "better" and not ended.accepted:  # than a best that was replaced
-                code = EXIT_CODES["undecided"]
-            line += self._sequel(number, ended)
+            line, word, log = ended.line + self._sequel(number), ended.verdict, ended.log
+            if ended.accepted == self.accepted(number) and (word != "better" or ended.accepted):
+                code = _CODES.get(word, 3) if ended.exit_code is None else ended.exit_code
+            if fresh and fresh.withdrawn:
+                word = "failed"
         return {
             "verdict": word,
             "exit_code": code,
@@ -304,34 +267,32 @@ class Ledger:
             "candidate": number,
             "accepted": self.accepted(number),
             "rate": self.begun[number - 1].rate,
-            "found": asdict(ended.found) if ended and ended.found else None,
-            "fresh": asdict(fresh.estimate) if fresh else None,
+            "found": to_builtins(ended.found) if ended else None,
+            "fresh": to_builtins(fresh.estimate) if fresh else None,
             "best": self.best,
-            "candidates_left": self.left,
+            "candidates_left": max(0, self.opening.terms.candidates - len(self.begun)),
             "log": list(log),
         }
 
-    def _sequel(self, number: int, ended: Ended) -> str:
-        """Return what followed a verdict, for people."""
+    def _sequel(self, number: int) -> str:
+        """Return what followed the verdict on a candidate, for people."""
+        ended, fresh = self.ended[number], self.fresh.get(number)
         if not ended.accepted:
             changed = ended.verdict == "better"
             return "; the best has changed meanwhile: ask again" if changed else ""
-        fresh = self.fresh.get(number)
         if fresh is None:
             more = "; its fresh runs are not finished: the same call continues"
             return "; it is the best now" + more * (self.opening.terms.fresh > 0)
         if fresh.withdrawn:
             return f"; not kept, as on fresh seeds {fresh.failed}"
-        of, failed = fresh.estimate, f" ({fresh.failed})" if fresh.failed else ""
-        if of.difference is None:
-            text = "its fresh runs have no pair to compare, so there is no number to report"
-        else:
+        of, text = fresh.estimate, "its fresh runs have no pair, so there is no number to report"
+        if of.difference is not None:
             interval = "" if of.low is None else f" [{of.low:+.4g}, {of.high:+.4g}]"
             text = (
                 f"on {count(of.seeds, 'fresh seed')} {of.difference:+.4g}{interval}: report this "
                 f"one, as the first was picked for being large"
             )
-        return f"; it is the best now; {text}{failed}"
+        return f"; it is the best now; {text}" + (f" ({fresh.failed})" if fresh.failed else "")
 
     def table(self) -> pd.DataFrame:
         """Return a row per candidate: its rate, its verdict and its gains."""
@@ -355,13 +316,14 @@ class Ledger:
                 row["seeds" if name == "difference" else "fresh_seeds"] = of.seeds if of else None
             rows.append(row)
         frame, terms = pd.DataFrame(rows), self.opening.terms
+        left = max(0, terms.candidates - len(self.begun))
         frame.attrs["study"] = "ledger"
         frame.attrs["caption"] = (
             f"Of the accepted, at most {100 * terms.rate:g}% are false on average, over "
-            f"{terms.candidates} candidates, of which {self.left} are left; the best is "
-            f"{self.version(self.best).called}. rate: of a false accept, of this candidate. fresh: "
-            f"the gain on seeds that no decision has used (95%); the difference that an accepted "
-            f"one was picked by is too large on average."
+            f"{terms.candidates} candidates, of which {left} are left; the best is "
+            f"{self.version(self.best).called}. Rate: of a false accept. Fresh: the gain on seeds "
+            f"that no decision has used (95%); the difference that an accepted candidate was "
+            f"picked by is too large on average."
         )
         return frame
 
@@ -424,29 +386,20 @@ def read_ledger(path: Path) -> Ledger | None:
     ledger: Ledger | None = None
     for number, line in enumerate(lines, 1):
         try:
+            parts = parse_object(line)
+            kind = next((kind for name, kind in _KINDS.items() if name in parts), None)
             if ledger is None:
-                ledger = _opened(line)
+                ledger = Ledger(decode(Opening, parts))
+                terms = ledger.opening.terms
+                if terms.first > terms.most:
+                    raise Mismatch(f"it goes from {terms.first} seeds to {terms.most}")
+            elif kind is None:
+                raise Mismatch(f"it has none of {', '.join(_KINDS)}")
             else:
-                ledger.add(_entry(line))
+                ledger.add(decode(kind, parts))
         except Mismatch as why:
             raise UserError(f"line {number} of the ledger '{path}' is damaged: {why}") from None
     return ledger
-
-
-def _opened(line: bytes) -> Ledger:
-    opening = decode(Opening, parse_object(line))
-    terms = opening.terms
-    if terms.first > terms.most:
-        raise Mismatch(f"goes from {terms.first} seeds to {terms.most}")
-    return Ledger(opening)
-
-
-def _entry(line: bytes) -> Entry:
-    parts = parse_object(line)
-    kind = next((kind for name, kind in _KINDS.items() if name in parts), None)
-    if kind is None:
-        raise Mismatch(f"must have one of {', '.join(_KINDS)}")
-    return decode(kind, parts)
 
 
 @contextmanager
@@ -462,7 +415,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def append(path: Path, entry: Opening | Entry) -> None:
     """Add a line to a ledger, for good; its lock must be held."""
-    line = json.dumps(asdict(entry), allow_nan=False).encode() + b"\n"
+    line = msgspec.json.encode(entry) + b"\n"
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         size = os.fstat(handle).st_size
@@ -504,17 +457,17 @@ def shared_words(run: tuple[str, ...], fixed: tuple[str, ...] | None) -> tuple[s
 class Booking:
     """A candidate of a ledger: the files as they lie in a folder, and arguments."""
 
-    def __init__(self, path: Path, question: Question, terms: Terms, results: Path, here: Path):
-        """Prepare a candidate.
+    def __init__(self, path: Path, question: Question, terms: Terms, results: Path, how: Execution):
+        """Prepare a candidate, as it lies in the current folder.
 
         Args:
             path: of the ledger.
             question: with the whole command of this candidate.
             terms: of the ledger.
             results: the results folder.
-            here: the folder in which the command runs.
+            how: how its runs are made.
         """
-        self.path, self.terms, self.results, self.here = path, terms, results, here
+        self.path, self.terms, self.results, self.how = path, terms, results, how
         arguments = question.line.run[len(terms.run) :]
         self.question = replace(
             question,
@@ -530,45 +483,37 @@ class Booking:
             baseline=None,
             against=(),
         )
-        self.code = replace(question, depends=terms.depends).code(here, path.resolve())
+        code = replace(question, depends=terms.depends).code(Path.cwd(), path.resolve())
+        self.code = code
         copy = copy_of(*self._files())
         called = " ".join(arguments) or copy.folder[:8]
         self.now = Version(copy.folder, arguments, called, *copy)
 
     def _files(self) -> tuple[list[Path], Path, Path]:
-        return self.code.files(), self.here, root_of(self.here) or self.here
+        here = self.code.here
+        return self.code.files(), here, root_of(here) or here
 
-    def open(
-        self,
-        commit: str | None,
-        against: tuple[str, ...],
-        executor: Processes = DEFAULT,
-        seconds: float | None = None,
-    ) -> dict[str, Any] | None:
+    def open(self, commit: str | None, against: tuple[str, ...]) -> dict[str, Any] | None:
         """Begin the ledger where it does not exist, with a first best that runs.
+
+        Returns the first best as JSON; None where there is a candidate beside it. Raises UserError
+        where every run of the first best fails.
 
         Args:
             commit: the first best; None: the files as they are.
             against: further arguments of the first best.
-            executor: where the commands run.
-            seconds: a bound on the wall time.
-
-        Returns:
-            The first best as JSON; None where there is a candidate beside it.
-
-        Raises:
-            UserError: every run of the first best fails.
         """
         if read_ledger(self.path) is not None:
             return None
-        best, files = replace(self.now, arguments=(*self.now.arguments, *against)), self._files()
+        arguments, files = (*self.now.arguments, *against), self._files()
+        best = msgspec.structs.replace(self.now, arguments=arguments)
         if commit is not None:
-            named = checked_out(self.here, commit, self.terms.depends)
-            called = f"{commit} ({named.name[:10]})"
+            named = checked_out(self.code.here, commit, self.terms.depends)
             files = ([*named.files], named.here, named.root)
-            best = Version(named.digest, best.arguments, called, *copy_of(*files))
+            called = f"{commit} ({named.name[:10]})"
+            best = Version(named.digest, arguments, called, *copy_of(*files))
         keep_copy(*files)
-        self._require_runs(best, executor, deadline_of(seconds))
+        self._require_runs(best, self.how)
         with locked(self.path):
             if read_ledger(self.path) is not None:
                 return None
@@ -583,25 +528,18 @@ class Booking:
             "accepted": False,
             "best": 0,
             "candidates_left": self.terms.candidates,
+            "log": [],
         }
 
-    def judge(
-        self, say: Say = silent, executor: Processes = DEFAULT, seconds: float | None = None
-    ) -> dict[str, Any]:
+    def judge(self) -> dict[str, Any]:
         """Judge the candidate and book it; one that is known costs nothing.
 
         Returns it as JSON; see `Ledger.described`. Raises UserError.
-
-        Args:
-            say: takes what is planned, and the verdict of each stage but the last.
-            executor: where the commands run.
-            seconds: a bound on the wall time; see `Gate.run`.
         """
-        since = time.monotonic()
         ledger = self._read()
         if not ledger.best and not ledger.known(self.now):  # else its share of the budget is lost
-            quiet = replace(executor, quiet=True)
-            self._require_runs(ledger.opening.best, quiet, deadline_of(seconds, since))
+            quiet = replace(self.how, executor=replace(self.how.executor, quiet=True))
+            self._require_runs(ledger.opening.best, quiet)
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
@@ -614,18 +552,16 @@ class Booking:
         best = ledger.version(begun.best)
         called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
         change = self._side(self.now, f"candidate {number}, {self.now.called}")
-        gate = Gate(question, self.results, Sides(self._side(best, called), change))
+        gate = Gate(question, self.results, Sides(self._side(best, called), change), self.how)
         if ended is None:
-            say("\n".join(gate.stated()))
-            verdict = gate.run(say, executor, seconds, since)
-            gate.write(gate.described(verdict))
+            self.how.say("\n".join(gate.stated()))
+            verdict = gate.run()
+            gate.write(verdict)
             if not verdict.final:
                 return ledger.described(number, verdict)
             ended = self._end(number, verdict)
         if ended.accepted and self.terms.fresh:
-            fresh = gate.fresh(self.terms.fresh, executor, deadline_of(seconds, since))
-            if fresh is not None:
-                self._measure(number, *fresh)
+            self._measure(number, gate)
         return self._read().described(number, verdict)
 
     def _read(self) -> Ledger:
@@ -653,11 +589,11 @@ class Booking:
             append(self.path, begun)
             return begun
 
-    def _require_runs(self, first: Version, executor: Processes, deadline: float | None) -> None:
+    def _require_runs(self, first: Version, how: Execution) -> None:
         """Run the first stage's seeds of the first best. Raises UserError where all fail."""
         side = self._side(first, f"the first, {first.called}")
         question = replace(self.question, name=self._name(0))
-        Gate(question, self.results, Sides(side, side)).require_baseline(executor, deadline)
+        Gate(question, self.results, Sides(side, side), how).require_baseline()
 
     def _name(self, number: int) -> str:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"
@@ -677,7 +613,7 @@ class Booking:
             if number in ledger.ended:  # by another process, from the same runs
                 return ledger.ended[number]
             accepted = verdict.code == 0 and ledger.begun[number - 1].best == ledger.best
-            edited = digest_of(self.code.files(), self.here) != self.now.code
+            edited = self.code.digest() != self.now.code
             if edited and (accepted or any(verdict.failed_seeds.values())):
                 raise UserError(
                     "the files were edited while the candidate ran, so its verdict is not booked: "
@@ -687,23 +623,18 @@ class Booking:
                 keep_copy(*self._files())
             last = verdict.stages[-1]
             found = Estimate(last.difference, last.low, last.high, last.pairs)
-            ended = Ended(
-                number,
-                verdict.verdict,
-                accepted,
-                verdict.text,
-                None if last.difference is None else found,
-                verdict.log,
-                verdict.code,
-            )
+            about = (None if last.difference is None else found, verdict.log, verdict.code)
+            ended = Ended(number, verdict.verdict, accepted, verdict.text, *about)
             append(self.path, ended)
             return ended
 
-    def _measure(self, number: int, difference: Difference, lost: Lost) -> None:
-        """Book a measured gain, which is withdrawn where so many runs fail as fail a change."""
-        nothing = math.isnan(difference.difference)
-        withdrawn = lost.fails or (nothing and bool(lost.seeds))
-        estimate = Estimate(*numbers(difference), difference.n)
+    def _measure(self, number: int, gate: Gate) -> None:
+        """Book the gain on fresh seeds; withdraw it where so many runs fail as fail a change."""
+        if (fresh := gate.fresh(self.terms.fresh)) is None:
+            return
+        difference, lost = fresh
+        withdrawn = lost.fails or (math.isnan(difference.difference) and lost.number > 0)
+        estimate = Estimate(*numbers_of(difference), difference.n)
         with locked(self.path):
             if number not in self._read().fresh:
                 append(self.path, Fresh(number, estimate, lost.reason, withdrawn))

@@ -10,6 +10,7 @@ import pandas as pd
 from ablations.core.decode import Json
 from ablations.errors import UserError
 from ablations.gate.question import command_plan
+from ablations.gate.run import Execution
 from ablations.names import require_name
 from ablations.records import Plan
 from ablations.runs import Runs
@@ -18,7 +19,6 @@ from ablations.studies import Variant
 from ablations.sweep.backends.command.code import digest_of
 from ablations.sweep.backends.command.repository import place_of
 from ablations.sweep.backends.command.study_file import code_of
-from ablations.sweep.local import Processes
 from ablations.trainers.command import CODE, Line, Site
 
 RUNS = (5, 10, 20)  # of either side, for which margins are stated
@@ -44,10 +44,9 @@ def noise_plan(
     return command_plan(name, "Runs of one command", line, sites, variants, runs, steps)
 
 
-def measure(plan: Plan, results: Path, executor: Processes, rate: float) -> pd.DataFrame:
+def measure(plan: Plan, results: Path, how: Execution, rate: float) -> pd.DataFrame:
     """Run what is missing of a plan; return the table of `noise`. Raises UserError."""
-    executor.run([plan], results)
-    runs = Runs.read(results, plan)
+    runs = how.run(plan, results) or Runs.read(results, plan)
     scores = runs.runs.score.dropna().tolist()
     if len(scores) < 2:
         reason = next((text for text in runs.runs.reason if text), "no value")

@@ -14,8 +14,8 @@ from ablations.records import Plan
 from ablations.request import Request
 from ablations.stats import Difference, decide
 from ablations.studies import Profile, Study, Variant
-from ablations.sweep.backends.command.code import Code, digest_of
-from ablations.sweep.backends.command.copies import Commit, checked_out
+from ablations.sweep.backends.command.code import Code
+from ablations.sweep.backends.command.copies import checked_out
 from ablations.sweep.backends.command.repository import place_of
 from ablations.sweep.backends.command.study_file import TASK, code_of
 from ablations.sweep.plan import plan as plan_of
@@ -86,18 +86,6 @@ class Question:
     timeout: float | None = None
     depends: tuple[str, ...] | None = None
     name: str = "gate"
-
-    def require_sound(self) -> None:
-        """Raise UserError for rates and numbers of seeds that no gate can have."""
-        if not 0 < self.rate < 0.5:
-            raise UserError(f"--rate must be between 0 and 0.5, not {self.rate:g}")
-        if not 0 <= self.futility < 0.5:
-            raise UserError(f"--futility must be from 0 to below 0.5, not {self.futility:g}")
-        if not 2 <= self.first <= self.most:
-            raise UserError(
-                f"the seeds go from --first-seeds to --most-seeds, at least 2: not from "
-                f"{self.first} to {self.most}"
-            )
 
     def code(self, here: Path, without: Path | None = None) -> Code:
         """Return the code that the command depends on, as it lies in a folder.
@@ -175,19 +163,22 @@ def _within(low: float, high: float, verdict: str) -> str:
 
 @dataclass(frozen=True)
 class Side:
-    """A side of a comparison. arguments: after the words that both have. called: for people."""
+    """A side of a comparison.
+
+    arguments: after the words that both have. called: for people. commit: its full hash, of one.
+    """
 
     site: Site
     arguments: tuple[str, ...]
     called: str
+    commit: str | None = None
 
 
 class Sides(NamedTuple):
-    """The two sides of a comparison. commit: of the baseline, or None."""
+    """The two sides of a comparison."""
 
     baseline: Side
     change: Side
-    commit: Commit | None = None
 
     @property
     def same(self) -> bool:
@@ -201,25 +192,23 @@ def compared_sides(question: Question, here: Path) -> Sides:
 
     Raises UserError where there is nothing to compare.
     """
-    if question.baseline is None and not question.against:
+    against, more = question.against, " ".join(question.against)
+    if question.baseline is None and not against:
         raise UserError("nothing to compare: name a commit with --baseline, or --against ARGS")
     code = question.code(here)
-    now = Site(digest_of(code.files(), here), place_of(code, question.timeout))
-    more = " ".join(question.against)
+    now = Site(code.digest(), place_of(code, question.timeout))
     if question.baseline is None:
-        baseline = Side(now, question.against, f"the command with {more}")
-        return Sides(baseline, Side(now, (), "the command"))
+        return Sides(Side(now, against, f"the command with {more}"), Side(now, (), "the command"))
     commit = checked_out(here, question.baseline, question.depends)
-    named = question.depends is not None  # otherwise somebody forgot to edit
-    if commit.digest == now.code and not question.against and not named:
+    if commit.digest == now.code and not against and question.depends is None:
         raise UserError(
             f"nothing to compare: what the command rests on is the same in "
             f"'{question.baseline}' and here"
         )
     then = Site(commit.digest, {"here": str(commit.here), "timeout": question.timeout})
     called = f"{question.baseline} ({commit.name[:10]}){f' with {more}' if more else ''}"
-    change = Side(now, (), "the files as they are")
-    return Sides(Side(then, question.against, called), change, commit)
+    baseline = Side(then, against, called, commit.name)
+    return Sides(baseline, Side(now, (), "the files as they are"))
 
 
 def command_plan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from ablations import stats, studies
-from ablations.core.decode import Json
 from ablations.core.plan import Looks
 from ablations.errors import UserError, count
 from ablations.gate.early import Sample, chance_to_pass
@@ -33,7 +32,7 @@ from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, read_record, write_atomically
 from ablations.runs import Runs
 from ablations.stats import Difference, is_outcome
-from ablations.stats.interim import Progress, Stage, design, planned, play
+from ablations.stats.interim import Stage, design, planned
 from ablations.studies import Variant
 from ablations.sweep.backends.command.study_file import TASK
 from ablations.sweep.local import Processes
@@ -41,13 +40,30 @@ from ablations.sweep.plan import on_seeds, with_seeds
 from ablations.trainers.command import CODE
 
 BASELINE, CHANGE = "baseline", "change"
-DEFAULT = Processes()
-Say = Callable[[str], None]
 Values = Mapping[str, Mapping[int, float]]  # side -> seed -> score
 
 
-def silent(line: str) -> None:
-    """Say nothing."""
+@dataclass(frozen=True)
+class Execution:
+    """How runs are made.
+
+    executor: where the commands run. say: takes lines for people. seconds: a bound on the wall time
+    since `since`, of `time.monotonic`. A stage that is not finished by then is not read, as only
+    planned stages may be; its runs stay, and the same call continues with them.
+    """
+
+    executor: Processes = field(default_factory=Processes)
+    say: Callable[[str], None] = lambda line: None
+    seconds: float | None = None
+    since: float = field(default_factory=time.monotonic)
+
+    def run(self, plan: Plan, results: Path) -> Runs | None:
+        """Run a plan; return its runs, None where time is over before all have ended."""
+        deadline = None if self.seconds is None else self.since + self.seconds
+        over = deadline is not None and time.monotonic() >= deadline
+        if over or self.executor.run([plan], results, deadline=deadline).stopped:
+            return None
+        return Runs.read(results, plan)
 
 
 @dataclass(frozen=True)
@@ -73,20 +89,20 @@ class Reading:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict at a stage.
+    """The verdict after a stage.
 
-    margin: in units of the metric, None before the first stage; margin_of: its meaning, in words.
-    stages: all up to this one. failed_seeds: by side. reason: of failed runs, or of an early end.
-    decided: no further stage is needed. log: the end of the output of a failed run of the change.
-    differences: `[pairs]`, change - baseline. paired: by seed; otherwise the runs are independent.
+    margin: in units of the metric; margin_of: its meaning, in words. reason: of failed runs, or of
+    an early end. decided: no further stage is needed. failed_seeds: by side. log: the end of the
+    output of a failed run of the change. differences: `[pairs]`, change - baseline. paired: by
+    seed; otherwise the runs are independent.
     """
 
-    outcome: Outcome
-    verdict: str
-    note: str
     metric: str
     seeds_planned: tuple[int, ...]
     paired: bool
+    outcome: Outcome = "undecided"
+    verdict: str = "inconclusive"
+    note: str = ""
     reason: str = ""
     decided: bool = False
     margin: float | None = None
@@ -128,28 +144,29 @@ class Verdict:
 
 
 class Lost(NamedTuple):
-    """Runs that failed though their counterparts did not. fails: so many that the change fails."""
+    """Runs of the change that failed though the baseline's did not.
 
-    seeds: tuple[int, ...] = ()
+    fails: so many that the change fails. log: the end of the output of the first.
+    """
+
+    number: int = 0
     fails: bool = False
     reason: str = ""
     log: tuple[str, ...] = ()
 
 
 class Gate:
-    """A question about two sides; an `interim.SequentialTest`."""
+    """A question about two sides, in a results folder."""
 
-    def __init__(self, question: Question, results: Path, sides: Sides):
-        """Plan the stages. Raises UserError for a question that cannot be answered.
-
-        Args:
-            question: what is asked of the change.
-            results: the results folder.
-            sides: what is compared.
-        """
-        question.require_sound()
+    def __init__(self, question: Question, results: Path, sides: Sides, how: Execution):
+        """Plan the stages. Raises UserError for a question that cannot be answered."""
+        if not 2 <= question.first <= question.most:
+            raise UserError(
+                f"the seeds go from --first-seeds to --most-seeds, at least 2: not from "
+                f"{question.first} to {question.most}"
+            )
         _require_free(question.name, results)
-        self.question, self.results, self.sides = question, results, sides
+        self.question, self.results, self.sides, self.how = question, results, sides, how
         line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
         self.paired = "seed" in line.placeholders()
         if question.steps is None and "steps" in line.placeholders():
@@ -169,22 +186,17 @@ class Gate:
             question.margin,
         )
         seeds = planned(question.first, question.most)
-        self._above = design(seeds, 2 * question.rate)
+        self.above = design(seeds, 2 * question.rate)
         self.stages = design(seeds, 2 * (question.pass_rate or question.rate))
         looks = Looks(tuple(seeds), comparisons=1, over_tasks=0)
-        self._plan = msgspec.structs.replace(plan, looks=looks)
+        self.plan = msgspec.structs.replace(plan, looks=looks)
 
     def stated(self) -> Iterator[str]:
         """Yield what is planned, before anything runs."""
-        question = self.question
-        passes, rate = (
-            f"{100 * each:.3g}%" for each in (question.pass_rate or question.rate, question.rate)
-        )
+        question, seeds = self.question, ", ".join(map(str, self.stages.seeds))
+        passes, rate = 100 * (question.pass_rate or question.rate), 100 * question.rate
         yield f"gate: {self.sides.change.called} against {self.sides.baseline.called}"
-        yield (
-            f"    {'seeds' if self.paired else 'runs'} of each: "
-            f"{', '.join(map(str, self.stages.seeds))}; more only while nothing is decided"
-        )
+        yield f"    {seeds} {'seeds' if self.paired else 'runs'} of each; more only while undecided"
         if not self.paired:
             yield (
                 "    the command has no {seed}: its runs are compared unpaired; sharing seeds "
@@ -193,103 +205,63 @@ class Gate:
         alarm, miss = "calls worse what is no worse", "passes what is worse by the margin"
         if question.better:
             miss, alarm = "passes a change that gains nothing", "fails one that gains the margin"
-        yield f"    {miss}: at most {passes} of the time; {alarm}: at most {rate}"
+        yield f"    {miss}: at most {passes:.3g}% of the time; {alarm}: at most {rate:.3g}%"
         if question.futility:
             yield (
                 f"    ends early where a change that is worth it would still pass with a chance "
                 f"below {100 * question.futility:g}%"
             )
 
-    def run(
-        self,
-        say: Say = silent,
-        executor: Processes = DEFAULT,
-        seconds: float | None = None,
-        since: float | None = None,
-    ) -> Verdict:
-        """Run stage after stage until one decides. Raises UserError.
-
-        Args:
-            say: takes the verdict of each stage but the last.
-            executor: where the commands run.
-            seconds: a bound on the wall time. A stage that is not finished by then is not read, as
-                only planned stages may be; its runs stay, and the same call continues with them.
-            since: when that time began, of `time.monotonic`; default: now.
-        """
-        before = Verdict(
-            *("undecided", "inconclusive", "", self.question.line.judged, self.stages.seeds),
-            paired=self.paired,
-        )
+    def run(self) -> Verdict:
+        """Run stage after stage until one decides. Raises UserError."""
+        verdict = Verdict(self.question.line.judged, self.stages.seeds, self.paired)
         if self.sides.same:
-            judgement = Judgement("fail" if self.question.better else "pass", "equivalent")
+            outcome: Outcome = "fail" if self.question.better else "pass"
             reason = "what the command rests on is the same; nothing ran"
-            return replace(before, **judgement._asdict(), reason=reason, decided=True)
-        name = self.question.name
-        deadline = deadline_of(seconds, since)
+            same = replace(verdict, outcome=outcome, verdict="equivalent", reason=reason)
+            return replace(same, decided=True)
+        for stage in self.stages:
+            runs = self.how.run(self._with_seeds(stage.seeds), self.results)
+            if runs is None:
+                reason = (
+                    f"{(self.how.seconds or 0) / 60:g} minutes are over before the stage of "
+                    f"{stage.seeds} seeds; the same call continues"
+                )
+                return replace(verdict, reason=reason)
+            verdict = self._judge(stage, runs, verdict)
+            if verdict.final:
+                break
+            self.how.say(f"    {stage.seeds} seeds: {verdict.text}")
+        return verdict
 
-        def collect(due: Mapping[str, Progress[Plan, Verdict]]) -> dict[str, Runs]:
-            runs = self._run(due[name].needs, executor, deadline)
-            return {} if runs is None else {name: runs}
+    def fresh(self, seeds: int) -> tuple[Difference, Lost] | None:
+        """Compare both sides on so many seeds that no stage uses, at 95%.
 
-        def tell(name: str, now: Progress[Plan, Verdict]) -> None:
-            if not now.ended:
-                verdict = now.decisions[-1]
-                say(f"    {verdict.stages[-1].seeds} seeds: {verdict.text}")
-
-        now: Progress[Plan, Verdict] = play({name: self}, collect, tell=tell)[name]
-        if now.ended:
-            return now.decisions[-1]
-        reason = (
-            f"{(seconds or 0) / 60:g} minutes are over before the stage of {now.stage.seeds} "
-            f"seeds; the same call continues"
-        )
-        return replace(now.decisions[-1] if now.decisions else before, reason=reason)
-
-    def _run(self, plan: Plan, executor: Processes, deadline: float | None) -> Runs | None:
-        """Run a plan; return its runs, None where time is over before all have ended."""
-        over = deadline is not None and time.monotonic() >= deadline
-        if over or executor.run([plan], self.results, deadline=deadline).stopped:
-            return None
-        return Runs.read(self.results, plan)
-
-    def fresh(
-        self, seeds: int, executor: Processes = DEFAULT, deadline: float | None = None
-    ) -> tuple[Difference, Lost] | None:
-        """Compare both sides on seeds that no stage uses, at 95%.
-
-        Args:
-            seeds: how many of each side.
-            executor: where the commands run.
-            deadline: of `time.monotonic`.
-
-        Returns:
-            The difference, and the runs of the change that failed; None where time is over.
+        Returns the difference, and the runs of the change that failed; None where time is over.
         """
         most = self.question.most
-        runs = self._run(on_seeds(self._plan, range(most, most + seeds)), executor, deadline)
-        if runs is None:
+        plan = on_seeds(self.plan, range(most, most + seeds))
+        if (runs := self.how.run(plan, self.results)) is None:
             return None
         return self._difference(_values(runs), 0.05), self._lost(runs, seeds)
 
-    def require_baseline(
-        self, executor: Processes = DEFAULT, deadline: float | None = None
-    ) -> None:
+    def require_baseline(self) -> None:
         """Run the first stage's seeds of the baseline. Raises UserError where all of them fail."""
-        counts = {(TASK, BASELINE): self.stages.seeds[0], (TASK, CHANGE): 0}
-        runs = self._run(with_seeds(self._plan, counts), executor, deadline)
+        runs = self.how.run(self._with_seeds(self.stages.seeds[0], change=0), self.results)
         if runs is not None:
             self._require_values(runs)
 
-    def needs(self, stage: Stage, before: Sequence[Verdict] = ()) -> Plan:
-        """Return the plan of both sides with a stage's seeds."""
-        return with_seeds(self._plan, {(TASK, name): stage.seeds for name in (BASELINE, CHANGE)})
+    def _with_seeds(self, seeds: int, change: int | None = None) -> Plan:
+        change = seeds if change is None else change
+        return with_seeds(self.plan, {(TASK, BASELINE): seeds, (TASK, CHANGE): change})
 
-    def decide(self, stage: Stage, runs: Runs, before: Sequence[Verdict]) -> Verdict:
+    def _judge(self, stage: Stage, runs: Runs, before: Verdict) -> Verdict:
         """Judge the runs of a stage. Raises UserError where the baseline has none."""
         self._require_values(runs)
         values, at = _values(runs), self.stages.index(stage)
+        last = stage == self.stages[-1]
         margin, margin_of = self._margin(runs)
-        level, above = stage.level, self._above[at].level
+        level, above = stage.level, self.above[at].level
         difference = self._difference(values, level)
         difference = replace(difference, high=self._difference(values, above).high)
         both = values[BASELINE].keys() & values[CHANGE].keys()
@@ -299,36 +271,30 @@ class Gate:
             difference,
             margin,
             level,
-            last=stage == self.stages[-1],
+            last=last,
             better=self.question.better,
             identical=runs.where(runs.runs.seed.isin(both)).identical([TASK], CHANGE, BASELINE),
-            more_failures=len(lost.seeds) or -len(values[CHANGE].keys() & {*failed[BASELINE]}),
+            more_failures=lost.number or -len(values[CHANGE].keys() & {*failed[BASELINE]}),
         )
         reason, chance, decided = lost.reason, None, lost.fails or judgement != Judgement()
         if lost.fails:
             judgement = Judgement("fail", "failed")
-        elif not decided and stage != self.stages[-1] and not math.isnan(difference.low):
+        elif not decided and not last and not math.isnan(difference.low):
             chance = self._chance(values, margin, at)
             decided = chance < self.question.futility
             left = f"with {self.stages[-1].seeds} seeds a chance of {chance:.0%} to pass is left"
             reason = reason or left * decided
         if not reason and self.paired and _seedless(values):
             reason = "every seed gives the same number, so the command seems to ignore its {seed}"
-        reading = Reading(
-            stage.seeds,
-            difference.n,
-            *numbers(difference),
-            level=level,
-            level_above=above,
-            outcome=judgement.outcome,
-            verdict=judgement.verdict,
-            chance=chance,
-        )
+        value, low, high = numbers_of(difference)
+        about = (judgement.outcome, judgement.verdict, chance)
+        reading = Reading(stage.seeds, difference.n, value, low, high, level, above, *about)
         ours, theirs = self._scores(values)
         return Verdict(
-            *(*judgement, runs.metric, self.stages.seeds, self.paired, reason, decided, margin),
+            *(runs.metric, self.stages.seeds, self.paired, *judgement, reason, decided),
+            margin=margin,
             margin_of=margin_of,
-            stages=(*(before[-1].stages if before else ()), reading),
+            stages=(*before.stages, reading),
             differences=tuple(np.subtract(ours, theirs).tolist()) if self.paired else (),
             failed_seeds=failed,
             log=lost.log,
@@ -342,18 +308,18 @@ class Gate:
                 f"{self.question.name}` shows what it printed)"
             )
 
-    def _lost(self, runs: Runs, planned_runs: int) -> Lost:
-        """Return the runs of the change that failed. planned_runs: of each side."""
+    def _lost(self, runs: Runs, seeds: int) -> Lost:
+        """Return the runs of the change that failed. seeds: planned of each side."""
         failed, there = _failed(runs, CHANGE), _values(runs)[BASELINE]
         failed = failed[failed.seed.isin(there.keys())]
         if failed.empty:
             return Lost()
         number, first = len(failed), failed.iloc[0]
-        reason = f"{number} of {planned_runs} runs of the change failed ({first.reason})"
-        fails = number >= 2 and 2 * number >= planned_runs - len(_failed(runs, BASELINE))
+        reason = f"{number} of {seeds} runs of the change failed ({first.reason})"
+        fails = number >= 2 and 2 * number >= seeds - len(_failed(runs, BASELINE))
         record = read_record(self.results, first.hash)
         log = record.provenance.get("log", []) if record else []
-        return Lost(tuple(failed.seed), fails, reason, tuple(map(str, log)))
+        return Lost(number, fails, reason, tuple(map(str, log)))
 
     def _difference(self, values: Values, level: float) -> Difference:
         ours, theirs = self._scores(values)
@@ -375,7 +341,7 @@ class Gate:
         if len(ours) != len(theirs) or is_outcome([*ours, *theirs]):
             return 1.0
         numbers = [np.subtract(ours, theirs)] if self.paired else [ours, theirs]
-        later = (self.stages[at + 1 :], self._above[at + 1 :])
+        later = (self.stages[at + 1 :], self.above[at + 1 :])
         better = self.question.better
         return float(chance_to_pass([*map(Sample.of, numbers)], margin, *later, better=better))
 
@@ -396,15 +362,15 @@ class Gate:
             )
         return size * mean, f"{percent} of the baseline's mean"
 
-    def described(self, verdict: Verdict) -> dict[str, Any]:
-        """Return the verdict as JSON."""
-        commit, question = self.sides.commit, self.question
-        return asdict(verdict) | {
+    def write(self, verdict: Verdict) -> tuple[Path, dict[str, Any]]:
+        """Store a verdict as JSON; return the file and its content."""
+        question = self.question
+        described = asdict(verdict) | {
             "exit_code": verdict.code,
             "line": f"gate: {verdict.text}",
             "baseline": self.sides.baseline.called,
             "change": self.sides.change.called,
-            "commit": commit.name if commit else None,
+            "commit": self.sides.baseline.commit,
             "command": list(question.line.run),
             "rate": question.rate,
             "pass_rate": question.pass_rate or question.rate,
@@ -412,51 +378,29 @@ class Gate:
             "require": "better" if question.better else "no worse",
             "differences": [d if math.isfinite(d) else None for d in verdict.differences],
         }
-
-    def write(self, described: Mapping[str, Json]) -> Path:
-        """Store a described verdict as JSON; return its path."""
-        path = self.results / "gates" / f"{self.question.name}.json"
+        path = self.results / "gates" / f"{question.name}.json"
         write_atomically(path, json.dumps(described, indent=1, allow_nan=False) + "\n")
-        return path
+        return path, described
 
 
 def stages_table(verdict: Verdict) -> pd.DataFrame:
     """Return a row per stage: the difference, its interval, and what it decided."""
-    frame = pd.DataFrame(
-        {
-            "seeds": stage.seeds,
-            "pairs": stage.pairs,
-            "difference": stage.difference,
-            "difference_low": stage.low,
-            "difference_high": stage.high,
-            "chance_to_pass": None if stage.chance is None else f"{stage.chance:.0%}",
-            "outcome": stage.outcome,
-            "verdict": stage.verdict,
-        }
-        for stage in verdict.stages
-    )
-    margin = (
-        "" if verdict.margin is None else f"; margin {verdict.margin:.4g} ({verdict.margin_of})"
-    )
-    frame.attrs["study"] = "gate"
-    frame.attrs["caption"] = (
+    frame = pd.DataFrame([asdict(stage) for stage in verdict.stages])
+    frame = frame.rename(columns={"low": "difference_low", "high": "difference_high"})
+    frame["chance"] = [f"{x:.0%}" if x == x else "" for x in frame.chance.astype(float)]
+    margin = f"; margin {verdict.margin:.4g} ({verdict.margin_of})" if verdict.margin else ""
+    caption = (
         f"{verdict.metric}, change minus baseline{margin}. The intervals of all stages hold at "
-        f"once. Chance to pass: of a change that is worth it, at a later stage."
+        f"once. Chance: of a later stage to pass a change that is worth it."
     )
-    return frame
+    frame.attrs = {"study": "gate", "caption": caption}
+    return frame.drop(columns=["level", "level_above"])
 
 
-def numbers(difference: Difference) -> tuple[float | None, float | None, float | None]:
+def numbers_of(difference: Difference) -> tuple[float | None, float | None, float | None]:
     """Return a difference and the ends of its interval, None where there is no number."""
     low, high = (None if math.isnan(end) else end for end in (difference.low, difference.high))
     return None if math.isnan(difference.difference) else difference.difference, low, high
-
-
-def deadline_of(seconds: float | None, since: float | None = None) -> float | None:
-    """Return when a bound on the wall time ends, of `time.monotonic`; None: never."""
-    if seconds is None:
-        return None
-    return (time.monotonic() if since is None else since) + seconds
 
 
 def _values(runs: Runs) -> dict[str, dict[int, float]]:

@@ -7,17 +7,20 @@ import re
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace as changed
 from scipy.stats import norm
 
 from ablations.cli import main
 from ablations.core.decode import Mismatch
 from ablations.errors import UserError
+from ablations.gate import Gate
 from ablations.gate import ledger as books
 from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version, budget_level
 from ablations.private import require_private_folder
@@ -255,8 +258,14 @@ def test_the_log_of_a_failed_candidate_is_in_its_ledger(folder, ask) -> None:
 
 
 def test_minutes_bound_the_fresh_runs_too(opened, monkeypatch) -> None:
-    with monkeypatch.context() as at_once:
-        at_once.setattr(books, "deadline_of", lambda seconds, since: since)
+    fresh = Gate.fresh
+
+    def too_late(gate: Gate, seeds: int):
+        gate.how = replace(gate.how, since=gate.how.since - 600)
+        return fresh(gate, seeds)
+
+    with monkeypatch.context() as late:
+        late.setattr(Gate, "fresh", too_late)
         code, said = opened("--minutes", "5", words="3")
     assert (code, "fresh runs are not finished: the same call continues" in said) == (0, True)
     assert "fresh" not in lines()[-1]
@@ -265,7 +274,7 @@ def test_minutes_bound_the_fresh_runs_too(opened, monkeypatch) -> None:
 
 
 def test_a_better_one_than_an_overtaken_best_is_no_best(opened) -> None:
-    begun = Begun(1, replace(VERSION, arguments=("4",), code="f" * 16), 0, 0.0125)
+    begun = Begun(1, changed(VERSION, arguments=("4",), code="f" * 16), 0, 0.0125)
     for entry in (begun, Ended(1, "better", False, "better", None)):
         books.append(NIGHT, entry)
     ledger = books.read_ledger(NIGHT)
@@ -276,7 +285,7 @@ def test_a_better_one_than_an_overtaken_best_is_no_best(opened) -> None:
 
 def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
     path = tmp_path / "night.jsonl"
-    books.append(path, Opening(1, replace(TERMS, candidates=100), VERSION))
+    books.append(path, Opening(1, changed(TERMS, candidates=100), VERSION))
 
     def begin() -> None:
         for _ in range(10):
@@ -293,10 +302,10 @@ def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
 
 
 GOOD = [
-    asdict(Opening(1, TERMS, VERSION)),
-    asdict(Begun(1, VERSION, 0, 0.0125)),
-    asdict(Ended(1, "better", True, "better", Estimate(1.0, 0.5, 1.5, 5), (), 0)),
-    asdict(Fresh(1, Estimate(0.8, None, None, 3))),
+    to_builtins(Opening(1, TERMS, VERSION)),
+    to_builtins(Begun(1, VERSION, 0, 0.0125)),
+    to_builtins(Ended(1, "better", True, "better", Estimate(1.0, 0.5, 1.5, 5), (), 0)),
+    to_builtins(Fresh(1, Estimate(0.8, None, None, 3))),
 ]
 
 
@@ -316,8 +325,8 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("word", "code"), [("better", 3), ("not better", 1), ("fails", 1), ("futile", 3)]
 )
 def test_lines_of_earlier_versions_are_read(tmp_path: Path, word: str, code: int) -> None:
-    old = asdict(Ended(1, word, False, word, None))
-    del old["exit_code"]
+    old = to_builtins(Ended(1, word, False, word, None))
+    assert "exit_code" not in old
     ledger = books.read_ledger(write(tmp_path / "l", [*GOOD[:2], old]))
     assert ledger.described(1)["exit_code"] == code
 
@@ -326,10 +335,10 @@ def test_lines_of_earlier_versions_are_read(tmp_path: Path, word: str, code: int
     ("line", "change", "says"),
     [
         (0, {"ledger": 2}, "line 1 of the ledger"),
-        (0, {"terms": {**asdict(TERMS), "candidates": 10**9}}, "candidates"),
-        (0, {"terms": {**asdict(TERMS), "first": 9}}, "goes from 9 seeds to 8"),
-        (0, {"best": {**asdict(VERSION), "inside": "../../etc"}}, "a folder"),
-        (0, {"best": {**asdict(VERSION), "folder": ".."}}, "16 hexadecimal digits"),
+        (0, {"terms": {**to_builtins(TERMS), "candidates": 10**9}}, "candidates"),
+        (0, {"terms": {**to_builtins(TERMS), "first": 9}}, "goes from 9 seeds to 8"),
+        (0, {"best": {**to_builtins(VERSION), "inside": "../../etc"}}, "a folder"),
+        (0, {"best": {**to_builtins(VERSION), "folder": ".."}}, "16 hexadecimal digits"),
         (1, {"begin": 3}, "begins candidate 3 after 0"),
         (1, {"best": 1}, "compared with 1, which never was the best"),
         (1, {"rate": -1}, "rate"),
