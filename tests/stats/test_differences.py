@@ -281,9 +281,15 @@ def of_counts(gained: int, lost: int, pairs: int) -> tuple[np.ndarray, np.ndarra
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 0), (5, 0), (3, 9), (30, 28)])
 def test_the_p_of_paired_outcomes_is_the_sign_test_of_the_pairs_that_differ(gained, lost) -> None:
-    n = gained + lost
-    expected = scipy.stats.binomtest(gained, n).pvalue if n else 1
-    assert stats.outcomes(*of_counts(gained, lost, 60)).p == pytest.approx(expected)
+    n, result = gained + lost, stats.outcomes(*of_counts(gained, lost, 60))
+    if not n:
+        assert (result.difference, result.p) == (0.0, 1.0)
+        return
+    test = scipy.stats.binomtest(gained, n)
+    assert result.p == pytest.approx(test.pvalue)
+    theta, q = test.proportion_ci(1 - 0.045), scipy.stats.binomtest(n, 60).proportion_ci(1 - 0.0025)
+    products = [(2 * end - 1) * chance for end in theta for chance in q]
+    assert (result.low, result.high) == pytest.approx((min(products[:2]), max(products[2:])))
 
 
 @pytest.mark.parametrize("rates", [(0.3, 0.3), (0.5, 0.2), (0.05, 0.0), (0.6, 0.35)])

@@ -43,9 +43,9 @@ def cases(name: str) -> Iterator[Callable[[], None]]:
             yield lambda test=test, given=given: test(**given)
 
 
-def replace_everywhere(patch: pytest.MonkeyPatch, old: object, new: object) -> None:
+def replace_everywhere(patch: pytest.MonkeyPatch, tests: str, old: object, new: object) -> None:
     for name, module in list(sys.modules.items()):
-        if name.startswith("ablations.stats"):
+        if name.startswith("ablations.stats") or name == tests:
             for attribute, value in list(vars(module).items()):
                 if value is old:
                     patch.setattr(module, attribute, new)
@@ -61,13 +61,14 @@ def forget() -> None:
 @pytest.mark.parametrize(("name", "function", "old", "new"), MUTATIONS)
 def test_mutation_fails_a_test(name: str, function: str, old: str, new: str) -> None:
     module = sys.modules[import_module(f"ablations.stats.{name}").__name__]
+    import_module(f"test_{name}")
     original = vars(module)[function]
     source = inspect.getsource(original)
     assert source.count(old) == 1, f"{old!r} is there {source.count(old)} times"
     mutated = dict(vars(module))
     exec(source.replace(old, new), mutated)
     with pytest.MonkeyPatch.context() as patch:
-        replace_everywhere(patch, original, mutated[function])
+        replace_everywhere(patch, f"test_{name}", original, mutated[function])
         forget()
         try:
             for case in cases(name):

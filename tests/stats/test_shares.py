@@ -95,6 +95,10 @@ def test_a_detail_that_does_not_act_has_exactly_nothing() -> None:
         assert effect.difference == 0.0
         assert math.isnan(effect.low), "no spread, so no interval"
     assert not any(math.isnan(share.low) for share in made.shares[:-1])
+    orders, along, back, alone, without = run(np.random.default_rng(3), 12, noise=1.0)
+    alone = along[:, :1] + np.full(DETAILS, 0.1)  # one number, but for rounding
+    same = attribution(orders, along, back, alone, without).alone[0]
+    assert (same.difference, same.sd) == (pytest.approx(0.1), 0.0)
 
 
 def test_alone_removed_and_their_difference() -> None:
