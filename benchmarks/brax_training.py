@@ -325,7 +325,7 @@ def page(rows: list[list[str]]) -> str:
         verdict = stats.decide(found.low, found.high, MARGIN)
         if verdict == "inconclusive":
             needed = stats.seeds_needed(0.0, found.sd, MARGIN)
-            verdict += f" ({needed:.0f} seeds would show that there is no difference)"
+            verdict += f" ({needed:.0f} seeds would show equivalence, were there no difference)"
         means = {side: sum(values) / len(values) for side, values in scores.items()}
         lines.append(
             f"| {task} | {seeds[0]}-{seeds[-1]} | {CHUNKS * settings['updates'] * ITERATION:,} | "
