@@ -63,7 +63,7 @@ WANTED: Mapping[str, Wanted] = {
     "results": Wanted("path", "a folder"),
     "workers": Wanted("count", "a number of processes, from 1 on"),
     "metric": Wanted("text", 'a column of the curves, such as "training/return"'),
-    "kind": Wanted("text", '"comparison", "effects", "efficiency", "power" or "stability"'),
+    "kind": Wanted("text", 'a kind of table, such as "comparison" or "effects"'),
 }
 
 

@@ -24,10 +24,8 @@ def add_table(command: Parser) -> None:
     add_flags(
         command,
         {
-            "--kind": "what of a study: its comparisons (default), the effects of a factorial "
-            "(default of a fraction of one), sample efficiency, the seeds it needs, how stable it "
-            "is, or what training recorded (diagnostics); of an explanation the shares of a gap "
-            "(default)"
+            "--kind": "default: comparison; of a fraction of a factorial its effects, of an "
+            "explanation its shares (docs/tables.md)"
         },
         choices=tuple(TABLES),
     )

@@ -24,13 +24,9 @@ THRESHOLD = 0.75  # of the learned range: most of the way
 COLLAPSED = 0.5  # of the way to the baseline's median, below which a run has collapsed
 MARGINS = (0, 1, 2, 4)  # true differences in a table of power
 DIAGNOSTICS = (
-    "policy/clip_fraction",
-    "value/clip_fraction",
-    "value/explained_variance",
-    "policy/effective_sample_size",
-    "policy/approximate_kl",
-    "policy/ratio_mean",
-    "policy/ratio_max",
+    *("policy/clip_fraction", "value/clip_fraction", "value/explained_variance"),
+    *("policy/effective_sample_size", "policy/approximate_kl"),
+    *("policy/ratio_mean", "policy/ratio_max"),
 )
 MOST_OTHERS = 8  # metrics of a trainer that logs none of these
 _ENDS = ("", "_low", "_high")
@@ -83,8 +79,7 @@ def efficiency(runs: Runs) -> pd.DataFrame:
         )
     caption = (
         f"AUC: mean {runs.metric} over training, mean over seeds. Steps: from which on a run stays "
-        f"at the threshold, {100 * THRESHOLD:g}% of the learned range; median over seeds with the "
-        "interval of order statistics. A failed run never reaches it."
+        f"at {100 * THRESHOLD:g}% of the learned range, median over seeds (order statistics)."
     )
     return _frame(runs, rows, caption)
 
@@ -127,8 +122,8 @@ def improvement(runs: Runs) -> pd.DataFrame:
                 chance = stats.improvement(list(scores[:, 0]), list(scores[:, 1]))
                 rows.append({**row, **ends("improvement", chance)})
     caption = (
-        f"Improvement: the probability that a run of the variant has a higher {runs.metric} than a "
-        "run of its baseline, ties counted half (Mann-Whitney), with its 95% interval."
+        f"Improvement: probability that a run of the variant has a higher {runs.metric} than a run "
+        "of its baseline, ties counted half (Mann-Whitney)."
     )
     return _frame(runs, rows, caption, "compares nothing yet")
 
@@ -177,7 +172,7 @@ def stability(runs: Runs) -> pd.DataFrame:
         threshold = low + COLLAPSED * (np.median(theirs) - low) if len(theirs) else math.nan
         known, n = not math.isnan(threshold) and len(own) > 0, len(own)
         below, of_baseline = (int((scores < threshold).sum()) for scores in (own, theirs))
-        is_compared = known and variant != baseline
+        is_compared = known and variant != baseline and baseline in runs.versus
         p = stats.fisher_p((below, of_baseline), (n, len(theirs))) if is_compared else math.nan
         area = areas.loc[(task, variant)]
         rows.append(

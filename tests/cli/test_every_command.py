@@ -90,9 +90,7 @@ IMPORTED = {
     RENDER: "has no saved policies: it was imported",
 }
 TWO_TASKS = {RENDER: "ran on several tasks ("}
-ONLY_COMPARISONS = {"table {name} --score auc": "only a comparison has it, give --kind comparison"}
 EXPLAINED = {
-    **ONLY_COMPARISONS,
     **NO_STUDY,
     "table {name} --kind shares": "",
     "table {name} --variants nope {plugin}": "an explanation is of the two that it names",
@@ -118,7 +116,6 @@ REFUSED: dict[str, dict[str, str]] = {
         "table {name} --kind effects": "",
     },
     "fraction": {
-        **ONLY_COMPARISONS,
         **FEW,
         "table {name} --kind effects": "",
     },
@@ -182,7 +179,7 @@ for one in (
     *("nothing but failures", "no records", "no cells", "uneven CSV", "CSV of one number", "npz"),
     *("odd names", "event files", "archive", "archive of an import", "command", "gate"),
 ):
-    recorded_nothing = {"table {name} --kind diagnostics": "has no finished run that recorded any"}
+    recorded_nothing = {"table {name} --kind diagnostics": "has no finished run that logged any"}
     REFUSED[one] = REFUSED.get(one, {}) | recorded_nothing
 
 PROGRAM = f"""
