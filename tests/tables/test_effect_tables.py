@@ -217,6 +217,17 @@ def test_aliases_and_resolution_are_computed_and_written(tmp_path: Path) -> None
     assert sorted(terms) == sorted(map("\u00d7".join, itertools.combinations("ABCDE", 2)))
 
 
+def test_the_largest_interactions_are_listed_and_all_whose_interval_excludes_0() -> None:
+    signs = {v: [2 * (of[name] == "on") - 1 for name in NAMES] for v, of in ON_OFF.items()}
+    for strength, listed in ((0.0, 3), (1.0, 4)):
+        scores = {
+            ("a", v): strength * s[0] * sum(s[1:]) + 0.1 * np.random.default_rng(k).normal(size=6)
+            for k, (v, s) in enumerate(signs.items())
+        }
+        frame = table_of(runs_of(scores, sets=ON_OFF))
+        assert (frame.kind == "aliased").sum() == listed
+
+
 @pytest.mark.parametrize(
     ("missing", "broken", "kept"),
     [
