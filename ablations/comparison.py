@@ -233,7 +233,7 @@ def _has_more_seeds(runs: Runs, baseline: str) -> bool:
     if runs.plan is None or runs.plan.looks or runs.plan.imported or baseline != runs.baseline:
         return False
     counts = runs.plan.cells_of
-    return counts[baseline] == max(counts.values()) > min(counts.values())
+    return bool(counts) and counts[baseline] == max(counts.values()) > min(counts.values())
 
 
 def successes(runs: Runs, task: str) -> bool:
