@@ -143,7 +143,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "one point": NO_POWER,
     "no records": {
         **NO_RECORD,
-        SAVE: "no record of up on line",
+        SAVE: "no record of toy/line/up",
         RENDER: "has no record yet",
     },
     "some records": {

@@ -512,7 +512,7 @@ def test_the_command_line_in_a_base_install(folder, base_install: dict[str, str]
     assert "12 cells on 1 task (task): 0 done, 12 to run; 2 workers" in said
     assert "all 12 cells are done" in ablations("run", "walk.toml", "--seeds", "6")
     assert "walk: 12 done" in ablations("status", "walk.toml")
-    assert "better" in ablations("table", "walk")
+    assert "1 comparison inconclusive" in ablations("table", "walk")
     assert ablations("table", "walk.toml", "--format", "csv").startswith("task,variant")
     assert "drift = 12" in ablations("show", "walk.toml/fast")
     assert "12 cells: 12 done" in ablations("run", "walk.toml", "--seeds", "6", "--dry-run")

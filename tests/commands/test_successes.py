@@ -39,10 +39,10 @@ def test_outcomes_of_a_command_are_compared_exactly(folder, capsys) -> None:
     rows = {row["variant"]: row for row in made["rows"]}
     for variant, successes in (("narrow", 3), ("wide", 12)):
         of = stats.binomtest(successes, 12).proportion_ci(0.95, "exact")
-        assert abs(rows[variant]["low"] - of.low) < 1e-9
-        assert abs(rows[variant]["high"] - of.high) < 1e-9
+        assert abs(rows[variant]["mean_low"] - of.low) < 1e-9
+        assert abs(rows[variant]["mean_high"] - of.high) < 1e-9
     wide = rows["wide"]
     assert (wide["difference"], wide["p"]) == (0.75, 2 * 0.5**9)
     assert wide["verdict"] == "better"
     assert 0.05 < wide["difference_low"] < 0.75 < wide["difference_high"] < 1
-    assert "successes of runs and judged exactly" in made["caption"]
+    assert "Success rates on task have exact intervals" in made["caption"]

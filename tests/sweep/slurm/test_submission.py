@@ -157,19 +157,19 @@ def test_a_dry_run_changes_nothing(sweep) -> None:
     assert not sweep.jobs()
 
 
-def test_each_call_plans_one_look(sweep) -> None:
+def test_each_call_plans_one_stage(sweep) -> None:
     flags = ("run", "toy_close", "--until", "decided", "--most-seeds", "12", "--cluster", "slurm")
-    assert "look 2: 12 seeds" in sweep(*flags, "--dry-run").stdout
+    assert "stage 2: 12 seeds" in sweep(*flags, "--dry-run").stdout
     first = sweep(*flags).stdout
-    assert "look 1 of 2, 8 seeds for 2 comparisons" in first
+    assert "stage 1 of 2, 8 seeds for 2 comparisons" in first
     assert "24 submitted" in first
     sweep.finished(24)
     second = sweep(*flags).stdout
-    assert "1 of 2 comparisons decided; look 2 of 2, 12 seeds for wander on line" in second
+    assert "1 of 2 comparisons decided; stage 2 of 2, 12 seeds for wander on line" in second
     assert "24 done, 0 queued, 8 submitted" in second
     sweep.finished(32)
     last = sweep(*flags).stdout
-    assert "undecided with 12 seeds, the most: wander on line" in last
+    assert "inconclusive with 12 seeds, the most: wander on line" in last
     assert "nothing to submit" in last
 
 
@@ -259,7 +259,7 @@ def test_the_five_lines_of_the_documentation(sweep) -> None:
     assert "2 to submit" in said[0]
     assert "2 submitted" in said[1]
     assert said[2].splitlines()[-3] == "gae: 2 done"
-    assert "| brax " in said[3]
+    assert "brax " in said[3]
     assert "no job of gae is in the queue" in said[4]
 
 
