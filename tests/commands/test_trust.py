@@ -310,7 +310,12 @@ def test_no_command_prints_what_a_terminal_obeys(folder, capsys) -> None:
     write_record(folder.results, failed, {"step": []})
     said(capsys)
     name = cell.hash
-    for words in (["table", "walk", "--caption"], ["status", "walk"], ["show", name], ["table", odd]):
+    for words in (
+        ["table", "walk", "--caption"],
+        ["status", "walk"],
+        ["show", name],
+        ["table", odd],
+    ):
         main(words)
         shown = said(capsys)
         assert "gone" in shown
