@@ -123,7 +123,7 @@ FIRST = (
     "test_survival.py",
     "test_submission.py",
     "test_docs.py",
-    "test_questions.py",
+    "test_pages.py",
     "test_language.py",
     "test_ppo.py",
     "test_run.py",

@@ -53,6 +53,7 @@ ALLOWED = {
     "report": {"curve", "looks", "scoring", "stats", "distributions", "runs"}
     | COMMON - {"git", "private"},
     "until": {"comparison", "core", "errors", "records", "runs", "stats", "sweep"},
+    "answers": {"figures", "runs", "scoring", "stats", "studies", "tables", *COMMON},
     "gate": {"sweep", "trainers", "studies", "runs", "stats", *COMMON},
     # Figure and table of a check that fails.
     "regression": {"curve", "figures", "scoring", "stats", "tables", *COMMON},
@@ -99,9 +100,10 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "late": [
         ("ablations.cli.checking", "ablations.figures"),
         ("ablations.cli.checking", "ablations.figures.checks"),
-        ("ablations.cli.answering", "ablations.report.questions.page"),
+        ("ablations.cli.describe", "ablations.answers.pages"),
         ("ablations.cli.examining", "ablations.figures"),
         ("ablations.cli.gating", "ablations.figures"),
+        ("ablations.cli.results", "ablations.answers.pages"),
         ("ablations.cli.results", "ablations.report.figures"),
         ("ablations.cli.results", "ablations.report.page"),
         ("ablations.episode.gymnax", "matplotlib"),

@@ -305,6 +305,18 @@ def selection(options: argparse.Namespace) -> Selection:
     }
 
 
+def selection_flags(options: argparse.Namespace) -> list[str]:
+    """Return the flags of `add_selection` that are given."""
+    names = [*selection(options), "evaluations"]
+    return [f"--{n.replace('_', '-')}" for n in names if getattr(options, n) is not None]
+
+
+def refuse_together(flag: str, others: Sequence[str]) -> None:
+    """Raise UserError if arguments are given that a flag does not use."""
+    if others:
+        raise UserError(f"{flag} does not go with {', '.join(others)}: leave one of them out")
+
+
 def warn(lines: Iterable[str]) -> None:
     """Print lines on stderr, each as one of this command."""
     for line in lines:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ablations import plugins
-from ablations.cli.arguments import Parser, add_flags, add_selection, part, selection
+from ablations.answers import entries
+from ablations.cli.arguments import Parser, add_flags, add_selection, selection
+from ablations.cli.selected import unpacked
 from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown, value_text
@@ -48,19 +50,26 @@ def run_show(options: argparse.Namespace) -> None:
         answers = _answers(name, options)
         try:
             lines = _described(name, options)
-        except UserError:  # unknown, or the variant of several studies
+        except UserError as error:  # unknown, or the variant of several studies
             lines, answers = [], answers or _answers(name, options, anywhere=True)
             if not answers:
-                raise
+                raise UserError(f"{error}; no published answer matches '{name}'") from None
         lines = ["\n".join(lines).rstrip(), "", *answers]
     print(printable("\n".join(lines).strip()))
 
 
 def _answers(name: str, options: argparse.Namespace, *, anywhere: bool = False) -> list[str]:
-    """Return the published answers to questions with a word, where the folder has questions."""
+    """Return the published answers that match a word, as lines."""
     if not (options.results / "questions.toml").exists():
         return []
-    return [*part("answering").find_answers(name, options.results, anywhere=anywhere)]
+    from ablations.answers import pages
+
+    known = entries.read(options.results / entries.FILE)
+    found = [question for question in known.questions if question.matches(name, anywhere=anywhere)]
+    if not found:
+        return []
+    folder = unpacked(options.results, {question.study for question in found})
+    return [*pages.find(folder, entries.Entries(known.tasks, tuple(found), ()))]
 
 
 def _described(

@@ -6,8 +6,15 @@ import argparse
 from pathlib import Path
 
 from ablations import plugins
-from ablations.cli.answering import write_answers
-from ablations.cli.arguments import Parser, add_flags, add_studies, positive, whole
+from ablations.cli.arguments import (
+    Parser,
+    add_flags,
+    add_studies,
+    positive,
+    refuse_together,
+    selection_flags,
+    whole,
+)
 from ablations.cli.output import FORMATS, add_format
 from ablations.cli.selected import plans, shown, shown_with_edits
 from ablations.errors import UserError, count
@@ -89,8 +96,8 @@ def add_report(command: Parser) -> None:
     add_flags(
         command,
         {
-            "--answers": "instead write the published answers: README.md, and questions/ with a "
-            "page and a figure for each, in the results folder"
+            "--answers": "instead write the published answers to the results folder: README.md, "
+            "answers.csv, and questions/ with a page and a figure for each"
         },
         action="store_true",
     )
@@ -155,13 +162,14 @@ def run_figure(options: argparse.Namespace) -> None:
 
 def run_report(options: argparse.Namespace) -> None:
     """Write the page of studies, or the published answers."""
+    if options.answers:
+        from ablations.answers import pages
+
+        refuse_together("--answers", [*options.studies, *selection_flags(options)])
+        print(*pages.write(options.results), sep="\n")
+        return
     from ablations.report import page
 
-    if options.answers:
-        if options.studies:
-            raise UserError("--answers writes all pages: name no study")
-        print(write_answers(options.results))
-        return
     print(page.write(shown(options), options.results))
 
 

@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ablations.cli.arguments import Parser, add_flags, add_studies, selection, warn
+from ablations.cli.arguments import (
+    Parser,
+    add_flags,
+    add_studies,
+    refuse_together,
+    selection,
+    warn,
+)
 from ablations.cli.output import add_json, print_json
 from ablations.cli.selected import plans, shown
 from ablations.core.decode import as_json
@@ -73,6 +80,8 @@ def _cancel(options: argparse.Namespace) -> None:
 
 def run_status(options: argparse.Namespace) -> None:
     """Print the state of every cell, once or until nothing moves; or cancel their jobs."""
+    given = [f"--{name}" for name in ("cancel", "watch", "json") if getattr(options, name)]
+    refuse_together("".join(given[:1]), given[1:])
     if options.cancel:
         return _cancel(options)
     queue = remembered()

@@ -328,6 +328,7 @@ def markdown_text(text: str) -> str:
     text = " ".join(text.split())
     for special in "\\`*|":
         text = text.replace(special, "\\" + special)
+    text = re.sub(r"\](?=[(\[:])", r"\]", text)  # ends no link
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
 
 

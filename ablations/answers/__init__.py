@@ -1,0 +1,1 @@
+"""Published answers: results/questions.toml and stored runs become a data frame, pages, figures."""

@@ -1,0 +1,233 @@
+"""results/questions.toml: tasks with their validation, questions and controls."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ablations.core.files import read_toml
+from ablations.core.plan import Flags
+from ablations.errors import UserError, unknown
+from ablations.request import Request
+from ablations.scoring import AT_CEILING, LEAD, PROGRESS
+from ablations.studies import studies
+
+FILE = "questions.toml"
+Text = Annotated[str, Meta(pattern=r"\S")]
+Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Percent = Annotated[float, Meta(ge=0, le=1000)]
+
+
+class Exam(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the validation of a task measured of the baseline; see docs/evidence.md.
+
+    floor: mean score of the better untrained policy. score: of the baseline. lead: the standard
+    deviations between seeds from floor to score. way: this distance, in % of that to the best known
+    score. ceiling: seeds at the highest possible score, in %. note: for the reader.
+    """
+
+    floor: Finite
+    score: Finite
+    lead: Finite
+    way: Percent
+    ceiling: Percent
+    note: str = ""
+
+
+class Task(Struct, frozen=True, forbid_unknown_fields=True):
+    """A task at the settings of some questions.
+
+    about: the settings in words. exam: None if not validated. runs: the task's name in studies,
+    where `name` says more, as validation depends on the algorithm.
+    """
+
+    name: Text
+    about: Text
+    exam: Exam | None = None
+    runs: str = ""
+
+    @property
+    def column(self) -> str:
+        """The task's name in studies."""
+        return self.runs or self.name
+
+    @property
+    def range(self) -> float | None:
+        """The learned range; None if the baseline learned too little for the task to count."""
+        if (exam := self.exam) is None or exam.score <= exam.floor or exam.lead < LEAD:
+            return None
+        passes = exam.way >= 100 * PROGRESS and exam.ceiling <= 100 * AT_CEILING
+        return exam.score - exam.floor if passes else None
+
+
+class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a question and a control have in common.
+
+    id: names the page. label: short and unique, for figures and lists. run: the selection of the
+    study that has all runs; a question's has neither tasks nor seeds, as all that ran count.
+    """
+
+    id: Annotated[str, Meta(pattern="^[a-z0-9_]+$")]
+    label: Annotated[str, Meta(pattern=r"\S", max_length=60)]
+    study: Text
+    tasks: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    run: dict[str, Any]
+    variant: str = ""
+    versus: str = ""
+    factor: str = ""
+
+    def request(self, **selection: Any) -> Request:
+        """Return the request of the runs, or of a part of them. Raises UserError."""
+        return Request.of(self.study, Flags(**{**self.run, **selection}))  # type: ignore[typeddict-item]
+
+
+class Question(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question, and the comparison that answers it.
+
+    group: its section in the list. change: the subject of the answer, as "Clipping the value loss".
+    sentence, source, link, published: a claim, who makes it, with which numbers. factor: of a
+    fractional factorial, whose main effect is the answer; else it is `variant` minus `versus`.
+    other_design: a study of another fraction with this factor. terms: search words.
+    """
+
+    group: Text
+    question: Text
+    change: Text
+    sentence: Text
+    source: Text
+    published: Text
+    terms: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    link: Annotated[str, Meta(pattern=r"^(https?://\S.*)?$")] = ""
+    note: str = ""
+    other_design: str = ""
+
+    def elsewhere(self) -> Question | None:
+        """Return the question as asked of its other design."""
+        other = self.other_design
+        return msgspec.structs.replace(self, study=other, other_design="") if other else None
+
+    def matches(self, word: str, *, anywhere: bool) -> bool:
+        """Return whether a word is the id or a search word, or its parts are anywhere."""
+        terms = [text.lower() for text in (self.id, *self.terms)]
+        if not anywhere:
+            return word.lower() in terms
+        text = " ".join([*terms, self.label, self.question, self.sentence]).lower()
+        return all(part in text for part in word.lower().split())
+
+
+class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A comparison whose outcome is known; if it fails, the answers beside it are in doubt.
+
+    kind: "halves" compares two halves of a variant's seeds, "difference" two variants. The others
+    are of a fraction: "placebos" (changes without any effect), "planted" (a loss of 20% of the
+    learned range, subtracted from the scores of a placebo) and "unused" (columns of the design that
+    no factor and no two factors have). expected: the outcome in words.
+    """
+
+    kind: Literal["halves", "difference", "placebos", "planted", "unused"]
+    expected: Text
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    question: tuple[Question, ...]
+    task: tuple[Task, ...] = ()
+    control: tuple[Control, ...] = ()
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The content of a file."""
+
+    tasks: Mapping[str, Task]
+    questions: tuple[Question, ...]
+    controls: tuple[Control, ...]
+
+
+def read(path: Path) -> Entries:
+    """Read a file of questions.
+
+    Raises:
+        UserError: the file is missing, an entry is not valid, or it names what does not exist.
+    """
+    file = _decoded(path)
+    tasks = {task.name: task for task in file.task}
+    entries: list[Question | Control] = [*file.question, *file.control]
+    names = [f"task '{task.name}'" for task in file.task]
+    names += [f"entry '{entry.id}'" for entry in entries]
+    names += [f"label '{entry.label}'" for entry in entries]
+    if twice := [name for name, used in Counter(names).items() if used > 1]:
+        raise UserError(f"'{path}' has the {twice[0]} twice")
+    for entry in entries:
+        try:
+            why = next(_faults(entry, tasks), "")
+        except UserError as error:  # of the selection
+            why = str(error)
+        if why:
+            raise UserError(f"'{path}': {type(entry).__name__.lower()} '{entry.id}': {why}")
+    return Entries(tasks, file.question, file.control)
+
+
+def _decoded(path: Path) -> _File:
+    content: dict[str, Any] = {}
+    try:
+        content = read_toml(path)
+        return msgspec.convert(content, _File)
+    except FileNotFoundError:
+        raise UserError(f"there are no published answers: '{path}' is missing") from None
+    except msgspec.ValidationError as error:
+        where = ""
+        if at := re.search(r"`\$\.(\w+)\[(\d+)\]", str(error)):
+            entry = content[at[1]][int(at[2])]
+            name = entry.get("id", entry.get("name")) if isinstance(entry, dict) else entry
+            where = f"{at[1]} '{name}': "
+        raise UserError(f"'{path}': {where}{error}") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"'{path}' cannot be read: {error}") from None
+
+
+def _faults(entry: Question | Control, tasks: Mapping[str, Task]) -> Iterator[str]:
+    """Yield what is wrong with an entry, first what is wrong by itself."""
+    yield from (str(unknown("task", name, tasks)) for name in entry.tasks if name not in tasks)
+    if not entry.request().command().isprintable():
+        yield "run has a line break or a control character"
+    named = (entry.factor != "", entry.variant != "", entry.versus != "")
+    if isinstance(entry, Control):
+        is_pair = entry.kind == "difference"
+        if named != (False, is_pair or entry.kind == "halves", is_pair):
+            yield f"kind '{entry.kind}' needs another number of variants"
+    else:
+        if named not in ((True, False, False), (False, True, True)):
+            yield "needs either factor, or variant and versus"
+        if "tasks" in entry.run or "seeds" in entry.run:
+            yield "run must not select tasks or seeds: all that ran count"
+        if entry.other_design and (not entry.factor or entry.other_design == entry.study):
+            yield "other_design must be another study with the same factor"
+        if other := entry.elsewhere():
+            yield from _unknown(other)
+    if entry.variant and entry.variant == entry.versus:
+        yield f"variant and versus are both '{entry.variant}'"
+    yield from _unknown(entry)
+
+
+def _unknown(entry: Question | Control) -> Iterator[str]:
+    """Yield the study, profile, variants and factor that do not exist."""
+    known = studies()  # no files: reading somebody's questions never executes theirs
+    if entry.study not in known:
+        yield str(unknown("study", entry.study, known))
+        return
+    study, names = known[entry.study], (entry.variant, entry.versus)
+    factors = {name for variant in study.variants.values() for name in variant.sets}
+    varied = {name for name in names if name.partition("@")[0] in study.variants}
+    for kind, given, existing in (
+        ("profile", [entry.request().profile], study.profiles),
+        ("variant", names, {*study.variants, *varied}),
+        ("factor", entry.factor.split(", "), factors),
+    ):
+        yield from (str(unknown(kind, n, existing)) for n in given if n and n not in existing)

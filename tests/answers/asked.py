@@ -1,0 +1,88 @@
+"""A question on stored runs of known scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from evaluated import study
+
+from ablations.answers.entries import Control, Entries, Exam, Question, Task
+from ablations.answers.measures import Answers, answer_all
+from ablations.studies import fraction
+
+PASSES = Exam(floor=0.0, score=100.0, lead=9.0, way=100.0, ceiling=0.0)
+WALKER, ANT = Task("walker2d", "w", PASSES), Task("ant", "a", PASSES)
+TASKS = {"walker2d": WALKER, "ant": ANT}
+TEXTS = ("id", "label", "group", "question", "sentence", "source", "published")
+Scores = Mapping[tuple[str, str], Sequence[float]]
+
+
+def question(**changes: Any) -> Question:
+    values = {
+        **{name: f"a_{name}" for name in TEXTS},
+        **{"change": "Clipping", "study": "details", "run": {"profile": "evidence"}},
+        **{"tasks": ("walker2d", "ant"), "terms": ("GAE",), "variant": "new", "versus": "old"},
+    }
+    return Question(**(values | changes))
+
+
+def factor(name: str, **changes: Any) -> Question:
+    return question(
+        **({"factor": name, "variant": "", "versus": "", "tasks": ("walker2d",)} | changes)
+    )
+
+
+def control(kind: str, **about: Any) -> Control:
+    about = {"tasks": ("walker2d",), "run": {"profile": "evidence"}} | about
+    return Control(id="c", label="C", kind=kind, expected="e", study="details", **about)  # type: ignore[arg-type]
+
+
+def around(mean: float, spread: float = 1.0, seeds: int = 10, stream: int = 0) -> list[float]:
+    """Scores with exactly this mean and standard deviation."""
+    noise = np.random.default_rng(7 + stream).normal(size=seeds)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    return [float(x) for x in mean + spread * noise]
+
+
+def two_variants(effects: Mapping[str, float], spread: float = 1.0, seeds: int = 10) -> Scores:
+    """Scores of `old`, 100 on each task, and of `new`."""
+    return {
+        (task, name): around(100 + effect * (name == "new"), spread, seeds, 2 * k + (name == "new"))
+        for k, (task, effect) in enumerate(effects.items())
+        for name in ("old", "new")
+    }
+
+
+def fractional(gain: float, seeds: int = 3, spread: float = 2.0) -> tuple[Scores, dict[str, Any]]:
+    """Scores and settings of a fraction of five details: `first` adds gain, `second` costs 40."""
+    names = ("first", "second", "third", "fourth", "fifth")
+    random, scores, sets = np.random.default_rng(1), {}, {}
+    for name, variant in fraction({name: {name: "on"} for name in names}).items():
+        own = 100 + gain * ("first" in variant.sets) - 40 * ("second" in variant.sets)
+        scores["walker2d", name] = [float(own + spread * x) for x in random.normal(size=seeds)]
+        sets[name] = {detail: variant.sets.get(detail, "off") for detail in names}
+    return scores, sets
+
+
+def answers(
+    folder: Path,
+    scores: Scores,
+    *asked: Question | Control,
+    tasks: Mapping[str, Task] = TASKS,
+    **about: Any,
+) -> Answers:
+    """Store runs and answer. about: of `evaluated.study`."""
+    study(folder, scores, **about)
+    questions = tuple(each for each in asked if isinstance(each, Question))
+    controls = tuple(each for each in asked if isinstance(each, Control))
+    return answer_all(folder, Entries(tasks, questions, controls))
+
+
+def row(
+    folder: Path, scores: Scores, asked: Question | None = None, **about: Any
+) -> dict[str, Any]:
+    """Return the row of one answer."""
+    return answers(folder, scores, asked or question(), **about).frame.to_dict("records")[0]

@@ -1,0 +1,347 @@
+"""The numbers of answers, against scipy and against each other."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from asked import (
+    ANT,
+    PASSES,
+    TASKS,
+    WALKER,
+    answers,
+    around,
+    control,
+    factor,
+    fractional,
+    question,
+    row,
+    two_variants,
+)
+from evaluated import study
+from msgspec import structs
+from scipy import stats as scipy_stats
+
+from ablations import stats
+from ablations.answers.entries import Entries, Task
+from ablations.answers.measures import answer_all, stored
+from ablations.errors import UserError
+from ablations.records import Plan, write_plan
+from ablations.stats import decide, factorial
+from ablations.studies import fraction
+
+
+def renumbered(plan: Plan, seeds: list[int]) -> Plan:
+    return structs.replace(
+        plan, cells=tuple(structs.replace(c, seed=seeds[c.seed]) for c in plan.cells)
+    )
+
+
+# One answer
+
+
+def test_an_answer_is_the_mean_over_tasks_in_learned_ranges(tmp_path: Path) -> None:
+    scores = two_variants({"walker2d": 20.0, "ant": 10.0})
+    answer = row(tmp_path, scores)
+    each = [np.subtract(scores[task, "new"], scores[task, "old"]) / 100 for task in TASKS]
+    mean = np.mean(each, axis=0)
+    reach = scipy_stats.t.ppf(0.975, 9) * scipy_stats.sem(mean)
+    ends = [answer[f"share{end}"] for end in ("", "_low", "_high")]
+    assert ends == pytest.approx([mean.mean(), mean.mean() - reach, mean.mean() + reach])
+    assert answer["p"] == pytest.approx(scipy_stats.ttest_1samp(mean, 0).pvalue)
+    assert answer["sd"] == pytest.approx(mean.std(ddof=1))
+    assert (answer["verdict"], answer["tasks"], answer["seeds"]) == ("better", "walker2d, ant", 10)
+
+
+@pytest.mark.parametrize("gain", [-30.0, -4.0, 0.0, 1.0, 4.0, 8.0])
+@pytest.mark.parametrize("spread", [0.5, 5.0, 20.0])
+def test_the_interval_decides_and_seeds_are_those_of_the_power_function(
+    tmp_path: Path, gain: float, spread: float
+) -> None:
+    answer = row(tmp_path, two_variants({"walker2d": gain, "ant": gain}, spread))
+    assert answer["verdict"] == decide(answer["share_low"], answer["share_high"], 0.05)
+    needed = stats.seeds_needed(0.05, answer["sd"], fewest=11)
+    if answer["verdict"] == "inconclusive":
+        assert answer["seeds_needed"] == needed > 10
+    else:
+        assert math.isnan(answer["seeds_needed"])
+
+
+def test_more_seeds_of_the_baseline_correct_the_effect(tmp_path: Path) -> None:
+    old, new = around(100, 5.0, 40), [*around(104, 5.0, 10, 1)]
+    scores = {("walker2d", "old"): old, ("walker2d", "new"): new}
+    answer = row(tmp_path, scores, question(tasks=("walker2d",)))
+    corrected = stats.control_variate(new, old[:10], old)
+    plain = scipy_stats.ttest_rel(new, old[:10]).confidence_interval()
+    assert answer["share"] == pytest.approx(corrected.difference / 100)
+    assert answer["share_low"] == pytest.approx(corrected.low / 100)
+    assert [answer["plain_share_low"], answer["plain_share_high"]] == pytest.approx(
+        np.array(plain) / 100
+    )
+    assert (answer["seeds"], answer["baseline_seeds"]) == (10, 40)
+
+
+@pytest.mark.parametrize("exam", [{"lead": 4.9}, {"way": 49.0}, {"ceiling": 21.0}, {"score": -1.0}])
+def test_nothing_rests_on_a_task_that_fails_validation(tmp_path: Path, exam) -> None:
+    failing = structs.replace(ANT, exam=structs.replace(PASSES, **exam))
+    scores = two_variants({"walker2d": 0.0, "ant": 60.0}, 0.5)
+    made = answers(tmp_path, scores, question(), tasks={**TASKS, "ant": failing})
+    (answer,), effects = made.frame.to_dict("records"), made.effects.set_index("task")
+    assert (answer["tasks"], answer["verdict"]) == ("walker2d", "equivalent")
+    assert (effects.seeds["ant"], effects.used["ant"]) == (10, False)
+    assert effects.difference["ant"] == pytest.approx(60)
+    assert math.isnan(effects.share["ant"])
+    alone = row(tmp_path / "b", scores, question(tasks=("ant",)), tasks={"ant": failing})
+    assert (alone["verdict"], alone["note"]) == ("", "no task passed validation")
+
+
+def test_the_learned_range_is_that_of_the_task_with_its_algorithm(tmp_path: Path) -> None:
+    wide = structs.replace(PASSES, score=200.0)
+    tasks = {**TASKS, "with PQN": Task("with PQN", "w", wide, runs="walker2d")}
+    scores = two_variants({"walker2d": 20.0})
+    alone, halved = (
+        row(tmp_path / name, scores, question(tasks=(name,)), tasks=tasks)
+        for name in ("walker2d", "with PQN")
+    )
+    assert alone["tasks"] == halved["tasks"] == "walker2d"
+    for end in ("share", "share_low", "share_high"):
+        assert 2 * halved[end] == pytest.approx(alone[end])
+
+
+def test_one_seed_decides_nothing_and_does_not_shorten_other_tasks(tmp_path: Path) -> None:
+    alone = {(t, n): [160.0 if n == "new" else 100.0] for t in TASKS for n in ("old", "new")}
+    answer = row(tmp_path, alone)
+    assert (answer["verdict"], answer["note"]) == ("inconclusive", "one seed")
+    assert answer["share"] == pytest.approx(0.6)
+    scores = two_variants({"walker2d": 60.0}) | {("ant", n): [100.0] for n in ("old", "new")}
+    answer = row(tmp_path / "b", scores)
+    assert (answer["tasks"], answer["seeds"], answer["verdict"]) == ("walker2d", 10, "better")
+
+
+@pytest.mark.parametrize(("p", "disagree"), [(0.02, True), (0.03, False)])
+def test_tasks_disagree_where_intervals_at_half_of_the_level_do(
+    tmp_path: Path, p: float, disagree: bool
+) -> None:
+    noise = np.array([1.0, -1.0] * 5)
+    effect = scipy_stats.t.isf(p / 2, 9) * scipy_stats.sem(noise)
+    scores = {
+        (task, name): list(100 + (name == "new") * (sign * effect + noise))
+        for task, sign in (("walker2d", 1), ("ant", -1))
+        for name in ("old", "new")
+    }
+    answer = row(tmp_path, scores)
+    assert answer["note"].startswith("tasks disagree: + on walker2d, - on ant") is disagree
+    assert not disagree or answer["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("shift", "failing", "verdict", "note"),
+    [
+        (0.0, "", "equivalent", "identical"),
+        (1.0, "", "inconclusive", "no spread between seeds"),
+        ("noise", "new", "failed", "1 failed runs with the change, 0 without"),
+        ("noise", "old", "inconclusive", "0 failed runs with the change, 1 without"),
+    ],
+)
+def test_equal_and_failed_runs(tmp_path: Path, shift, failing, verdict: str, note: str) -> None:
+    old = around(100)
+    new = around(100, 1.0, 10, 1) if shift == "noise" else [x + shift for x in old]
+    scores = {("walker2d", "old"): old, ("walker2d", "new"): new}
+    diverged = [("walker2d", failing, 3)] if failing else []
+    answer = row(tmp_path, scores, question(tasks=("walker2d",)), diverged=diverged)
+    assert (answer["verdict"], answer["note"]) == (verdict, note)
+
+
+def test_runs_of_other_variants_answer_nothing(tmp_path: Path) -> None:
+    scores = {("walker2d", name): around(100, stream=k) for k, name in enumerate(("old", "x"))}
+    answer = row(tmp_path, scores, question(tasks=("walker2d",)))
+    assert (answer["seeds"], answer["verdict"], answer["note"]) == (0, "", "no runs")
+
+
+def test_area_lead_and_collapsed_runs_stand_beside_the_score(tmp_path: Path) -> None:
+    low, high = [20.0, 30.0, 49.0, 80.0, 90.0], [10.0, 60.0, 70.0, 80.0, 90.0]
+    scores = {("walker2d", "old"): high * 2, ("walker2d", "new"): low * 2}
+    made = answers(tmp_path, scores, question(tasks=("walker2d",)))
+    (effect,) = made.effects.to_dict("records")
+    assert (effect["collapsed_unchanged"], effect["collapsed_changed"]) == ("2 of 10", "6 of 10")
+    fisher = scipy_stats.fisher_exact([[2, 8], [6, 4]]).pvalue
+    assert effect["p_collapsed"] == pytest.approx(fisher)
+    assert effect["lead"] == pytest.approx(np.mean(high * 2) / np.std(high * 2, ddof=1))
+    # Evaluations that rise in a line from 0 to the score have less area than score.
+    assert 0 > effect["area_share"] > np.mean(low) / 100 - np.mean(high) / 100
+
+
+def test_held_out_seeds_are_a_set_of_their_own_and_tuning_seeds_of_neither(tmp_path: Path) -> None:
+    first = two_variants({"walker2d": 20.0, "ant": 20.0}, seeds=6)
+    alone = row(tmp_path, first)
+    assert math.isnan(alone["held_out_share"])
+    for gain in (20.0, -20.0):
+        second = two_variants({"walker2d": gain, "ant": gain}, 2.0, seeds=6)
+        scores = {at: [*first[at], *second[at], 1000.0 * (at[1] == "new"), 0.0] for at in first}
+        folder = tmp_path / str(gain)
+        plan = study(folder / "unused", scores)
+        plan = renumbered(plan, [*range(6), *range(500, 506), 1000, 1004])
+        (folder / "unused" / "plans" / "details").rename(tmp_path / f"old{gain}")
+        write_plan(folder / "unused", plan)
+        entries = Entries(TASKS, (question(),), ())
+        answer = answer_all(folder / "unused", entries).frame.to_dict("records")[0]
+        assert [answer[n] for n in ("share", "seeds")] == [alone[n] for n in ("share", "seeds")]
+        assert (answer["held_out_seeds"], answer["all_seeds_seeds"]) == (6, 12)
+        differences = [
+            np.mean([np.subtract(of[t, "new"], of[t, "old"]) / 100 for t in TASKS], axis=0)
+            for of in (first, second)
+        ]
+        welch = scipy_stats.ttest_ind(*differences, equal_var=False).pvalue
+        assert answer["p_held_out"] == pytest.approx(welch)
+        assert answer["held_out_verdict"] == ("better" if gain > 0 else "worse")
+
+
+# Fractions
+
+
+def test_an_effect_of_a_fraction_is_the_difference_of_the_settings_means(tmp_path: Path) -> None:
+    scores, sets = fractional(30.0)
+    answer = row(tmp_path, scores, factor("first"), sets=sets)
+    means = {
+        level: np.mean([scores["walker2d", n] for n, of in sets.items() if of["first"] == level])
+        for level in ("on", "off")
+    }
+    assert answer["share"] == pytest.approx((means["on"] - means["off"]) / 100)
+    assert (answer["verdict"], answer["details"], answer["settings"]) == ("better", 5, len(sets))
+    assert (answer["levels"], answer["level"]) == ("on against off", 0.01)
+    with pytest.raises(UserError, match="unknown factor of 'a_id' 'sixth'"):
+        row(tmp_path, scores, factor("sixth"), sets=sets)
+
+
+def test_collapsed_runs_of_a_fraction_count_on_both_sides(tmp_path: Path) -> None:
+    scores, sets = fractional(0.0)
+    task = structs.replace(WALKER, exam=structs.replace(PASSES, score=160.0))
+    made = answers(tmp_path, scores, factor("second"), tasks={"walker2d": task}, sets=sets)
+    below = {
+        level: sum(
+            score < 80
+            for name, of in sets.items()
+            if of["second"] == level
+            for score in scores["walker2d", name]
+        )
+        for level in ("off", "on")
+    }
+    (effect,) = made.effects.to_dict("records")
+    assert effect["collapsed_unchanged"] == f"{below['off']} of 24"
+    assert effect["collapsed_changed"] == f"{below['on']} of 24"
+    table = [[n, 24 - n] for n in below.values()]
+    expected = 5 * scipy_stats.fisher_exact(table).pvalue
+    assert below["on"] > below["off"]
+    assert effect["p_collapsed"] == pytest.approx(min(1.0, expected))
+
+
+# Many answers
+
+
+def test_q_is_adjusted_over_all_answers(tmp_path: Path) -> None:
+    gains = (0.0, 0.3, 0.8, 2.0)
+    scores = {("walker2d", "old"): around(100)}
+    for k, gain in enumerate(gains):
+        scores["walker2d", f"v{k}"] = around(100 + gain, 1.0, 10, k + 1)
+    asked = [question(id=f"q{k}", variant=f"v{k}", tasks=("walker2d",)) for k in range(len(gains))]
+    absent = question(id="absent", variant="none", tasks=("walker2d",))
+    frame = answers(tmp_path, scores, *asked, absent).frame
+    expected = scipy_stats.false_discovery_control(frame.p.dropna())
+    assert frame.q.dropna().to_numpy() == pytest.approx(expected)
+    assert math.isnan(frame.q.iloc[-1])
+
+
+def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
+    scores = two_variants({"walker2d": 20.0, "ant": 20.0}, seeds=6)
+    whole = row(tmp_path, scores)
+    (path,) = (tmp_path / "plans" / "details").glob("*.json")
+    plan = stored(tmp_path, question().request())
+    assert plan is not None
+    path.unlink()
+    for task, seed in itertools.product(TASKS, range(6)):
+        cells = tuple(c for c in plan.cells if (c.task, c.seed) == (task, seed))
+        request = {**plan.request, "tasks": [task], "seeds": f"{seed}-{seed}"}
+        part = structs.replace(plan, request=request, cells=cells, tasks={task: plan.tasks[task]})  # type: ignore[arg-type]
+        write_plan(tmp_path, part)
+    write_plan(
+        tmp_path, structs.replace(plan, request={**plan.request, "steps": 5}, cells=plan.cells[:1])
+    )
+    together = answer_all(tmp_path, Entries(TASKS, (question(),), ())).frame.to_dict("records")[0]
+    assert [together[n] for n in ("share", "seeds")] == [whole[n] for n in ("share", "seeds")]
+    assert stored(tmp_path, question(run={"profile": "paper"}).request()) is None
+
+
+# Controls
+
+
+def checks(
+    folder: Path, kind: str, scores, sets=None, **about
+) -> dict[str, tuple[str, bool | None]]:
+    made = answers(folder, scores, control(kind, **about), question(), sets=sets)
+    return {check.task: (check.outcome, check.kept) for check in made.checks.itertuples()}
+
+
+@pytest.mark.parametrize(("spread", "found"), [(2.0, True), (200.0, False)])
+def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path, spread, found) -> None:
+    scores, sets = fractional(0.0, seeds=6, spread=spread)
+    ((text, kept),) = checks(tmp_path, "planted", scores, sets).values()
+    assert kept is found
+    assert text.startswith("found in 6 of 6, and in 100.0% of those") is found
+
+
+def test_placebos_exclude_0_only_where_seeds_are_of_two_algorithms(tmp_path: Path) -> None:
+    scores, sets = fractional(30.0, seeds=6)
+    ((text, kept),) = checks(tmp_path, "placebos", scores, sets).values()
+    assert kept is True
+    assert text.startswith("none of 6 excludes 0")
+    late = {at: [x + 60 * (k > 2) for k, x in enumerate(of)] for at, of in scores.items()}
+    ((text, kept),) = checks(tmp_path / "b", "placebos", late, sets).values()
+    assert kept is False
+    assert text.startswith("1 of 6 excludes 0")
+    one_seed = {at: of[:1] for at, of in scores.items()}
+    assert checks(tmp_path / "c", "placebos", one_seed, sets) == {"": ("no runs", None)}
+
+
+@pytest.mark.parametrize(("amount", "kept"), [(30.0, False), (0.0, True)])
+def test_an_interaction_of_three_shows_in_an_unused_column(tmp_path, amount, kept) -> None:
+    names = [f"c{k}" for k in range(17)]
+    variants = fraction({name: {name: "on"} for name in names})
+    sets = {v: {n: of.sets.get(n, "off") for n in names} for v, of in variants.items()}
+    design = factorial.design(sets, next(iter(sets)))
+    assert design is not None
+    column = [names[index] for index in factorial.unused_columns(design)[0]]
+    random, scores = np.random.default_rng(1), {}
+    for name, of in sets.items():
+        three = math.prod(1 if of[detail] == "on" else -1 for detail in column)
+        scores["walker2d", name] = [float(100 + amount * three + random.normal())]
+        scores["ant", name] = [float(100 + random.normal())]
+    found = checks(tmp_path, "unused", scores, sets, tasks=("walker2d", "ant"))
+    assert list(found) == ["walker2d", "ant", "mean over tasks"]
+    assert found["walker2d"][1] is kept
+    assert found["ant"][1] is True
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_halves_of_one_variant_differ_only_if_it_changed(tmp_path: Path, same: bool) -> None:
+    values = around(100, 5.0, 20) if same else [*around(100), *around(160)]
+    found = checks(tmp_path, "halves", {("walker2d", "old"): values}, variant="old")
+    ((text, kept),) = found.values()
+    assert kept is same
+    half = np.array(values[:10]), np.array(values[10:])
+    interval = scipy_stats.ttest_ind(*half, equal_var=False).confidence_interval()
+    low, high = interval
+    assert (
+        f"[{low:.0f}, {high:.0f}]".replace("-0,", "0,") in text
+        or f"[{low:.1f}, {high:.1f}]" in text
+    )
+
+
+def test_a_control_of_two_variants_must_not_be_equivalent(tmp_path: Path) -> None:
+    for gain, kept in ((30.0, True), (0.0, False)):
+        scores = two_variants({"walker2d": gain}, 0.5)
+        found = checks(tmp_path / str(gain), "difference", scores, variant="new", versus="old")
+        assert found["walker2d"][1] is kept
