@@ -17,6 +17,7 @@ From Python, with the commands' selection:
     page()                                              # every study on one page; its path
     trainer, variant = make_trainer("reacher", advantage="brax")    # one composed trainer, for a
     notebook
+    import_runs("logs", "mine", pattern="{variant}/{task}_{seed}")  # runs that others trained
     policy = load_policy(find_cell("gae", task="fast"), step="best")    # policy(observation) acts
 
 Importing this starts neither JAX nor pandas: each verb is imported when it is asked for.
@@ -32,6 +33,7 @@ from ablations.request import Selection
 
 if TYPE_CHECKING:
     from ablations.comparison import compare
+    from ablations.io.imports import import_runs
     from ablations.loading import load_policy
     from ablations.policies import find_cell, saved_steps
     from ablations.runs import Runs
@@ -58,6 +60,7 @@ __all__ = [
     "figure",
     "find_cell",
     "format_table",
+    "import_runs",
     "load_policy",
     "make_trainer",
     "page",
@@ -73,6 +76,7 @@ _ELSEWHERE = {
     "compare": "comparison",
     "find_cell": "policies",
     "format_table": "tables",
+    "import_runs": "io.imports",
     "load_policy": "loading",
     "saved_steps": "policies",
 }

@@ -88,18 +88,17 @@ def is_cut(end: float, whole: float) -> bool:
     return whole > 0 and 10 * end < 9 * whole
 
 
-def diverged_from(values: ArrayLike, *, logged: bool = False) -> int | None:
-    """Return the index from which on values `[n]` are no finite numbers; None: none such.
+def diverged_from(values: ArrayLike) -> int | None:
+    """Return the index from which on values `[n]` are no finite numbers; None where there is none.
 
-    logged: each NaN was logged as such. Otherwise it may be an empty field of a table, and a metric
-    that is logged less often than others ends in such fields too: so many as it leaves empty
-    elsewhere are no divergence. Infinities always are.
+    A NaN may be an empty field of a table, and a metric that is logged less often than others ends
+    in such fields too: as many as it leaves empty elsewhere are no divergence. Infinities always
+    are.
     """
     numbers = np.asarray(values, np.float64)
     finite = np.isfinite(numbers)
     tail = _tail(finite)
-    gaps = np.diff(np.flatnonzero(finite)) - 1
-    usual = 0 if logged else int(gaps.max(initial=0))
+    usual = int((np.diff(np.flatnonzero(finite)) - 1).max(initial=0))
     if len(numbers) - tail > usual or np.isinf(numbers[tail:]).any():
         return tail if tail < len(numbers) else None
     return None

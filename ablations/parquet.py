@@ -5,7 +5,6 @@ A column holds int64, float64 or text, or lists of numbers, and None where there
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, TypeAlias
@@ -42,14 +41,10 @@ def encode(
 
 
 def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, dict[str, str]]:
-    """Return the columns of a file, and the texts kept beside them where all is wanted.
+    """Return the columns of a file, and the texts kept beside them if all are wanted.
 
-    Args:
-        data: the file.
-        wanted: the columns whose values are of use; None: all. The others have none, [].
-
-    Raises:
-        ValueError: it is damaged.
+    wanted: the columns that are read; the others are [], None reads all. Raises ValueError for a
+    damaged file.
     """
     import pyarrow
     import pyarrow.parquet
@@ -64,7 +59,7 @@ def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, 
         about = schema.metadata if wanted is None else None
         return columns, {name.decode(): text.decode() for name, text in (about or {}).items()}
     except (pyarrow.ArrowException, OSError, KeyError, ValueError, MemoryError) as error:
-        raise ValueError(f"is no Parquet file ({type(error).__name__})") from None
+        raise ValueError(f"is not a Parquet file ({type(error).__name__})") from None
 
 
 def _type(values: Sequence[Value]) -> pyarrow.DataType:
@@ -72,7 +67,7 @@ def _type(values: Sequence[Value]) -> pyarrow.DataType:
 
     known = [value for value in values if value is not None]
     if lists := [value for value in known if isinstance(value, list)]:
-        return pyarrow.list_(_type([*itertools.chain(*lists)]))
+        return pyarrow.list_(_type([number for numbers in lists for number in numbers]))
     if known and isinstance(known[0], str):
         return pyarrow.string()
     whole = known and all(isinstance(value, Integral) for value in known)

@@ -28,7 +28,7 @@ from ablations.core.plan import CellEntry
 from ablations.core.record import Columns
 from ablations.curve import Curve, Steps, diverged, diverged_from, logged, on_common_steps
 from ablations.errors import UserError, unknown
-from ablations.exchange.archives import restore
+from ablations.io.archives import restore
 from ablations.records import (
     Plan,
     Record,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pandas
 
 from ablations import plugins, presets, tables, tasks, trainers, until
-from ablations.exchange import restore
+from ablations.io.archives import restore
 from ablations.records import Plan, read_runs
 from ablations.report.results import Results
 from ablations.report.scores import DIAGNOSTICS, scores

@@ -29,8 +29,8 @@ PLANNED = (
 )
 # What pages type: commands, functions and names. What these compute is for other tests.
 TYPED = (
-    *("ablations/*.py", "ablations/cli", "ablations/exchange", "ablations/gate"),
-    *("ablations/logs", "ablations/presets", "ablations/regression", "ablations/studies"),
+    *("ablations/*.py", "ablations/cli", "ablations/gate", "ablations/io"),
+    *("ablations/presets", "ablations/regression", "ablations/studies"),
     *("ablations/tasks", "docs/examples"),
 )
 EXTENDING = ("extending", "environments", "getting-started")  # these register parts of their own

@@ -35,7 +35,7 @@ ALLOWED = {
     "stats": {"errors"},
     "spreadsheets": set(),
     "scoring": {"curve", "stats"},
-    "runs": {"core", "curve", "errors", "exchange", "plugins", "records", "scoring", "stats"},
+    "runs": {"core", "curve", "errors", "io", "plugins", "records", "scoring", "stats"},
     "comparison": {"errors", "records", "runs", "scoring", "stats"},
     "tables": {"comparison", "runs", "scoring", "spreadsheets", "stats", *COMMON},
     "figures": {"comparison", "curve", "regression", "runs", "scoring", "stats", "tables", *COMMON},
@@ -46,10 +46,8 @@ ALLOWED = {
     "environments": {"errors", "tasks"},
     "studies": {"core", "errors", "names"},
     "presets": {"errors"},
-    "logs": {"core", "curve", "errors"},
     "trainers": {"core", "environments", "variants", "tasks", "errors", "records"},
-    "sweep": {"trainers", "tasks", "studies", "presets", "looks", "stats", "logs", "curve"}
-    | COMMON,
+    "sweep": {"trainers", "tasks", "studies", "presets", "looks", "stats", "io", "curve"} | COMMON,
     "report": {"curve", "looks", "scoring", "stats", "distributions", "runs"}
     | COMMON - {"git", "private"},
     "until": {"comparison", "core", "errors", "records", "runs", "stats", "sweep"},
@@ -57,19 +55,9 @@ ALLOWED = {
     "gate": {"sweep", "trainers", "studies", "runs", "stats", *COMMON},
     # Figure and table of a check that fails.
     "regression": {"curve", "figures", "scoring", "stats", "tables", *COMMON},
-    # The scores that it exports.
-    "exchange": {
-        "core",
-        "curve",
-        "report",
-        "spreadsheets",
-        "logs",
-        "errors",
-        "names",
-        "private",
-        "records",
-        "parquet",
-    },
+    # Imported runs have their learned ranges stored.
+    "io": {"core", "curve", "errors", "names", "parquet", "private", "records", "runs"}
+    | {"spreadsheets"},
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", *COMMON},
     "loading": {"environments", "policies", "sweep", "trainers", "tasks", *COMMON},
@@ -107,9 +95,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.cli.results", "ablations.report.figures"),
         ("ablations.cli.results", "ablations.report.page"),
         ("ablations.episode.gymnax", "matplotlib"),
-        ("ablations.exchange.export", "pandas"),
-        ("ablations.exchange.outcomes", "pandas"),
-        ("ablations.exchange.reading", "pandas"),
         ("ablations.parquet", "pyarrow"),
         ("ablations.regression.check", "pandas"),
         ("ablations.regression.fixture", "ablations.figures"),
@@ -126,7 +111,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.sweep.slurm.submit", "submitit"),
     ],
     "tensorboard": [
-        ("ablations.logs.tensorboard", "tensorboard"),
+        ("ablations.io.tensorboard", "tensorboard"),
     ],
     "test": [
         ("ablations.regression.plugin", "ablations.regression.fixture"),

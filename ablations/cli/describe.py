@@ -13,7 +13,7 @@ from ablations.cli.selected import unpacked
 from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown, value_text
-from ablations.exchange import restore
+from ablations.io.archives import restore
 from ablations.presets import preset, presets
 from ablations.presets.definition import Preset, Read
 from ablations.records import Plan, Record, read_record

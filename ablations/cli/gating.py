@@ -78,7 +78,7 @@ def add_gate(command: Parser) -> None:
     )
     add_flags(
         group,
-        {"--metric NAME": "column, or name before a colon; default: a number on a line of its own"},
+        {"--metric NAME": "column, or text before a colon; default: a number on a line of its own"},
         default="result",
     )
     add_flags(group, {"--step NAME": "the column that counts"}, default="")

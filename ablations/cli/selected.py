@@ -12,7 +12,7 @@ from pathlib import Path
 from ablations import plugins, presets
 from ablations.cli.arguments import selection, warn
 from ablations.errors import count
-from ablations.exchange import restorable, restore
+from ablations.io.archives import restorable, restore
 from ablations.records import Plan, cell_folder, usable_record
 from ablations.request import Request, selects
 from ablations.sweep import planned as planning

@@ -23,7 +23,9 @@ from ablations.trainers.trainer import Composition, Option, Program, Trainer
 if TYPE_CHECKING:
     from variants import Number
 
-REVISION = 2  # 1 counted rows without the metric as steps, and read numbers in part
+# 1 counted rows without the metric as steps, and read numbers in part; 2 knew a printed metric by
+# the last word of its name.
+REVISION = 3
 NAME = "command"  # of the trainer, in the configuration of every cell that is a command
 RESERVED = ("seed", "folder", "task", "steps", "here")
 STDOUT = "stdout"  # in place of a curve's file: what the command prints

@@ -24,8 +24,8 @@ from synthetic import realistic, synthetic_study
 
 from ablations import Runs, compare, format_table
 from ablations.errors import UserError
-from ablations.exchange.export import export
-from ablations.exchange.reading import read_csv
+from ablations.io.export import export
+from ablations.io.imports import import_runs
 from ablations.spreadsheets import inert, plain
 from ablations.tables import FORMATS, TABLES, table_of
 from ablations.tables.formats import MINUS, STYLES, decimals, estimate, number, p_value
@@ -295,8 +295,7 @@ def test_no_cell_of_a_file_is_a_formula(study, tmp_path) -> None:
             if cell.startswith(STARTS):
                 float(cell)
         assert {inert(name) for name in FORMULAS} <= set(cells)
-    runs, _ = read_csv(path, None)
-    assert {run for _, run, _ in runs} == set(FORMULAS)
+    assert set(import_runs(path, "back", tmp_path).variant) == set(FORMULAS)
 
 
 # Terminal and summary

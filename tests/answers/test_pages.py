@@ -18,7 +18,7 @@ from ablations.answers import pages
 from ablations.answers.entries import Exam, Task, read
 from ablations.answers.measures import Answers
 from ablations.errors import UserError
-from ablations.exchange import restore
+from ablations.io.archives import restore
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -341,7 +341,7 @@ def kept_in(results: Path) -> dict[str, bytes]:
 
 @pytest.mark.inputs(
     *("results/questions.toml", "results/archive", "results/questions", "results/README.md"),
-    *("results/answers.csv", "ablations/*.py", "ablations/core", "ablations/exchange"),
+    *("results/answers.csv", "ablations/*.py", "ablations/core", "ablations/io"),
     *("ablations/answers", "ablations/stats", "ablations/tables", "ablations/figures"),
     *("ablations/studies", "ablations/cli"),
 )

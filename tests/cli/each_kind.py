@@ -22,7 +22,9 @@ import walk
 from msgspec.structs import replace
 
 from ablations.core.plan import CellEntry
-from ablations.exchange import Options, archive, import_runs
+from ablations.io.archives import archive
+from ablations.io.export import export
+from ablations.io.imports import import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
 from ablations.sweep import explanation
 from ablations.sweep.planned import resolved
@@ -229,7 +231,7 @@ def written(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -
 
 
 def imported(*paths: Path | str) -> Made:
-    import_runs(paths, "mine", RESULTS, Options(pattern="{task}/{run}_{seed}"))
+    import_runs(paths, "mine", RESULTS, pattern="{task}/{variant}_{seed}")
     return Made("mine", "mine")
 
 
@@ -287,12 +289,10 @@ def event_files() -> Made:
 
 def exported_again() -> Made:
     """What `export` wrote of a study comes in again."""
-    from ablations.exchange import export
-
     plan = fill(toy())
     export([plan], RESULTS, Path("runs.csv"), "csv")
     shutil.rmtree(RESULTS)
-    import_runs(["runs.csv"], "mine", RESULTS, Options(metric="training/return"))
+    import_runs(["runs.csv"], "mine", RESULTS, metric="training/return")
     return Made("mine", "mine")
 
 

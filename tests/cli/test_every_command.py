@@ -257,7 +257,6 @@ HOSTILE = {
 }
 TWO = """
 from pathlib import Path
-from ablations.exchange import import_runs
 import os, shutil
 
 each_kind.of_toy()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ablations.cli import main
 from ablations.core.plan import StoredStudy
-from ablations.exchange import archives
+from ablations.io import archives
 from ablations.names import require_name
 from ablations.records import (
     Plan,

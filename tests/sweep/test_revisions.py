@@ -18,7 +18,7 @@ from msgspec import structs
 import variants
 from ablations import cli, tasks, until
 from ablations.cli.selected import outdated
-from ablations.exchange import archive, restore
+from ablations.io.archives import archive, restore
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 from ablations.request import Request
 from ablations.sweep.plan import on_seeds, plan

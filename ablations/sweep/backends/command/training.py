@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablations import logs
 from ablations.core.decode import Json
-from ablations.core.record import Provenance
+from ablations.core.record import Columns, Provenance
 from ablations.curve import diverged, is_cut, logged
 from ablations.errors import UserError
-from ablations.logs.bins import binned
+from ablations.io import logs
 from ablations.sweep.backends.command import code, ended
 from ablations.sweep.backends.command.ended import EndedRun
 from ablations.sweep.backends.command.process import Process, environment_of, kill_leftovers
@@ -120,7 +119,6 @@ class Run:
         self._outcome: Ended | None = None
         self._last = 0
         self._seen = _Seen()
-        self._events: logs.Events | None = None
         self._looking = threading.Thread()
         self._next_look = 0.0
         self._first = 0
@@ -294,18 +292,12 @@ class Run:
         except UserError:
             return
         line = self.line
-        latest = path and logs.latest(path, line.metric, line.step or None, self._events_in(path))
+        latest = path and logs.latest(path, line.metric, line.step or None)
         if latest:
             step, score = latest
             self._seen = _Seen(step, self._seen.score if score is None else score)
         now = time.monotonic()
         self._next_look = now + LOOK_PAUSE * (now - started)
-
-    def _events_in(self, folder: Path) -> logs.Events:
-        """Return the events of a folder, with those that were read before."""
-        if self._events is None or self._events.folder != folder:
-            self._events = logs.Events(folder)
-        return self._events
 
     def _curve(self) -> Path | None:
         if self.line.curve == STDOUT:
@@ -317,46 +309,40 @@ class Run:
         """Return the end of the cell by its curve: one that ends in no number has diverged."""
         if self._looking.is_alive():
             self._looking.join()
-        path, log = self._log()
+        path, log, notes = self._log()
         line = self.line
         if not self._resumed:
-            for note in log.notes:
+            for note in notes:
                 print(f"notice: {self.cell.hash}: {note}", flush=True)
-        self._last = log.last
-        columns = binned(log, line.metric, self.cell.steps)
+        self._last = int(log["step"][-1] or 0)
+        columns = logs.binned(log, line.metric, self.cell.steps)
         if line.judged != line.metric:
             minus = [None if value is None else -value for value in columns[line.metric]]
             columns = {"step": columns.pop("step"), line.judged: minus, **columns}
-        judged = [(at, row[line.metric]) for at, row in log.points if line.metric in row]
-        curve = logged([at for at, _ in judged], [value for _, value in judged])
+        curve = logged(log["step"], log[line.metric])
         if curve.status == "diverged":
             at = int(curve.end)
             reason = diverged(line.metric, at)
             return Ended(columns, "diverged", reason, at, files=self.folder)
         if line.step or path.is_dir():
-            self._require_whole(log.last)
+            self._require_whole(self._last)
         return Ended(columns, files=self.folder)
 
-    def _log(self) -> tuple[Path, logs.Log]:
-        """Return the file of its curve, and that read. Raises Unreadable, CommandFailed."""
+    def _log(self) -> tuple[Path, Columns, list[str]]:
+        """Return the file of its curve, its columns, notes. Raises Unreadable, CommandFailed."""
         try:
             if (path := self._curve()) is None:
                 name = self.line.curve.replace("{folder}/", "")
                 raise UserError(f"the command ended well and left no '{name}'")
-            log = logs.read(
-                path,
-                self.line.metric,
-                self.line.step or None,
-                restarts=len(self._resumed),
-                events=self._events_in(path),
-            )
+            step, restarts = self.line.step or None, len(self._resumed)
+            log, notes = logs.read(path, self.line.metric, step, restarts=restarts)
         except logs.NoValueError as error:
             raise CommandFailed(str(error), self._tail()) from None
         except UserError as error:
             raise Unreadable(str(error), self._tail()) from None
         except OSError as error:
             raise CommandFailed(f"cannot read '{path}': {error.strerror}") from None
-        return path, log
+        return path, log, notes
 
     def _require_whole(self, last: int) -> None:
         """Raise CommandFailed for a curve that stops well before the steps of the run."""

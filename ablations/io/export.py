@@ -1,0 +1,76 @@
+"""A study's runs for other tools: long-format CSV and Parquet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ablations import parquet
+from ablations.errors import unknown
+from ablations.records import Plan, read_runs, write_atomically
+from ablations.spreadsheets import inert
+
+FORMATS = ("csv", "parquet")
+COLUMNS = (
+    *("study", "task", "variant", "seed", "status", "step", "metric", "value"),
+    *("failure", "reason"),
+)
+
+
+def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return a row per run, step and metric, without the points that have no value.
+
+    A failed run has one row, at the step where it failed, without metric and value, that says how
+    it failed; a finished one without any value has one at its last step; a missing one has one.
+    metrics: the columns wanted, all by default. Raises UserError for one that no record has.
+    """
+    rows: list[tuple[object, ...]] = []
+    known: set[str] = set()
+    for cell, record, curve in read_runs(results, plan):
+        about = (plan.study.name, cell.task, cell.variant, cell.seed)
+        if record is None or record.status != "done":
+            failed = record and (record.failed_step, None, None, record.failure, record.reason)
+            rows.append((*about, *(("failed", *failed) if failed else ("missing", *[None] * 5))))
+            continue
+        steps = curve["step"]
+        known |= curve.keys() - {"step"}
+        before = len(rows)
+        for name in curve if metrics is None else metrics:
+            rows += [
+                (*about, "done", step, name, value, record.failure, record.reason)
+                for step, value in zip(steps, curve.get(name, []), strict=False)
+                if name != "step" and value is not None and not math.isnan(value)
+            ]
+        if len(rows) == before:
+            rows.append((*about, "done", *(steps[-1:] or [None]), None, None, None, None))
+    for name in metrics or ():
+        if known and name not in known:
+            raise unknown("metric", name, known)
+    types = {"seed": "int64", "step": "Int64", "value": "float64"}
+    return pd.DataFrame(rows, columns=COLUMNS, dtype=object).astype(types)
+
+
+def export(
+    plans: Sequence[Plan],
+    results: Path,
+    path: Path,
+    format: str,
+    metrics: Sequence[str] | None = None,
+) -> None:
+    """Write plans to one file, complete or not at all: csv or parquet.
+
+    Same records, same bytes. Raises UserError for another format or an unknown metric.
+    """
+    if format not in FORMATS:
+        raise unknown("export format", format, FORMATS)
+    table = pd.concat([frame(plan, results, metrics) for plan in plans], ignore_index=True)
+    if format == "csv":
+        for name in ("study", "task", "variant", "metric", "reason"):
+            table[name] = table[name].map({text: inert(text) for text in table[name].unique()})
+        write_atomically(path, table.to_csv(index=False))
+        return
+    present = table.astype(object).where(table.notna(), None)
+    write_atomically(path, parquet.encode({name: present[name] for name in COLUMNS}))

@@ -1,0 +1,256 @@
+"""The files in which trainings write their logs, read as rows: CSV, JSON lines, NumPy, Parquet.
+
+A format is a function from a `File` to rows (line, {name: value}), entered in FORMATS under the
+ending of its files' names. A value is text or a number; None or "" where there is none.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from ablations import parquet
+from ablations.core.decode import Json, leaves
+from ablations.core.files import MOST_LOG, read_bytes, require_regular
+from ablations.errors import UserError, count
+from ablations.io.printed import number
+from ablations.spreadsheets import plain
+
+Fields: TypeAlias = Mapping[str, Json]
+Row: TypeAlias = tuple[int, Fields]  # line, or step, and fields
+Rows: TypeAlias = Sequence[Row]
+
+RECIPES = "docs/own-runs.md shows how to write a table with three lines of pandas"
+TAIL_BYTES = 65_536
+DEPTH = 16  # of JSON objects within each other
+
+# How files begin that are no logs, and what to do with them.
+REFUSED = {
+    b"SQLite format 3\0": f"a database: {RECIPES}",
+    b":W&B": "a W&B run's own log: write its history as CSV, wandb.Api().run(...).history()",
+    b"\x89HDF": "an HDF5 file: write its columns as CSV",
+    b"\x1f\x8b": "compressed: unpack it with gunzip",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "text in UTF-16: save it in the encoding UTF-8"),
+    b"#{": "a monitor file, one of the environments of one run: docs/own-runs.md joins them",
+    **{
+        bytes([0x80, protocol]): "a pickle, which runs code when it is read: write it as CSV"
+        for protocol in range(2, 6)
+    },
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """A log. tail: its last lines are enough. notes: lines on what was left out."""
+
+    path: Path
+    tail: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.path.name
+
+    @cached_property
+    def start(self) -> bytes:
+        """The first bytes. Raises UserError for a file that is no log."""
+        require_regular(self.path)
+        with self.path.open("rb") as file:
+            start = file.read(4096)
+        for magic, what in REFUSED.items():
+            if start.startswith(magic):
+                raise UserError(f"'{self.name}' is {what}")
+        return start
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of its text, or the last of them; the first line of a table comes first."""
+        if not self.tail:
+            return _lines(read_bytes(self.path, MOST_LOG))
+        with self.path.open("rb") as file:
+            head = file.readline(TAIL_BYTES)
+            if not file.seek(max(0, file.seek(0, io.SEEK_END) - TAIL_BYTES)):
+                return _lines(file.read())
+            file.readline()  # of which the beginning is cut
+            return [*_lines(head)[:1], *_lines(file.read())]
+
+    def place(self, line: int) -> str:
+        """Return where a line is, in words."""
+        return f"'{self.name}', line {line}"
+
+
+def _lines(data: bytes) -> list[str]:
+    # Not splitlines(), which also ends a line at characters that JSON has within its texts.
+    return list(io.StringIO(data.decode("utf-8-sig", errors="surrogateescape"), newline=None))
+
+
+def rows_of(file: File) -> Iterator[Row] | None:
+    """Return the rows of a file by its ending; None where it is no table.
+
+    A file of another ending is a table if it has a line of names and a line of as many values.
+    A line that is still being written is left out. Raises UserError for a file that is no log.
+    """
+    if file.start.startswith(b"PK"):
+        return npz(file)
+    if file.start.startswith(b"PAR1"):
+        return of_parquet(file)
+    read = FORMATS.get(file.path.suffix.lower())
+    if read is None and _is_table(file):
+        read = table
+    if read is None:
+        return None
+    if b"\0" in file.start:
+        raise UserError(f"'{file.name}' has zero bytes: save it as text in the encoding UTF-8")
+    return read(file)
+
+
+# Tables
+
+
+def separator(head: str) -> str:
+    """Return what separates the names in the first line of a table: comma, tab or semicolon."""
+    return max(",\t;", key=head.count)
+
+
+def names_of(file: File) -> list[str]:
+    """Return the names in the first line of a table. Raises UserError where one is there twice."""
+    names = _fields(file.lines[0], file.lines[0]) if file.lines else []
+    again = [name for name, times in Counter(names).items() if times > 1 and name]
+    if again:
+        raise UserError(f"'{file.name}' has two columns '{again[0]}': rename one")
+    return names
+
+
+def table(file: File) -> Iterator[Row]:
+    """Yield a row per line of a CSV file; lines that repeat the names are left out."""
+    lines, repeated = file.lines, 0
+    try:
+        names = names_of(file)
+        reader = csv.reader(lines[1:], delimiter=separator(lines[0] if lines else ""))
+        for values in reader:
+            fields = _plain(values)
+            if not any(fields):
+                continue
+            if fields == names:
+                repeated += 1
+                continue
+            line = reader.line_num + 1
+            if len(fields) != len(names):
+                if line == len(lines) and not lines[-1].endswith("\n"):
+                    break  # it is still being written
+                raise UserError(
+                    f"{file.place(line)}: {len(fields)} fields, and {len(names)} names in the "
+                    f"first line"
+                )
+            yield line, dict(zip(names, fields, strict=True))
+    except csv.Error as error:
+        raise UserError(f"'{file.name}' is not a valid CSV file: {error}") from None
+    if repeated:
+        file.notes.append(f"left out: {count(repeated, 'line')} with the names of the columns")
+
+
+def _fields(line: str, head: str) -> list[str]:
+    return _plain(next(csv.reader([line], delimiter=separator(head)), []))
+
+
+def _plain(values: list[str]) -> list[str]:
+    return [plain(value.strip()) for value in values]
+
+
+def _is_table(file: File) -> bool:
+    first = file.lines[:2]
+    if len(first) < 2 or any(len(line) > TAIL_BYTES for line in first):
+        return False
+    if re.search(r"[={]|: ", first[0]):
+        return False
+    names, values = (_fields(line, first[0]) for line in first)
+    return (
+        len(values) == len(names) > 1
+        and all(name and number(name) is None for name in names)
+        and any(number(value) is not None for value in values)
+    )
+
+
+# JSON lines
+
+
+def json_lines(file: File) -> Iterator[Row]:
+    """Yield a row per line, which is a JSON object; names of inner objects have dots."""
+    for line, text in enumerate(file.lines, 1):
+        if not text.strip():
+            continue
+        try:
+            entry = json.loads(text)
+        except (ValueError, RecursionError):
+            if not text.endswith("\n"):
+                return  # it is still being written
+            entry = None
+        if not isinstance(entry, dict):
+            raise UserError(
+                f"{file.place(line)} is not a JSON object: {text.strip()[:40]!r}; JSON lines have "
+                f"one on each line; {RECIPES}"
+            )
+        fields = list(leaves(entry, DEPTH))
+        if len(dict(fields)) < len(fields):
+            raise UserError(f"{file.place(line)} has two values of one name")
+        if file.path.suffix == ".json" and any(isinstance(value, list) for _, value in fields):
+            raise UserError(f"'{file.name}' is a JSON document, not JSON lines: {RECIPES}")
+        yield line, dict(fields)
+
+
+# Binary
+
+
+def npz(file: File) -> Iterator[Row]:
+    """Yield means of SB3's evaluations.npz: timesteps `[n]`, results, ep_lengths `[n, episodes]`.
+
+    Raises UserError for another file.
+    """
+    try:
+        with np.load(file.path, allow_pickle=False) as stored:
+            arrays = {name: np.asarray(stored[name], np.float64) for name in stored.files}
+    except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile) as error:
+        raise UserError(f"'{file.name}' is not a file of NumPy arrays: {error}") from None
+    if "timesteps" not in arrays:
+        raise UserError(f"'{file.name}' has no timesteps: it has {', '.join(arrays)}")
+    length = arrays["timesteps"].size
+    means = {
+        name: array.reshape(length, -1).mean(axis=1).tolist()
+        for name, array in arrays.items()
+        if array.size and array.ndim and len(array) == length
+    }
+    for row in range(length):
+        yield row + 1, {name: values[row] for name, values in means.items()}
+
+
+def of_parquet(file: File) -> Iterator[Row]:
+    """Yield the rows of a Parquet file. Raises UserError where it is damaged."""
+    try:
+        columns, _ = parquet.decode(read_bytes(file.path, MOST_LOG))
+    except ValueError as error:
+        raise UserError(f"cannot read '{file.name}': {error}") from None
+    for row, values in enumerate(zip(*columns.values(), strict=True), 1):
+        yield row, dict(zip(columns, values, strict=True))
+
+
+FORMATS: dict[str, Callable[[File], Iterator[Row]]] = {
+    ".csv": table,
+    ".tsv": table,
+    ".jsonl": json_lines,
+    ".ndjson": json_lines,
+    ".json": json_lines,
+    ".npz": npz,
+    ".parquet": of_parquet,
+}

@@ -1,0 +1,369 @@
+"""Import runs that were trained elsewhere, as records and a plan, which every command reads."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+
+from ablations.core.decode import Json
+from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
+from ablations.core.record import Columns, Configuration, Failure
+from ablations.curve import diverged, diverged_from, logged
+from ablations.errors import UserError, count, shortened, unknown
+from ablations.io.formats import Row
+from ablations.io.logs import columns_of, floats, points, with_values
+from ablations.io.printed import number
+from ablations.io.sources import RETURNS, RUN, Names, Place, Source, naming, sources
+from ablations.names import require_name
+from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
+from ablations.runs import keep_ranges
+
+SHOWN = 12  # lines on runs, and on what was left out
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: fields of its record, or "missing"."""
+
+    status: str = "done"
+    failure: Failure | None = None
+    reason: str | None = None
+    failed_step: int | None = None
+
+
+def import_runs(  # noqa: PLR0913 - each names a column or describes the study
+    paths: Sequence[Path | str] | Path | str,
+    study: str,
+    results: Path | str = "results",
+    *,
+    task: str | None = None,
+    variant: str | None = None,
+    seed: str | None = None,
+    step: str | None = None,
+    metric: str | None = None,
+    pattern: str | None = None,
+    baseline: str | None = None,
+    better: str = "higher",
+    margin: float = 0.05,
+    margin_in_metric: bool = False,
+    title: str = "",
+    claim: str = "",
+    source: str = "",
+    say: Callable[[str], None] = lambda line: None,
+) -> pd.DataFrame:
+    """Store runs that were trained elsewhere as a study, and return one row per run.
+
+    Args:
+        paths: files, folders of them, or patterns of names such as "logs/*/progress.csv". A file is
+            a long table (CSV, JSON lines or Parquet) with several runs, the log of one run (CSV,
+            JSON lines, evaluations.npz), or the CSV of a W&B panel; a folder may have event files.
+        study: the name of the study.
+        results: the results folder.
+        task: the column of tasks; by default a usual name, or one task.
+        variant: the column of variants; by default a usual name.
+        seed: the column of seeds; by default a usual name.
+        step: the column of steps; by default a usual name, steps of the environment first.
+        metric: the column or tag that is judged; by default the only one, or the return.
+        pattern: where the names of files state what no column does, such as
+            "{variant}/{task}_{seed}"; {} is anything.
+        baseline: the variant that the others are compared with; by default the first.
+        better: "higher", or "lower", where tables judge minus the metric.
+        margin: the smallest relevant difference, as a share of what the baseline learned.
+        margin_in_metric: the margin is in units of the metric.
+        title: of the study.
+        claim: the question that the study answers.
+        source: where the claim was published.
+        say: called, before anything is written, with lines on what was read as which run.
+
+    Returns:
+        Columns task, variant, seed, status (done, failed, missing), reason, points, last, source.
+
+    Raises:
+        UserError: something cannot be read, or is not stated.
+    """
+    results = Path(results)
+    if better not in ("higher", "lower"):
+        raise unknown("direction of better", better, ("higher", "lower"))
+    if not margin > 0:
+        raise UserError(f"--margin must be above 0, not {margin:g}")
+    require_name("the name of a study", study)
+    _refuse_other(results, study)
+    notes: list[str] = []
+    # {run}: the word of W&B and TensorBoard.
+    names = Names(task, variant, seed, step, metric, (pattern or "").replace("{run}", "{variant}"))
+    paths = [paths] if isinstance(paths, Path | str) else paths
+    found = list(sources(paths, names, notes))
+    judged = _judged(found, metric)
+    runs, outcomes, files = _runs(found, judged, notes)
+    for line in (*_short(list(_taken(runs, files, judged)), "run"), *_short(notes, "note")):
+        say(line)
+    if better == "lower":
+        for log in runs.values():
+            log[f"-{judged}"] = [None if value is None else -value for value in log[judged]]
+        judged = f"-{judged}"
+    variants = list(dict.fromkeys(variant for _, variant, _ in files))
+    if baseline is not None and baseline not in variants:
+        raise unknown("baseline", baseline, variants)
+    described = StoredStudy(
+        name=study,
+        title=title or study,
+        claim=claim or f"does it matter which of {', '.join(variants)} is used?",
+        claim_source=source,
+        baseline=baseline or variants[0],
+        margin=margin,
+        margin_in_metric=margin_in_metric,
+        metric=judged,
+    )
+    return _write(results, described, runs, outcomes, files)
+
+
+def _refuse_other(results: Path, study: str) -> None:
+    """Raise UserError for a study that was run here: it keeps its name."""
+    try:
+        plan = read_plan(results, study)
+    except UserError:  # there is none, or a damaged one, which is replaced
+        return
+    if not plan.imported:
+        raise UserError(f"study '{study}' was run here: import under another name")
+
+
+def _short(lines: Sequence[str], noun: str) -> list[str]:
+    return shortened(lines, SHOWN, f"and {count(len(lines) - SHOWN, f'more {noun}')}")
+
+
+def _taken(
+    runs: Mapping[Place, Columns], files: Mapping[Place, Path], metric: str
+) -> Iterator[str]:
+    """Say what each run was read from, one line each."""
+    root = os.path.commonpath([file.absolute().parent for file in files.values()])
+    for (task, variant, seed), log in runs.items():
+        file, steps = files[task, variant, seed].absolute().relative_to(root), log["step"]
+        empty = sum(value is None for value in log[metric])
+        gaps = f", {empty:,} without a value of {metric}" if empty else ""
+        yield (
+            f"'{file}': task {task}, run {variant}, seed {seed}: {count(len(steps), 'point')}{gaps}"
+            f", step {steps[0]:,} to {steps[-1]:,}"
+        )
+
+
+def _judged(found: Sequence[Source], metric: str | None) -> str:
+    """Return the metric that is judged: the one asked for, the only one, or the first return."""
+    metrics = dict.fromkeys(name for source in found for name in source.metrics)
+    if not metrics:
+        raise UserError(f"'{found[0].path}' has nothing that is read as a value")
+    only = next(iter(metrics)) if len(metrics) == 1 else None
+    judged = metric or only or next((name for name in RETURNS if name in metrics), "return")
+    if judged not in metrics:
+        raise unknown(f"metric in '{found[0].path}' (choose with --metric)", judged, metrics)
+    return judged
+
+
+def _runs(
+    found: Sequence[Source], metric: str, notes: list[str]
+) -> tuple[dict[Place, Columns], dict[Place, Outcome], dict[Place, Path]]:
+    """Return the curves of all runs, how they ended where a file states it, and their files."""
+    runs: dict[Place, Columns] = {}
+    outcomes: dict[Place, Outcome] = {}
+    files: dict[Place, Path] = {}
+    copies: dict[tuple[str, str, str], int] = {}
+    for source in found:
+        if metric not in source.metrics:
+            notes.append(f"left out: '{source.name}' has no {metric}")
+            continue
+        with naming(source.path):
+            ended, curves = _read(source, metric, notes)
+        for task, variant, seed in dict.fromkeys([*ended, *curves]):
+            other = files.setdefault((task, variant, seed), source.path)
+            if other is not source.path:
+                raise UserError(
+                    f"'{other}' and '{source.path}' are both run '{variant}' on '{task}', seed "
+                    f"{seed}: tell them apart with --pattern, or leave one out"
+                )
+        for (task, variant, seed), log in curves.items():
+            same = copies.setdefault((task, variant, repr([log["step"], log[metric]])), seed)
+            if same != seed and len(log["step"]) > 1:
+                of = f"seeds {same} and {seed} of '{variant}' on '{task}'"
+                notes.append(f"{of} have the same curve: a copy?")
+        runs |= curves
+        outcomes |= ended
+    return runs, outcomes, files
+
+
+def _read(
+    source: Source, metric: str, notes: list[str]
+) -> tuple[dict[Place, Outcome], dict[Place, Columns]]:
+    """Return how runs in a source ended, where it states it, and their curves.
+
+    In a table of runs each row is a point. In the log of one run the points are the rows with the
+    metric; values of other metrics at their steps are kept.
+    """
+    alike: dict[str, list[Row]] = {}  # rows whose fields state one run
+    keys = [column for key, column in source.keys.items() if key in RUN]
+    for row in source.rows:
+        alike.setdefault(repr([row[1].get(column) for column in keys]), []).append(row)
+    groups: dict[Place, list[Row]] = {}
+    for rows in alike.values():
+        groups.setdefault(source.place(rows[0]), []).extend(rows)
+    outcomes = {
+        place: _stated(source, rows[-1]) for place, rows in groups.items() if "status" in rows[0][1]
+    }
+    if "step" not in source.keys:
+        known = ", ".join(columns_of(source.rows))
+        raise UserError(f"no usual column of steps: name it with --step; there is {known}")
+    step = source.keys["step"]
+    others = [column for column in source.metrics if column != metric]
+    if texts := [column for column in others if floats(source.rows, column)[1]]:
+        notes.append(f"'{source.name}': left out, as no columns of numbers: {', '.join(texts)}")
+        others = [column for column in others if column not in texts]
+    curves = {}
+    for place, rows in groups.items():
+        if source.is_table:
+            rows = [row for row in rows if metric in row[1]]
+            rows = [rows[k] for k in np.argsort(floats(rows, step)[0], kind="stable")]
+        if rows:
+            own: list[str] = []
+            table = source.is_table
+            log = points(str(source.path), rows, metric, step, others, own, table=table)
+            notes += (f"'{source.name}': {note}" for note in own)
+            curves[place] = log if table else _joined(log, metric)
+    return outcomes, curves
+
+
+def _joined(log: Columns, metric: str) -> Columns:
+    """Return the log of one run on the steps of its metric; values at one step are averaged."""
+    frame = pd.DataFrame(log).astype(dict.fromkeys(log.keys() - {"step"}, float))
+    judged = frame.step[[value is not None for value in log[metric]]]
+    frame = frame[frame.step.isin(judged)].groupby("step").mean()
+    columns: Columns = {"step": frame.index.tolist(), metric: frame[metric].tolist()}
+    for name in frame.columns[frame.notna().any()].drop(metric, errors="ignore"):
+        end = diverged_from(frame[name])
+        known = frame[name].notna() | (
+            np.arange(len(frame)) >= (len(frame) if end is None else end)
+        )
+        columns[name] = [v if there else None for v, there in zip(frame[name], known, strict=True)]
+    return columns
+
+
+def _stated(source: Source, row: Row) -> Outcome:
+    """Return how a run has ended, by columns as `export` writes them."""
+    fields = row[1]
+    status, step = fields["status"], number(fields.get(source.keys.get("step", "")))
+    if status not in ("done", "failed", "missing"):
+        why = f"a status is done, failed or missing, not '{status}'"
+        raise UserError(f"'{source.path}', line {row[0]}: {why}")
+    if status != "failed":
+        return Outcome(str(status))
+    kinds: dict[Json, Failure] = {kind: kind for kind in get_args(Failure)}
+    return Outcome(
+        "failed",
+        kinds.get(fields.get("failure"), "error"),
+        str(fields.get("reason") or "failed where it ran"),
+        None if step is None or step % 1 else int(step),
+    )
+
+
+# Records and plan
+
+
+def _write(
+    results: Path,
+    study: StoredStudy,
+    runs: Mapping[Place, Columns],
+    outcomes: Mapping[Place, Outcome],
+    files: Mapping[Place, Path],
+) -> pd.DataFrame:
+    """Write the records of runs, and a plan with a run for every task, variant and seed."""
+    tasks = list(dict.fromkeys(task for task, _, _ in files))
+    variants = list(dict.fromkeys(variant for _, variant, _ in files))
+    seeds = sorted({seed for _, _, seed in files})
+    longest = dict.fromkeys(tasks, 0)
+    for (task, _, _), log in runs.items():
+        longest[task] = max(longest[task], int(log["step"][-1] or 0))
+    cells, rows = [], []
+    for task, seed, variant in itertools.product(tasks, seeds, variants):
+        place = (task, variant, seed)
+        run, file = runs.get(place), files.get(place)
+        stated = outcomes.get(place)
+        outcome = stated or _outcome(run, study.metric, longest[task])
+        config: Configuration = {
+            "imported": None,
+            "study": study.name,
+            "task": {"name": task, "settings": {}},
+            "variant": variant,
+            "seed": seed,
+        }
+        if file is not None and outcome.status != "missing":
+            columns = _columns(run, study.metric, outcome, ended=stated is not None)
+            config["imported"] = {"data": _checksum(columns, outcome), "file": file.name}
+            record = Record(
+                digest(config),
+                config,
+                "failed" if outcome.status == "failed" else "done",
+                outcome.failure,
+                outcome.reason,
+                outcome.failed_step,
+                provenance={"imported": file.name, "versions": {}},
+            )
+            write_record(results, record, columns)
+        cells.append(CellEntry(task, variant, seed, digest(config), config))
+        length = (0, None) if run is None else (len(run["step"]), run["step"][-1])
+        rows.append((*place, outcome.status, outcome.reason, *length, file))
+    plan = Plan(
+        request={"imported": study.name},
+        study=study,
+        variants={name: StoredVariant(versus=None, summary="", sets={}) for name in variants},
+        tasks={task: StoredTask(longest[task], settings={}, summary="") for task in tasks},
+        cells=tuple(cells),
+    )
+    write_plan(results, plan)
+    keep_ranges(plan, results)
+    return pd.DataFrame(rows, columns=[*RUN, "status", "reason", "points", "last", "source"])
+
+
+def _outcome(log: Columns | None, metric: str, longest: int) -> Outcome:
+    """Return how a run ended, by its curve.
+
+    One whose metric is not a finite number up to its end has diverged, and one that ends before 90%
+    of its task's longest run was cut.
+    """
+    if log is None:
+        return Outcome("missing")
+    curve = logged(log["step"], log[metric], longest)
+    at = int(curve.end)
+    if curve.status == "diverged":
+        return Outcome("failed", "diverged", diverged(metric, at), at)
+    if curve.status == "cut":
+        reason = f"ended early: its log stops at step {at:,} of {longest:,}"
+        return Outcome("failed", "cut", reason, at)
+    return Outcome()
+
+
+def _columns(log: Columns | None, metric: str, outcome: Outcome, *, ended: bool) -> Columns:
+    """Return the columns of a record, the judged one first; of a run without a curve, its end.
+
+    NaN, where a metric has diverged, stays unless the file states how the run ended. Points without
+    any value are left out.
+    """
+    if log is None:
+        steps: list[float | None] = [] if outcome.failed_step is None else [outcome.failed_step]
+        return {"step": steps, metric: [None] * len(steps)}
+    columns = {name: log[name] for name in ("step", metric, *sorted(log.keys() - {"step", metric}))}
+    if ended:
+        columns = {n: [None if v != v else v for v in values] for n, values in columns.items()}
+    return with_values(columns)
+
+
+def _checksum(columns: Columns, outcome: Outcome) -> str:
+    """Return the checksum of the data and of how the run ended, which other runs may decide."""
+    sums = hashlib.sha256(repr(outcome).encode())
+    for name, values in columns.items():
+        sums.update(name.encode() + b"\0" + np.array(values, np.float64).tobytes())
+    return sums.hexdigest()

@@ -1,0 +1,119 @@
+"""Numbers in logs, and the pairs `name: value` on lines that a command printed.
+
+A number is decimal, with or without an exponent, or NaN or an infinity in any case. Underscores may
+group thousands; commas may where they cannot be decimal: 1,234,567 and 9,839.45, not 9,125. A
+number with a unit, a percent sign or further digits is text, and never read in part.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ablations.core.decode import Json
+
+MOST = 2**53  # beyond it float64 skips whole numbers
+
+_WHOLE = r"(?:[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}(?=\.\d)|(?:_\d{3})+)|\d+)"
+_NUMBER = (
+    rf"[-+\u2212]?(?:(?:{_WHOLE}(?:\.\d*)?|\.\d+)(?:[eE][-+\u2212]?\d+)?"
+    r"|(?i:nan(?:\(\w*\))?|inf(?:inity)?))"
+)
+_SPACE = "\u00a0\u2009\u202f"  # between thousands, in some languages
+# What may follow a number: not a fraction, as in 3/10; a spread, as in 9.5±0.1.
+_END = rf"(?![{_SPACE}]\d)(?=$|\s|±|\+/?-|[;|)\]}}>*!?\"\x1b]|[,.:'](?!\d))"
+_LIKE = (
+    rf"[-+\u2212]?\.?\d[\S{_SPACE}]*|[-+]?(?i:nan|inf(?:inity)?)(?!\w)\S*"
+    # An array as Python prints it.
+    r"|(?:\w{1,20}\.)?(?:tensor|[aA]rray|float\d+)?[(\[]+[-+]?(?:\.?\d|(?i:nan|inf))[^\s,;]*"
+)
+_EXACT = re.compile(_NUMBER)
+_VALUE = re.compile(
+    rf"[:=][ \t]{{0,9}}['\"]?"
+    rf"(?:\[\s*({_NUMBER})\s*\]{_END}|({_NUMBER}){_END}|({_LIKE}))"
+)
+_COUNTER = re.compile(
+    r"\W*(epoch|iteration|iter|episode|update|step|timestep|batch|round|trial|generation)"
+    r"[ \t]+#?(\d+)(?:[ \t]?/[ \t]?\d+)?(?![\w.])[\]):|,;-]*",
+    re.IGNORECASE,
+)
+_OF_A_TOTAL = re.compile(r"(\d+)/\d+[,;)\]]*")
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_RATE = re.compile(r"[^\s,\]]{0,20}(?:it/s|s/it)")  # of a progress bar
+_ODD = re.compile(
+    rf"[-+]?(?:\d+[,'_{_SPACE}]\d+(?:\.\d+)?|\d{{1,3}}(?:[.'{_SPACE}]\d{{3}})+(?:[.,]\d+)?)"
+)
+_WORD = re.compile(r"\S*[^\W\d_]\S*")
+_DIGIT = re.compile(r"\d")
+_SEPARATOR = re.compile(r"[,;|]\s")
+_LONGEST = 200  # letters of a name
+
+
+def number(value: Json, *, of_a_total: bool = False) -> float | None:
+    """Return the number that a text, or a value of JSON or NumPy, is; None for another value.
+
+    of_a_total: 3 for "3/10".
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if text.isascii() and "_" not in text and "," not in text:
+            try:
+                return float(text)
+            except ValueError:
+                pass
+        if of_a_total and (match := _OF_A_TOTAL.fullmatch(text)):
+            return float(match[1])
+        if not _EXACT.fullmatch(text):
+            return None
+        plain = text.replace(",", "").replace("_", "").replace("\u2212", "-")
+        return float(plain.partition("(")[0])
+    if isinstance(value, int):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    return value if isinstance(value, float) else None
+
+
+def is_odd(text: str) -> bool:
+    """Return whether a text is a number in another notation: 1'234, 0,5 or 1.234,5."""
+    return bool(_ODD.fullmatch(text.strip())) and number(text) is None
+
+
+def pairs(line: str) -> dict[str, str | float]:
+    """Return the pairs `name: value` and `name=value` of a line; under "" the words before them.
+
+    A name is all text since the line's beginning, or since the value before it and the comma after
+    that, without numbers and punctuation at its beginning: "train return" and "eval return" are two
+    names. A quoted name is what the quotes hold. "Epoch 3:" at the beginning is a pair. A value
+    that begins like a number and is none is text, as are two values of one name. The words before
+    the pairs are "eval" in "eval step: 1 return: 5".
+    """
+    line = _COLOUR.sub("", line) if "\x1b" in line else line
+    line = _RATE.sub("", line) if "it/s" in line or "s/it" in line else line
+    named: dict[str, str | float] = {}
+    at, heading = 0, None
+    if counter := _COUNTER.match(line):
+        named[counter[1]] = float(counter[2])
+        at = counter.end()
+    for match in _VALUE.finditer(line, at):
+        text, at = line[max(at, match.start() - 2 * _LONGEST) : match.start()].rstrip(), match.end()
+        if heading is not None:
+            text = _SEPARATOR.split(text)[-1]
+        if text.endswith(("'", '"')):
+            before, _, name = text[:-1].rpartition(text[-1])
+        else:
+            first = _WORD.search(text)
+            name = " ".join(text[first.start() :].split()).lstrip(",;|&({") if first else ""
+            before = name.rpartition(" ")[0]
+        if not name or len(name) > _LONGEST:
+            continue
+        if heading is None:  # words with digits differ from line to line
+            words = before.split()
+            heading = " ".join(w for w in words if _WORD.match(w) and not _DIGIT.search(w))
+        only, alone, like = match.groups()
+        read = number(only or alone or "")
+        value = like if read is None else read
+        known = named.setdefault(name, value)
+        named[name] = value if str(known) == str(value) else f"{known} and {value}"
+    return {"": heading or "", **named} if named else {}

@@ -1,0 +1,329 @@
+"""Where runs that were trained elsewhere are: files, columns, and the names that state them.
+
+Task, variant and seed are stated by columns or by the names of files, never guessed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from ablations.core.decode import Json
+from ablations.core.files import require_regular
+from ablations.errors import UserError, count, unknown
+from ablations.io import tensorboard
+from ablations.io.formats import RECIPES, File, Row, Rows, rows_of
+from ablations.io.logs import (
+    EVENTS,
+    KINDS,
+    STEP,
+    are_whole,
+    columns_of,
+    floats,
+    is_blank,
+    of_events,
+    refused,
+    two_values,
+)
+from ablations.io.printed import number
+
+Place: TypeAlias = tuple[str, str, int]  # task, variant, seed
+
+TASK = "task"  # the name of a task that nothing states
+RUN = ("task", "variant", "seed")
+# Usual names of columns. Of steps, those of the environment come first.
+KNOWN = {
+    "task": ("task", "env", "env_id", "environment"),
+    "variant": ("variant", "run", "algorithm", "algo", "exp_name"),
+    "seed": ("seed",),
+    "step": (
+        *("global_step", "time/total_timesteps", "total_timesteps", "num_timesteps", "timesteps"),
+        *("TotalEnvInteracts", "num_steps", "env_steps", "total_steps", "timesteps_total"),
+        *("num_env_steps_sampled_lifetime", "step_count", "step", "steps", "_step", "Step"),
+        *("timestep", "iteration"),
+    ),
+}
+# Usual names of the return of an episode.
+RETURNS = (
+    *("charts/episodic_return", "rollout/ep_rew_mean", "eval/episode_reward", "Train/mean_reward"),
+    *("training/return", "return", "results", "episodic_return", "episode_return"),
+    *("mean_episode_return", "AverageTestEpRet", "AverageEpRet", "env_runners/episode_return_mean"),
+    *("episode_reward_mean", "ep_rew_mean", "reward", "score", "Value"),
+)
+ENDED = ("status", "failure", "reason")  # columns on how a run ended
+# Files that are looked for in a folder; the first kind that is there is read.
+FILES = (
+    *(r"evaluations\.npz", rf".*{EVENTS}.*", r"progress\.(csv|txt)"),
+    r".*\.(csv|tsv|jsonl|ndjson|parquet)",
+)
+# Names of files that say nothing about the run.
+COMMON = re.compile("progress|evaluations|metrics|logs?|results|history|eval|train")
+PARTS = {
+    "{task}": "(?P<task>.+?)",
+    "{variant}": "(?P<variant>.+?)",
+    "{seed}": r"(?P<seed>\d{1,18})",
+    "{}": ".+?",
+}
+PANEL = " - "  # between run and metric in the columns of a W&B panel
+# A CSV file that TensorBoard offers for download, of a run with a name such as ppo_1.
+DOWNLOAD = ["Wall time", "Step", "Value"]
+DOWNLOADED = re.compile(r"run-[^\W\d_][^_]*_\d{1,9}-tag-.+")
+
+
+class Names(NamedTuple):
+    """Names of columns, None for the usual ones, and the pattern of the names of files."""
+
+    task: str | None = None
+    variant: str | None = None
+    seed: str | None = None
+    step: str | None = None
+    metric: str | None = None
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What holds one run or several: a file, a folder of event files, columns of a W&B panel.
+
+    name: the part of its path that names the run. rows: line, or step, and fields. keys: task,
+    variant, seed and step -> their column, of those that are there. stated: what the name says.
+    metrics: the other columns.
+    """
+
+    path: Path
+    name: str
+    rows: Rows
+    keys: Mapping[str, str]
+    stated: Mapping[str, str]
+    metrics: Sequence[str]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether columns state the runs."""
+        return "variant" in self.keys or "seed" in self.keys
+
+    def place(self, row: Row) -> Place:
+        """Return task, variant and seed of a row. Raises UserError for one that is not stated."""
+        stated = {**self.stated, **{key: row[1].get(name) for key, name in self.keys.items()}}
+        for key in ("task", "variant"):
+            if stated[key] in (None, ""):
+                raise UserError(f"'{self.path}', line {row[0]}: {self.keys[key]} is empty")
+        seed = floats([(0, stated)], "seed")[0]
+        if not are_whole(seed)[0]:
+            raise refused(str(self.path), row, self.keys["seed"], "a whole number")
+        return str(stated["task"]).strip(), str(stated["variant"]).strip(), int(seed[0])
+
+
+def sources(paths: Sequence[Path | str], names: Names, notes: list[str]) -> Iterator[Source]:
+    """Yield what is read from paths: that in folders and patterns, then the files together.
+
+    notes: takes lines on what is left out. Raises UserError for what cannot be read.
+    """
+    files = [Path(path) for path in paths if Path(path).is_file()]
+    if again := {path for path in files if files.count(path) > 1}:
+        raise UserError(f"a file is given twice: {', '.join(map(str, sorted(again)))}")
+    groups = [_inside(Path(path), notes) for path in paths if Path(path) not in files]
+    if files:
+        parents = [path.absolute().parent for path in files]
+        groups.append((Path(os.path.commonpath(parents)), files))
+    if not any(inside for _, inside in groups):
+        raise UserError("no runs found: name files or folders of logs")
+    for root, inside in groups:
+        for path, name in _named(root.absolute(), inside, names.pattern):
+            with naming(path):
+                yield from _read(path, name, names, notes)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name a file by its path in errors that do not."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
+    except UserError as error:
+        why = str(error).removeprefix(f"'{path.name}'")
+        joint = "" if why.startswith((" ", ",")) else ": "
+        raise error if str(path) in why else UserError(f"'{path}'{joint}{why}") from None
+
+
+def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
+    """Return the folder below which names count, and the files in a folder or of a pattern."""
+    if path.is_dir():
+        return path, _in_folder(path, notes)
+    if path.exists():
+        require_regular(path)
+    if not glob.has_magic(str(path)):
+        raise UserError(f"no such file: '{path}'")
+    matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    if not matches:
+        raise UserError(f"no file is called like '{path}'")
+    root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
+    inside = [_in_folder(match, notes) if match.is_dir() else [match] for match in matches]
+    return root, [*itertools.chain(*inside)]
+
+
+def _in_folder(path: Path, notes: list[str]) -> list[Path]:
+    """Return the logs in a folder, of the first of FILES that are there."""
+    walked = [(Path(folder), inner, files) for folder, inner, files in os.walk(path)]
+    linked = sorted(
+        str(folder / name)
+        for folder, inner, _ in walked
+        for name in inner
+        if (folder / name).is_symlink()
+    )
+    if linked:
+        notes.append(
+            f"left out: {count(len(linked), 'linked folder')} ({', '.join(linked[:3])}): name "
+            f"them, or a pattern such as '{path}/*/*/progress.csv'"
+        )
+    files = sorted(folder / name for folder, _, inner in walked for name in inner)
+    kinds = [[f for f in files if re.fullmatch(kind, f.name) and f.is_file()] for kind in FILES]
+    chosen = next(filter(None, kinds), [])
+    if not chosen:
+        why = notes[-1] if linked else f"for other formats {RECIPES}"
+        raise UserError(f"no TensorBoard event files or other logs in '{path}'; {why}")
+    if others := {file.name for kind in kinds for file in kind if file not in chosen}:
+        shown = ", ".join(sorted(others)[:3])
+        notes.append(f"left out: files of other kinds in '{path}' ({shown}): name them")
+    return chosen
+
+
+def _named(root: Path, files: Sequence[Path], pattern: str) -> Iterator[tuple[Path, str]]:
+    """Yield files, or folders of event files, with the parts of their paths that name the run.
+
+    They are those below the root, without the file's name where all have the same one or it is a
+    usual one such as progress.csv; for a pattern of more parts, also those above.
+    """
+    paths = dict.fromkeys(file.parent if EVENTS in file.name else file for file in files)
+    alike = len({path.name for path in paths}) == 1 < len({path.parent for path in paths})
+    for path in paths:
+        folder = path.absolute() if path.is_dir() else path.absolute().parent
+        own = [] if path.is_dir() or COMMON.fullmatch(path.stem) or alike else [path.stem]
+        if path.suffix and pattern.endswith(path.suffix):
+            own = [path.name]
+        below = len(folder.relative_to(root).parts)
+        wanted = max(below, 0 if own else 1, pattern.count("/") + 1 - len(own) if pattern else 0)
+        yield path, "/".join([*folder.parts[len(folder.parts) - wanted :], *own])
+
+
+def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
+    """Return task, variant and seed that the name states where no column does.
+
+    Raises:
+        UserError: the name does not fit the pattern, or the variant or seed is nowhere.
+    """
+    stated = {"task": TASK}
+    lacking = [key for key in ("variant", "seed") if key not in keys]
+    if pattern and lacking:
+        parts = re.split(r"(\{[^{}]*\})", pattern)
+        for part in parts:
+            if part.startswith("{") and part not in PARTS:
+                raise unknown("part of a pattern", part, PARTS)
+            if part in PARTS and part != "{}" and parts.count(part) > 1:
+                raise UserError(f"the pattern '{pattern}' has '{part}' twice")
+        match = re.fullmatch("".join(PARTS.get(p, re.escape(p)) for p in parts), name)
+        if match is None:
+            raise UserError(f"'{name}' does not fit the pattern '{pattern}'")
+        stated |= match.groupdict()
+        lacking = [key for key in lacking if key not in stated]
+    if lacking:
+        raise UserError(
+            f"no column states the {' and '.join(lacking)} of '{name}': type where the name has "
+            f"them, such as --pattern '{{variant}}/{{task}}_{{seed}}' ({{}} is anything), or name "
+            f"the column with --{' and --'.join(lacking)}"
+        )
+    return {key: value for key, value in stated.items() if key not in keys}
+
+
+def _read(path: Path, name: str, names: Names, notes: list[str]) -> Iterator[Source]:
+    """Yield the runs in a file or a folder of event files."""
+    own: list[str] = []
+    if path.is_dir():
+        tags = tensorboard.parts(path, own)
+        judged = names.metric or next((tag for tag in RETURNS if tag in tags), "")
+        rows = list(of_events(tags, judged, own))
+        metrics = [tag for tag in columns_of(rows) if tag != STEP]
+        stated = _stated(name, names.pattern, {}) if rows else {}
+        yield Source(path, name, rows, {"step": STEP}, stated, metrics)
+    else:
+        file = File(path)
+        if (records := rows_of(file)) is None:
+            raise UserError(
+                f"neither a table with a line of names nor JSON lines (.jsonl): {RECIPES}"
+            )
+        rows, own = list(records), file.notes
+        columns = columns_of(rows)
+        steps = [column for column in columns if PANEL not in column]
+        if len(steps) == 1 < len(columns):
+            yield from _panel(path, names._replace(step=steps[0]), rows)
+        else:
+            if columns == DOWNLOAD and not names.pattern and DOWNLOADED.fullmatch(name):
+                names = names._replace(pattern="run-{variant}_{seed}-tag-{}")
+            yield _source(path, name, names, rows)
+    notes += (f"'{name}': {note}" for note in own)
+
+
+def _source(path: Path, name: str, names: Names, rows: Rows) -> Source:
+    keys, columns = {}, columns_of(rows)
+    for key, usual in KNOWN.items():
+        asked = getattr(names, key)
+        if rows and asked is not None and asked not in columns:
+            raise unknown(f"column of '{path}'", asked, columns)
+        if column := asked or next((each for each in usual if each in columns), None):
+            keys[key] = column
+    if {"metric", "value"} <= {*columns}:
+        rows = _wide(path, rows, keys)
+    left_out = {*keys.values(), *KNOWN["step"], *ENDED, *KINDS}
+    metrics = [
+        column
+        for column in columns_of(rows)
+        if column not in left_out and not all(is_blank(fields.get(column)) for _, fields in rows)
+    ]
+    return Source(
+        path, name, rows, keys, _stated(name, names.pattern, keys) if rows else {}, metrics
+    )
+
+
+def _panel(path: Path, names: Names, rows: Rows) -> Iterator[Source]:
+    """Yield the runs of a W&B panel: a column of steps, and a column or three for every run."""
+    columns = [column for column in rows[0][1] if PANEL in column]
+    own = [c for c in columns if re.sub("__(MIN|MAX)$", "", c) not in {*columns} - {c}]
+    step = str(names.step)
+    for run in dict.fromkeys(column.rpartition(PANEL)[0] for column in own):
+        metrics = {c.rpartition(PANEL)[2]: c for c in own if c.rpartition(PANEL)[0] == run}
+        logged = [
+            (line, {step: fields[step], **values})
+            for line, fields in rows
+            if (values := {m: fields[c] for m, c in metrics.items() if not is_blank(fields[c])})
+        ]
+        if logged:
+            yield _source(path / run, run, names, logged)
+
+
+def _wide(path: Path, rows: Rows, keys: Mapping[str, str]) -> Rows:
+    """Return rows with a column per metric for rows with columns metric and value."""
+    joined: dict[tuple[str, ...], tuple[int, dict[str, Json]]] = {}
+    metrics: dict[str, None] = {}
+    for line, fields in rows:
+        own = {column: fields[column] for column in (*keys.values(), *ENDED) if column in fields}
+        metric = str(fields["metric"] or "")
+        row = joined.setdefault(tuple(map(str, own.values())), (line, own))[1]
+        if metric in row:
+            step = int(number(fields.get(keys.get("step", ""))) or 0)
+            raise UserError(f"'{path}', line {line}: {two_values(metric, step)}")
+        if metric:
+            row[metric] = fields["value"]
+            metrics[metric] = None
+    # A point has all metrics; a run that failed or is missing has a row without any.
+    return [
+        (line, {**metrics, **row} if metrics.keys() & row.keys() else row)
+        for line, row in joined.values()
+    ]

@@ -1,0 +1,672 @@
+"""Runs that were trained elsewhere: every format, columns and names that state them, refusals."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ablations
+from ablations.cli import main
+from ablations.comparison import compare
+from ablations.errors import UserError
+from ablations.io import formats
+from ablations.io.export import export, frame
+from ablations.io.imports import import_runs
+from ablations.records import read_plan
+from ablations.runs import Runs
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "report"))
+
+from synthetic import realistic, synthetic_study
+
+SAMPLES = Path(__file__).parent / "samples"
+Place = tuple[str, str, int]
+
+
+@pytest.fixture
+def ran(tmp_path: Path):
+    failed, missing = {("hopper", "brax", 2): "NaN"}, [("reacher", "brax", 7)]
+    return synthetic_study(
+        tmp_path,
+        realistic(),
+        units={"reacher": 30.0, "hopper": 2000.0},
+        points=10,
+        failed=failed,
+        missing=missing,
+    )
+
+
+def csv_file(path: Path, seeds: int = 6) -> Path:
+    random = np.random.default_rng(0)
+    lines = ["run,seed,step,return,loss"]
+    for run, effect in (("ours", 3.0), ("theirs", 0.0)):
+        for seed in range(seeds):
+            for row in range(1, 6):
+                value = row + effect + 0.3 * random.normal()
+                lines.append(f"{run},{seed},{row * 1000},{value:.6f},{1 / row:.4f}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def curves(results: Path, study: str = "mine") -> dict[Place, dict[int, float]]:
+    """Return (task, variant, seed) -> step -> value of the judged metric, as it was stored."""
+    plan = read_plan(results, study)
+    long = frame(plan, results, [plan.study.metric]).dropna(subset="value")
+    return {
+        place: dict(zip(rows.step.tolist(), rows.value.tolist(), strict=True))
+        for place, rows in long.groupby(["task", "variant", "seed"])
+    }
+
+
+def row_of(plan, results: Path, variant: str, task: str = "task") -> pd.Series:
+    table = compare(Runs.read(results, plan))
+    return table[(table.task == task) & (table.variant == variant)].iloc[0]
+
+
+# Export
+
+
+def test_a_frame_has_every_run_once_per_step_and_metric(ran, tmp_path) -> None:
+    long = frame(ran, tmp_path)
+    assert list(long.columns[:8]) == [
+        *("study", "task", "variant", "seed", "status", "step", "metric", "value")
+    ]
+    assert not long.duplicated(["task", "variant", "seed", "step", "metric"]).any()
+    assert len(long[long.status == "done"]) == (64 - 2) * 10 * 3
+    assert set(long.status) == {"done", "failed", "missing"}
+    failed = long[long.status == "failed"].iloc[0]
+    assert (failed.step, failed.seed, pd.isna(failed.value)) == (200_000, 2, True)
+    assert (failed.failure, failed.reason) == ("diverged", "NaN")
+    only = frame(ran, tmp_path, ["training/return"])
+    assert set(only.metric.dropna()) == {"training/return"}
+    with pytest.raises(UserError, match="did you mean 'training/return'"):
+        frame(ran, tmp_path, ["training/retrun"])
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_exports_are_the_same_bytes_again_and_come_back(ran, tmp_path, format: str) -> None:
+    path, again = tmp_path / f"a.{format}", tmp_path / f"b.{format}"
+    export([ran], tmp_path, path, format)
+    export([ran], tmp_path, again, format)
+    assert path.read_bytes() == again.read_bytes()
+    read = pd.read_csv(path) if format == "csv" else pd.read_parquet(path)
+    expected = frame(ran, tmp_path)
+    assert list(read.columns) == list(expected.columns)
+    np.testing.assert_array_equal(
+        read.value.to_numpy(float, na_value=np.nan), expected.value.to_numpy(float)
+    )
+    import_runs(path, "again", tmp_path, metric="training/return", baseline="standard")
+    here, back = (compare(Runs.read(tmp_path, name)) for name in ("gae", "again"))
+    numbers = ["n", "failed", "missing", "mean", "difference", "difference_low", "p", "verdict"]
+    keys = ["task", "variant"]
+    pd.testing.assert_frame_equal(
+        here.sort_values(keys)[[*keys, *numbers]].reset_index(drop=True),
+        back.sort_values(keys)[[*keys, *numbers]].reset_index(drop=True),
+        check_exact=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seed", "status", "step", "message"),
+    [
+        ("1.0", "failed", "20.0", None),  # as pandas writes them again
+        ("x", "failed", "20", "seed must be a whole number, not 'x'"),
+        ("1", "crashed", "20", "a status is done, failed or missing, not 'crashed'"),
+    ],
+)
+def test_a_status_that_was_edited(tmp_path, seed, status, step, message: str | None) -> None:
+    lines = ["task,variant,seed,status,step,metric,value", "t,a,0.0,done,10.0,return,1"]
+    (tmp_path / "r.csv").write_text("\n".join([*lines, f"t,a,{seed},{status},{step},,\n"]))
+    if message is None:
+        runs = import_runs(tmp_path / "r.csv", "mine", tmp_path)
+        assert runs.status.tolist() == ["done", "failed"]
+        return
+    with pytest.raises(UserError, match=message):
+        import_runs(tmp_path / "r.csv", "mine", tmp_path)
+
+
+# Tables of runs
+
+
+def test_a_table_of_runs_gets_our_statistics(tmp_path) -> None:
+    runs = import_runs(csv_file(tmp_path / "r.csv"), "mine", tmp_path, baseline="theirs")
+    assert list(runs.variant.unique()) == ["ours", "theirs"]
+    assert (set(runs.points), set(runs["last"]), set(runs.status)) == ({5}, {5000}, {"done"})
+    plan = read_plan(tmp_path, "mine")
+    row = row_of(plan, tmp_path, "ours")
+    assert (row.n, row.verdict, row.margin) == (6, "better", pytest.approx(0.2, abs=0.02))
+    assert row.difference == pytest.approx(3, abs=0.5)
+    import_runs(tmp_path / "r.csv", "mine", tmp_path, baseline="theirs")
+    assert read_plan(tmp_path, "mine") == plan
+    changed = (tmp_path / "r.csv").read_text().replace("ours,0,1000,", "ours,0,1000,1")
+    (tmp_path / "r.csv").write_text(changed)
+    import_runs(tmp_path / "r.csv", "mine", tmp_path, baseline="theirs")
+    pairs = zip(plan.cells, read_plan(tmp_path, "mine").cells, strict=True)
+    assert sum(a.hash != b.hash for a, b in pairs) == 1
+
+
+def test_each_task_has_a_margin_and_runs_may_end_early_or_be_missing(tmp_path) -> None:
+    head, *rows = csv_file(tmp_path / "r.csv").read_text().splitlines()
+    rows = [row for row in rows if not row.startswith(("ours,1,5000", "theirs,4,"))]
+    lines = [f"{task},{row}" for task in ("a", "b") for row in rows]
+    (tmp_path / "r.csv").write_text("\n".join([f"env_id,{head}", *lines]))
+    runs = import_runs(tmp_path / "r.csv", "mine", tmp_path, baseline="theirs")
+    runs = runs.set_index(["task", "variant", "seed"])
+    assert runs.status["a", "ours", 1] == "failed"
+    assert runs.reason["a", "ours", 1] == "ended early: its log stops at step 4,000 of 5,000"
+    assert runs.status["b", "theirs", 4] == "missing"
+    plan = read_plan(tmp_path, "mine")
+    of_a, of_b = (row_of(plan, tmp_path, "ours", task) for task in ("a", "b"))
+    assert (of_a.n, of_a.failed, of_a.pairs, of_a.verdict) == (5, 1, 4, "failed")
+    assert of_a.margin == of_b.margin > 0
+    import_runs(tmp_path / "r.csv", "exact", tmp_path, margin=0.02, margin_in_metric=True)
+    assert row_of(read_plan(tmp_path, "exact"), tmp_path, "theirs", "a").margin == 0.02
+
+
+def test_lower_is_better_where_import_is_told(tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv")
+    path.write_text(path.read_text().replace(",return,loss", ",cost,x"))
+    options: dict[str, Any] = {"metric": "cost", "baseline": "theirs"}
+    import_runs(path, "mine", tmp_path, better="lower", **options)
+    plan = read_plan(tmp_path, "mine")
+    row = row_of(plan, tmp_path, "ours")
+    assert (plan.study.metric, row.verdict) == ("-cost", "worse")
+    assert row.difference == pytest.approx(-3, abs=0.5)
+    with pytest.raises(UserError, match="did you mean 'lower'"):
+        import_runs(path, "mine", tmp_path, better="lowr", **options)
+
+
+NAMES = [
+    ["None", "NA", "nan", "null", "n/a", "NaN", "<NA>", "True"],
+    ["1.10", "1.1", "1.100", "1"],
+    ["3e-4", "0.0003", "3E-4", "007", "7", "0x7"],
+    ["0.9", "0.90", "0.900", "=0.9", "+0.9", "-x"],
+    ["1e5", "100000", "100_000", "2026-02-01", "inf", "-0", "0"],
+]
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize(("column", "long"), [("run", False), ("task", True)])
+def test_names_are_text(tmp_path, names: list[str], column: str, long: bool) -> None:
+    kept = "run" if column == "task" else "task"
+    lines = [f"{column},{kept},seed,step,{'metric,value' if long else 'return'}"]
+    for place, name in enumerate(names):
+        for step in (1, 2):
+            value = f"return,{place}" if long else str(place)
+            lines.append(f" {name} ,same,0,{step},{value}")
+    (tmp_path / "r.csv").write_text("\n".join(lines))
+    import_runs(tmp_path / "r.csv", "mine", tmp_path)
+    read = {place[column == "run"]: at[2] for place, at in curves(tmp_path).items()}
+    assert read == {name: place for place, name in enumerate(names)}
+    plan = read_plan(tmp_path, "mine")
+    assert list(plan.variants if column == "run" else plan.tasks) == names
+
+
+# How somebody writes a table of variants a and b, seeds 0 and 1, and steps 1 and 2: the names of
+# the columns, and what import is told.
+COLUMNS: list[tuple[str, dict[str, str]]] = [
+    ("task,variant,seed,step,return", {}),
+    ("env_id,algo,seed,global_step,episodic_return", {}),
+    ("env,run,seed,iteration,reward", {}),
+    ("game,method,repetition,epoch,gain", {"metric": "gain"}),
+    ("environment,exp_name,trial,timesteps,score", {"seed": "trial"}),
+    ("task,algorithm,seed,num_timesteps,ep_rew_mean", {}),
+]
+
+
+@pytest.mark.parametrize(("head", "told"), COLUMNS)
+@pytest.mark.parametrize("mark", [",", "\t", ";"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_columns_are_known_by_usual_names_or_named(tmp_path, head, told, mark, encoding) -> None:
+    rows = [(v, s, t) for v in "ab" for s in (0, 1) for t in (1, 2)]
+    lines = [head.split(","), *(["T", v, str(s), str(t), f"{s + t}.125"] for v, s, t in rows)]
+    text = "\r\n".join(mark.join(line) for line in lines)
+    (tmp_path / "r.csv").write_bytes(text.encode(encoding))
+    named = dict(zip(("task", "variant", "seed", "step"), head.split(","), strict=False))
+    if "game" in head:
+        with pytest.raises(UserError, match=r"states the variant and seed .*--variant and --seed"):
+            import_runs(tmp_path / "r.csv", "mine", tmp_path)
+        told = {**named, **told}
+    import_runs(tmp_path / "r.csv", "mine", tmp_path, **told)
+    expected = {("T", v, s): {1: s + 1.125, 2: s + 2.125} for v in "ab" for s in (0, 1)}
+    assert curves(tmp_path) == expected
+
+
+def test_the_columns_that_the_command_names_are_read(tmp_path, capsys) -> None:
+    (tmp_path / "r.csv").write_text("game,method,rep,step,frames,gain\nG,a,0,1,9,3\nG,b,0,1,9,5\n")
+    flags = "--task game --variant method --seed rep --step frames --metric gain"
+    results = str(tmp_path / "results")
+    command = ["import", str(tmp_path / "r.csv"), "--study", "mine", "--results", results]
+    assert main([*command, *flags.split()]) == 0
+    assert "task G, run b, seed 0: 1 point, step 9 to 9" in capsys.readouterr().out
+    assert curves(tmp_path / "results") == {("G", "a", 0): {9: 3.0}, ("G", "b", 0): {9: 5.0}}
+    for right, wrong in (("frames", "frame"), ("rep", "reps"), ("gain", "gains")):
+        assert main([*command, *flags.replace(right, wrong).split()]) == 2
+        assert f"did you mean '{right}'" in capsys.readouterr().err
+
+
+def test_a_table_as_spreadsheets_write_it(tmp_path) -> None:
+    """Quotes, padding, thousands, no values, rows in any order, repeated names."""
+    rows = ["run,seed,step,return", '"a", 1, 2000 ,"9,839.45"', "a,1, 1000,1e3", "b,01,1000,nan"]
+    rows += ["run,seed,step,return", "", "b,1,2000,5"]
+    (tmp_path / "r.csv").write_text("\n".join(rows))
+    told: list[str] = []
+    import_runs(tmp_path / "r.csv", "mine", tmp_path, say=told.append)
+    found = curves(tmp_path)
+    assert found["task", "a", 1] == {1000: 1000.0, 2000: 9839.45}
+    assert found["task", "b", 1] == {2000: 5.0}
+    assert any("left out: 1 line with the names of the columns" in line for line in told)
+
+
+def test_import_says_what_it_took_for_what_before_it_writes(tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv", seeds=10)
+    path.write_text(path.read_text().replace("run,", "note,run,").replace("\n", "\nx,", 100))
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        assert not (tmp_path / "results" / "plans").exists()
+        lines.append(line)
+
+    import_runs(path, "mine", tmp_path / "results", say=say)
+    assert lines[0] == "'r.csv': task task, run ours, seed 0: 5 points, step 1,000 to 5,000"
+    assert lines[12:] == ["and 8 more runs", "'r': left out, as no columns of numbers: note"]
+
+
+# Logs of one run each
+
+PANEL = "charts/episodic_return"
+# path, options, metric; task, variant, seed -> points, first step, last step, last value.
+CASES = [
+    (
+        "sb3/progress.csv",
+        {"pattern": "{variant}{seed}"},
+        "rollout/ep_rew_mean",
+        {("task", "sb", 3): (8, 2048, 16384, 140.4241)},
+    ),
+    (
+        "zoo",
+        {"pattern": "{variant}/{task}_{seed}"},
+        "results",
+        {
+            ("CartPole-v1", run, seed): (6, 10_000, 60_000, last)
+            for run, ends in (
+                ("a2c", (477.555264, 479.471767, 479.692025)),
+                ("ppo", (541.593579, 540.554535, 540.231841)),
+            )
+            for seed, last in enumerate(ends, 1)
+        },
+    ),
+    (
+        "zoo/*/*_1/evaluations.npz",
+        {"pattern": "{run}/{task}_{seed}", "metric": "ep_lengths"},
+        "ep_lengths",
+        {
+            ("CartPole-v1", "a2c", 1): (6, 10_000, 60_000, None),
+            ("CartPole-v1", "ppo", 1): (6, 10_000, 60_000, None),
+        },
+    ),
+    (
+        "panel.csv",
+        {"pattern": "{task}__{variant}__{seed}__{}"},
+        PANEL,
+        {
+            ("CartPole-v1", "ppo", 1): (9, 500, 5500, 329.42276),
+            ("CartPole-v1", "ppo", 2): (9, 500, 6000, 364.062239),
+            ("CartPole-v1", "ppo_no_norm", 1): (9, 500, 6000, 296.672271),
+            ("CartPole-v1", "ppo_no_norm", 2): (9, 1000, 6000, 299.477277),
+        },
+    ),
+    (
+        "rsl_rl/2026-02-01_10-22-33",
+        {"pattern": "{variant}/{}_{seed}-{}"},
+        "Train/mean_reward",
+        {("task", "rsl_rl", 10): (58, 2, 59, None)},
+    ),
+    (
+        "spinningup",
+        {"pattern": "2026-02-01_10-22-33-{variant}_{task}_s{seed}", "step": "Epoch"},
+        "AverageEpRet",
+        {("hopper", "ppo", 0): (10, 0, 9, 275.0), ("hopper", "ppo", 10): (10, 0, 9, 275.0)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "options", "metric", "runs"), CASES, ids=[c[0] for c in CASES])
+def test_samples(tmp_path, path: str, options: dict, metric: str, runs: dict) -> None:
+    paths = sorted(SAMPLES.glob(path)) if "*" in path else SAMPLES / path  # as a shell gives them
+    import_runs(paths, "mine", tmp_path, **options)
+    found = curves(tmp_path)
+    assert read_plan(tmp_path, "mine").study.metric == metric
+    assert found.keys() == runs.keys()
+    for place, (points, first, last, value) in runs.items():
+        steps = list(found[place])
+        assert (len(steps), steps[0], steps[-1]) == (points, first, last)
+        assert value is None or found[place][last] == pytest.approx(value)
+
+
+def test_json_lines_of_several_runs_and_rows_without_the_metric(tmp_path) -> None:
+    rows = [
+        {"env_id": "Ant-v4", "algo": algo, "seed": 3, "step": step, name: step / 2}
+        for algo in ("ppo", "sac")
+        for step in (10, 20)
+        for name in ("return", "loss")
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    import_runs(tmp_path / "a.jsonl", "mine", tmp_path)
+    expected = {10: 5.0, 20: 10.0}
+    assert curves(tmp_path) == {("Ant-v4", algo, 3): expected for algo in ("ppo", "sac")}
+
+
+DOWNLOADS = "Wall time,Step,Value\n1.5,100,2.0\n2.5,200,3.0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "place"),
+    [
+        ("run-ppo_{}-tag-return.csv", None, ("task", "ppo")),
+        ("run-ppo_{}-tag-return.csv", "run-{variant}_{seed}-tag-{}", ("task", "ppo")),
+        ("run-ppo-Ant-{}-tag-r.csv", "run-{variant}-{task}-{seed}-tag-r", ("Ant", "ppo")),
+        ("run-Ant__ppo__{}__17-tag-r.csv", None, None),
+        ("run-{}-tag-r.csv", None, None),
+        ("run-Mar03_12-34-{}-tag-r.csv", None, None),
+    ],
+)
+def test_the_csv_downloads_of_tensorboard(tmp_path, name, pattern, place) -> None:
+    (tmp_path / "logs").mkdir()
+    for seed in (0, 1):
+        (tmp_path / "logs" / name.format(seed)).write_text(DOWNLOADS)
+    if place is None:
+        with pytest.raises(UserError, match=r"states the variant and seed of 'run-.*--pattern"):
+            import_runs(tmp_path / "logs", "mine", tmp_path)
+        return
+    import_runs(tmp_path / "logs", "mine", tmp_path, pattern=pattern)
+    assert curves(tmp_path) == {(*place, seed): {100: 2.0, 200: 3.0} for seed in (0, 1)}
+
+
+def test_a_format_is_one_function_and_one_line(tmp_path, monkeypatch) -> None:
+    def pairs(file: formats.File):
+        for line, text in enumerate(file.lines, 1):
+            yield line, dict(zip(("step", "return"), text.split(), strict=True))
+
+    monkeypatch.setitem(formats.FORMATS, ".pairs", pairs)
+    (tmp_path / "ppo_1.pairs").write_text("10 0.5\n20 0.75\n")
+    import_runs(tmp_path / "ppo_1.pairs", "mine", tmp_path, pattern="{variant}_{seed}")
+    assert curves(tmp_path) == {("task", "ppo", 1): {10: 0.5, 20: 0.75}}
+
+
+# Names of files and folders
+
+PATTERNS = [
+    ("CartPole-v1/on_3/log.csv", "{task}/{variant}_{seed}", ("CartPole-v1", "on", 3)),
+    ("ppo/CartPole-v1_1/log.csv", "{run}/{task}_{seed}", ("CartPole-v1", "ppo", 1)),
+    ("gamma0.99_4.csv", "{variant}_{seed}", ("task", "gamma0.99", 4)),
+    ("ppo_2.csv", "{task}/{variant}_{seed}.csv", ("logs", "ppo", 2)),
+    ("2026-02-01_10-22-33_ppo_seed7.csv", "{}-33_{variant}_seed{seed}", ("task", "ppo", 7)),
+    ("seed=12/ppo.csv", "seed={seed}/{variant}", ("task", "ppo", 12)),
+    ("algo=ppo,seed=3/progress.csv", "algo={variant},seed={seed}", ("task", "ppo", 3)),
+    ("Hopper/sac/007/metrics.csv", "{task}/{variant}/{seed}", ("Hopper", "sac", 7)),
+]
+
+
+@pytest.mark.parametrize(("name", "pattern", "place"), PATTERNS)
+def test_names_state_what_no_column_does(tmp_path, name: str, pattern: str, place: Place) -> None:
+    path = tmp_path / "logs" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("step,return\n1,2\n")
+    import_runs(tmp_path / "logs", "mine", tmp_path, pattern=pattern)
+    assert list(curves(tmp_path)) == [place]
+    with pytest.raises(UserError, match=r"states the variant and seed of '.*type .*--pattern '\{"):
+        import_runs(tmp_path / "logs", "mine", tmp_path)
+    path.write_text("step,return,seed,env\n1,2,5,Ant\n")
+    import_runs(tmp_path / "logs", "mine", tmp_path, pattern=pattern)
+    assert list(curves(tmp_path)) == [("Ant", place[1], 5)], "columns count before names"
+
+
+def logs_of(root: Path, *names: str) -> Path:
+    for number, name in enumerate(names):
+        (root / name).mkdir(parents=True)
+        (root / name / "progress.csv").write_text(f"step,return\n1,{number}\n2,{number}\n")
+    return root
+
+
+def test_runs_that_cannot_be_told_apart_are_refused(tmp_path) -> None:
+    root = logs_of(tmp_path / "runs", "a_1", "a__1")
+    for pattern, why in (
+        ("{variant}{}{seed}", "both run 'a' on 'task', seed 1: tell them apart"),
+        ("{variant}/{seed}", "'runs/a_1' does not fit the pattern"),
+        ("{variant}_{sed}", r"\{seed\}"),
+        ("{seed}_{seed}", r"has '\{seed\}' twice"),
+        (None, r"states the variant and seed of 'a_1'"),
+    ):
+        with pytest.raises(UserError, match=why):
+            import_runs(root, "mine", tmp_path, pattern=pattern)
+
+
+def test_linked_logs_are_read_and_linked_folders_have_a_line(tmp_path) -> None:
+    real = logs_of(tmp_path / "real", "ppo/seed0", "ppo/seed1")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "ppo").symlink_to(real / "ppo")
+    wanted: dict[str, Any] = {"pattern": "{variant}/seed{seed}"}
+    import_runs(f"{logs}/*/*/progress.csv", "mine", tmp_path, **wanted)
+    assert set(curves(tmp_path)) == {("task", "ppo", 0), ("task", "ppo", 1)}
+    with pytest.raises(UserError, match=r"no .*logs in .*left out: 1 linked folder .*/ppo\): name"):
+        import_runs(logs, "mine", tmp_path, **wanted)
+    (logs / "other" / "seed7").mkdir(parents=True)
+    (logs / "other" / "seed7" / "progress.csv").symlink_to(real / "ppo/seed0/progress.csv")
+    told: list[str] = []
+    import_runs(logs, "mine", tmp_path, say=told.append, **wanted)
+    assert set(curves(tmp_path)) == {("task", "other", 7)}
+    assert any("left out: 1 linked folder" in line for line in told)
+
+
+def test_what_is_left_out_or_copied_has_a_line(tmp_path) -> None:
+    root = logs_of(tmp_path / "runs", "a_0", "a_1", "b_0", "b_1")
+    shutil.copy(root / "a_0" / "progress.csv", root / "a_1" / "progress.csv")
+    (root / "b_1" / "progress.csv").write_text("step,loss\n1,2\n")
+    (root / "b_0" / "results.jsonl").write_text('{"step": 1, "return": 2}\n')
+    (root / "b_2").mkdir()
+    (root / "b_2" / "progress.csv").write_text("step,return\n")
+    told: list[str] = []
+    pattern = "{variant}_{seed}"
+    runs = import_runs(root, "m", tmp_path, pattern=pattern, metric="return", say=told.append)
+    assert runs.status.tolist() == ["done", "done", "done", "missing"]
+    assert "left out: 'b_2' has no return" in told
+    assert "seeds 0 and 1 of 'a' on 'task' have the same curve: a copy?" in told
+    assert "left out: 'b_1' has no return" in told
+    assert any("files of other kinds" in line and "results.jsonl" in line for line in told)
+
+
+# What is refused, in one line that names the file
+
+LONG = "run,seed,step,return\n"
+REFUSED: list[tuple[str, bytes | str | None, str]] = [
+    ("r.csv", "", "has nothing that is read as a value"),
+    ("r.csv", LONG, "has nothing that is read as a value"),
+    ("r.csv", "run,seed,return\na,0,1\n", "no usual column of steps: name it with --step"),
+    ("r.csv", f"{LONG}a,zero,1,1\n", "line 2: seed must be a whole number, not 'zero'"),
+    ("r.csv", f"{LONG}a,0,1,1\na,0,1.5,2\n", "line 3: step must be a whole number"),
+    ("r.csv", f"{LONG}a,0,1,1\na,0,,2\n", "line 3: step must be a whole number, and is empty"),
+    ("r.csv", f"{LONG}a,0,1,high\n", "line 2: return must be a number, not 'high'"),
+    ("r.csv", f"{LONG}a,0,1,1\n{LONG}a,0,1,2\n", "line 4: two values for step 1; name the rows"),
+    ("r.csv", f"{LONG}007,7,1,1\n007,07,1,1\n", "line 3: two values for step 1"),
+    ("r.csv", "run,seed,step,gain,loss\na,0,1,1,1\n", "'return'.*known: gain, loss"),
+    ("r.csv", f"{LONG}a,0,1e308,1\n", "line 2: step must be a whole number up to"),
+    ("r.csv", f"{LONG}a,0,18446744073709551615,1\n", "line 2: step must be a whole"),
+    ("r.csv", f"{LONG}a,-1,1,1\n", "line 2: seed must be a whole number"),
+    ("r.csv", f"{LONG},0,1,1\n", "line 2: run is empty"),
+    ("r.csv", f'{LONG}a,0,1,"1,2345"\n', "line 2: return must be a number"),
+    ("r.csv", f"{LONG}a,0,1,98%\n", "line 2: return must be a number, not '98%'"),
+    ("r.csv", f"{LONG}a,0,1,1,5\nb,0,1,1,5\n", "line 2: 5 fields, and 4 names"),
+    ("r.csv", f"{LONG}a,0,1\n", "line 2: 3 fields, and 4 names"),
+    ("r.csv", "run,seed,step,return, return\na,0,1,1,2\n", "has two columns 'return'"),
+    ("r.csv", "run;seed;step;return\na;1;10;9,125\n", "return must be a number, not '9,125'"),
+    ("r.csv", "run\tseed\tstep\treturn\na\t1\t10\t9,5\n", "return must be a number, not '9,5'"),
+    ("r.csv", "run,seed,step,mode,return\na,1,1,train,9\na,1,2,eval,1\n", "of several kinds"),
+    ("r.csv", "run,seed,step,metric,value\na,1,1,r,9\na,1,1,r,1\n", "line 3: two values for step"),
+    ("x.csv", pickle.dumps({"return": [1]}), "a pickle, which runs code"),
+    ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "W&B run's own log: .*history"),
+    ("x.h5", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    ("x.csv", '"global_step","a - r","a - r"\n1,2,3\n', "two columns 'a - r'"),
+    ("x.csv", "seconds,a_1 - r\n0.5,2\n", "seconds must be a whole number"),
+    ("x.csv", "step;return\n10;1,5\n", "line 2: return must be a number, not '1,5'"),
+    ("x.csv", "iter,return\n10,1\n", "no usual column of steps: name it with --step"),
+    ("x.csv", "mode,step,return\ntrain,1,9\neval,1,2\n", "line 3: two values for step 1; name"),
+    ("x.csv", "mode,step,return\ntrain,1,9\neval,2,2\n", "of several kinds .'eval', 'train'"),
+    ("x.csv", "step,return\n2,9\n1,2\n", "line 3: steps go back from 2 to 1: is that two runs"),
+    ("x.jsonl", '{"step": 1, "return": 1}\n{"step": 1, "return": 2}\n', "line 2: two values"),
+    ("x.jsonl", '{"step": 1, "r": 1}\nstep,return\n', "line 2 is not a JSON object"),
+    ("x.jsonl", '[{"step": 1,\n"return": 1}]\n', "line 1 is not a JSON object.*own-runs.md"),
+    ("x.json", '{\n"log_history": []\n}\n', "line 1 is not a JSON object.*docs/own-runs.md"),
+    ("x.json", '{"ppo": [[1, 2]]}', "a JSON document.*docs/own-runs.md"),
+    ("x.npz", None, "has no timesteps: it has a, b"),
+    ("x.npz", b"PK\x03\x04 no", "is not a file of NumPy arrays"),
+    ("x.parquet", b"PAR1" * 9, "is not a Parquet file"),
+    ("x.csv.gz", gzip.compress(b"step,return\n1,2\n", mtime=0), "compressed: unpack it"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-16"), "in UTF-16: save it in the encoding UTF-8"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-16-be"), "zero bytes: save it .* encoding UTF-8"),
+    ("x.log", "step=1 return=2\n".encode("utf-16"), "in UTF-16: save it in the encoding UTF-8"),
+    ("x.log", "step=1 return=2\n", "neither a table .* nor JSON lines .*docs/own-runs.md"),
+    ("x.db", b"SQLite format 3\0" + b"\0" * 50, "a database: docs/own-runs.md"),
+    ("0.monitor.csv", '#{"env_id": "a"}\nr,l,t\n1,1,1\n', "the environments of one run"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data", "says"), REFUSED)
+def test_what_is_refused(tmp_path, name: str, data, says: str) -> None:
+    path = tmp_path / "a_1" / name
+    path.parent.mkdir()
+    if data is None:
+        np.savez(path, a=np.zeros((2, 3)), b=np.zeros((2, 4)))
+    else:
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+    pattern = "{variant}_{seed}" + ("" if "a_1 - r" in str(data) else "/{}")
+    with pytest.raises(UserError, match=says) as error:
+        import_runs(path, "mine", tmp_path / "results", pattern=pattern)
+    assert "\n" not in str(error.value)
+    assert name in str(error.value)
+    assert not (tmp_path / "results").exists()
+
+
+def test_other_bad_input(ran, tmp_path) -> None:
+    path = csv_file(tmp_path / "r.csv")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mlruns" / "0" / "metrics").mkdir(parents=True)
+    (tmp_path / "mlruns" / "0" / "metrics" / "return").write_text("0 1.0 1\n")
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        ([path], {"study": "gae"}, "import under another name"),
+        ([path], {"baseline": "their"}, "did you mean 'theirs'"),
+        ([path], {"study": "../mine"}, "letters, digits"),
+        ([path], {"margin": 0}, "above 0"),
+        ([path, path], {}, "twice"),
+        (tmp_path / "gone.csv", {}, "no such file"),
+        (tmp_path / "*.jsonl", {}, "no file is called like"),
+        (tmp_path / "empty", {}, "no TensorBoard event files or other logs .*docs/own-runs.md"),
+        (tmp_path / "mlruns", {}, "no TensorBoard event files or other logs .*docs/own-runs.md"),
+        ([], {}, "no runs found"),
+    ]
+    for paths, options, says in cases:
+        with pytest.raises(UserError, match=says):
+            import_runs(paths, **{"study": "mine", "results": tmp_path, **options})
+
+
+# Files that were shuffled, doubled, cut
+
+TRUTH = {
+    (run, seed): {step: round(place + seed + step / 7, 4) for step in range(10, 90, 10)}
+    for place, run in enumerate(("ppo", "a2c"))
+    for seed in (1, 2)
+}
+
+
+def pieces_of(kind: str) -> dict[str, tuple[list[str], list[str]]]:
+    """Return file -> the lines it begins with, and its pieces that belong together."""
+    if kind == "long":
+        rows = [f"{r},{s},{t},{v}\n" for (r, s), at in TRUTH.items() for t, v in at.items()]
+        return {"runs.csv": ([LONG], rows)}
+    if kind == "panel":
+        head = io.StringIO()
+        csv.writer(head).writerow(["Step", *(f"{run}_{s} - return" for run, s in TRUTH)])
+        steps = next(iter(TRUTH.values()))
+        rows = [",".join(map(str, [t, *(at[t] for at in TRUTH.values())])) + "\n" for t in steps]
+        return {"runs.csv": ([head.getvalue()], rows)}
+    line: Callable[[int, float], str] = {
+        "csv": lambda t, v: f"{t},{v},0.5\n",
+        "jsonl": lambda t, v: json.dumps({"step": t, "return": v}) + "\n",
+    }[kind]
+    head = ["step,return,loss\n"] if kind == "csv" else []
+    return {
+        f"{run}_{seed}/progress.{kind}": (head, [line(t, v) for t, v in at.items()])
+        for (run, seed), at in TRUTH.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "long", "panel"])
+def test_what_is_done_to_a_log_is_read_right_or_refused(tmp_path, kind: str, seed: int) -> None:
+    """Every value that is read is one of its own run's, at its step; or one line refuses."""
+    dice = random.Random(f"{kind}{seed}")
+    changes: dict[str, Callable[[list[str]], list[str]]] = {
+        "shuffled": lambda pieces: dice.sample(pieces, len(pieces)),
+        "doubled": lambda pieces: [*pieces, dice.choice(pieces)],
+        "cut": lambda pieces: [*pieces[: (at := dice.randrange(1, len(pieces)))], pieces[at][:2]],
+    }
+    for change, done in changes.items():
+        root = tmp_path / change
+        for number, (name, (head, pieces)) in enumerate(pieces_of(kind).items()):
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join([*head, *(pieces if number else done(pieces))]))
+        try:
+            import_runs(root, "mine", root, pattern="{variant}_{seed}")
+        except UserError:
+            continue
+        assert change != "doubled"
+        for (_, run, of), found in curves(root).items():
+            assert found.items() <= TRUTH[run, of].items()
+            assert found == TRUTH[run, of] or change == "cut"
+
+
+# The commands
+
+
+def test_the_commands_import_and_export_without_jax(tmp_path, capsys) -> None:
+    results = str(tmp_path / "results")
+    path = csv_file(tmp_path / "r.csv")
+    program = (
+        "import sys\nfrom ablations.cli import main\n"
+        "code = main(sys.argv[1:])\nprint('jax' in sys.modules)\nsys.exit(code)"
+    )
+    arguments = ["import", str(path), "--study", "mine", "--baseline", "theirs"]
+    arguments += ["--results", results]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    )
+    assert "2 runs with 6 seeds" in done.stdout
+    assert done.stdout.strip().endswith("False")
+    assert main(["table", "mine", "--results", results]) == 0
+    assert "better" in capsys.readouterr().out
+    assert main(["export", "mine", "--results", results, "--format", "parquet"]) == 0
+    assert Path(capsys.readouterr().out.strip().splitlines()[-1]).name == "runs.parquet"
+    assert main(["export", "mine", "--results", results, "--metric", "retrun"]) == 2
+    assert "did you mean 'return'" in capsys.readouterr().err
+
+
+def test_python_imports_runs_too(tmp_path) -> None:
+    (tmp_path / "r.csv").write_text(f"{LONG}a,0,1,\na,0,2,nan\na,0,3,1\n")
+    assert len(ablations.import_runs(tmp_path / "r.csv", "mine", tmp_path)) == 1
+    assert frame(read_plan(tmp_path, "mine"), tmp_path).value.tolist() == [1.0]

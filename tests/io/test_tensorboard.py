@@ -1,0 +1,279 @@
+"""Event files: those that grow, are damaged or go back; and beside what waits for a command."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
+from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.util.tensor_util import make_tensor_proto
+
+from ablations.errors import UserError
+from ablations.io import logs
+from ablations.io.export import frame
+from ablations.io.imports import import_runs
+from ablations.io.tensorboard import Part, in_order, parts
+from ablations.records import read_plan
+from ablations.sweep.backends.command.training import OUTPUT, Run
+from ablations.sweep.cell import Cell
+from ablations.sweep.claims import hold, work_folder
+from ablations.sweep.order import Order
+from ablations.trainers.command import Line
+
+TAGS = ("loss", "rollout/ep_rew_mean", "time/fps")
+NAME = "events.out.tfevents.{}.host"
+
+
+def written(event: Event | bytes) -> bytes:
+    """A record of an event file, as TensorBoard writes it."""
+    file = BytesIO()
+    RecordWriter(file).write(event if isinstance(event, bytes) else event.SerializeToString())
+    return file.getvalue()
+
+
+def record(step: int, tag: str, value: float | TensorProto, time: float = 1e9) -> bytes:
+    kind = "tensor" if isinstance(value, TensorProto) else "simple_value"
+    summary = Summary(value=[Summary.Value(tag=tag, **{kind: value})])
+    return written(Event(wall_time=time + step, step=step, summary=summary))
+
+
+WHOLE = b"".join(record(step, TAGS[step % 3], step / 2) for step in range(1, 120))
+
+
+def test_a_file_that_is_being_written_is_read_up_to_its_last_record(tmp_path: Path) -> None:
+    first, second = (tmp_path / NAME.format(k) for k in (1, 2))
+    every = [(step, TAGS[step % 3], step / 2) for step in range(1, 120)]
+    ends = np.cumsum([len(record(*point)) for point in every])
+    for cut in np.random.default_rng(0).integers(0, len(WHOLE), 25).tolist():
+        first.write_bytes(WHOLE[:cut])
+        there = every[: int((ends <= cut).sum())]
+        read = {(s, tag, v) for tag, of in parts(tmp_path).items() for s, v in of[0].points}
+        assert read == set(there)
+    first.write_bytes(WHOLE)
+    assert logs.latest(tmp_path, TAGS[0], None) == (119, 117 / 2)
+    second.write_bytes(record(120, TAGS[0], 60.0) + record(121, TAGS[0], 1.0)[:20])
+    assert logs.latest(tmp_path, TAGS[0], None) == (120, 60.0)
+    second.write_bytes(record(3, "x", 7.0))
+    assert logs.latest(tmp_path, TAGS[0], None) == (3, 117 / 2)
+
+
+@pytest.mark.parametrize("at", [9, 30, 700, None])
+def test_damage_is_refused(tmp_path: Path, at: int | None) -> None:
+    data = WHOLE + written(b"\xff") + WHOLE
+    if at is not None:
+        data = WHOLE[:at] + bytes([WHOLE[at] ^ 1]) + WHOLE[at + 1 :]
+    (tmp_path / NAME.format(1)).write_bytes(data)
+    with pytest.raises(UserError, match=r"damaged|holds an event that cannot be read"):
+        parts(tmp_path)
+    assert logs.latest(tmp_path, "loss", None) is None
+
+
+@pytest.mark.parametrize("cut", [0, 5, 30])
+def test_a_file_that_ends_in_zeros_is_read_up_to_there(tmp_path: Path, cut: int) -> None:
+    """As the last block of a file is after a crash of its machine."""
+    path = tmp_path / NAME.format(1)
+    data = b"".join(record(step, "r", step) for step in range(1, 21))
+    path.write_bytes(data[: len(data) - cut] + bytes(4096))
+    found, notes = logs.read(tmp_path, "r")
+    assert found["step"] == list(range(1, 21 - (cut > 0)))
+    assert any("ends in zeros" in note for note in notes)
+    path.write_bytes(data[: len(data) // 2] + bytes(64) + data[len(data) // 2 :])
+    with pytest.raises(UserError, match="damaged"):
+        logs.read(tmp_path, "r")
+
+
+SCALARS = [
+    (1.5, 1.5),
+    (math.nan, math.nan),
+    (-math.inf, -math.inf),
+    (make_tensor_proto(np.float32(0.1)), float(np.float32(0.1))),  # TensorFlow 2, clu
+    (TensorProto(dtype=DT_FLOAT, float_val=[2.5]), 2.5),
+    (TensorProto(dtype=DT_DOUBLE, double_val=[0.1]), 0.1),
+    (make_tensor_proto(np.full((1, 1), math.nan)), math.nan),
+    (make_tensor_proto(np.zeros((3, 3))), None),  # a histogram
+    (make_tensor_proto(7), None),
+    (make_tensor_proto("text"), None),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), SCALARS)
+def test_numbers_are_read_from_values_and_from_tensors(tmp_path, value, expected) -> None:
+    (tmp_path / NAME.format(1)).write_bytes(record(2**31, "r", value))
+    points = [point for part in parts(tmp_path).get("r", []) for point in part.points]
+    np.testing.assert_equal(points, [] if expected is None else [(2**31, expected)])
+
+
+def test_files_of_another_library_are_read(tmp_path: Path) -> None:
+    writer = pytest.importorskip("tensorboardX").SummaryWriter(str(tmp_path / "runs" / "ppo__1"))
+    writer.add_text("hyperparameters", "not a number")
+    points = [(0, 1.5), (128, -2.25), (3_000_000_000, 1e-3)]
+    for step, value in points:
+        writer.add_scalar("charts/return", value, step)
+        writer.add_scalar("loss", -value, step)
+    writer.close()
+    path = logs.find(f"{tmp_path}/runs/*")
+    assert path is not None
+    found, _ = logs.read(path, "charts/return")
+    assert found["step"] == [step for step, _ in points]
+    np.testing.assert_allclose(found["charts/return"], [1.5, -2.25, 1e-3], rtol=1e-6)
+    np.testing.assert_allclose(found["loss"], [-1.5, 2.25, -1e-3], rtol=1e-6)
+
+
+def test_without_the_library_a_line_names_its_extra(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / NAME.format(1)).write_bytes(WHOLE)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tensorboard"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(UserError, match=r"tensorboard: pip install 'rl-ablations\[tensorboard\]'"):
+        logs.read(tmp_path, "loss")
+
+
+# Steps that go back
+
+
+def part_of(steps: list[int], began: float = 0.0, name: str = "f") -> Part:
+    points = [(step, began + place) for place, step in enumerate(steps)]
+    return Part(name, points, began, began + len(steps) - 1)
+
+
+LATE = [step + lag for step in range(0, 400, 20) for lag in (15, 0)]
+# The steps of files; the file of each point that is kept; a note on what was done.
+FILES = [
+    ([[1, 2, 3]], [0, 0, 0], ""),
+    ([[100, 102, 101, 103]], [0] * 4, "1 point written late"),
+    ([[10, 8, 12, 14]], [0] * 4, "1 point written late"),
+    ([LATE], [0] * 40, "20 points written late, put in order"),
+    ([[1, 2, 3], [4, 5]], [0, 0, 0, 1, 1], ""),
+    ([[1, 2, 3, 4], [3, 4, 5]], [0, 0, 1, 1, 1], "2 earlier points up to step 4 left out"),
+    ([[1, 2], [1, 2, 3, 4]], [1, 1, 1, 1], "2 earlier points up to step 2 left out"),
+    ([[1, 2, 3, 4, 5], [3, 4], [4, 5, 6]], [0, 0, 1, 2, 2, 2], "left out"),
+    ([[], [1, 2]], [1, 1], ""),
+]
+
+
+@pytest.mark.parametrize(("files", "sources", "note"), FILES)
+def test_a_run_that_goes_on_or_writes_late(files: list, sources: list[int], note: str) -> None:
+    notes: list[str] = []
+    made = [part_of(steps, 1000.0 * place) for place, steps in enumerate(files)]
+    found = in_order("r", made, notes)
+    assert [int(value // 1000) for _, value in found] == sources
+    assert [step for step, _ in found] == sorted(step for step, _ in found)
+    assert note in "".join(notes)
+
+
+REFUSED = [
+    ([part_of([*range(30), *range(20)])], "goes back from step 29 to 0 in 'f': .* two runs"),
+    ([part_of([*range(10)] * 30)], "goes back from step 9 to 0"),
+    ([part_of([0, 100, 200, 300, 200, 200, 300])], "goes back from step 300 to 200"),
+    ([part_of([0, 90, 180, 270, 130, 220, 310])], "goes back from step 270 to 130"),
+    ([part_of([100, 101, 102, 101, 103])], "goes back from step 102 to 101"),
+    ([part_of([2**31 - 1, -(2**31)])], "a counter that overflowed"),
+    ([part_of([1, 2, 3], 0.0), part_of([1, 2, 3], 9.0)], "two runs in one place"),
+    ([part_of([1, 2, 3], 0.0), part_of([1, 2], 9.0)], "two runs in one place"),
+    ([part_of([10, 20, 30], 0.0), part_of([11, 21, 31], 1.0)], "two runs in one place"),
+]
+
+
+@pytest.mark.parametrize(("made", "says"), REFUSED)
+def test_what_may_be_two_runs_is_refused(made: list[Part], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        in_order("r", made)
+
+
+def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
+    """Another tag at seconds goes further; two episodes that end at one step both count."""
+    events = b"".join(
+        record(step, "r", step)
+        + record(step, "r", step + 2)
+        + record(step * 7, "r/time", step)
+        + record(step % 3, "wraps", step)
+        + record(step, "step", 100 * step)
+        for step in range(1, 6)
+    )
+    folder = tmp_path / "logs" / "ppo_3"
+    folder.mkdir(parents=True)
+    (folder / NAME.format(1)).write_bytes(events)
+    found, notes = logs.read(folder, "r")
+    assert logs.binned(found, "r")["step"] == [1, 2, 3, 4, 5]
+    assert logs.binned(found, "r")["r"] == [2.0, 3.0, 4.0, 5.0, 6.0]
+    assert any("wraps" in note for note in notes)
+    told: list[str] = []
+    import_runs(
+        folder.parent, "m", tmp_path, pattern="{variant}_{seed}", metric="r", say=told.append
+    )
+    long = frame(read_plan(tmp_path, "m"), tmp_path, ["r"])
+    assert dict(zip(long.step, long.value, strict=True)) == {t: t + 1.0 for t in range(1, 6)}
+    assert any("left out: 'wraps' goes back" in line for line in told)
+
+
+def test_runs_of_one_folder_each_are_imported(tmp_path: Path) -> None:
+    """One resumed, one without the metric, one of two runs."""
+    first, second = range(1, 11), range(6, 21)
+    for name, steps in (("a_0", first), ("b_0", range(1, 21)), ("c_0", ())):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        data = b"".join(record(step, "charts/episodic_return", step) for step in steps)
+        (folder / NAME.format(1)).write_bytes(data or record(1, "other", 1.0))
+    data = b"".join(record(step, "charts/episodic_return", step, 2e9) for step in second)
+    (tmp_path / "runs" / "a_0" / NAME.format(2)).write_bytes(data)
+    told: list[str] = []
+    wanted: dict[str, Any] = {"pattern": "{variant}_{seed}"}
+    wanted["metric"] = "charts/episodic_return"
+    runs = import_runs(tmp_path / "runs", "mine", tmp_path, say=told.append, **wanted)
+    assert runs.points.tolist() == [20, 20]
+    assert any("'a_0': 'charts/episodic_return' goes on from step 6" in line for line in told)
+    assert "left out: 'c_0' has no charts/episodic_return" in told
+    again = tmp_path / "runs" / "b_0" / NAME.format(2)
+    again.write_bytes((again.parent / NAME.format(1)).read_bytes())
+    for metric in ("charts/episodic_return", None):
+        with pytest.raises(UserError, match=r"b_0.*two runs in one place"):
+            import_runs(tmp_path / "runs", "mine", tmp_path, **{**wanted, "metric": metric})
+
+
+# Beside a command
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "timeout"])
+def test_a_command_is_asked_to_end_while_its_log_is_read(
+    tmp_path: Path, monkeypatch, how: str
+) -> None:
+    """A look at a long log takes until the test is over."""
+    waits = "trap 'echo asked; exit 0' TERM; while :; do sleep 0.05; done"
+    line = Line(("sh", "-c", waits), "{folder}/tb", "loss", "step").plain()
+    steps = {"points": 1, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
+    config = {"command": line, "structure": {}, "task": {"name": "t"}, "run": steps, "seed": 0}
+    place = {"here": str(tmp_path), **({"timeout": 1.5} if how == "timeout" else {})}
+    cell = Cell("mine", "t", "up", 0, "c" * 16, config, place=place)
+    held = hold(tmp_path, cell.hash)
+    assert held is not None
+    run = Run(cell, tmp_path, Order("r", str(tmp_path), (cell,)))
+    looking, over, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def look(*_: Any) -> None:
+        looking.set()
+        over.wait(15)
+        ended.set()
+
+    monkeypatch.setattr(logs, "latest", look)
+    monkeypatch.setattr(Run, "_curve", lambda self: tmp_path)
+    try:
+        with pytest.raises(SystemExit if how == "Ctrl-C" else Exception):
+            run.run([held], lambda: how == "Ctrl-C" and looking.is_set())
+        assert looking.is_set()
+        assert not ended.is_set(), "it waited for the look"
+        output = work_folder(tmp_path, cell.hash) / "run" / OUTPUT
+        assert output.read_text().endswith("asked\n")
+    finally:
+        over.set()
+        run.kill()
+        held.finish()
