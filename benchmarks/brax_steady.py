@@ -56,7 +56,7 @@ def train_ours(task: str, networks: str) -> None:
     definition = trainer("ppo")
     config = definition.resolve(task_of(task), {**preset("brax").values(), **changed})
     config["run"] = {"updates_per_chunk": UPDATES, "evaluation_envs": 1}
-    composed, as_data = compose(config, definition.compiled_in(config, accelerator=False))
+    composed, as_data = compose(config, definition.compiled_in(config))
     variant = as_data(config)
     state = jax.jit(composed.init)(jax.random.key(0), variant)
     chunk = jax.jit(composed.chunk, donate_argnums=0)

@@ -197,7 +197,7 @@ def our_updates(spec: Spec) -> tuple[Callable[[], None], Any]:
     library = preset(spec["side"]).on(on)
     config = definition.resolve(on, library.values(**spec["arguments"]))
     config["run"] = {"updates_per_chunk": spec["updates"], "evaluation_envs": 1}
-    composed, as_data = compose(config, definition.compiled_in(config, accelerator=False))
+    composed, as_data = compose(config, definition.compiled_in(config))
     variant = as_data(config)
     state = jax.jit(composed.init)(jax.random.key(0), variant)
     parameters = jax.tree.map(jax.numpy.copy, state.parameters)

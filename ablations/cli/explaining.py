@@ -14,7 +14,6 @@ from ablations.records import Plan
 from ablations.runs import Runs
 from ablations.sweep import explanation
 from ablations.sweep.cell import cells_of, distinct
-from ablations.sweep.machine import accelerators
 from ablations.sweep.prepare import missing
 from ablations.tables import table_of
 from ablations.tables.shares import change
@@ -79,12 +78,11 @@ def _plan_lines(plan: Plan, options: argparse.Namespace) -> Iterable[str]:
     if not todo:
         return
     if todo[0].backend.compiles:
-        accelerator = accelerators() > 0
-        programs = {cell.program(accelerator=accelerator) for cell in todo}
+        programs = {cell.program() for cell in todo}
         config = todo[0].config
         definition = trainer(config["trainer"]["name"])
         fixed = {
-            *definition.compiled_in(config, accelerator=accelerator),
+            *definition.compiled_in(config),
             *definition.completed(config)["structure"],
         }
         compiled = [name for name, detail in details.items() if fixed & set(detail.settings)]

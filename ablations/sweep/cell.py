@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import asdict
 
 from ablations.core.plan import Context
-from ablations.core.record import RawConfiguration, steps_at, steps_of
+from ablations.core.record import Named, RawConfiguration, steps_at, steps_of
 from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.sweep.backends import Backend, backend_of
@@ -21,7 +21,9 @@ class Cell:
 
     study, task, variant, seed: its place in a plan. config: all that decides its result, its
     seed included; hash: the name of that. metric: the column of its curve that the study judges.
-    place: the execution context of a command, which decides nothing and is in no hash.
+    place: the execution context of a command, which decides nothing and is in no hash. varied: the
+    axes in which the cells of its plan on its task differ, over which its program switches; None:
+    over all that it can.
 
     A point is a chunk of training, counted from 1; a step is one of the environment (or a
     completion), which is what curves are drawn over.
@@ -35,6 +37,7 @@ class Cell:
     config: RawConfiguration = field(compare=False, repr=False)
     metric: str = "training/return"
     place: Context = field(default_factory=Context, compare=False, repr=False)
+    varied: Sequence[str] | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -75,9 +78,9 @@ class Cell:
         evaluated, trained = trainer(self.config["trainer"]["name"]).ranked_by
         return evaluated if self.config["run"]["evaluations"] else trained
 
-    def program(self, *, accelerator: bool = False) -> str:
+    def program(self) -> str:
         """Return the name of the program that it runs in."""
-        return self.backend.program(self.config, accelerator=accelerator)
+        return self.backend.program(self.config, self.varied)
 
 
 def backend_of_all(cells: Iterable[Cell]) -> Backend:
@@ -96,10 +99,26 @@ def cells_of(plan: Plan) -> tuple[Cell, ...]:
     """Return the cells of a plan, in its order."""
     study, metric = plan.study.name, plan.study.metric
     places = {name: variant.place or Context() for name, variant in plan.variants.items()}
+    choices: dict[str, dict[str, Mapping[str, Named]]] = {}
+    for entry in plan.cells:
+        choices.setdefault(entry.task, {})[entry.variant] = entry.config.get("choices", {})
+    varied = {task: _varied(of.values()) for task, of in choices.items()}
     return tuple(
-        Cell(study=study, metric=metric, place=places[entry.variant], **asdict(entry))
+        Cell(
+            study=study,
+            metric=metric,
+            place=places[entry.variant],
+            varied=varied[entry.task],
+            **asdict(entry),
+        )
         for entry in plan.cells
     )
+
+
+def _varied(choices: Collection[Mapping[str, Named]]) -> tuple[str, ...]:
+    """Return the axes in which choices differ. One that a configuration leaves out differs too."""
+    axes = dict.fromkeys(axis for each in choices for axis in each)
+    return tuple(axis for axis in axes if len({str(each.get(axis)) for each in choices}) > 1)
 
 
 def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:

@@ -105,7 +105,7 @@ def pack(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed
     """
     groups: dict[tuple[str, int, frozenset[int]], list[Cell]] = {}
     for cell in cells:
-        program = cell.program(accelerator=resources.gpus > 0)
+        program = cell.program()
         groups.setdefault((program, cell.points, cell.measured), []).append(cell)
     jobs = []
     for (program, _, _), mine in groups.items():
@@ -135,7 +135,7 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
     """
     wanted: dict[str, Cell] = {}
     for cell in cells:
-        wanted.setdefault(cell.program(accelerator=accelerator), cell)
+        wanted.setdefault(cell.program(), cell)
     kinds = {cell.backend.kind(cell.config) for cell in wanted.values()}
     exact: defaultdict[str, list[Provenance]] = defaultdict(list)
     alike: defaultdict[tuple[str, ...], list[Provenance]] = defaultdict(list)
@@ -147,10 +147,12 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
         if "trainer" in record.config and (kind := backend.kind(record.config)) in kinds:
             alike[kind].append(made)
             with contextlib.suppress(UserError):  # a choice of a plugin that is not loaded
-                exact[backend.program(record.config, accelerator=accelerator)].append(made)
+                exact[backend.program(record.config)].append(made)
     found = {}
     for program, cell in wanted.items():
-        for like in (exact[program], alike[cell.backend.kind(cell.config)]):
+        # A record does not tell what its plan varied, which changes the speed of steps little.
+        mine = exact[cell.backend.program(cell.config)]
+        for like in (mine, alike[cell.backend.kind(cell.config)]):
             found[program] = cell.backend.speed(cell, like, accelerator=accelerator)
             if found[program].measured:
                 break

@@ -154,7 +154,7 @@ class Processes:
             print(line, file=self.output or sys.stdout, flush=True)
 
     def _announced(self, work: Work, order: Order, names: str) -> Iterator[str]:
-        programs = {cell.program(accelerator=order.accelerator) for cell in order.cells}
+        programs = {cell.program() for cell in order.cells}
         compiled = f" {count(len(programs), 'program')} to compile;"
         tasks = sorted({cell.task for cell in work.cells})
         again = sum(order.backend.has_run(cell, Path(order.results)) for cell in order.cells)

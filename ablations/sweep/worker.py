@@ -66,9 +66,7 @@ class Worker:
         self._claims: list[Claim] = []
         self._training = False
         self._stopping = False
-        self._programs = {
-            cell.hash: cell.program(accelerator=order.accelerator) for cell in order.cells
-        }
+        self._programs = {cell.hash: cell.program() for cell in order.cells}
         # Kind -> hash -> cell, of those that are not known to have a record. A plain dict would go
         # over the places of all that were deleted whenever it is gone through.
         self._waiting: dict[Kind, OrderedDict[str, Cell]] = {}

@@ -234,20 +234,21 @@ def _unread(definition: Definition, config: Configuration) -> dict[str, str]:
 
 
 def compiled_in(
-    definition: Definition, config: Configuration, *, accelerator: bool
+    definition: Definition, config: Configuration, varied: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """Return the axes whose choice is compiled in.
+    """Return the axes whose choice is compiled in: all but those that may be data.
 
-    They are those that are structural and those that the structure asks for, and on an accelerator
-    all: under vmap every lane pays for every branch of a switch, a single lane only for the branch
-    that it takes.
+    varied: the axes in which the cells of a plan differ; None: any. Of these, structural ones and
+    those that the structure asks for are compiled in as well.
     """
     config = completed(definition, config)
-    if accelerator:
-        return tuple(config["choices"])
     asked = definition.compiles(config["structure"]) if definition.compiles else ()
     return tuple(
-        name for name in config["choices"] if registry.axis(name).structural or name in asked
+        name
+        for name in config["choices"]
+        if registry.axis(name).structural
+        or name in asked
+        or (varied is not None and name not in varied)
     )
 
 

@@ -111,11 +111,13 @@ class Definition:
 
         return composition.inert(self, config, names)
 
-    def compiled_in(self, config: Configuration, *, accelerator: bool) -> tuple[str, ...]:
+    def compiled_in(
+        self, config: Configuration, varied: Collection[str] | None = None
+    ) -> tuple[str, ...]:
         """Return the axes whose choice is part of a configuration's program, instead of data."""
         from ablations.trainers import composition
 
-        return composition.compiled_in(self, config, accelerator=accelerator)
+        return composition.compiled_in(self, config, varied)
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
@@ -154,10 +156,14 @@ class Definition:
             "evaluation_envs": evaluation_envs if evaluations else 0,
         }
 
-    def program(self, config: Configuration, *, accelerator: bool) -> ProgramName:
-        """Return what names the program of a configuration: all of it that is not data."""
+    def program(self, config: Configuration, varied: Collection[str] | None = None) -> ProgramName:
+        """Return what names the program of a configuration: all of it that is not data.
+
+        varied: the axes that its plan varies, see `compiled_in`.
+        """
         run = config["run"]
-        return {
+        fixed = self.compiled_in(config, varied)
+        name: ProgramName = {
             "trainer": config["trainer"],
             "task": self.task(config["task"]["name"]).program(config["task"]["settings"]),
             "structure": config["structure"],
@@ -165,10 +171,13 @@ class Definition:
             "evaluation_envs": run["evaluation_envs"],
             "compiled_in": {
                 axis: config["choices"][axis]
-                for axis in self.compiled_in(config, accelerator=accelerator)
+                for axis in fixed
                 if axis in config["choices"]  # else it is neutral, and names nothing
             },
         }
+        if varied is not None:
+            name["switched"] = sorted(self.completed(config)["choices"].keys() - set(fixed))
+        return name
 
     def place(self, config: Configuration) -> Context:
         """Return nothing: a program runs anywhere."""

@@ -106,6 +106,7 @@ class ProgramName(TypedDict):
     updates_per_chunk: int
     evaluation_envs: int
     compiled_in: Mapping[str, Named]
+    switched: NotRequired[list[str]]
 
 
 class Program(TypedDict, Generic[SettingsT, StructureT]):

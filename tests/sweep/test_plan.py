@@ -105,22 +105,24 @@ def test_what_a_profile_puts_in_place_of_a_tasks_own_is_beneath_a_librarys() -> 
 
 def test_all_variants_and_seeds_of_a_structure_share_a_program() -> None:
     assert len({cell.program() for cell in cells()}) == 1
-    both = [*cells("value_coefficient"), *cells("gae", set={"learning_rate": 0.1})]
-    assert len({cell.program() for cell in both}) == 2, "separate and shared torso"
+    both = [*cells(), *cells(set={"learning_rate": 0.1})]
+    assert len({cell.program() for cell in both}) == 1
+    assert len({cell.program() for cell in cells("value_coefficient")}) == 2, "separate and shared"
 
 
 @pytest.mark.parametrize(
     ("axis", "choice"),
     [("advantage_timing", "epoch"), ("value_clip", "replace"), ("advantage", "done_cut")],
 )
-def test_an_accelerator_gets_a_program_per_composition(axis: str, choice: str) -> None:
-    """Its lanes are seeds and numbers."""
+def test_a_program_switches_over_what_its_plan_varies(axis: str, choice: str) -> None:
+    """Seeds and numbers are data in any case."""
     config = cells()[0].config
     changed = config | {"choices": {**config["choices"], axis: {"name": choice, "revision": 1}}}
-    assert BACKEND.program(config, accelerator=True) != BACKEND.program(changed, accelerator=True)
-    assert BACKEND.program(config) == BACKEND.program(changed)
+    assert BACKEND.program(config, ()) != BACKEND.program(changed, ())
+    for varied in (None, (axis,)):
+        assert BACKEND.program(config, varied) == BACKEND.program(changed, varied)
     number = config | {"seed": 9, "numbers": {**config["numbers"], "learning_rate": 0.1}}
-    assert BACKEND.program(config, accelerator=True) == BACKEND.program(number, accelerator=True)
+    assert BACKEND.program(config, ()) == BACKEND.program(number, ())
 
 
 def test_two_studies_share_the_cell_of_their_common_variant() -> None:

@@ -231,7 +231,7 @@ def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> No
     for name, count in (("one", 1), ("three", 3)):
         config = pool.resolve(task("fast"), {"toy_pool": name})
         config["run"] = {"updates_per_chunk": 1, "evaluation_envs": 0}
-        fixed = pool.compiled_in(config, accelerator=False)
+        fixed = pool.compiled_in(config)
         assert fixed == ("toy_pool",)
         made = pool.make(
             task=None,
@@ -252,8 +252,10 @@ def test_a_structural_choice_is_no_data(pool: Definition) -> None:
         made.init(jax.random.key(0), pool.data(config))
 
 
-def test_all_axes_are_compiled_in_on_an_accelerator() -> None:
+def test_all_but_the_axes_that_a_plan_varies_are_compiled_in() -> None:
     config = composed(PPO)
-    always, there = (set(PPO.compiled_in(config, accelerator=there)) for there in (False, True))
-    assert always == {name for name in PPO.axes if variants.axis(name).structural}
-    assert there == set(PPO.axes) != always
+    structural = {name for name in PPO.axes if variants.axis(name).structural}
+    assert set(PPO.compiled_in(config)) == structural
+    assert set(PPO.compiled_in(config, ())) == set(PPO.axes) != structural
+    varied = ("advantage", *structural)
+    assert set(PPO.compiled_in(config, varied)) == set(PPO.axes) - {"advantage"}

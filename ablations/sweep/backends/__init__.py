@@ -10,7 +10,7 @@ one, implement `Backend` in a package beside these and name it in `backend_of`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -84,7 +84,7 @@ class Backend(Protocol):
     title: str
     mending: str = ""
 
-    def program(self, config: Configuration, *, accelerator: bool = False) -> str:
+    def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         """Return the name of the program of a configuration: of cells that share a `Prepared`."""
 
     def accelerators(self) -> int:

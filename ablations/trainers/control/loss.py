@@ -13,6 +13,7 @@ from ablations.trainers.choices import apply, switch
 from ablations.trainers.control.advantages import Estimate, standardised
 from ablations.trainers.control.distribution import Distribution
 from ablations.trainers.control.networks import Networks
+from ablations.trainers.fusion import materialized
 from ablations.trainers.losses import ratio_metrics, value_loss
 from ablations.trainers.trainer import Metrics, Tree, Variant
 
@@ -107,15 +108,16 @@ def ppo_loss(
     entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
 
     loss = policy_loss + value_part + entropy_loss
-    now_raw = jax.lax.stop_gradient(raw)
+    # As where learning_rate_schedule is data: else exact_kl is rounded otherwise.
+    old_raw, now_raw = materialized((batch.raw, jax.lax.stop_gradient(raw)))
     return loss, {
         "loss/policy": policy_loss,
         "loss/entropy": entropy_loss,
         "loss/total": loss,
         "policy/clip_fraction": clip_fraction,
         "policy/entropy": entropy,
-        "policy/exact_kl": distribution.kl(batch.raw, now_raw, variant),
-        "policy/offset_kl": offset_kl(distribution, batch.raw, now_raw, variant),
+        "policy/exact_kl": distribution.kl(old_raw, now_raw, variant),
+        "policy/offset_kl": offset_kl(distribution, old_raw, now_raw, variant),
         **ratio_metrics(log_ratio),
         **value_metrics,
         "advantage/mean": jnp.mean(batch.advantage),

@@ -12,7 +12,7 @@ process.py      one process, ended with all that it has started
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ablations.core.record import Configuration, Provenance
@@ -40,7 +40,7 @@ class CommandBackend(Backend):
         "read again, and not run again"
     )
 
-    def program(self, config: Configuration, *, accelerator: bool = False) -> str:
+    def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         """Return a digest of the line and the task, whose commands take about equally long."""
         line = {"trainer": config["trainer"], "task": config["task"]}
         return digest({**line, "command": config["command"]})

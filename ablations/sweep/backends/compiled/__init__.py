@@ -11,7 +11,7 @@ import operator
 import resource
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ablations import tasks
@@ -42,10 +42,10 @@ class CompiledBackend(Backend):
     compiles = True
     title = "program {}"
 
-    def program(self, config: Configuration, *, accelerator: bool = False) -> str:
+    def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
         """Return the digest of all of a configuration that is not data."""
         definition = trainer(config["trainer"]["name"])
-        return digest(definition.program(config, accelerator=accelerator))
+        return digest(definition.program(config, varied))
 
     def accelerators(self) -> int:
         """Return the number of accelerators of this machine."""
@@ -94,8 +94,7 @@ class CompiledBackend(Backend):
     def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
         """Compile the program of a cell; workers who need the same one take turns.
 
-        On an accelerator, where each composition has a program of its own, with no more lanes than
-        there are cells of it.
+        On an accelerator with no more lanes than there are cells of it.
         """
         import jax
 
@@ -104,7 +103,7 @@ class CompiledBackend(Backend):
         lanes = order.lanes
         if order.accelerator:
             lanes = min(lanes, even_lanes(sharing, len(jax.devices())))
-        name = cell.program(accelerator=order.accelerator)
+        name = cell.program()
         locks = Path(order.results) / "work" / "programs" / f"{name}-{lanes}"
         locks.mkdir(parents=True, exist_ok=True)
         machine.use_cache()

@@ -91,7 +91,7 @@ class Program:
     With one lane the arrays have no lane axis: the very program that a notebook would compile. With
     more, every array has a leading lane axis, sharded over the visible devices when they divide it.
 
-    accelerator: choices are compiled in, so that lanes are of one composition.
+    accelerator: nothing is kept apart for the bits of a CPU.
     lanes: as many as asked, or as many as fit into the memory of the device. locks: a folder that
     workers share, who compile the functions by turns; None: this one compiles alone. Raises
     UserError where one lane does not fit.
@@ -108,15 +108,15 @@ class Program:
         """Compile the program of a cell, or load it from the cache."""
         self.lanes = lanes
         definition = trainer(cell.config["trainer"]["name"])
-        fixed = definition.compiled_in(cell.config, accelerator=accelerator)
+        fixed = definition.compiled_in(cell.config, cell.varied)
         self.trainer, self._as_data = compose(cell.config, fixed)
         choices = definition.completed(cell.config)["choices"]
         self._names = {axis: choices[axis]["name"] for axis in fixed} if accelerator else {}
         self.compile_seconds = 0.0
-        self._compile(cell, cell.program(accelerator=accelerator), locks)
+        self._compile(cell, cell.program(), locks)
         while (there := bytes_there()) is not None and self._needed > there:
             self._shrink(cell, there)
-            self._compile(cell, cell.program(accelerator=accelerator), locks)
+            self._compile(cell, cell.program(), locks)
 
     @property
     def _needed(self) -> int:
@@ -204,8 +204,8 @@ class Program:
     def _lift(self, function: Callable[..., Tree]) -> Callable[..., Tree]:
         """Return a function (state or key, variant, ...) of one lane over all lanes.
 
-        On an accelerator choices are names: `choices.fix` then keeps nothing apart from what is
-        around it, which is for the bits of a CPU.
+        On an accelerator compiled choices are names: `choices.fix` then keeps nothing apart from
+        what is around it, which is for the bits of a CPU.
         """
 
         @wraps(function)
