@@ -43,6 +43,7 @@ def cells(name: str, lanes: int, updates: int = UPDATES, **sets: Any) -> list[An
     from ablations.trainers import trainer
 
     definition, one = trainer("ppo"), task(name)
+    varied = None if lanes == 1 else ()  # all axes; or none, as in a plan of one composition
     config = definition.resolve(one, {**one.hyperparameters["ppo"], **sets})
     run = {
         "points": 10_000,
@@ -52,7 +53,15 @@ def cells(name: str, lanes: int, updates: int = UPDATES, **sets: Any) -> list[An
         "evaluation_envs": 0,
     }
     return [
-        Cell("speed", name, "defaults", seed, f"{seed}", {**config, "run": run, "seed": seed})
+        Cell(
+            "speed",
+            name,
+            "defaults",
+            seed,
+            f"{seed}",
+            {**config, "run": run, "seed": seed},
+            varied=varied,
+        )
         for seed in range(lanes)
     ]
 
