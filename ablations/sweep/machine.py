@@ -173,8 +173,8 @@ def accelerators() -> int:
     if platforms[:1] == ["cpu"] or not (platforms or installed):
         return 0
     probe = "import jax; print(jax.device_count() if jax.default_backend() != 'cpu' else 0)"
-    done = subprocess.run(
-        [sys.executable, "-c", probe], capture_output=True, text=True, check=False
+    done = subprocess.run(  # -P: nothing from the current folder
+        [sys.executable, "-P", "-c", probe], capture_output=True, text=True, check=False
     )
     found = int(done.stdout.split()[-1]) if done.returncode == 0 else 0
     if platforms and not found and "cpu" not in platforms:

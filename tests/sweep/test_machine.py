@@ -187,6 +187,16 @@ def test_where_programs_run_and_are_kept_is_the_shell_s(
     assert "JAX_ENABLE_X64" not in found
 
 
+def test_the_question_for_accelerators_runs_no_code_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jax.py").write_text("open('ran', 'w')\ndef device_count(): return 8\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
+    assert machine.accelerators() != 8
+    assert not (tmp_path / "ran").exists()
+
+
 def test_arithmetic_names_what_no_worker_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a notebook, or with --cluster debug, JAX is as the shell has it."""
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
