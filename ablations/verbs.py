@@ -11,8 +11,6 @@ import pandas
 from ablations import plugins, presets, tables, tasks, trainers, until
 from ablations.io.archives import restore
 from ablations.records import Plan, read_runs
-from ablations.report.results import Results
-from ablations.report.scores import DIAGNOSTICS, scores
 from ablations.request import Selection, budget_of
 from ablations.runs import Runs, keep_ranges
 from ablations.selecting import selecting
@@ -177,28 +175,28 @@ def figure(
     *,
     results: str | Path = "results",
     metric: str | None = None,
-    width: float | str | None = None,
+    width: float | str = 5.5,
     each_seed: bool = False,
+    smooth: bool = False,
     **selection: Unpack[Selection],
 ) -> dict[str, Figure]:
     """Draw the figures of a study, by name; of several studies named <study>_<figure>.
 
-    Curves, and those of differences, improvement, intervals, profiles, efficiency, sensitivity,
-    effects and diagnostics that the study has.
+    Those of `ablations.figures.FIGURES` that the study has. Titles and captions are attributes of
+    the figures.
 
-    width: for a paper, in inches or a name such as "icml-column", without title and footnote.
-    each_seed: learning curves with a faint line for every seed.
+    width: in inches, or a name such as "icml-column".
+    each_seed: learning curves with a thin line for every seed.
+    smooth: learning curves as means over the last tenth of training at each step.
     """
-    from ablations.report.figures import require_drawable, study_figures
+    from ablations import figures
 
     drawn: dict[str, Figure] = {}
     for plan in _planned(study, results, selection):
         prefix = "" if isinstance(study, str) else f"{plan.study.name}_"
-        read = Results(plan, Path(results), DIAGNOSTICS)
-        found = scores(read, metric=metric)
-        require_drawable(plan, found)
-        figures = study_figures(read, found, each_seed=each_seed, width=width)
-        drawn |= {prefix + name: one for name, one in figures.items()}
+        runs = Runs.read(results, plan, metric)
+        made = figures.draw(runs, (), width, each_seed=each_seed, smooth=smooth)
+        drawn |= {prefix + name: drawing for name, drawing in made.items()}
     return drawn
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu, sem, ttest_ind
 
 from ablations.curve import Curve
-from ablations.figures.style import COLORS, INK, Group, Look, line_key, panels, style, write
+from ablations.figures.style import COLORS, INK, Group, Look, applied, line_key, panels, write
 from ablations.scoring import final, learned_range
 from ablations.stats import LEVEL, Difference, decide, of_differences, paired
 from ablations.stats.interim import design, planned, read
@@ -187,7 +187,7 @@ def main(path: Path, trials: int) -> None:
     }
     text = TEXT.format(**facts)
     REPORT.write_text(f"{text}\n\n{pipes(head, lines)}\n")
-    with style():
+    with applied():
         write(drawn(shares), REPORT.with_suffix(""), ["svg"])
     print(REPORT)
 
@@ -199,7 +199,7 @@ def drawn(shares: dict[str, dict[str, list[float]]]) -> Figure:
     looks = [Look(INK), *(Look(color) for color in COLORS)]
     keys = [line_key(name, look) for name, look in zip(names, looks, strict=False)]
     titles = [question.replace(": ", ":\n") for question in shares]
-    figure, (axes,) = panels([Group(titles, keys)], 6.75, 1.9, x="runs of each")
+    figure, (axes,) = panels([Group(titles, keys, "runs of each")], 6.75, 1.9)
     for here, (question, found) in zip(axes, shares.items(), strict=True):
         right = question.endswith("right order")
         if not right:
@@ -209,7 +209,7 @@ def drawn(shares: dict[str, dict[str, list[float]]]) -> Figure:
         here.set_xticks(range(len(SEEDS)), [str(n) for n in SEEDS])
         here.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         here.set_ylim(0, 1 if right else 1.1 * most)
-    return figure
+    return figure.about("Two halves of one algorithm", "How often a difference is found.")
 
 
 TEXT = """\

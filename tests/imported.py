@@ -17,7 +17,7 @@ for name in (
     "ablations.sweep.crew",
     "ablations.report.tables",
     "ablations.report.formats",
-    "ablations.report.figures",
+    "ablations.figures",
     "ablations.report.page",
     "scipy.stats",
     "pandas",

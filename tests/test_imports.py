@@ -92,7 +92,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.cli.examining", "ablations.figures"),
         ("ablations.cli.gating", "ablations.figures"),
         ("ablations.cli.results", "ablations.answers.pages"),
-        ("ablations.cli.results", "ablations.report.figures"),
+        ("ablations.cli.results", "ablations.figures"),
         ("ablations.cli.results", "ablations.report.page"),
         ("ablations.episode.gymnax", "matplotlib"),
         ("ablations.parquet", "pyarrow"),
@@ -104,7 +104,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.tables.formats", "rich"),
         ("ablations.tables.formats", "tabulate"),
         ("ablations.validate", "ablations.figures"),
-        ("ablations.verbs", "ablations.report.figures"),
+        ("ablations.verbs", "ablations.figures"),
         ("ablations.verbs", "ablations.report.page"),
     ],
     "slurm": [

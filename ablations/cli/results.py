@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from ablations import plugins
@@ -78,13 +79,15 @@ def add_figure(command: Parser) -> None:
         command,
         {
             **_METRIC,
-            "--width INCHES|NAME": "for a paper, without title and footnote: inches, or "
-            "icml-column, neurips, ...",
+            "--width INCHES|NAME": "inches, or icml-column, neurips, ...; default: 5.5",
         },
     )
     add_flags(
         command,
-        {"--each-seed": "learning curves with a faint line for every seed"},
+        {
+            "--each-seed": "learning curves with a thin line for every seed",
+            "--smooth": "learning curves as means over the last tenth of training at each step",
+        },
         action="store_true",
     )
     add_flags(command, {"--output DIR": "default: figures/ in the results folder"}, type=Path)
@@ -139,7 +142,7 @@ def _put(text: str, options: argparse.Namespace, name: str) -> None:
 
 def run_figure(options: argparse.Namespace) -> None:
     """Write the figures of studies."""
-    from ablations.report.figures import write_figures
+    from ablations import figures
 
     folder = options.output or options.results / "figures"
     try:
@@ -147,17 +150,18 @@ def run_figure(options: argparse.Namespace) -> None:
     except OSError as error:
         raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
     for plan in shown_with_edits(options):
-        written = write_figures(
-            plan,
-            options.results,
-            folder,
-            metric=options.metric,
-            kinds=options.kind or (),
-            formats=options.format,
-            width=options.width,
+        drawn = figures.draw(
+            Runs.read(options.results, plan, options.metric),
+            options.kind or (),
+            options.width or figures.TEXT,
             each_seed=options.each_seed,
+            smooth=options.smooth,
         )
-        print(*written, sep="\n")
+        stem = re.sub(r"[^\w.-]+", "_", plan.study.name)
+        if options.metric not in (None, plan.study.metric):
+            stem += "_" + re.sub(r"\W+", "_", options.metric)
+        for name, figure in drawn.items():
+            print(*figures.write(figure, folder / f"{stem}_{name}", options.format), sep="\n")
 
 
 def run_report(options: argparse.Namespace) -> None:

@@ -27,8 +27,8 @@ from ablations.figures.style import FORMATS, TEXT, WIDTHS, Drawing, encoded, inc
 from ablations.runs import Runs
 from ablations.tables.effects import default_kind
 
-__all__ = ["FIGURES", "FORMATS", "WIDTHS", "Drawing", "curves", "draw", "encoded", "forest", "gate"]
-__all__ += ["write"]
+__all__ = ["FIGURES", "FORMATS", "TEXT", "WIDTHS", "Drawing"]
+__all__ += ["curves", "draw", "encoded", "forest", "gate", "write"]
 
 FARTHEST = 1e300  # beyond it an axis has no ticks
 FIGURES: dict[str, Callable[..., Drawing]] = {

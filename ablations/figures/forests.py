@@ -349,7 +349,7 @@ def _value_text(row: Any, *, signed: bool, room: float) -> str:
     if row.note == "identical" or math.isnan(row.value):
         return style.wrapped(row.note or "no learned range", room, style.SMALL)
     size = row.high - row.low if row.high > row.low else abs(row.value)
-    places = max(0, 1 - math.floor(math.log10(size / 1.001))) if 0 < size < math.inf else 0
+    places = max(0, 1 - math.floor(math.log10(size))) if 0 < size < math.inf else 0
     text = estimate(row.value, row.low, row.high, sign=signed, places=min(places, 4))
     if row.note and (math.isnan(row.low) or row.note == "tasks disagree"):
         text = f"{number(row.value, places, signed)}, {row.note}"
@@ -396,7 +396,9 @@ def _panel(
     ax.set(xlim=(low, high), ylim=(bottom, -0.02), ylabel="")
     ax.set_xlabel(style.wrapped(axis, plot + 2 * min(names, values) - 0.1))
     ticks = int(plot / (0.12 + style.text_width(f"+{max(abs(low), abs(high)):.0f}0")))
-    ax.xaxis.set_major_locator(MaxNLocator(max(2, min(ticks, 8)), steps=[1, 2, 2.5, 5, 10]))
+    ax.xaxis.set_major_locator(MaxNLocator(min(ticks, 8), steps=[1, 2, 2.5, 5, 10]))
+    if ticks < 3:
+        ax.set_xticks([center])
     ax.xaxis.set_major_formatter(
         lambda x, _: f"{x:+,.4g}".replace("-", "\N{MINUS SIGN}") if x and not center else f"{x:g}"
     )

@@ -246,9 +246,24 @@ def student_interval(values: Any) -> tuple[float, float]:
     return estimate.low, estimate.high
 
 
-def _iqm_interval(values: Any) -> tuple[float, float]:
-    estimate = stats.iqm(values, replicates=2_000)
-    return estimate.low, estimate.high
+def averages(data: pd.DataFrame, average: Average = "mean") -> pd.DataFrame:
+    """Return the columns variant, step, value, low and high: averages over seeds, with intervals.
+
+    data: the columns variant, seed, step and value.
+    """
+    groups = data.groupby(["variant", "step"], sort=False).value
+    if average == "IQM":
+        found = [stats.iqm(values, replicates=2_000) for _, values in groups]
+        ends = np.array([(of.value, of.low, of.high) for of in found])
+    else:
+        table = groups.agg(["mean", "sem", "count"])
+        factors = {n: stats.student(n - 1, stats.LEVEL) for n in set(table["count"]) if n > 1}
+        reach = table["count"].map(factors) * table["sem"]
+        ends = np.column_stack([table["mean"], table["mean"] - reach, table["mean"] + reach])
+    keys = groups.ngroup().drop_duplicates().index
+    return data.loc[keys, ["variant", "step"]].assign(
+        **dict(zip(("value", "low", "high"), ends.T, strict=True))
+    )
 
 
 def draw_lines(
@@ -267,26 +282,26 @@ def draw_lines(
     if data.empty:
         return
     few = data.groupby("variant").seed.nunique().max() < FEW
-    variants = list(data.variant.unique())
+    means = averages(data.reset_index(drop=True), average)
     common: dict[str, Any] = {
-        "data": data, "x": "step", "y": "value", "hue": "variant", "legend": False, "ax": ax,
-        "palette": {v: looks[v].color for v in variants},
-    }  # fmt: skip
+        "x": "step",
+        "y": "value",
+        "hue": "variant",
+        "legend": False,
+        "ax": ax,
+    }
+    common |= {"palette": {v: looks[v].color for v in means.variant.unique()}, "estimator": None}
     if each_seed or (few and band):
-        sns.lineplot(**common, units="seed", estimator=None, linewidth=0.4, alpha=0.3, zorder=1)
-    sns.lineplot(
-        **common,
-        style="variant",
-        dashes={v: looks[v].dashes for v in variants},
-        size="variant",
-        sizes={v: 1.7 if looks[v].color == style.INK else 1.1 for v in variants},
-        estimator="mean" if average == "mean" else lambda x: stats.iqm(x, replicates=1).value,
-        errorbar=(student_interval if average == "mean" else _iqm_interval)
-        if band and not each_seed and not few
-        else None,
-        err_kws={"alpha": 0.14, "linewidth": 0},
-        zorder=3,
-    )
+        sns.lineplot(data, units="seed", linewidth=0.4, alpha=0.3, zorder=1, **common)
+    elif band:
+        for variant, of in means.groupby("variant", sort=False):
+            color = looks[str(variant)].color
+            ax.fill_between(of.step, of.low, of.high, color=color, alpha=0.14, linewidth=0)
+    dashes = {v: looks[v].dashes for v in means.variant.unique()}
+    sns.lineplot(means, style="variant", dashes=dashes, zorder=3, **common)
+    for line in ax.get_lines():  # a semantic of seaborn's for this would square its time
+        if line.get_zorder() == 3 and line.get_color() == style.INK:
+            line.set_linewidth(1.7)
 
 
 def keys_of(runs: Runs, variants: Sequence[str], looks: Mapping[str, Look]) -> list[Artist]:

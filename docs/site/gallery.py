@@ -42,22 +42,21 @@ class Picture:
 
 
 def _study(name: str, title: str, text: str, of: str, flags: str = "--profile claims") -> Picture:
-    command = " ".join(
-        ["ablations figure", of, *flags.split(), f"--kind {name} --width neurips --format svg"]
-    )
+    command = " ".join(["ablations figure", of, *flags.split(), f"--kind {name} --format svg"])
     return Picture(name, title, text, command, f"results/figures/{of}_{name}.svg", of)
 
 
 PICTURES = (
-    _study("curves", "Learning curves", "The interquartile mean over 20 seeds with its 95% band, one panel a task.", "gae"),
-    _study("differences", "Differences", "Variant minus baseline, paired by seed: a dot per seed, the interval that decides, and the margin as a grey band. An interval within the band is *equivalent*, one beyond it *better* or *worse*.", "gae"),
+    _study("curves", "Learning curves", "The mean over 20 seeds with its 95% interval, a panel per task.", "gae"),
+    _study("differences", "Differences", "Variant minus baseline, paired by seed: the interval that decides, a dot per seed, and the margin as a grey band. An interval within the band is *equivalent*; one that excludes 0 is *better* or *worse*. An interval that leaves the axis ends in an arrow.", "gae"),
     _study("improvement", "Probability of improvement", "How often a run of the variant scores above one of the baseline.", "gae"),
-    _study("intervals", "Aggregates", "Mean, interquartile mean and optimality gap of normalised scores, with a dot per seed.", "gae"),
+    _study("aggregates", "Aggregates", "Interquartile mean, median, mean and optimality gap of normalised scores, with a dot per seed.", "gae"),
     _study("profiles", "Performance profiles", "The share of runs above each normalised score.", "gae"),
-    _study("efficiency", "Sample efficiency", "The normalised score over training, averaged over tasks.", "gae"),
-    _study("sensitivity", "Sensitivity to a number", "The mean score along a number, with the margin around what it is compared with.", "value_clipping"),
-    _study("effects", "Effects of a factorial", "Main effects, and interactions of two details, over the levels of all others.", "four_details"),
-    _study("shares", "Which details make a gap", "From one library's settings to another's, detail by detail: `ablations explain` switches them in random orders.", "sb3_to_rsl_rl", ""),
+    _study("efficiency", "Sample efficiency", "The mean normalised score over training, averaged over tasks.", "gae"),
+    _study("sensitivity", "Sensitivity to a hyperparameter", "The mean score at each value, with the margin around the baseline.", "value_clipping"),
+    _study("effects", "Main effects of a factorial", "What each setting changes on average over all others.", "four_details"),
+    _study("interactions", "Interactions of a factorial", "Below the diagonal: what two settings change together, beyond their sum.", "four_details"),
+    _study("shares", "Which details make a gap", "From one library's settings to another's: `ablations explain` switches details in random orders. Dots: a detail switched first, and last.", "sb3_to_rsl_rl", ""),
     _study("diagnostics", "Diagnostics", "What the trainer records beside the score.", "group_size"),
     Picture(
         "exam",
@@ -98,8 +97,8 @@ def _lines() -> Iterator[str]:
     yield "# Gallery\n"
     yield "[README](../README.md) · the figures in words: [figures and the page](figures.md)\n"
     yield "Every kind of figure, with the command below that drew it from runs that are [committed](../results/archive): in a"
-    yield "clone each takes seconds and trains nothing. `python docs/site/gallery.py` draws all of them anew. The width is"
-    yield "that of a paper's text; without `--width` they have titles. PNG and PDF come with `--format`.\n"
+    yield "clone each takes seconds and trains nothing. `python docs/site/gallery.py` draws all of them anew. PNG and PDF come"
+    yield "with `--format`, a paper's column with `--width icml-column`.\n"
     for picture in PICTURES:
         yield from _shown(picture.title, picture.text, f"gallery/{picture.kept}", picture.command)
 

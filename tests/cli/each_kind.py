@@ -439,17 +439,16 @@ def answer(arguments: Sequence[str]) -> Answer:
 def draw_once(*, rendered: bool) -> None:
     """What takes most of the time: from now on a figure is drawn once, whichever command shows it,
     and rendered as SVG, or never."""
-    from ablations.report import figures
-    from ablations.report.figures import study_figures, style
-    from ablations.report.page import content
+    from ablations import figures
+    from ablations.figures import draw, style
 
     drawn: dict[str, Any] = {}
     saved: set[int] = set()
 
-    def draw_new(results: Any, scored: Any, **asked: Any) -> Any:
-        key = f"{results.plan} {scored} {asked}"
+    def draw_new(runs: Any, *asked: Any, **options: Any) -> Any:
+        key = f"{runs.plan} {runs.metric} {runs.score} {asked} {options}"
         if key not in drawn:
-            drawn[key] = study_figures(results, scored, **asked)
+            drawn[key] = draw(runs, *asked, **options)
         return drawn[key]
 
     def encoded_new(drawing: Any, format: str, dpi: float | None = None) -> bytes:
@@ -459,8 +458,7 @@ def draw_once(*, rendered: bool) -> None:
         return b"<svg/>"
 
     encoded = style.encoded
-    figures.study_figures = content.study_figures = draw_new
-    style.encoded = content.encoded = encoded_new
+    figures.draw, style.encoded = draw_new, encoded_new
 
 
 def main(kind: str, commands: Sequence[str]) -> None:

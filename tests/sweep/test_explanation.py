@@ -14,11 +14,8 @@ import variants
 from ablations import studies, tasks, trainers
 from ablations.core.plan import Detail, Explanation
 from ablations.errors import UserError
+from ablations.figures import draw
 from ablations.records import Plan, Record, write_plan, write_record
-from ablations.report.figures import study_figures
-from ablations.report.results import Results
-from ablations.report.scores import scores
-from ablations.report.tables import sheet
 from ablations.request import Request
 from ablations.runs import Runs
 from ablations.sweep import explanation
@@ -228,28 +225,22 @@ def test_shares_of_a_known_score(tmp_path: Path) -> None:
     assert frame.attrs["summary"].startswith("explained_task: start → end is +25")
 
 
-def test_the_waterfall_goes_from_one_end_to_the_other_in_steps_of_the_shares(
+def test_the_figure_has_the_shares_of_the_gap_and_details_alone_and_removed(
     tmp_path: Path,
 ) -> None:
     plan = explain(seeds=5)
     train(plan, tmp_path)
-    gap, *rows = sheet("shares", Results(plan, tmp_path)).records()
-    acting = [row for row in rows if row["verdict"] != "does not act"]
-    read = Results(plan, tmp_path)
-    ((name, drawn),) = study_figures(read, scores(read), width="neurips").items()
+    runs = Runs.read(tmp_path, plan)
+    rows = table_of(runs, "shares")
+    scale = 100 * runs.margin / rows.margin if rows.margin.notna().all() else 1.0
+    ((name, drawn),) = draw(runs, width="neurips").items()
     assert name == "shares"
-    assert drawn.get_size_inches()[0] == 5.5
-    left, right = drawn.axes
-    bars = left.patches
-    assert [bar.get_width() for bar in bars] == pytest.approx([row["share"] for row in acting])
-    (ends,) = [one.get_xdata() for one in left.get_lines() if one.get_marker() == "D"]
-    assert ends[1] - ends[0] == pytest.approx(gap["share"])
-    assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(ends[1])
-    names = ["".join(label.get_text().split()) for label in left.get_yticklabels()]
-    details = [row["detail"].replace(" ", "") for row in acting]
-    assert names == ["start", *details, "end"]
-    dots = [list(one.get_xdata()) for one in right.get_lines() if one.get_marker() == "o"]
-    assert dots == [[row[end]] for row in acting for end in ("alone", "removed")]
+    ax = drawn.axes[0]
+    points = [line.get_xdata()[0] for line in ax.get_lines() if line.get_marker() == "o"]
+    assert points == pytest.approx(list(rows.share * scale))
+    dots = np.concatenate([of.get_offsets() for of in ax.collections])[:, 0]
+    beside = rows[["alone", "removed"]].mul(scale, axis=0).iloc[1:].to_numpy().ravel()
+    assert sorted(dots) == pytest.approx(sorted(beside))
 
 
 def test_compositions_that_train_alike_are_one_cell() -> None:

@@ -1,0 +1,559 @@
+"""Figures: they draw the numbers of the tables, readable, with the same bytes each time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from layout import drawn_texts, faults
+from matplotlib.colors import to_hex
+from PIL import Image
+from synthetic import realistic, synthetic_study
+
+import ablations
+from ablations import figures
+from ablations.cli import main
+from ablations.comparison import compare
+from ablations.errors import UserError
+from ablations.figures import FIGURES, forests, learning, style
+from ablations.runs import ALL_TASKS, Runs
+from ablations.studies import fraction
+from ablations.tables import TABLES
+
+UNITS = {"reacher": 30.0, "hopper": 2000.0}
+FACTORIAL = {
+    "standard": {"gae_lambda": 0.9},
+    "brax": {"gae_lambda": 0.5},
+    "done_cut": {"gae_lambda": 0.9, "clip": True},
+    "masked_truncation": {"gae_lambda": 0.5, "clip": True},
+}
+LONG = "a_variant_with_a_name_that_no_column_of_a_paper_holds@learning_rate=0.0003"
+MINUS = "\N{MINUS SIGN}"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A study that has every figure but shares, with failed and missing runs."""
+    results = tmp_path_factory.mktemp("stored")
+    failed = {("hopper", "done_cut", 2): "loss is not finite"}
+    options = {"units": UNITS, "points": 10, "noise": 20.0, "sets": FACTORIAL, "failed": failed}
+    return synthetic_study(
+        results, realistic(), missing=[("reacher", "brax", 7)], **options
+    ), results
+
+
+@pytest.fixture(scope="module")
+def runs(stored) -> Runs:
+    return Runs.read(stored[1], stored[0])
+
+
+def curve(task: str, variant: str, seed: int, level: float, fails: bool = False) -> pd.DataFrame:
+    random = np.random.default_rng([seed, *map(ord, task + variant)])
+    step = np.arange(1, 21) * 5000
+    value = level * (1 - np.exp(-step / 25_000)) + random.normal(0, 4) + random.normal(0, 2, 20)
+    value[10:] = np.where(fails, np.inf, value[10:])
+    return pd.DataFrame({"step": step, "value": value}).assign(
+        task=task, variant=variant, seed=seed
+    )
+
+
+@pytest.fixture(scope="module")
+def hard() -> Runs:
+    """Failures, an outlier, one seed, identical runs, many variants, long names."""
+    frames = []
+    for task in ("cartpole", "inverted_double_pendulum_with_a_swing_up"):
+        base = [curve(task, "baseline", seed, 100) for seed in range(8)]
+        frames += base + [frame.assign(variant="identical") for frame in base]
+        frames += [frame.assign(variant="shifted", value=frame.value + 1) for frame in base]
+        frames += [curve(task, "fails", seed, 110, seed < 3) for seed in range(8)]
+        frames += [curve(task, "outlier", seed, 100 + 90_000 * (seed == 1)) for seed in range(4)]
+        frames += [curve(task, f"{LONG}{k}", s, 100 + 9 * k) for k in range(6) for s in (0, 1)]
+        frames += [curve(task, "Rindfleischetikettierungsueberwachung", 0, 80)]
+    return Runs.from_frame(pd.concat(frames), baseline="baseline")
+
+
+def line_of(ax, color: str):
+    """The line of a colour that is not one of many thin ones."""
+    lines = [line for line in ax.get_lines() if to_hex(line.get_color()) == to_hex(color)]
+    return next(line for line in lines if line.get_linewidth() > 0.6 and len(line.get_xdata()))
+
+
+def thin_lines(ax, color: str) -> list:
+    lines = [line for line in ax.get_lines() if line.get_linewidth() < 0.6]
+    return [line for line in lines if to_hex(line.get_color()) == to_hex(color)]
+
+
+def band_of(ax, color: str) -> np.ndarray:
+    """The lower and the upper edge of a band, `[2, points]`."""
+    bands = {to_hex(c.get_facecolor()[0]): c for c in ax.collections if len(c.get_facecolor())}
+    by_x = pd.DataFrame(bands[to_hex(color)].get_paths()[0].vertices).groupby(0)[1]
+    return np.array([by_x.min(), by_x.max()])
+
+
+def looks(runs: Runs) -> dict[str, str]:
+    return {v: look.color for v, look in style.looks_of(learning.groups_of(runs)).items()}
+
+
+def intervals(ax) -> list[tuple[float, ...]]:
+    """The intervals of a forest, from above: lines with two points on one height."""
+    lines = [line for line in ax.get_lines() if len(set(line.get_ydata())) == 1]
+    return [tuple(line.get_xdata()) for line in lines if len(line.get_xdata()) == 2]
+
+
+def symbols(ax) -> list:
+    return [line for line in ax.get_lines() if line.get_marker() in ("o", "X")]
+
+
+def centers(ax) -> list[float]:
+    return [symbol.get_xdata()[0] for symbol in symbols(ax)]
+
+
+def titles(figure) -> list[str]:
+    return [ax.get_title("left").replace("\n", " ") for ax in figure.axes]
+
+
+def entries(part) -> list[str]:
+    return [text.get_text() for text in part.legends[0].get_texts()]
+
+
+# Numbers
+
+
+def test_a_curve_is_the_mean_over_seeds_with_students_interval(runs) -> None:
+    ax, color = figures.curves(runs).axes[1], looks(runs)["done_cut"]
+    values = np.array([of.values for of in runs.curves_of("hopper", "done_cut").values()])
+    assert len(values) == 7, "one failed"
+    mean = values.mean(axis=0)
+    np.testing.assert_allclose(line_of(ax, color).get_ydata(), mean)
+    expected = scipy.stats.t.interval(0.95, 6, mean, scipy.stats.sem(values))
+    np.testing.assert_allclose(band_of(ax, color), expected)
+
+
+def test_a_smooth_curve_ends_at_the_score(runs) -> None:
+    ax = figures.curves(runs, smooth=True).axes[1]
+    for variant, color in looks(runs).items():
+        last = line_of(ax, color).get_ydata()[-1]
+        assert last == pytest.approx(runs.scores["hopper", variant].mean())
+
+
+def test_the_iqm_is_drawn_on_request(runs) -> None:
+    line = line_of(figures.curves(runs, average="IQM").axes[1], looks(runs)["brax"])
+    values = [of.values for of in runs.curves_of("hopper", "brax").values()]
+    np.testing.assert_allclose(line.get_ydata(), scipy.stats.trim_mean(values, 0.25))
+
+
+@pytest.mark.parametrize(("few", "options"), [(True, {}), (False, {"each_seed": True})])
+def test_seeds_have_a_line_where_they_are_few_or_on_request(runs, few, options) -> None:
+    runs = runs.below(learning.FEW - 1) if few else runs
+    ax = figures.curves(runs, **options).axes[1]
+    drawn = {tuple(line.get_ydata()) for line in thin_lines(ax, style.INK)}
+    assert drawn == {tuple(of.values) for of in runs.curves_of("hopper", "standard").values()}
+    assert not ax.collections, "no band"
+
+
+def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
+    nan = np.nan
+    rows = [[nan, nan, 1.0, 2.0], [nan, 2.0, 3.0, 2.0], [nan, 4.0, 5.0, 2.0]]
+    frame = pd.DataFrame(
+        [("a", seed, step, x) for seed, row in enumerate(rows) for step, x in enumerate(row)],
+        columns=["variant", "seed", "step", "value"],
+    )
+    line = line_of(figures.curves(Runs.from_frame(frame, baseline="a")).axes[0], style.INK)
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 2, 3], [3.0, 3.0, 2.0])
+
+
+def test_no_panel_has_more_variants_than_there_are_colours(hard) -> None:
+    groups = learning.groups_of(hard)
+    assert [group[0] for group in groups] == ["baseline"] * 2
+    others = sorted(v for group in groups for v in group[1:])
+    assert others == sorted({*hard.variants} - {"baseline"})
+    drawn = figures.curves(hard)
+    assert len(drawn.axes) == len(groups) * len(hard.tasks)
+    assert "fails (6 failed)" in [entry for part in drawn.subfigs for entry in entries(part)]
+    many = learning.MANY
+    rows = [(f"v{i}", 0, step, float(i)) for i in range(many + 1) for step in (1, 2)]
+    frame = pd.DataFrame(rows, columns=["variant", "seed", "step", "value"])
+    drawn = figures.curves(Runs.from_frame(frame, baseline="v0"))
+    assert len(thin_lines(drawn.axes[0], style.COLORS[0])) == many
+    assert entries(drawn) == ["v0", f"{many} other variants"]
+
+
+def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
+    finals = {(t, v): [1.0, 2.0] for t in ("hopper", "ant") for v in "abcd"}
+    plan, results = study(finals, versus={"c": "c", "d": "c"}, noise=0.1)
+    runs = Runs.read(results, plan)
+    for drawn in (figures.curves(runs), FIGURES["diagnostics"](runs)):
+        assert [entries(part) for part in drawn.subfigs] == [["a", "b"], ["c", "d"]]
+        assert len(drawn.axes) == 4
+
+
+def test_levels_are_level_lines(runs) -> None:
+    drawn = figures.curves(runs, levels={"hopper": {"threshold": 123.0}})
+    flat = [line.get_ydata()[0] for line in drawn.axes[1].get_lines() if len(line.get_xdata()) == 2]
+    assert flat == [123.0]
+    assert entries(drawn)[-1] == "threshold"
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_differences_are_those_of_the_comparison(runs, several) -> None:
+    if not several:
+        kept = {"standard": "standard", "done_cut": "standard"}
+        runs = replace(runs.where(runs.runs.variant.isin(kept)), versus=kept)
+    rows = compare(runs).query("variant != baseline")
+    ax = FIGURES["differences"](runs, 5.5).axes[0]
+    low, high = ax.get_xlim()
+    inside = (100 * rows[["share_low", "share_high"]]).clip(low, high)
+    np.testing.assert_allclose(intervals(ax), inside)
+    np.testing.assert_allclose(centers(ax), [x for x in 100 * rows.share if low <= x <= high])
+    assert (ax.patches[0].get_x(), ax.patches[0].get_width()) == pytest.approx((-5, 10))
+    texts = [label.get_text() for label in ax.child_axes[0].get_yticklabels()]
+    numbers = [float(re.split(r"[ ,]", text.replace(MINUS, "-"))[0]) for text in texts]
+    np.testing.assert_allclose(numbers, 100 * rows.share, atol=0.51)
+    dots = np.concatenate([c.get_offsets() for c in ax.collections])
+    assert len(dots) == rows.pairs.sum()
+    assert dots[:, 0].sum() == pytest.approx(100 * (rows.share * rows.pairs).sum())
+
+
+def test_differences_of_a_metric_without_a_direction_are_in_its_units(stored) -> None:
+    runs = Runs.read(stored[1], stored[0], "loss/value")
+    rows = compare(runs).query("variant != baseline")
+    drawn = FIGURES["differences"](runs)
+    for ax, (_, of) in zip(drawn.axes, rows.groupby("task", sort=False), strict=True):
+        np.testing.assert_allclose(centers(ax), of.difference)
+        assert "loss" in ax.get_xlabel()
+
+
+CASES = pd.DataFrame(
+    [
+        ("better", 0.2, 0.1, 0.3, "better", "", "+20 [10, 30]"),
+        ("worse", -0.2, -0.3, -0.1, "worse", "", f"{MINUS}20 [{MINUS}30, {MINUS}10]"),
+        ("equivalent", 0.001, -0.02, 0.02, "equivalent", "", "+0.1"),
+        ("open", 0.1, -0.2, 0.4, "inconclusive", "", "+10"),
+        ("fails", 0.1, 0.05, 0.15, "failed", "3 more runs failed", "+10"),
+        ("identical", 0.0, 0.0, 0.0, "equivalent", "identical", "identical"),
+        ("one", 0.1, np.nan, np.nan, "inconclusive", "one seed", "+10, one seed"),
+        ("nothing", np.nan, np.nan, np.nan, "inconclusive", "no common seed", "no common seed"),
+        ("far", 90.0, -900.0, 1080.0, "inconclusive", "", "+9,000"),
+        ("beyond", -90.0, -100.0, -80.0, "worse", "", f"{MINUS}9,000"),
+        *((f"more {i}", 0.0, -0.3, 0.3, "inconclusive", "", "+0") for i in range(12)),
+    ],
+    columns=["label", "share", "share_low", "share_high", "verdict", "note", "text"],
+)
+
+
+def test_a_forest_shows_verdicts_notes_and_outliers() -> None:
+    drawn = figures.forest(CASES, width=5.5)
+    ax = drawn.axes[0]
+    low, high = ax.get_xlim()
+    assert high == -low < 50, "for the bulk"
+    texts = [label.get_text().replace("\n", " ") for label in ax.child_axes[0].get_yticklabels()]
+    assert all(text.startswith(x) for text, x in zip(texts, CASES.text, strict=True))
+    by_row = {round(s.get_ydata()[0], 6): s for s in symbols(ax)}
+    for row, at in zip(CASES.itertuples(), ax.get_yticks(), strict=True):
+        symbol = by_row.get(round(at, 6))
+        if row.label in ("nothing", "far", "beyond"):
+            assert symbol is None, row.label
+            continue
+        assert symbol.get_color() == style.VERDICT_COLORS[row.verdict]
+        hollow = row.verdict == "inconclusive"
+        assert (symbol.get_markerfacecolor() == "white") == hollow, row.label
+        assert (symbol.get_marker() == "X") == (row.verdict == "failed")
+    arrows = [(line.get_marker(), line.get_xdata()[0]) for line in ax.get_lines()]
+    expected = [("<", low), (">", high), ("<", low)]
+    assert [arrow for arrow in arrows if arrow[0] in "<>"] == expected
+    assert entries(drawn) == [*style.VERDICT_COLORS, "within ±5%"]
+
+
+def test_groups_of_a_forest_have_headings_in_their_order() -> None:
+    drawn = figures.forest(CASES.iloc[:4].assign(part=["z", "z", "a", "a"]), group="part")
+    height = {text.strip(): upper for text, _, upper, *_ in drawn_texts(drawn)}
+    order = ["z", CASES.text[0], CASES.text[1], "a"]
+    assert sorted(order, key=height.get) == order
+
+
+def test_improvement_is_that_of_the_table(runs) -> None:
+    expected = 100 * TABLES["improvement"](runs).filter(like="improvement")
+    ax = FIGURES["improvement"](runs).axes[0]
+    np.testing.assert_allclose(intervals(ax), expected.iloc[:, 1:])
+    np.testing.assert_allclose(centers(ax), expected.iloc[:, 0])
+    assert ax.get_xlim() == (0, 100)
+
+
+def test_aggregates_are_those_of_the_table_with_a_dot_per_seed(runs) -> None:
+    expected = TABLES["aggregates"](runs)
+    drawn = FIGURES["aggregates"](runs)
+    assert titles(drawn) == ["task IQM ↑", "IQM ↑", "mean ↑", "optimality gap ↓"], "two tasks"
+    for ax, title in zip(drawn.axes, titles(drawn), strict=True):
+        name = title[:-2].replace(" ", "_")
+        ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in ax.patches]
+        np.testing.assert_allclose(ends, expected[[f"{name}_low", f"{name}_high"]])
+        points = [line.get_xdata()[0] for line in ax.get_lines() if line.get_marker() == "|"]
+        np.testing.assert_allclose(points, expected[name])
+        assert [len(c.get_offsets()) for c in ax.collections] == list(expected.n)
+
+
+def test_profiles_are_shares_of_runs(runs) -> None:
+    ax = FIGURES["profiles"](runs).axes[0]
+    scores = np.concatenate(list(runs.normalised("standard").values()))
+    for cut, share in np.column_stack(line_of(ax, style.INK).get_data())[1:]:
+        assert share == pytest.approx(np.mean(scores > cut))
+    assert len(ax.collections) == len(runs.variants)
+
+
+def test_efficiency_ends_at_the_mean_over_tasks(study) -> None:
+    plan, results = study(realistic(), units=UNITS, points=10)  # curves end at their scores
+    runs = Runs.read(results, plan)
+    rows = compare(runs).query("task == @ALL_TASKS").set_index("variant")
+    ax = FIGURES["efficiency"](runs).axes[0]
+    for variant, color in looks(runs).items():
+        assert line_of(ax, color).get_xdata()[-1] == 1
+        assert line_of(ax, color).get_ydata()[-1] == pytest.approx(rows["mean"][variant])
+        ends = rows.loc[variant, ["mean_low", "mean_high"]].astype(float)
+        np.testing.assert_allclose(band_of(ax, color)[:, -1], ends)
+
+
+def test_sensitivity_is_the_means_along_a_number(runs) -> None:
+    rows = compare(runs).set_index(["task", "variant"])
+    drawn = FIGURES["sensitivity"](runs)
+    assert titles(drawn) == ["reacher", "hopper", ALL_TASKS]
+    for ax, task in zip(drawn.axes, titles(drawn), strict=True):
+        row = rows.loc[task]
+        assert [label.get_text() for label in ax.get_xticklabels()] == ["0.5", "0.9"]
+        joined = [line.get_ydata() for line in ax.get_lines() if line.get_marker() == "o"]
+        pairs = ["brax", "standard"], ["masked_truncation", "done_cut"]
+        np.testing.assert_allclose(joined, [row["mean"][pair] for pair in pairs])
+        bars = [tuple(x.get_ydata()) for x in ax.get_lines() if x.get_marker() != "o"]
+        expected = sorted(zip(row.mean_low, row.mean_high, strict=True))
+        np.testing.assert_allclose(sorted(bars), expected)
+        center, margin = row["mean"]["standard"], row.margin["brax"]
+        edges = [[center - margin] * 4, [center + margin] * 4]
+        np.testing.assert_allclose(band_of(ax, style.MARGIN), edges)
+
+
+def test_other_settings_of_the_task_have_panels_of_their_own(study) -> None:
+    lengths = {f"{x}@{n}": {"episode_length": n} for n in (100, 1000) for x in (0.9, 1.0)}
+    plan, results = study(
+        {("hopper", name): [1.0, 2.0, 3.0] for name in lengths},
+        sets={name: of | {"gae_lambda": float(name[:3])} for name, of in lengths.items()},
+        task_settings=lengths,
+        versus={name: "0.9@" + name.partition("@")[2] for name in lengths},
+    )
+    drawn = FIGURES["sensitivity"](Runs.read(results, plan))
+    assert titles(drawn) == [f"hopper, episode length = {length}" for length in (100, 1000)]
+
+
+def test_effects_and_interactions_are_those_of_the_table(runs) -> None:
+    table = TABLES["effects"](runs)
+    ends = 100 * table[table.kind == "main"][["share_low", "share_high"]]
+    np.testing.assert_allclose(intervals(FIGURES["effects"](runs).axes[0]), ends)
+    drawn = FIGURES["interactions"](runs)
+    names = [label.get_text().replace("\n", " ") for label in drawn.axes[0].get_yticklabels()]
+    assert names == ["gae lambda = 0.5", "clip = True"]
+    hopper = 100 * table[table.task == "hopper"].set_index(["kind", "factor"]).share
+    matrix = drawn.axes[1].collections[0].get_array().reshape(2, 2).filled(np.nan)
+    both = hopper["interaction"].iloc[0]
+    expected = [[hopper["main", "gae_lambda"], np.nan], [both, hopper["main", "clip"]]]
+    np.testing.assert_allclose(matrix, expected)
+
+
+def test_a_fraction_has_its_effects_and_curves_by_default(study) -> None:
+    changes = {name: {name: "on"} for name in ("first", "second", "third", "fourth")}
+    finals, sets = {}, {}
+    for k, (name, of) in enumerate(fraction(changes).items()):
+        finals["hopper", name] = list(np.random.default_rng(k).normal(len(of.sets), 0.1, 6))
+        sets[name] = {change: of.sets.get(change, "off") for change in changes}
+    plan, results = study(finals, sets=sets)
+    drawn = figures.draw(Runs.read(results, plan))
+    assert list(drawn) == ["effects", "curves"]
+    names = [label.get_text() for label in drawn["effects"].axes[0].get_yticklabels()]
+    assert names == [f"{name} = on" for name in sorted(changes)]
+    with pytest.raises(UserError, match="has no interactions"):
+        FIGURES["interactions"](Runs.read(results, plan))
+
+
+def test_diagnostics_leave_out_what_never_changes(runs) -> None:
+    drawn = FIGURES["diagnostics"](runs)
+    assert titles(drawn) == ["value (loss), reacher", "value (loss), hopper"]
+
+
+def test_a_gate_is_its_stages() -> None:
+    stages = [(4, 0.2, -0.5, 0.9), (8, None, None, None), (12, 0.4, 0.2, 0.6)]
+    verdict = {
+        "stages": [
+            dict(zip(("seeds", "difference", "low", "high"), x, strict=True)) for x in stages
+        ],
+        **{"verdict": "better", "outcome": "passes", "differences": [0.3, None, 0.5]},
+        **{"margin": 0.1, "metric": "loss", "change": "after", "baseline": "before"},
+        **{"rate": 0.05, "margin_of": "10% of the baseline's mean"},
+    }
+    drawn = figures.gate(verdict)
+    ax = drawn.axes[0]
+    assert intervals(ax) == [(-0.5, 0.9), (0.2, 0.6)]
+    assert symbols(ax)[1].get_color() == style.VERDICT_COLORS["better"]
+    assert [len(c.get_offsets()) for c in ax.collections] == [2]
+    assert drawn.title == "after against before: passes"
+
+
+# Layout
+
+
+@pytest.mark.parametrize(
+    ("which", "width"), [("hard", 2.5), ("hard", 5.5), ("runs", "icml-column"), ("runs", 5.5)]
+)
+def test_no_text_is_cut_and_none_covers_another(request, which, width) -> None:
+    drawn = figures.draw(request.getfixturevalue(which), (), width)
+    assert len(drawn) > 5
+    for name, figure in drawn.items():
+        assert figure.get_figwidth() == style.inches(width)
+        assert faults(figure) == [], name
+        for ax in figure.axes:
+            assert ax.get_window_extent().width / figure.dpi > 0.35, name
+
+
+def test_what_is_cut_or_covered_is_found(runs) -> None:
+    figure = figures.curves(runs)
+    figure.axes[0].text(0.2, 0.5, "long " * 99, in_layout=False)
+    assert len(faults(figure)) > 1
+
+
+def test_text_is_wrapped_to_the_width_that_it_has() -> None:
+    text = style.wrapped(LONG, 1.0)
+    assert text.replace("\n", " ").startswith("a variant with a name")
+    assert style.text_width(text) <= 1.0
+    assert style.wrapped("W" * 40, 0.5).replace("\n", "") == "W" * 40
+    assert style.words("done_cut@rate=1e-3") == "done cut, rate = 1e-3"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "reach"),
+    [([-1, -2], [1, 3], 3.18), ([-1] * 20 + [-900], [1] * 21, 1.06), ([np.nan], [np.nan], 1)],
+)
+def test_an_axis_holds_the_bulk(low, high, reach) -> None:
+    assert forests.bulk(np.array([low, high], float), 0.0) == pytest.approx(reach)
+
+
+# Files
+
+
+def svg_text(path) -> str:
+    return "\n".join(ElementTree.parse(path).getroot().itertext())
+
+
+def test_the_command_writes_whole_files_with_text_as_text(stored, tmp_path, capsys) -> None:
+    _, results = stored
+    command = f"figure gae --results {results} --output {tmp_path}/o --kind curves profiles"
+    main([*command.split(), "--format", "svg", "pdf", "--smooth", "--width", "neurips"])
+    names = [f"gae_{name}.{form}" for name in ("curves", "profiles") for form in ("svg", "pdf")]
+    assert [line.rpartition("/")[2] for line in capsys.readouterr().out.split()] == names
+    assert sorted(path.name for path in (tmp_path / "o").iterdir()) == sorted(names)
+    text = svg_text(tmp_path / "o" / "gae_curves.svg")
+    for part in ("hopper", "done cut (1 failed)", "environment steps", "400k", "return (training)"):
+        assert part in text
+    data = (tmp_path / "o" / "gae_curves.pdf").read_bytes()
+    assert b"/CIDFontType2" in data, "Type 42"
+    assert b"/Type3" not in data
+    main(["figure", "gae", "--results", str(results), "--metric", "loss/value", "--kind", "curves"])
+    assert (results / "figures" / "gae_loss_value_curves.png").exists()
+
+
+def test_same_runs_same_bytes_in_another_process(runs, stored, tmp_path) -> None:
+    program = (
+        "import sys; from dataclasses import replace; from pathlib import Path\n"
+        "from ablations import figures\n"
+        "from ablations.records import read_plan; from ablations.runs import Runs\n"
+        "plan = read_plan(Path(sys.argv[1]), 'gae')\n"
+        "runs = Runs.read(sys.argv[1], replace(plan, cells=plan.cells[::-1]))\n"
+        "for name, figure in figures.draw(runs).items():\n"
+        "    figures.write(figure, f'{sys.argv[2]}/{name}', figures.FORMATS)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, str(stored[1]), str(tmp_path)],
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+        check=True,
+    )
+    for name, figure in figures.draw(runs).items():
+        for form in figures.FORMATS:
+            there = (tmp_path / f"{name}.{form}").read_bytes()
+            assert figures.encoded(figure, form) == there, (name, form)
+
+
+def test_the_style_holds_when_a_figure_is_saved_and_leaves_no_trace(runs, tmp_path) -> None:
+    before = dict(mpl.rcParams)
+    figures.curves(runs, "icml-column").savefig(tmp_path / "a.png")
+    assert Image.open(tmp_path / "a.png").size[0] == round(3.25 * 300)
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["<b>$x$ & co", "\u4e2d\u6587 \U0001f600"])
+def test_any_name_is_drawn_as_it_is(name, tmp_path) -> None:
+    frame = pd.DataFrame({"variant": name, "seed": [0, 1], "step": [1, 1], "value": [1.0, 2.0]})
+    drawn = figures.curves(Runs.from_frame(frame, baseline=name))
+    assert name in svg_text(figures.write(drawn, tmp_path / "a")[0])
+
+
+# What a study has
+
+
+def test_a_study_has_the_figures_that_it_can_have(runs, stored) -> None:
+    drawn = ablations.figure("gae", results=stored[1], each_seed=True)
+    assert list(drawn) == [name for name in FIGURES if name != "shares"]
+    alone = runs.where(runs.runs.variant == "standard")
+    alone = replace(alone, versus={"standard": "standard"}, plan=None)
+    assert list(figures.draw(alone)) == ["curves", "aggregates", "profiles", "efficiency"]
+
+
+def test_a_study_that_has_not_run_draws_its_missing_runs(study) -> None:
+    plan, results = study({("hopper", "a"): [1.0]}, missing=[("hopper", "a", 0)])
+    drawn = figures.draw(Runs.read(results, plan))
+    assert {name: entries(figure) for name, figure in drawn.items()} == {
+        "curves": ["a (1 missing)"]
+    }
+
+
+def test_a_new_figure_is_one_function_and_one_line(runs, monkeypatch) -> None:
+    def strips(runs: Runs, width: float | str = style.TEXT) -> figures.Drawing:
+        figure, (axes,) = style.panels([style.Group(runs.tasks)], width, 1.0)
+        for ax, task in zip(axes, runs.tasks, strict=True):
+            scores = runs.scores[task]["brax"].dropna()
+            style.dots(ax, scores, 0 * scores)
+        return figure.about("Scores", "Dots: one seed each.")
+
+    monkeypatch.setitem(FIGURES, "strips", strips)
+    assert "strips" in figures.draw(runs, ["strips"])
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda runs: figures.draw(runs, (), "nips"), "2 to 20 inches, or one of icml-column"),
+        (lambda runs: figures.draw(runs, (), 0.1), "2 to 20 inches"),
+        (lambda runs: figures.draw(runs, (), float("nan")), "2 to 20 inches"),
+        (lambda runs: figures.draw(runs, ["curve"]), "did you mean 'curves'"),
+        (lambda runs: figures.draw(runs, ["shares"]), "explains no gap"),
+        (lambda runs: figures.encoded(figures.curves(runs), "sgv"), "did you mean 'svg'"),
+    ],
+)
+def test_bad_input(runs, ask, message) -> None:
+    with pytest.raises(UserError, match=message):
+        ask(runs)
+
+
+@pytest.mark.parametrize(("far", "drawn"), [(1.7e308, False), (1e302, False), (1e299, True)])
+def test_values_that_no_axis_can_hold_end_in_a_line(far, drawn, study) -> None:
+    plan, results = study({("t", "a"): [-far] * 3, ("t", "b"): [far] * 3}, points=10)
+    runs = Runs.read(results, plan)
+    if drawn:
+        assert figures.encoded(figures.draw(runs, ["curves"])["curves"], "svg")
+    else:
+        with pytest.raises(UserError, match=r"reaches .*e\+30.* no axis can hold"):
+            figures.draw(runs)
