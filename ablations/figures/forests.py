@@ -95,23 +95,14 @@ def differences(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """
     frame = _compared(runs)
     ranged = runs.directed and bool(frame.share.notna().any())
-    own_units = runs.margin_in_metric or not ranged
     if not ranged:
         frame = frame[frame.task != ALL_TASKS]
     if len(frame) <= ROWS_WITH_DOTS:
-        names = frame[["task", "variant", "baseline"]].to_numpy()
-        frame = frame.assign(dots=[_seeds(runs, *of, ranged=ranged) for of in names])
-    unit = style.metric_label(runs.metric) if own_units else SHARE
-    figure = forest(
-        frame,
-        **_names(frame, grouped=not ranged),
-        value="share" if ranged else "difference",
-        margin=runs.margin if ranged else 0.0,
-        width=width,
-        percent=not own_units,
-        axis=f"difference from the baseline, {unit}",
-        shared=ranged,
-    )
+        pairs = frame[["task", "variant", "baseline"]].to_numpy()
+        frame = frame.assign(dots=[_seeds(runs, *pair, ranged=ranged) for pair in pairs])
+    names = _names(frame, grouped=not ranged)
+    units = _units(runs, ranged, "difference", "difference from the baseline")
+    figure = forest(frame, width=width, shared=ranged, **names, **units)
     return figure.about(
         "Differences from the baseline",
         "Mean of the differences paired by seed; all intervals hold at once with 95%."
@@ -124,16 +115,9 @@ def improvement(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the chance that a run of a variant scores above one of its baseline."""
     verdicts = _compared(runs).set_index(["task", "variant"])[["label", "verdict"]]
     frame = TABLES["improvement"](runs).join(verdicts, on=["task", "variant"])
-    figure = forest(
-        frame,
-        **_names(frame),
-        value="improvement",
-        margin=0.0,
-        width=width,
-        center=0.5,
-        limits=(0.0, 1.0),
-        axis="chance that a run scores above one of the baseline, %",
-    )
+    axis = "chance that a run scores above one of the baseline, %"
+    options: dict[str, Any] = {"margin": 0.0, "center": 0.5, "limits": (0, 1), "axis": axis}
+    figure = forest(frame, value="improvement", width=width, **_names(frame), **options)
     return figure.about(
         "Probability of improvement",
         "Share of all pairs of runs in which the variant scores higher than its baseline, with its "
@@ -145,16 +129,9 @@ def effects(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the main effects of a factorial study with their intervals."""
     frame = TABLES["effects"](runs)
     frame = frame[(frame.kind == "main") & frame.effect.notna()]
-    ranged = bool(frame.share.notna().any())
-    figure = forest(
-        frame.assign(label=frame.factor + "=" + frame.level),
-        group="task",
-        value="share" if ranged else "effect",
-        margin=runs.margin if ranged else 0.0,
-        percent=ranged and not runs.margin_in_metric,
-        width=width,
-        axis=f"effect, {SHARE if ranged else style.metric_label(runs.metric)}",
-    )
+    units = _units(runs, bool(frame.share.notna().any()), "effect", "effect")
+    frame = frame.assign(label=frame.factor + "=" + frame.level)
+    figure = forest(frame, group="task", width=width, **units)
     return figure.about(
         "Main effects",
         "Mean of the variants with a level minus mean of those with the reference level. All "
@@ -224,19 +201,12 @@ def shares(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     frame = TABLES["shares"](runs)
     frame = frame[frame.n > 0]
     sizes = frame.margin / runs.margin
-    ranged = bool(sizes.notna().all()) and not runs.margin_in_metric
+    ranged = bool(sizes.notna().all())
     of = ["share", "share_low", "share_high", "alone", "removed"]
     frame[of] = frame[of].div(sizes if ranged else 1.0, axis=0)
-    figure = forest(
-        frame.assign(dots=list(frame[["alone", "removed"]].to_numpy())),
-        label="detail",
-        group="task",
-        margin=runs.margin if ranged or runs.margin_in_metric else 0.0,
-        width=width,
-        percent=ranged,
-        axis=f"share of the gap, {SHARE if ranged else style.metric_label(runs.metric)}",
-        shared=ranged,
-    )
+    frame = frame.assign(dots=list(frame[["alone", "removed"]].to_numpy()))
+    units = _units(runs, ranged, "share", "share of the gap")
+    figure = forest(frame, label="detail", group="task", width=width, shared=ranged, **units)
     return figure.about(
         "Shares of the gap",
         "Shapley values over random orders; all intervals hold at once with 95%. Dots: what a "
@@ -299,6 +269,17 @@ def _names(frame: pd.DataFrame, *, grouped: bool = False) -> dict[str, Any]:
     """Return the columns that name rows and groups: of one variant the tasks are the rows."""
     several = frame.label.nunique() > 1 or frame.task.nunique() == 1 or grouped
     return {"label": "label", "group": "task"} if several else {"label": "task"}
+
+
+def _units(runs: Runs, ranged: bool, value: str, axis: str) -> dict[str, Any]:
+    """Return the options of a forest in learned ranges, or else in units of the metric."""
+    percent = ranged and not runs.margin_in_metric
+    return {
+        "value": "share" if ranged else value,
+        "margin": runs.margin if ranged else 0.0,
+        "percent": percent,
+        "axis": f"{axis}, {SHARE if percent else style.metric_label(runs.metric)}",
+    }
 
 
 def _seeds(runs: Runs, task: str, variant: str, baseline: str, *, ranged: bool) -> Any:

@@ -231,7 +231,7 @@ def stacked(
 
     heights: of the parts, without legends.
     """
-    fitted = [_columns_andcount_lines(keys, width) for keys in legends]
+    fitted = [_fitted(keys, width) for keys in legends]
     totals = [height + LINE * lines for height, (_, lines) in zip(heights, fitted, strict=True)]
     layout = _Layout(h_pad=0.02, w_pad=0.02, hspace=0.02, wspace=0.02)
     figure = Drawing(figsize=(width, sum(totals)), layout=layout)
@@ -247,7 +247,7 @@ def stacked(
     return figure, parts
 
 
-def _columns_andcount_lines(keys: Sequence[Artist], width: float) -> tuple[int, int]:
+def _fitted(keys: Sequence[Artist], width: float) -> tuple[int, int]:
     """Wrap the labels of a legend; return how many columns have room, and its lines of text."""
     if not keys:
         return 1, 0
