@@ -409,7 +409,7 @@ def bulk(ends: Any, least: float) -> float:
 
 def _dots(ax: Axes, rows: pd.DataFrame) -> None:
     """Draw a dot per seed below each interval."""
-    dots = rows[["at", "verdict", "dots"]].explode("dots").dropna()
+    dots = rows[["at", "verdict", "dots"]].explode("dots", ignore_index=True).dropna()
     if dots.empty:
         return
     palette = {name: style.VERDICT_COLORS.get(name, style.QUIET) for name in dots.verdict}

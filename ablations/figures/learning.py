@@ -135,7 +135,7 @@ def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     if runs.plan is not None and runs.folder is not None and not set(logged) <= set(runs.curves):
         runs = Runs.read(runs.folder, runs.plan, runs.metric, runs.score, logged)
     values = runs.curves[[n for n in logged if n in runs.curves]].replace([np.inf, -np.inf], np.nan)
-    names = [name for name in values if np.ptp(values[name].dropna().to_numpy()) > 1e-12]
+    names = [name for name in values if values[name].max() - values[name].min() > 1e-12]
     if not names:
         raise UserError(f"{study_of(runs)} logged nothing beside the score that changes")
     groups, shown = groups_of(runs), list(itertools.product(names, runs.tasks))
@@ -218,7 +218,7 @@ def _long(variant: str, seeds: Sequence[int], steps: Any, values: Any) -> pd.Dat
         kept = kept[np.linspace(0, len(kept) - 1, MOST_POINTS).round().astype(int)]
     table = pd.DataFrame(values[:, kept], index=list(seeds), columns=steps[kept])
     long = table.rename_axis(index="seed", columns="step").stack().rename("value").reset_index()
-    return long.assign(variant=variant)
+    return long.dropna().assign(variant=variant)
 
 
 def _efficiency(runs: Runs, variant: str) -> pd.DataFrame:
@@ -281,8 +281,9 @@ def draw_lines(
     """
     if data.empty:
         return
+    data = data.reset_index(drop=True)  # seaborn needs one label per row
     few = data.groupby("variant").seed.nunique().max() < FEW
-    means = averages(data.reset_index(drop=True), average)
+    means = averages(data, average)
     common: dict[str, Any] = {
         "x": "step",
         "y": "value",

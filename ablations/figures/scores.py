@@ -169,8 +169,10 @@ def _sensitivity(
     ax: Axes, runs: Runs, task: str, along: pd.DataFrame, palette: Mapping[str, Any]
 ) -> None:
     """Draw the lines of a panel."""
-    data = along.assign(score=[_scores(runs, task, v) for v in along.variant]).explode("score")
-    data = data.astype({"score": float})
+    data = along.assign(score=[_scores(runs, task, v) for v in along.variant])
+    data = data.explode("score", ignore_index=True).dropna().astype({"score": float})
+    if data.empty:
+        return
     values = sorted(along.value.unique())
     count = along.line.nunique()
     common: dict[str, Any] = {
@@ -191,7 +193,7 @@ def _sensitivity(
     room = 0.05 * (high - low) or 1.0
     sources = along.groupby("value").source.unique()
     if runs.directed and (sources.map(len) == 1).all():
-        center = np.array([np.mean(_scores(runs, task, of[0])) for of in sources])
+        center = np.array([pd.Series(_scores(runs, task, of[0])).mean() for of in sources])
         reach = np.array([runs.margin * runs.size(task, of[0]) for of in sources])
         below, above = (np.pad(center + sign * reach, 1, "edge") for sign in (-1, 1))
         at = [-0.5, *range(len(values)), len(values) - 0.5]

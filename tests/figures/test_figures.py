@@ -163,12 +163,15 @@ def test_seeds_have_a_line_where_they_are_few_or_on_request(runs, few, options) 
 def test_a_point_needs_a_value_from_half_of_the_seeds() -> None:
     nan = np.nan
     rows = [[nan, nan, 1.0, 2.0], [nan, 2.0, 3.0, 2.0], [nan, 4.0, 5.0, 2.0]]
+    points = [(seed, step, x) for seed, row in enumerate(rows) for step, x in enumerate(row)]
     frame = pd.DataFrame(
-        [("a", seed, step, x) for seed, row in enumerate(rows) for step, x in enumerate(row)],
+        [(variant, *point) for variant in "ab" for point in points],
         columns=["variant", "seed", "step", "value"],
     )
-    line = line_of(figures.curves(Runs.from_frame(frame, baseline="a")).axes[0], style.INK)
-    assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 2, 3], [3.0, 3.0, 2.0])
+    ax = figures.curves(Runs.from_frame(frame, baseline="a")).axes[0]
+    for color in (style.INK, style.COLORS[0]):
+        line = line_of(ax, color)
+        assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 2, 3], [3.0, 3.0, 2.0])
 
 
 def test_no_panel_has_more_variants_than_there_are_colours(hard) -> None:
@@ -508,6 +511,14 @@ def test_a_study_has_the_figures_that_it_can_have(runs, stored) -> None:
     alone = runs.where(runs.runs.variant == "standard")
     alone = replace(alone, versus={"standard": "standard"}, plan=None)
     assert list(figures.draw(alone)) == ["curves", "aggregates", "profiles", "efficiency"]
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_variants_without_a_score_leave_a_gap(count, study) -> None:
+    missing = [("hopper", v, seed) for v in list(FACTORIAL)[:count] for seed in range(8)]
+    plan, results = study(realistic(), units=UNITS, points=10, sets=FACTORIAL, missing=missing)
+    ax = FIGURES["sensitivity"](Runs.read(results, plan)).axes[1]
+    assert len(ax.get_lines()) == (6 if count == 1 else 0), "two lines with two intervals each"
 
 
 def test_a_study_that_has_not_run_draws_its_missing_runs(study) -> None:
