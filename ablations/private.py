@@ -12,6 +12,9 @@ from pathlib import Path
 
 from ablations.errors import UserError
 
+JOB_CODE = "code-of-jobs"  # copies that jobs of a cluster run
+JOBS = "jobs"  # what submitit writes for them
+
 
 def private_folder(part: str) -> Path | None:
     """Return $XDG_CACHE_HOME/rl-ablations/<part>, made if it is missing.

@@ -21,6 +21,7 @@ from ablations.cli import main
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.core.record import Configuration
 from ablations.errors import UserError
+from ablations.private import JOBS, require_private_folder
 from ablations.records import Plan, write_plan
 from ablations.request import Request
 from ablations.sweep import claims, clean, local, machine, provenance
@@ -385,7 +386,7 @@ def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch
     )
     assert told.stdout == str(results / "code")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    assert shlex.quote(str(one.folder / "slurm")) in script
+    assert shlex.quote(str(require_private_folder(JOBS) / "run")) in script
 
 
 # Where a record comes from

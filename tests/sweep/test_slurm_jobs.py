@@ -223,12 +223,12 @@ def test_a_folder_that_the_nodes_cannot_see_is_refused(monkeypatch: pytest.Monke
     far = commands.Partition("main", None, frozenset({"node1", "node2"}))
     monkeypatch.setattr(commands, "partitions", lambda: {"main": far})
     with pytest.raises(UserError, match="on this machine alone"):
-        slurm._require_shared(Path("/tmp/results"), Cluster())
+        slurm._require_shared(Path("/tmp/results"), Cluster(), "--results")
     near = commands.Partition(
         "main", None, frozenset({next(iter(commands.names_of_this_machine()))})
     )
     monkeypatch.setattr(commands, "partitions", lambda: {"main": near})
-    slurm._require_shared(Path("/tmp/results"), Cluster())
+    slurm._require_shared(Path("/tmp/results"), Cluster(), "--results")
 
 
 def test_a_snapshot_is_named_by_its_content(tmp_path: Path) -> None:
@@ -245,6 +245,9 @@ def test_a_snapshot_is_named_by_its_content(tmp_path: Path) -> None:
     assert second != first
     assert (first / "mine" / "data.txt").read_text() == "a"
     assert not list((tmp_path / "code").glob(".*"))
+    (second / "sitecustomize.py").touch()
+    with pytest.raises(UserError, match="has changed the code of jobs"):
+        copy_code(tmp_path / "code", [mine])
 
 
 def test_what_counts_as_alive() -> None:

@@ -158,7 +158,8 @@ def is_running(job: str) -> bool:
         done = _ask(["squeue", "-h", "-j", job, "-o", "%T"])
     except Silent:
         return True
-    return bool(done.returncode) or done.stdout.split() == ["RUNNING"]
+    known = not done.returncode and "error:" not in done.stderr
+    return not known or done.stdout.split() == ["RUNNING"]
 
 
 def state_of(states: Mapping[str, State], job: str | None) -> State:
@@ -231,8 +232,9 @@ def _in_parts(names: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 def _ask(command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command; the lines that name a cluster of several are left out of its output."""
     try:
-        return subprocess.run(
+        done = subprocess.run(
             command,
             input=text,
             stdin=subprocess.DEVNULL if text is None else None,
@@ -241,6 +243,8 @@ def _ask(command: Sequence[str], text: str | None = None) -> subprocess.Complete
             timeout=TIMEOUT_SECONDS,
             check=False,
         )
+        done.stdout = re.sub(r"(?m)^CLUSTER: .*\n?", "", done.stdout)
+        return done
     except FileNotFoundError:
         raise Silent(f"there is no {command[0]} on the PATH: is Slurm on this machine?") from None
     except subprocess.TimeoutExpired:
@@ -248,9 +252,13 @@ def _ask(command: Sequence[str], text: str | None = None) -> subprocess.Complete
 
 
 def _answer(command: Sequence[str]) -> str:
-    """Return the output of a command; jobs that Slurm no longer knows are no error."""
+    """Return the output of a command; jobs that Slurm no longer knows are no error.
+
+    squeue may time out, print an error and no job, and exit with 0.
+    """
     done = _ask(command)
-    if done.returncode and "Invalid job id" not in done.stderr:
+    failed = done.returncode or "error:" in done.stderr
+    if failed and "Invalid job id" not in done.stderr:
         why = complaint(done.stderr)
         raise Silent(f"{command[0]} does not answer ({why}): nothing was changed; try again")
     return done.stdout

@@ -5,7 +5,7 @@
     results/work/submissions/<run>/arrays.json        what Slurm calls the jobs that it took
     results/work/submissions/<run>/begun/<job>.json   where it was when it last began, how often
     results/work/submissions/<run>/ended/<job>.json   why a job gave up, where it could say so
-    results/work/submissions/<run>/slurm/             submitit's scripts, pickles and logs
+    ~/.cache/rl-ablations/jobs/<run>/                 submitit's scripts, pickles and logs
 
 None of it is the truth about a cell: that is its record. It is there so that nobody is asked twice,
 and so that a status can name the job.
@@ -24,8 +24,9 @@ from typing import TypedDict
 from msgspec.structs import replace
 
 from ablations.core.decode import Count, Part, encode
-from ablations.core.files import Foreign, find_json, read_bytes, read_json
+from ablations.core.files import find_json, read_bytes, read_json
 from ablations.errors import UserError
+from ablations.private import JOBS, private_folder, require_private_folder
 from ablations.records import write_atomically
 from ablations.sweep.cell import Cell
 from ablations.sweep.claims import published
@@ -93,7 +94,7 @@ class Submission(Part, frozen=True):
         write_atomically(self.folder / "arrays.json", json.dumps(list(known)))
 
     def comment(self, first: int, tasks: int) -> str:
-        """Return the comment that an array has in Slurm; see `_adopt`."""
+        """Return the comment that an array has in Slurm; see `adopt`."""
         return f"{COMMENT} {self.run} {first} {tasks}"
 
     def slurm_jobs(self) -> dict[int, str]:
@@ -167,9 +168,9 @@ class Held:
     def last_line(self) -> str:
         """Return that of the job's log, or "". Those of its workers are under work/logs."""
         try:
-            path = self.submission.folder / "slurm" / f"{self.id}_0_log.err"
+            path = require_private_folder(JOBS) / self.submission.run / f"{self.id}_0_log.err"
             lines = read_bytes(path).decode(errors="replace").strip().splitlines()
-        except (OSError, Foreign):
+        except (OSError, UserError):
             return ""
         return lines[-1] if lines else ""
 
@@ -184,23 +185,25 @@ def all_submissions(results: Path) -> list[Submission]:
     paths = (results / "work" / FOLDER).glob("*/submission.json")
     read = (find_json(path, Submission, lenient=True) for path in paths)
     submissions = [submission for submission in read if submission]
-    _adopt(submissions)
+    with contextlib.suppress(commands.Silent):
+        adopt(submissions)
     return sorted(submissions, key=lambda submission: submission.time)
 
 
-def _adopt(submissions: Iterable[Submission]) -> None:
-    """Note the ids of jobs whose driver ended before it noted them itself."""
+def adopt(submissions: Iterable[Submission]) -> None:
+    """Note the ids of jobs that Slurm took without telling, or whose driver ended before.
+
+    Raises:
+        commands.Silent: Slurm does not answer.
+    """
     open_ = {
         submission.run: submission
         for submission in submissions
         if len(submission.slurm_jobs()) < len(submission.jobs)
     }
-    if not open_:
-        return
-    with contextlib.suppress(commands.Silent):
-        for job, (run, first, tasks) in commands.commented(COMMENT):
-            if run in open_:
-                open_[run].add_array(job, int(first), int(tasks))
+    for job, (run, first, tasks) in commands.commented(COMMENT) if open_ else ():
+        if run in open_:
+            open_[run].add_array(job, int(first), int(tasks))
 
 
 def holders(
@@ -260,6 +263,8 @@ def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cel
 def forget(submission: Submission) -> None:
     """Delete what is kept of a submission."""
     shutil.rmtree(submission.folder, ignore_errors=True)
+    if (jobs := private_folder(JOBS)) is not None:
+        shutil.rmtree(jobs / submission.run, ignore_errors=True)
 
 
 def forget_the_finished(results: Path) -> None:

@@ -23,6 +23,7 @@ from ablations.core.decode import Json
 from ablations.core.files import digest_of_files
 from ablations.core.record import Checkout
 from ablations.errors import Note, UserError, unknown
+from ablations.private import JOB_CODE, JOBS, require_private_folder
 from ablations.records import Plan, folder_at_once
 from ablations.sweep import provenance
 from ablations.sweep.cell import Cell
@@ -94,7 +95,8 @@ class Slurm:
         require_writable(results)
         # A second driver waits, and finds these jobs.
         with running(results), file_lock(results / "work" / "submit.lock"):
-            _require_shared(results, self.cluster)
+            _require_shared(results, self.cluster, "--results")
+            _require_shared(require_private_folder(JOB_CODE), self.cluster, "XDG_CACHE_HOME")
             work = prepare(plans, results, fresh=fresh)
             submissions.forget_the_finished(results)
             return self._submit(plans, results, work.todo)
@@ -121,10 +123,11 @@ class Slurm:
             jobs=tuple(tuple(cell.hash for cell in job.cells) for job in estimated.jobs),
         )
         checkout = provenance.of_checkout()
-        code = results / "work" / "code"
-        if not self.dry_run:
+        if self.dry_run:
+            code = Path(JOB_CODE)
+        else:
             provenance.keep_difference(results, checkout)
-            code = copy_code(code, _modules())
+            code = copy_code(require_private_folder(JOB_CODE), _modules())
         megabytes = max(job.megabytes for job in estimated.jobs)
         largest = self._answer(commands.largest_array, USUAL_ARRAY)
         planned = replace(counts, estimate=estimated)
@@ -143,6 +146,8 @@ class Slurm:
         submission.write(orders)
         taken, refused = _send(executor, submission, largest)
         if not taken:
+            if "timed out" in str(refused):  # it may take them yet: they are found by their comment
+                raise UserError(f"sbatch does not answer ({refused}): wait a minute and try again")
             submissions.forget(submission)
             raise UserError(f"sbatch refuses these jobs: {refused}")
         arrays = tuple(job for job, _, _ in submission.arrays())
@@ -197,9 +202,12 @@ def _send(
                 executor.update_parameters(comment=submission.comment(first, tasks))
                 sent = executor.submit_array(part)
         except Exception as error:
-            return first, _sbatchs_words(error)
-        array = sent[0].job_id.partition("_")[0]
-        submission.add_array(array, first, tasks)
+            # Slurm may have taken them, and sbatch failed to say so as submitit expects it.
+            submissions.adopt([submission])
+            if first not in submission.slurm_jobs():
+                return first, _sbatchs_words(error)
+        else:
+            submission.add_array(sent[0].job_id.partition("_")[0], first, tasks)
     return len(every), None
 
 
@@ -245,7 +253,8 @@ def _executor(
         kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
         options["gpus_per_node"] = f"{kind}{cluster.gpus}"
     kind_of = Anywhere if anywhere else submitit.SlurmExecutor
-    executor = kind_of(folder=submission.folder / "slurm")
+    jobs = Path(JOBS) if anywhere else require_private_folder(JOBS)
+    executor = kind_of(folder=jobs / submission.run)
     executor.update_parameters(**options)
     return executor
 
@@ -299,7 +308,7 @@ def _require_partition(cluster: Cluster) -> None:
             )
 
 
-def _require_shared(results: Path, cluster: Cluster) -> None:
+def _require_shared(folder: Path, cluster: Cluster, named_by: str) -> None:
     """Raise UserError for a folder that only this machine can see, as far as that shows."""
     nodes = {
         node
@@ -307,13 +316,13 @@ def _require_shared(results: Path, cluster: Cluster) -> None:
         if cluster.partition is None or partition.name in cluster.partition.split(",")
         for node in partition.nodes
     }
-    kind = _file_system(results)
+    kind = _file_system(folder)
     if nodes - commands.names_of_this_machine() and (
-        kind in NOT_SHARED or results.is_relative_to("/tmp")
+        kind in NOT_SHARED or folder.is_relative_to("/tmp")
     ):
         raise UserError(
-            f"the results folder '{results}' is on this machine alone ({kind}): the nodes cannot "
-            f"see it; give a shared folder with --results"
+            f"the folder '{folder}' is on this machine alone ({kind}): the nodes cannot see it; "
+            f"give a shared folder with {named_by}"
         )
 
 
@@ -374,11 +383,17 @@ def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
     Args:
         folder: under which the copy is made, if it is not there yet.
         modules: the file of each; of a package its __init__.py.
+
+    Raises:
+        UserError: the copy is there, and its files are others.
     """
     sources = sorted(set(filter(None, map(_source, modules))))
-    files = [(path.relative_to(s.parent), path) for s in sources for path in _files_of(s)]
+    files = sorted((path.relative_to(s.parent), path) for s in sources for path in _files_of(s))
     final = folder / digest_of_files(files)[:16]
     if final.is_dir():
+        there = sorted((path.relative_to(final), path) for path in _files_of(final))
+        if digest_of_files(there)[:16] != final.name:
+            raise UserError(f"somebody has changed the code of jobs in '{final}': delete it")
         return final
     with folder_at_once(final) as copy:
         for source in sources:

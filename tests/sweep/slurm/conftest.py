@@ -51,10 +51,14 @@ class Sweep:
         self.shell = shell
         self.cluster = cluster
         self.results: Path = shell.results
-        shell.environment = cluster.environment | shell.toys
+        own = {"XDG_CACHE_HOME": str(shell.folder / "cache")}
+        shell.environment = cluster.environment | shell.toys | own
 
     def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         return self.shell(*arguments, code=code)
+
+    def private(self, part: str) -> Path:
+        return self.shell.folder / "cache" / "rl-ablations" / part
 
     def submit(self, *arguments: str) -> str:
         """Four cells of 30 seconds, or none once they hurry, with a checkpoint every tenth."""

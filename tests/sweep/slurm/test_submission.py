@@ -58,7 +58,7 @@ def test_jobs_run_the_code_that_was_submitted(sweep) -> None:
         (sweep.shell.folder / "toy.py").write_text("raise SystemError('edited')\n")
     sweep.finished(2)
     assert {record["status"] for record in sweep.records()} == {"done"}
-    (copy,) = sweep.results.glob("work/code/*")
+    (copy,) = sweep.private("code-of-jobs").iterdir()
     names = {path.name for path in copy.iterdir()} - {"__pycache__"}
     assert names == {"ablations", "toy.py", "variants"}
 

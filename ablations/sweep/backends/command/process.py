@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ablations.private import JOB_CODE, private_folder
+
 MARK = "ABLATIONS_FOLDER"  # in the environment of a command: the folder of its cell
 THREADS = (
     "OMP_NUM_THREADS",
@@ -120,20 +122,22 @@ def kill_leftovers(folder: Path) -> int:
 
 
 def environment_of(
-    folder: Path, declared: Mapping[str, str], threads: int | None, share: int, ours: Path
+    folder: Path, declared: Mapping[str, str], threads: int | None, share: int
 ) -> dict[str, str]:
     """Return the environment of a command: this process's own, with its share of the cores.
+
+    The code of a job of a cluster is for our imports alone.
 
     Args:
         folder: of its cell.
         declared: variables that its study sets.
         threads: of the command, as a flag asks for.
         share: its share of the cores, over which a variable that is set wins.
-        ours: the folder below which no path is for the user's imports.
     """
     environment = dict(os.environ)
     paths = [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]
-    kept = [path for path in paths if not Path(path).is_relative_to(ours)]
+    ours = private_folder(JOB_CODE)
+    kept = [path for path in paths if ours is None or not Path(path).is_relative_to(ours)]
     if kept:
         environment["PYTHONPATH"] = os.pathsep.join(kept)
     else:

@@ -112,7 +112,6 @@ class Run:
         self.results = results.resolve()
         self.work = work_folder(self.results, cell.hash)
         self.folder = self.work / ended.FOLDER
-        self._ours = self.results / "work" / "code"
         self._process: Process | None = None
         self._abandoned = False
         self._ended: EndedRun | None = None
@@ -260,7 +259,7 @@ class Run:
         names = list(self.line.environment)
         declared = dict(zip(names, filled(self.line.environment.values(), values), strict=True))
         share = max(1, cores() // self.order.workers)
-        environment = environment_of(self.folder, declared, self.order.threads, share, self._ours)
+        environment = environment_of(self.folder, declared, self.order.threads, share)
         (cwd,) = filled([self.line.cwd], values)
         try:
             return Process(arguments, cwd, environment, self.folder / OUTPUT)
