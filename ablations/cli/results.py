@@ -32,10 +32,9 @@ def add_table(command: Parser) -> None:
     add_flags(
         command,
         {
-            "--kind": "default: comparison; of a fraction of a factorial its effects, of an "
-            "explanation its shares (docs/tables.md)"
+            "--kind K": f"{', '.join(TABLES)}, or one of yours (docs/tables.md); default: "
+            "comparison; of a fraction of a factorial its effects, of an explanation its shares"
         },
-        choices=tuple(TABLES),
     )
     add_format(command, "default: as wide as the terminal", default=None)
     add_flags(command, {"--columns C": "these alone, such as mean difference p"}, nargs="+")

@@ -19,7 +19,7 @@ from ablations.core.decode import Json
 from ablations.core.files import require_regular
 from ablations.errors import UserError, count, unknown
 from ablations.io import tensorboard
-from ablations.io.formats import RECIPES, File, Row, Rows, rows_of
+from ablations.io.formats import FORMATS, RECIPES, File, Row, Rows, rows_of
 from ablations.io.logs import (
     EVENTS,
     KINDS,
@@ -58,11 +58,9 @@ RETURNS = (
     *("episode_reward_mean", "ep_rew_mean", "reward", "score", "Value"),
 )
 ENDED = ("status", "failure", "reason")  # columns on how a run ended
-# Files that are looked for in a folder; the first kind that is there is read.
-FILES = (
-    *(r"evaluations\.npz", rf".*{EVENTS}.*", r"progress\.(csv|txt)"),
-    r".*\.(csv|tsv|jsonl|ndjson|parquet)",
-)
+# Files that are looked for in a folder, then those of any format; the first kind there is is read.
+FILES = (r"evaluations\.npz", rf".*{EVENTS}.*", r"progress\.(csv|txt)")
+NOT_LOGS = {".json", ".npz"}  # beside logs they hold settings and weights
 # Names of files that say nothing about the run.
 COMMON = re.compile("progress|evaluations|metrics|logs?|results|history|eval|train")
 PARTS = {
@@ -185,7 +183,9 @@ def _in_folder(path: Path, notes: list[str]) -> list[Path]:
             f"them, or a pattern such as '{path}/*/*/progress.csv'"
         )
     files = sorted(folder / name for folder, _, inner in walked for name in inner)
-    kinds = [[f for f in files if re.fullmatch(kind, f.name) and f.is_file()] for kind in FILES]
+    endings = "|".join(map(re.escape, FORMATS.keys() - NOT_LOGS))
+    named = [*FILES, rf".*({endings})"]
+    kinds = [[f for f in files if re.fullmatch(kind, f.name) and f.is_file()] for kind in named]
     chosen = next(filter(None, kinds), [])
     if not chosen:
         why = notes[-1] if linked else f"for other formats {RECIPES}"

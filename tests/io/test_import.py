@@ -23,7 +23,6 @@ import ablations
 from ablations.cli import main
 from ablations.comparison import compare
 from ablations.errors import UserError
-from ablations.io import formats
 from ablations.io.export import export, frame
 from ablations.io.imports import import_runs
 from ablations.records import read_plan
@@ -395,17 +394,6 @@ def test_the_csv_downloads_of_tensorboard(tmp_path, name, pattern, place) -> Non
         return
     import_runs(tmp_path / "logs", "mine", tmp_path, pattern=pattern)
     assert curves(tmp_path) == {(*place, seed): {100: 2.0, 200: 3.0} for seed in (0, 1)}
-
-
-def test_a_format_is_one_function_and_one_line(tmp_path, monkeypatch) -> None:
-    def pairs(file: formats.File):
-        for line, text in enumerate(file.lines, 1):
-            yield line, dict(zip(("step", "return"), text.split(), strict=True))
-
-    monkeypatch.setitem(formats.FORMATS, ".pairs", pairs)
-    (tmp_path / "ppo_1.pairs").write_text("10 0.5\n20 0.75\n")
-    import_runs(tmp_path / "ppo_1.pairs", "mine", tmp_path, pattern="{variant}_{seed}")
-    assert curves(tmp_path) == {("task", "ppo", 1): {10: 0.5, 20: 0.75}}
 
 
 # Names of files and folders
