@@ -34,6 +34,7 @@ ALLOWED = {
     "looks": {"distributions"},
     "stats": {"errors"},
     "spreadsheets": set(),
+    "templates": set(),
     "scoring": {"curve", "stats"},
     "runs": {"core", "curve", "errors", "io", "plugins", "records", "scoring", "stats"},
     "comparison": {"errors", "records", "runs", "scoring", "stats"},
@@ -48,7 +49,8 @@ ALLOWED = {
     "presets": {"errors"},
     "trainers": {"core", "environments", "variants", "tasks", "errors", "records"},
     "sweep": {"trainers", "tasks", "studies", "presets", "looks", "stats", "io", "curve"} | COMMON,
-    "report": {"curve", "looks", "scoring", "stats", "distributions", "runs"}
+    "report": {"curve", "distributions", "figures", "looks", "runs", "scoring", "stats", "tables"}
+    | {"templates"}
     | COMMON - {"git", "private"},
     "until": {"comparison", "core", "errors", "records", "runs", "stats", "sweep"},
     "answers": {"figures", "runs", "scoring", "stats", "studies", "tables", *COMMON},
@@ -61,7 +63,7 @@ ALLOWED = {
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", *COMMON},
     "loading": {"environments", "policies", "sweep", "trainers", "tasks", *COMMON},
-    "episode": {"environments", "loading", "policies", "report", "sweep", "trainers", "tasks"}
+    "episode": {"environments", "loading", "policies", "sweep", "tasks", "templates", "trainers"}
     | COMMON,
 }
 ABOVE_ALL = {"", "cli", "verbs"}

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from ablations.core.decode import Json
 from ablations.episode.scene import Geom, Scene
 from ablations.records import write_atomically
-from ablations.report.formats.templates import templates
+from ablations.templates import templates
 
 HERE = Path(__file__).parent
 VIEWER = "three.min.js"  # r140 as npm has it (three@0.140.0, build/), with its licence beside
@@ -69,7 +69,7 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
     """Return the page as text; the runs stand side by side in their order."""
     frames = [_packed(run) for run in runs]
     return (
-        templates(HERE, html=True)
+        templates(HERE)
         .get_template("episode.html.j2")
         .render(
             study=study,
@@ -84,7 +84,7 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
                 json.dumps(_data(runs), separators=(",", ":"), allow_nan=False).encode()
             ),
             frames=_compressed(b"".join(frames)),
-            style=Markup((HERE.parent / "report" / "page" / "page.css").read_text())
+            style=Markup((HERE.parent / "report" / "page.css").read_text())
             + Markup((HERE / "episode.css").read_text()),
             script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
             library=_compressed((HERE / VIEWER).read_bytes()),

@@ -213,7 +213,8 @@ def steps(plan: Plan) -> str:
 
 def summary(frame: pd.DataFrame) -> str:
     """Return what a comparison says: the largest effects, and how many have which verdict."""
-    rows = frame[(frame.task != ALL_TASKS) & (frame.verdict != "")]
+    compared = (frame.pairs > 0) | (frame.note == "identical")
+    rows = frame[(frame.task != ALL_TASKS) & (frame.verdict != "") & compared]
     if rows.empty:
         return "Nothing is compared yet."
     decided = rows[rows.verdict.isin(["better", "worse"])]

@@ -1,0 +1,192 @@
+"""The report: every study on one self-contained page that needs no network.
+
+Figures are pictures in the page, and it has no script. The same records give the same bytes: the
+page has no date and no path.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+from markupsafe import Markup
+
+from ablations.errors import UserError, value_text
+from ablations.figures import FIGURES, Drawing, draw, encoded
+from ablations.records import Plan, write_atomically
+from ablations.runs import ALL_TASKS, Runs
+from ablations.stats import VERDICTS
+from ablations.tables import format_table, table_of
+from ablations.tables.formats import breakable
+from ablations.tables.notes import spans
+from ablations.templates import templates
+
+HERE = Path(__file__).parent
+WIDE, NARROW = 7.0, 3.6  # inches of a figure, on a screen and on a phone
+LARGEST = 300_000  # bytes of an SVG: a figure of dozens of panels is smaller as pixels
+SCROLLS = 5  # columns of a table that is wider than a phone
+MORE_TABLES = {
+    "effects": "Effects of the settings",
+    "aggregates": "Aggregates over tasks",
+    "efficiency": "Sample efficiency",
+    "stability": "Stability",
+    "power": "Seeds needed",
+}
+FLAGS = ("tasks", "variants", "seeds", "until", "most_seeds", "steps", "set", "vary")
+# The figures of studies that have another table than the comparison.
+KINDS = {"effects": ("effects", "interactions", "curves"), "shares": ("shares",)}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure. wide, narrow: data URIs, for a screen and for a phone. folded: shown on demand."""
+
+    key: str
+    title: str
+    caption: str
+    wide: str
+    narrow: str
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. scrolls: a phone shows a part of it at a time."""
+
+    key: str
+    title: str
+    caption: str
+    html: Markup
+    scrolls: bool
+
+
+@dataclass(frozen=True)
+class Section:
+    """A study on the page.
+
+    problem: why there is nothing else. kind: of its own table, which is the first of `tables`; the
+    others are folded. runs: hash -> status. verdicts: how many comparisons have which. scope: of
+    the verdicts, "all tasks" where they are of the mean over tasks.
+    """
+
+    slug: str
+    plan: Plan
+    problem: str = ""
+    kind: str = ""
+    runs: Mapping[str, str] = field(default_factory=dict)
+    summary: str = ""
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    scope: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+
+
+def write(plans: Sequence[Plan], results: Path) -> Path:
+    """Write results/report/index.html; return its path."""
+    path = results / "report" / "index.html"
+    write_atomically(path, render(plans, results))
+    return path
+
+
+def render(plans: Sequence[Plan], results: Path) -> str:
+    """Return the page as text: a section per plan, from its records in the results folder.
+
+    Raises:
+        UserError: no plan.
+    """
+    if not plans:
+        raise UserError("a report needs at least one study")
+    slugs: list[str] = []
+    for plan in plans:
+        slug = re.sub(r"[^a-z0-9]+", "-", plan.study.name.lower()).strip("-") or "study"
+        while slug in slugs:
+            slug += "-"
+        slugs.append(slug)
+    sections = [section(plan, results, slug) for plan, slug in zip(plans, slugs, strict=True)]
+    runs = {name: status for each in sections for name, status in each.runs.items()}
+    environment = templates(HERE)
+    environment.filters["breakable"] = lambda name: Markup(breakable(name))
+    environment.filters["value"] = value_text
+    return environment.get_template("page.html.j2").render(
+        sections=sections,
+        totals=Counter(runs.values()),
+        style=Markup((HERE / "page.css").read_text()),
+    )
+
+
+def section(plan: Plan, results: Path, slug: str) -> Section:
+    """Return the section of a study. slug: its anchor."""
+    head = Section(slug, plan)
+    try:
+        runs = Runs.read(results, plan)
+        frame = table_of(runs)
+    except UserError as problem:
+        return replace(head, problem=str(problem))
+    kind = frame.attrs["kind"]
+    rows = frame[frame.get("verdict", pd.Series("", frame.index)).isin(VERDICTS)]
+    rows = rows[rows.kind == "main"] if "kind" in rows else rows
+    pooled = rows[rows.task == ALL_TASKS]
+    counts = Counter((rows if pooled.empty else pooled).verdict)
+    return replace(
+        head,
+        kind=kind,
+        runs=dict(zip(runs.runs.hash, runs.runs.status, strict=True)),
+        summary=frame.attrs.get("summary", ""),
+        verdicts={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
+        scope="" if pooled.empty else ALL_TASKS,
+        facts=tuple(_facts(plan, runs)),
+        tables=tuple(_tables(runs, frame, slug)),
+        notes=tuple(frame.attrs.get("notes", ())),
+        pictures=tuple(_pictures(runs, KINDS.get(kind, tuple(FIGURES)), slug)),
+    )
+
+
+def _facts(plan: Plan, runs: Runs) -> Iterator[tuple[str, str]]:
+    yield "tasks", ", ".join(plan.tasks)
+    yield "seeds", spans(sorted(runs.runs.seed.unique()))
+    counts = runs.runs.status.value_counts()
+    yield "runs", ", ".join(f"{counts[status]:,} {status}" for status in sorted(counts.index))
+    if base := plan.study.base:
+        yield "settings", f"those of {base}"
+    if plan.request.get("profile"):
+        yield "profile", str(plan.request["profile"])
+    if flags := {name: value for name, value in plan.request.items() if name in FLAGS and value}:
+        yield "selection", json.dumps(flags)
+
+
+def _tables(runs: Runs, frame: pd.DataFrame, slug: str) -> Iterator[Table]:
+    """Yield the study's own table, then those of `MORE_TABLES` that it has."""
+    own = frame.attrs["kind"]
+    frames = {own: frame}
+    for kind in MORE_TABLES if own == "comparison" else ():
+        with contextlib.suppress(UserError):
+            frames[kind] = table_of(runs, kind)
+    for kind, of in frames.items():
+        html = format_table(of, "html", caption=False)
+        title, key = MORE_TABLES.get(kind, "Results"), f"{slug}.{kind}-table"
+        wide = html.count('scope="col"') >= SCROLLS
+        yield Table(key, title, of.attrs.get("caption", ""), Markup(html), wide)
+
+
+def _pictures(runs: Runs, kinds: Sequence[str], slug: str) -> Iterator[Picture]:
+    for kind in kinds:
+        with contextlib.suppress(UserError):  # the study has no such figure
+            wide, narrow = (draw(runs, [kind], width)[kind] for width in (WIDE, NARROW))
+            about = (f"{slug}.{kind}", wide.title, wide.caption)
+            yield Picture(*about, _uri(wide), _uri(narrow), kind == "diagnostics")
+
+
+def _uri(drawing: Drawing) -> str:
+    data, kind = encoded(drawing, "svg"), "svg+xml"
+    if len(data) > LARGEST:
+        data, kind = encoded(drawing, "png", dpi=150), "png"
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

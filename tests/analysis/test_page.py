@@ -1,0 +1,328 @@
+"""The page: its sections, and what it does in a browser without network."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import complaints, opened, requests
+from msgspec.structs import replace
+from synthetic import realistic, synthetic_study
+
+from ablations.cli import main
+from ablations.core.files import SetAside
+from ablations.errors import UserError
+from ablations.records import cell_folder, read_results
+from ablations.report import page
+from ablations.studies import fraction
+
+UNITS = {"reacher": 30.0, "hopper": 2000.0}
+NASTY = '<script>alert("x")</script>&</script><img src=x onerror=alert(1)>'
+FORMULA = {
+    "choice": "standard",
+    "summary": "cut at every end",
+    "formula": "A = δ + g l (1-done) A'\nδ = r + g (1-d) V' - V",
+    "source": "Schulman et al. 2016",
+}
+FACTORIAL = {
+    f"{torso}_{c}": {"value_coefficient": c, "torso": torso}
+    for torso in ("separate", "shared")
+    for c in (0.25, 0.5)
+}
+
+
+def studies(results: Path, points: int = 20) -> list:
+    """A plain study with failures, gaps and nasty names, and a factorial with two groups."""
+    plain = synthetic_study(
+        results,
+        realistic(),
+        units=UNITS,
+        points=points,
+        failed={("hopper", "done_cut", 3): f"NaN in {NASTY}"},
+        missing=[("reacher", "masked_truncation", 7)],
+        title=f"Advantages {NASTY}",
+        claim=f"a claim {NASTY}",
+        summary=NASTY,
+        formulas={"standard": {"advantage": FORMULA}},
+    )
+    finals = realistic(random_seed=1)
+    names = dict(zip(("standard", "brax", "done_cut", "masked_truncation"), FACTORIAL, strict=True))
+    grid = synthetic_study(
+        results,
+        {(task, names[v]): values for (task, v), values in finals.items()},
+        name="value_1",
+        title="Value-loss coefficient",
+        units=UNITS,
+        points=points,
+        sets=FACTORIAL,
+        versus={"shared_0.25": "shared_0.25", "shared_0.5": "shared_0.25"},
+    )
+    return [plain, grid]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> tuple[Path, Path]:
+    """results folder, page of two studies."""
+    results = tmp_path_factory.mktemp("results")
+    return results, page.write(studies(results), results)
+
+
+class Outline(HTMLParser):
+    """Tags, ids, addresses that would be loaded, and the text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), "an event handler"
+            if name == "id":
+                self.ids.append(value)
+            elif name in ("src", "href", "srcset", "data") and tag != "a":
+                self.loads.append(value)
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1] not in ("script", "style"):
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def outline(made) -> Outline:
+    return Outline(made[1].read_text())
+
+
+def test_the_page_loads_nothing_and_escapes_names(made, outline) -> None:
+    text = made[1].read_text()
+    assert all(value.startswith("data:") for value in outline.loads)
+    assert len(outline.ids) == len(set(outline.ids))
+    assert "default-src 'none'" in text
+    assert "script" not in outline.tags
+    assert NASTY not in text
+    assert NASTY in outline.text
+    assert "nan" not in outline.text.lower().replace("nan in", "")
+
+
+def test_findings_and_sections_have_verdicts_formulas_tables_and_failures(outline) -> None:
+    findings = outline.text[: outline.text.index("How to read the verdicts")]
+    for part in (
+        "done_cut is worse on hopper",
+        "1 worse",
+        "126 finished runs, 1 failed, 1 missing",
+    ):
+        assert part in " ".join(findings.split()), part
+    for part in (
+        *("a claim", "Andrychowicz et al. 2021", "A = δ + g l (1-done) A'", "Schulman et al. 2016"),
+        *("hopper, done_cut, seed 3: step 200,000: NaN in", "worse (1 more run failed than of"),
+        *("7 of 8", "1 of 64 runs are missing", "value_coefficient = 0.5"),
+        *("Effects of the settings", "Sample efficiency", "Seeds needed", "Stability"),
+    ):
+        assert part in outline.text, part
+    kinds = {identity.partition(".")[2] for identity in outline.ids if identity.startswith("value")}
+    assert kinds >= {"curves", "differences", "sensitivity", "effects", "diagnostics"}
+    assert outline.tags.count("img") == outline.tags.count("source") == 7 + 10
+
+
+def test_a_fraction_of_a_factorial_shows_its_effects(study) -> None:
+    changes = {name: {name: "on"} for name in ("first", "second", "third", "fourth")}
+    finals, sets = {}, {}
+    for k, (name, variant) in enumerate(fraction(changes).items()):
+        gain = 2.0 * ("third" in variant.sets)
+        finals["hopper", name] = list(np.random.default_rng(k).normal(gain, 0.001, 4))
+        sets[name] = {change: variant.sets.get(change, "off") for change in changes}
+    plan, results = study(finals, sets=sets)
+    shown = page.section(plan, results, "many")
+    assert shown.summary == "hopper: third = on is better; 3 equivalent"
+    assert shown.verdicts == {"better": 1, "equivalent": 3}
+    assert [picture.key for picture in shown.pictures] == ["many.effects", "many.curves"]
+    (table,) = shown.tables
+    assert "mix_1" not in table.html
+
+
+def test_the_same_records_give_the_same_bytes_in_another_process(made, tmp_path) -> None:
+    results, path = made
+    program = (
+        "import sys; from pathlib import Path; from ablations.records import read_plan\n"
+        "from ablations.report import page\nresults = Path(sys.argv[1])\n"
+        "plans = [read_plan(results, study) for study in sys.argv[3:]]\n"
+        "Path(sys.argv[2]).write_text(page.render(plans, results))\n"
+        "assert not {'jax', 'brax', 'variants'} & set(sys.modules)"
+    )
+    other = tmp_path / "other.html"
+    subprocess.run(
+        [sys.executable, "-c", program, str(results), str(other), "gae", "value_1"],
+        env=os.environ | {"PYTHONHASHSEED": "7"},
+        check=True,
+    )
+    assert other.read_bytes() == path.read_bytes()
+    assert str(results) not in path.read_text()
+
+
+def test_a_study_that_cannot_be_shown_spoils_no_other(tmp_path) -> None:
+    plain, grid = studies(tmp_path, points=4)
+    damaged = plain.cells[0].hash
+    (cell_folder(tmp_path, damaged) / "curve.parquet").write_bytes(b"PAR1")
+    with pytest.warns(SetAside, match=f"record {damaged} is damaged"):
+        shown = page.section(plain, tmp_path, "plain")
+    assert (shown.problem, shown.runs[damaged]) == ("", "missing")
+    named = replace(grid, study=replace(grid.study, metric="training/lenght"))
+    shown = page.section(named, tmp_path, "grid")
+    assert "did you mean 'training/length'" in shown.problem
+    assert not shown.tables
+    with pytest.raises(UserError, match="at least one study"):
+        page.render([], tmp_path)
+
+
+def test_small_studies_and_shared_runs_have_a_page(tmp_path) -> None:
+    one = synthetic_study(tmp_path, {("hopper", "a"): [1.0], ("hopper", "b"): [2.0]}, name="one")
+    nothing = synthetic_study(
+        tmp_path,
+        {("ant", "a"): [1.0, 2.0], ("ant", "b"): [2.0, 3.0]},
+        name="nothing",
+        missing=[("ant", v, s) for v in "ab" for s in (0, 1)],
+    )
+    again = replace(one, study=replace(one.study, name="ONE", title="Again"))
+    count = sum(record.status == "done" for _, record in read_results(tmp_path, one) if record)
+    outline = Outline(page.render([one, nothing, again], tmp_path))
+    text = " ".join(outline.text.split())
+    assert f"3 studies, {count} finished runs, 4 missing" in text, "shared runs count once"
+    assert {"one", "one-"} <= set(outline.ids)
+    assert "inconclusive (one seed)" in text
+    assert "Nothing is compared yet." in text
+
+
+def test_the_command_writes_the_page_and_prints_its_path(tmp_path, capsys) -> None:
+    synthetic_study(tmp_path, {("hopper", "a"): [1.0, 2.0]})
+    assert main(["report", "--results", str(tmp_path)]) == 0
+    path = Path(capsys.readouterr().out.strip())
+    assert path.is_relative_to(tmp_path)
+    assert "hopper" in path.read_text()
+    assert path.stat().st_size < 1_500_000
+    assert main(["report", "--results", str(tmp_path / "none")]) == 2
+    assert "nothing has run" in capsys.readouterr().err
+
+
+# In a browser
+
+
+def unfold(page) -> None:
+    page.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+
+
+def scheme(page, media: str, colours: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": colours}]
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+
+@pytest.fixture(scope="module")
+def browser(made):
+    with opened() as driver:
+        driver.get(made[1].as_uri())
+        yield driver
+
+
+def test_every_figure_is_shown_without_a_request_or_a_complaint(made, browser) -> None:
+    unfold(browser)
+    widths = browser.execute_script(
+        "return [...document.querySelectorAll('figure img')].map((each) => each.naturalWidth)"
+    )
+    assert len(widths) == 7 + 10
+    assert min(widths) > 600
+    assert complaints(browser) == []
+    asked = [url for url in requests(browser) if not url.startswith("data:")]
+    assert set(asked) <= {made[1].as_uri()}
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser, colours: str) -> None:
+    axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
+    unfold(browser)
+    scheme(browser, "screen", colours)
+    # The page's own policy forbids eval, which a driver's injection does not need.
+    browser.execute_script((Path(axe.__file__).parent / "axe.min.js").read_text())
+    violations = browser.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run(document, {resultTypes: ['violations']}).then((r) => done(r.violations))"
+    )
+    assert [
+        (each["id"], [node["target"] for node in each["nodes"]][:4])
+        for each in violations
+        if each["impact"] in ("serious", "critical")
+    ] == []
+
+
+def test_print_is_dark_on_white_and_leaves_out_what_is_folded(browser) -> None:
+    colour = (
+        "const style = getComputedStyle(document.querySelector(arguments[0]));"
+        "return style.getPropertyValue(arguments[1])"
+    )
+    scheme(browser, "screen", "dark")
+    assert browser.execute_script(colour, "body", "background-color") == "rgb(19, 22, 26)"
+    for colours in ("dark", "light"):
+        scheme(browser, "print", colours)
+        white, black, worse = "rgb(255, 255, 255)", "rgb(0, 0, 0)", "rgb(163, 58, 0)"
+        assert browser.execute_script(colour, "body", "background-color") == white
+        assert browser.execute_script(colour, "body", "color") == black
+        assert browser.execute_script(colour, ".chip.worse", "color") == worse
+    scheme(browser, "", "light")
+    sheets = []
+    for unfolded in (False, True):
+        browser.execute_script(
+            "for (const each of document.querySelectorAll('.more')) each.open = arguments[0]",
+            unfolded,
+        )
+        printed = base64.b64decode(browser.print_page())
+        sheets.append(len(re.findall(rb"/Type\s*/Page[^s]", printed)))
+    assert sheets[0] <= 4 * 2, "two studies"
+    assert sheets[1] > sheets[0], "what the reader opens is printed"
+
+
+def test_a_screen_shows_tables_whole_and_a_phone_scrolls_each_by_itself(
+    tmp_path, desktop, phone
+) -> None:
+    names = {"brax": "per_minibatch_normalised_advantages", "done_cut": "a, gae_lambda=0.95"}
+    finals = {
+        (task, names.get(variant, variant)): [1e3 * value for value in values]
+        for (task, variant), values in realistic(tasks=("reacher", "ant_in_the_maze")).items()
+    }
+    plan = synthetic_study(tmp_path, finals, units={"reacher": 1e5})
+    path = page.write([plan], tmp_path)
+    widths = (
+        "return [...document.querySelectorAll('.scroll')].map("
+        "(each) => [each.scrollWidth, each.clientWidth])"
+    )
+    for driver, width in ((desktop, 1280), (phone, 390)):
+        driver.get(path.as_uri())
+        unfold(driver)
+        assert driver.execute_script("return document.documentElement.scrollWidth") == width
+        assert complaints(driver) == []
+    assert all(whole <= seen for whole, seen in desktop.execute_script(widths))
+    wider = [whole > seen for whole, seen in phone.execute_script(widths)]
+    shown = (
+        "return [...document.querySelectorAll('.scroll')].map((each) => {"
+        "const cue = each.previousElementSibling;"
+        "return cue?.className === 'swipe' && cue.getClientRects().length > 0})"
+    )
+    assert wider[0]
+    assert phone.execute_script(shown) == wider, "a line says which tables go on to the right"
+    assert not any(desktop.execute_script(shown))
+    # Row names stay in view, and the pictures are those for a phone.
+    left = (
+        "const table = document.querySelector('.scroll'); table.scrollLeft = 200;"
+        "return table.querySelector('tbody tr:not(.task) th').getBoundingClientRect().left"
+    )
+    assert 0 <= phone.execute_script(left) < 40
+    size = "return document.querySelector('figure img').naturalWidth"
+    assert phone.execute_script(size) < 400 < desktop.execute_script(size)
