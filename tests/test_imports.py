@@ -53,7 +53,7 @@ ALLOWED = {
     | {"templates"}
     | COMMON - {"git", "private"},
     "until": {"comparison", "core", "errors", "records", "runs", "stats", "sweep"},
-    "answers": {"figures", "runs", "scoring", "stats", "studies", "tables", *COMMON},
+    "answers": {"comparison", "figures", "runs", "scoring", "stats", "studies", "tables", *COMMON},
     "gate": {"sweep", "trainers", "studies", "runs", "stats", *COMMON},
     # Figure and table of a check that fails.
     "regression": {"curve", "figures", "scoring", "stats", "tables", *COMMON},

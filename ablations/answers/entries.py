@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -135,19 +134,17 @@ class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expected: Text
 
 
-class _File(Struct, frozen=True, forbid_unknown_fields=True):
+class Entries(Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of a file."""
+
     question: tuple[Question, ...]
     task: tuple[Task, ...] = ()
     control: tuple[Control, ...] = ()
 
-
-@dataclass(frozen=True)
-class Entries:
-    """The content of a file."""
-
-    tasks: Mapping[str, Task]
-    questions: tuple[Question, ...]
-    controls: tuple[Control, ...]
+    @property
+    def tasks(self) -> Mapping[str, Task]:
+        """The tasks by name."""
+        return {task.name: task for task in self.task}
 
 
 def read(path: Path) -> Entries:
@@ -156,29 +153,10 @@ def read(path: Path) -> Entries:
     Raises:
         UserError: the file is missing, an entry is not valid, or it names what does not exist.
     """
-    file = _decoded(path)
-    tasks = {task.name: task for task in file.task}
-    entries: list[Question | Control] = [*file.question, *file.control]
-    names = [f"task '{task.name}'" for task in file.task]
-    names += [f"entry '{entry.id}'" for entry in entries]
-    names += [f"label '{entry.label}'" for entry in entries]
-    if twice := [name for name, used in Counter(names).items() if used > 1]:
-        raise UserError(f"'{path}' has the {twice[0]} twice")
-    for entry in entries:
-        try:
-            why = next(_faults(entry, tasks), "")
-        except UserError as error:  # of the selection
-            why = str(error)
-        if why:
-            raise UserError(f"'{path}': {type(entry).__name__.lower()} '{entry.id}': {why}")
-    return Entries(tasks, file.question, file.control)
-
-
-def _decoded(path: Path) -> _File:
     content: dict[str, Any] = {}
     try:
         content = read_toml(path)
-        return msgspec.convert(content, _File)
+        file = msgspec.convert(content, Entries)
     except FileNotFoundError:
         raise UserError(f"there are no published answers: '{path}' is missing") from None
     except msgspec.ValidationError as error:
@@ -190,11 +168,23 @@ def _decoded(path: Path) -> _File:
         raise UserError(f"'{path}': {where}{error}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"'{path}' cannot be read: {error}") from None
+    entries: list[Question | Control] = [*file.question, *file.control]
+    names = [f"task '{task.name}'" for task in file.task]
+    names += [f"{kind} '{getattr(e, kind)}'" for e in entries for kind in ("id", "label")]
+    if twice := [name for name, used in Counter(names).items() if used > 1]:
+        raise UserError(f"'{path}' has the {twice[0]} twice")
+    for entry in entries:
+        try:
+            why = next(_faults(entry, file.tasks), "")
+        except UserError as error:  # of the selection
+            why = str(error)
+        if why:
+            raise UserError(f"'{path}': {type(entry).__name__.lower()} '{entry.id}': {why}")
+    return file
 
 
 def _faults(entry: Question | Control, tasks: Mapping[str, Task]) -> Iterator[str]:
     """Yield what is wrong with an entry, first what is wrong by itself."""
-    yield from (str(unknown("task", name, tasks)) for name in entry.tasks if name not in tasks)
     if not entry.request().command().isprintable():
         yield "run has a line break or a control character"
     named = (entry.factor != "", entry.variant != "", entry.versus != "")
@@ -210,22 +200,23 @@ def _faults(entry: Question | Control, tasks: Mapping[str, Task]) -> Iterator[st
         if entry.other_design and (not entry.factor or entry.other_design == entry.study):
             yield "other_design must be another study with the same factor"
         if other := entry.elsewhere():
-            yield from _unknown(other)
+            yield from _unknown(other, tasks)
     if entry.variant and entry.variant == entry.versus:
         yield f"variant and versus are both '{entry.variant}'"
-    yield from _unknown(entry)
+    yield from _unknown(entry, tasks)
 
 
-def _unknown(entry: Question | Control) -> Iterator[str]:
-    """Yield the study, profile, variants and factor that do not exist."""
+def _unknown(entry: Question | Control, tasks: Mapping[str, Task]) -> Iterator[str]:
+    """Yield the names of an entry that do not exist."""
     known = studies()  # no files: reading somebody's questions never executes theirs
     if entry.study not in known:
         yield str(unknown("study", entry.study, known))
         return
-    study, names = known[entry.study], (entry.variant, entry.versus)
-    factors = {name for variant in study.variants.values() for name in variant.sets}
+    study, names = known[entry.study], {entry.variant, entry.versus}
     varied = {name for name in names if name.partition("@")[0] in study.variants}
+    factors = {name for variant in study.variants.values() for name in variant.sets}
     for kind, given, existing in (
+        ("task", entry.tasks, tasks),
         ("profile", [entry.request().profile], study.profiles),
         ("variant", names, {*study.variants, *varied}),
         ("factor", entry.factor.split(", "), factors),

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from msgspec import structs
 
 from ablations import stats
 from ablations.answers.entries import Control, Entries, Question, Task
+from ablations.comparison import ends
 from ablations.core.decode import as_json
 from ablations.core.plan import CellEntry
 from ablations.errors import UserError, count, listed, unknown
@@ -42,11 +43,13 @@ _SHARES = [f"{kind}share{end}" for kind in ("", "plain_", "area_") for end in ("
 _REPEATED = ("tasks", "seeds", *_SHARES[:3], "p", "verdict")
 _COLUMNS = (
     *(*_NAMES, "settings", "details", "levels", "tasks", "seeds", "baseline_seeds", *_SHARES),
-    *("level", "sd", "freedom", "p", "q", "verdict", "note", "seeds_needed", "p_held_out"),
+    *("level", "sd", "freedom", "p", "q", "verdict", "note"),
+    *("seeds_to_detect", "seeds_to_equivalence", "p_held_out"),
     *(f"{part}_{name}" for part in ("held_out", "all_seeds", "other") for name in _REPEATED),
     *("other_settings", "dots"),
 )
 _SHARED = ("profile", "steps", "set", "vary", "base", "geometry")  # equal in plans of one design
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ def answer_all(results: Path, entries: Entries) -> Answers:
         baseline has more seeds. area_share: on the area under the evaluations, which is speed.
     level: of the interval. p: of no effect. q: p adjusted over all answers (Benjamini-Hochberg).
     sd: of the paired differences. freedom: of Student's t. verdict, note: see `stats.decide`.
-    seeds_needed: to show 5% with 80% power, where inconclusive; NaN where seeds do not help.
+    seeds_to_detect: that show a true effect of 5% with 80% power. seeds_to_equivalence: that show
+        equivalence with 80% power if the true effect is 0. Both where an answer is inconclusive;
+        NaN where more seeds do not help.
     held_out_*, all_seeds_*: the same on seeds from 500 on, and on both. p_held_out: of equal
         effects on both. other_*: in the question's other design. dots: the effect of each seed.
 
@@ -88,18 +93,16 @@ def answer_all(results: Path, entries: Entries) -> Answers:
     def design(entry: Question | Control) -> Design | None:
         request = entry.request()
         if (command := request.command()) not in designs:
-            plan = stored(results, request)
-            designs[command] = None if plan is None else Design(results, plan)
+            designs[command] = Design.stored(results, request)
         return designs[command]
 
-    checks = [
-        row for control in entries.controls for row in _check(control, design(control), entries)
-    ]
+    tasks = entries.tasks
+    checks = [row for each in entries.control for row in _check(each, design(each), tasks)]
     rows, effects = [], []
-    for question in entries.questions:
-        row, own = _answer(question, design(question), entries)
+    for question in entries.question:
+        row, own = _answer(question, design(question), tasks)
         if other := question.elsewhere():
-            there, _ = _answer(other, design(other), entries)
+            there, _ = _answer(other, design(other), tasks)
             row |= {f"other_{name}": there.get(name) for name in (*_REPEATED, "settings")}
         rows.append(row)
         effects += own
@@ -113,40 +116,43 @@ def answer_all(results: Path, entries: Entries) -> Answers:
 # Designs
 
 
-def stored(folder: Path, request: Request) -> Plan | None:
-    """Return one plan of all tasks and seeds of a design, however they were divided into runs.
-
-    Plans are those of archives and of what ran here; reading them needs neither the study nor JAX.
-    A run that several have counts once. None if there is no plan.
-    """
-
-    def shared(flags: Any) -> list[Any]:
-        return [as_json(flags).get(name) or None for name in _SHARED]
-
-    plans = []
-    for path in sorted(plans_folder(folder, request.study).glob("*.json")):
-        with contextlib.suppress(UserError):  # damaged, or of another version
-            plan = read_plan(folder, request.study, path.stem)
-            if shared(plan.request) == shared(request.flags()):
-                plans.append(plan)
-    if not plans:
-        return None
-    tasks = {name: task for plan in reversed(plans) for name, task in plan.tasks.items()}
-    variants = {name: about for plan in reversed(plans) for name, about in plan.variants.items()}
-    cells: dict[tuple[str, str, int], CellEntry] = {}
-    for plan in plans:
-        for cell in plan.cells:
-            if plan.tasks[cell.task] == tasks[cell.task]:
-                cells.setdefault(cell.place, cell)
-    return structs.replace(plans[0], tasks=tasks, variants=variants, cells=tuple(cells.values()))
-
-
 @dataclass(frozen=True, eq=False)
 class Design:
     """The runs of a study at one selection."""
 
     folder: Path
     plan: Plan
+
+    @classmethod
+    def stored(cls, folder: Path, request: Request) -> Design | None:
+        """Return all tasks and seeds of a design, however they were divided into runs.
+
+        Plans are those of archives and of what ran here; reading them needs neither the study nor
+        JAX. A run that several have counts once. None if there is no plan.
+        """
+
+        def shared(flags: Any) -> list[Any]:
+            return [as_json(flags).get(name) or None for name in _SHARED]
+
+        plans: list[Plan] = []
+        tasks: dict[str, Any] = {}
+        variants: dict[str, Any] = {}
+        cells: dict[tuple[str, str, int], CellEntry] = {}
+        for path in sorted(plans_folder(folder, request.study).glob("*.json")):
+            with contextlib.suppress(UserError):  # damaged, or of another version
+                plan = read_plan(folder, request.study, path.stem)
+                if shared(plan.request) != shared(request.flags()):
+                    continue
+                plans.append(plan)
+                tasks, variants = {**plan.tasks, **tasks}, {**plan.variants, **variants}
+                for cell in plan.cells:
+                    if plan.tasks[cell.task] == tasks[cell.task]:
+                        cells.setdefault(cell.place, cell)
+        if not plans:
+            return None
+        together = (*cells.values(),)
+        plan = structs.replace(plans[0], tasks=tasks, variants=variants, cells=together)
+        return cls(folder, plan)
 
     @cached_property
     def runs(self) -> Runs:
@@ -159,14 +165,15 @@ class Design:
         return design_of(self.plan)
 
     @cached_property
-    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Scores, and areas under the evaluations: a row per seed, columns (task, variant)."""
-        areas = {
-            place: {n: SCORES["auc"](curve.steps, curve.values) for n, curve in curves.items()}
-            for place in itertools.product(self.plan.tasks, self.plan.variants)
-            if (curves := self.runs.curves_of(*place))
-        }
-        return self.runs.scores, pd.DataFrame(areas)
+    def areas(self) -> pd.DataFrame:
+        """The areas under the evaluations, as `Runs.scores`."""
+        return pd.DataFrame(
+            {
+                place: {n: SCORES["auc"](curve.steps, curve.values) for n, curve in curves.items()}
+                for place in itertools.product(self.plan.tasks, self.plan.variants)
+                if (curves := self.runs.curves_of(*place))
+            }
+        )
 
     def array(
         self,
@@ -180,15 +187,14 @@ class Design:
 
         In learned ranges, and in the metric on tasks without one.
         """
-        table = self.tables[area]
+        table = self.areas if area else self.runs.scores
         places = list(itertools.product([task.column for task in tasks], variants))
         if not set(places) <= set(table):
             return np.zeros((len(tasks), 0, len(variants)))
-        columns = [table.columns.get_loc(place) for place in places]
-        rows = table.to_numpy()[table.index.isin(seeds)][:, columns]
-        rows = rows[~np.isnan(rows).any(axis=1)].reshape(-1, len(tasks), len(variants))
+        rows = table.loc[table.index.isin(seeds), places].dropna().to_numpy()
         sizes = np.array([task.range or 1.0 for task in tasks])
-        return np.asarray(rows.transpose(1, 0, 2) / sizes[:, None, None])
+        scores = rows.reshape(-1, len(tasks), len(variants)).transpose(1, 0, 2)
+        return np.asarray(scores / sizes[:, None, None])
 
 
 def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
@@ -214,17 +220,20 @@ class Contrast:
         """Raise UserError if the study has no such factor."""
         self.design, self.factor, self.details, self.levels = design, question.factor, 1, ""
         self.sides = ([question.versus], [question.variant])
-        self.factorial = design.factorial if question.factor else None
         if not question.factor:
             return
-        factors = self.factorial.factors if self.factorial else {}
-        if self.factorial is None or question.factor not in factors:
+        fraction = design.factorial
+        if fraction is None or question.factor not in fraction.factors:
+            factors = fraction.factors if fraction else ()
             raise unknown(f"factor of '{question.id}'", question.factor, factors)
-        index = list(factors).index(question.factor)
-        chosen = {name: levels[index] for name, levels in self.factorial.variants.items()}
-        unchanged, changed = ([v for v, level in chosen.items() if level == k] for k in (0, 1))
-        self.sides, self.details = (unchanged, changed), len(self.factorial.changes)
-        self.levels = " against ".join(reversed(factors[question.factor][:2]))
+        levels = fraction.factors[question.factor]
+        self.levels, self.details = " against ".join(reversed(levels[:2])), len(fraction.changes)
+        index = list(fraction.factors).index(question.factor)
+        unchanged, changed = (
+            [name for name, chosen in fraction.variants.items() if chosen[index] == level]
+            for level in (0, 1)
+        )
+        self.sides = (unchanged, changed)
 
     def both(self, tasks: Sequence[Task], seeds: range, *, area: bool = False) -> list[Floats]:
         """Return scores without and with the change, `[tasks, n, variants]` on common seeds."""
@@ -241,45 +250,42 @@ class Contrast:
         unchanged, changed = self.both(tasks, seeds, area=area)
         if not unchanged.shape[1]:
             return Difference(0), Difference(0), True
-        if self.factorial is None:
-            pairs = changed[..., 0], unchanged[..., 0]
-            result = plain = stats.paired(*pairs, level)
-            every = self.design.array(tasks, self.sides[0], seeds, area=area)[..., 0]
-            if every.shape[1] > plain.n:
-                result = stats.control_variate(*pairs, every, level)
-            return result, plain, True
-        y = self.design.array(tasks, list(self.factorial.variants), seeds, area=area)
-        mains, _, residual = factorial.fraction_effects(y, self.factorial, level)
-        result = next(main.difference for main in mains if main.factors == (self.factor,))
-        return result, result, not residual.lacks_fit
+        if self.factor and (fraction := self.design.factorial):
+            y = self.design.array(tasks, list(fraction.variants), seeds, area=area)
+            mains, _, residual = factorial.fraction_effects(y, fraction, level)
+            result = next(main.difference for main in mains if main.factors == (self.factor,))
+            return result, result, not residual.lacks_fit
+        pair = changed[..., 0], unchanged[..., 0]
+        plain = stats.paired(*pair, level)
+        every = self.design.array(tasks, self.sides[0], seeds, area=area)[..., 0]
+        more = every.shape[1] > plain.n
+        return stats.control_variate(*pair, every, level) if more else plain, plain, True
 
-    def failed(self, tasks: Sequence[Task], seeds: range) -> list[int]:
-        """Count the failed runs of either side, on the seeds that both have."""
-        rows = self.design.runs.runs
-        rows = rows[rows.task.isin([task.column for task in tasks]) & rows.seed.isin(seeds)]
-        status = rows.pivot(index=["task", "seed"], columns="variant", values="status")
-        status = status.reindex(columns=[*self.sides[0], *self.sides[1]])
-        ended = status[status.isin(["done", "failed"]).all(axis=1)]
-        return [int((ended[side] == "failed").to_numpy().sum()) for side in self.sides]
+    def failures(self, tasks: Sequence[Task], seeds: range) -> int:
+        """Return how many more runs failed with the change than without, on common seeds."""
+        runs, names = self.design.runs, [task.column for task in tasks]
+        if not (runs.runs.status == "failed").any():
+            return 0
+        runs = runs.where(runs.runs.seed.isin(seeds))
+        return sum(runs.failures(names, new, old) for old, new in zip(*self.sides, strict=True))
 
 
 def _answer(
-    question: Question, design: Design | None, entries: Entries
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    question: Question, design: Design | None, tasks_of: Mapping[str, Task]
+) -> tuple[Row, list[Row]]:
     """Return the row of an answer, and those of its effects.
 
     Tasks count that passed validation and have two seeds, or one seed if none has two.
     """
-    row = {name: getattr(question, name) for name in _NAMES}
-    tasks = [entries.tasks[name] for name in question.tasks]
+    row: Row = {name: getattr(question, name) for name in _NAMES}
+    tasks = [tasks_of[name] for name in question.tasks]
     none = {"tasks": "", "seeds": 0, "verdict": "", "note": "no runs"}
     if design is None:
         return row | none, [{"id": question.id, "task": task.column} for task in tasks]
     contrast = Contrast(question, design)
     row |= {"settings": sum(map(len, contrast.sides)), "details": contrast.details}
     row |= {"levels": contrast.levels}
-    single = [_numbers(contrast, [task], ANSWERING) for task in tasks]
-    effects = [{"id": question.id, "used": False, **each} for each in single]
+    effects: list[Row] = []
     for name, seeds in SEEDS.items():
         pairs = {task: contrast.effect([task], seeds)[0].n for task in tasks}
         passed = [task for task, n in pairs.items() if n and task.range]
@@ -288,8 +294,9 @@ def _answer(
         if not name:
             failing = any(pairs.values()) and not kept
             row |= mean | ({"note": "no task passed validation"} if failing else {})
-            for each, task in zip(effects, tasks, strict=True):
-                each["used"] = task in kept
+            for task in tasks:
+                own = _numbers(contrast, [task], seeds) | _of_one_task(contrast, task)
+                effects.append({"id": question.id, **own, "used": task in kept})
         elif mean["seeds"] and row["seeds"] and (name == "held_out" or "p_held_out" in row):
             row |= {f"{name}_{column}": mean.get(column) for column in _REPEATED}
             if name == "held_out":
@@ -297,63 +304,68 @@ def _answer(
     return row, effects
 
 
-def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> dict[str, Any]:
-    """Return the columns of an effect; of one task also the scores, and collapsed runs."""
+def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
+    """Return the columns of an effect."""
     result, plain, seeds_help = contrast.effect(tasks, seeds)
     names, level = ", ".join(task.column for task in tasks), LEVEL / contrast.details
-    row: dict[str, Any] = {
-        "task": names,
-        "tasks": names,
-        "about": tasks[0].about,
-        "seeds": result.n,
-    }
+    row: Row = {"task": names, "tasks": names, "seeds": result.n}
     if not result.n:
         return row | {"verdict": "", "note": "no runs"}
     verdict, note = _verdict(contrast, tasks, seeds, result)
     if note == "identical":
         result = Difference(result.n, 0.0, 0.0, 0.0, 1.0, 0.0)
-    elif verdict == "inconclusive" and result.n > 1 and not note:
+    elif verdict == "inconclusive" and not note:
         if seeds_help:
-            row["seeds_needed"] = stats.seeds_needed(
-                MARGIN, plain.sd, level=level, fewest=result.n + 1
-            )
+            needed = partial(stats.seeds_needed, level=level, fewest=result.n + 1)
+            row["seeds_to_detect"] = needed(MARGIN, plain.sd)
+            row["seeds_to_equivalence"] = needed(0.0, plain.sd, MARGIN)
         else:
             note = "more seeds alone would not decide"
-    unchanged, changed = self_both = contrast.both(tasks, seeds)
-    every = [contrast.design.array(tasks, side, seeds) for side in contrast.sides]
-    row |= {"baseline_seeds": result.n if contrast.factor else every[0].shape[1]}
-    size = tasks[0].range or 1.0
+    unchanged, changed = contrast.both(tasks, seeds)
+    baseline_seeds = contrast.design.array(tasks, contrast.sides[0], seeds).shape[1]
+    row["baseline_seeds"] = result.n if contrast.factor else baseline_seeds
     if len(tasks) == 1:
-        row |= {"unchanged": size * unchanged.mean(), "changed": size * changed.mean()}
-        row |= _ends("difference", result, size)
+        row |= ends("difference", result, 1 / (tasks[0].range or 1.0))
     if all(task.range for task in tasks):
-        row |= _ends("share", result) | _ends("plain_share", plain)
-        row |= _ends("area_share", contrast.effect(tasks, seeds, area=True)[0])
+        row |= ends("share", result) | ends("plain_share", plain)
+        row |= ends("area_share", contrast.effect(tasks, seeds, area=True)[0])
         row["dots"] = changed.mean(axis=(0, 2)) - unchanged.mean(axis=(0, 2))
     row |= {"level": level, "p": result.p, "sd": result.sd, "freedom": result.freedom}
-    row |= {"verdict": verdict, "note": note}
-    exam = tasks[0].exam
-    if len(tasks) > 1 or exam is None or not tasks[0].range:
+    return row | {"verdict": verdict, "note": note}
+
+
+def _of_one_task(contrast: Contrast, task: Task) -> Row:
+    """Return what a task has beside its effect: scores in the metric, lead, collapsed runs."""
+    both = contrast.both([task], ANSWERING)
+    if not both[0].size:
+        return {}
+    size = task.range or 1.0
+    row: Row = {"unchanged": size * both[0].mean(), "changed": size * both[1].mean()}
+    if task.exam is None or not task.range:
         return row
     # All seeds of either variant; of a fraction those that every setting has.
-    sides = [side.ravel() for side in (self_both if contrast.factor else every)]
-    if not contrast.factor and len(sides[0]) > 1:
-        row["lead"] = (sides[0].mean() - exam.floor / size) / max(1e-12, sides[0].std(ddof=1))
-    events = [int(np.sum(side < exam.floor / size + COLLAPSED)) for side in sides]
-    p = stats.fisher_p((events[0], events[1]), (len(sides[0]), len(sides[1])))
-    texts = [f"{few} of {len(side)}" for few, side in zip(events, sides, strict=True)]
-    row |= {"collapsed_unchanged": texts[0], "collapsed_changed": texts[1]}
-    return row | {"p_collapsed": min(1.0, p * contrast.details)}
+    alone = [contrast.design.array([task], side) for side in contrast.sides]
+    unchanged, changed = (side.ravel() for side in (both if contrast.factor else alone))
+    floor = task.exam.floor / size
+    if not contrast.factor and len(unchanged) > 1:
+        row["lead"] = (unchanged.mean() - floor) / max(1e-12, unchanged.std(ddof=1))
+    events = [int(np.sum(side < floor + COLLAPSED)) for side in (unchanged, changed)]
+    p = stats.fisher_p((events[0], events[1]), (len(unchanged), len(changed)))
+    return row | {
+        "collapsed_unchanged": f"{events[0]} of {len(unchanged)}",
+        "collapsed_changed": f"{events[1]} of {len(changed)}",
+        "p_collapsed": min(1.0, p * contrast.details),
+    }
 
 
 def _verdict(
     contrast: Contrast, tasks: Sequence[Task], seeds: range, result: Difference
 ) -> tuple[str, str]:
     """Return the verdict by `stats.decide`, and why it is not the plain one."""
-    names, runs = [task.column for task in tasks], contrast.design.runs
+    names, sides = [task.column for task in tasks], contrast.sides
     if result.n < 2:
         return "inconclusive", "one seed"
-    if not contrast.factor and runs.identical(names, contrast.sides[1][0], contrast.sides[0][0]):
+    if not contrast.factor and contrast.design.runs.identical(names, sides[1][0], sides[0][0]):
         return "equivalent", "identical"
     if math.isnan(result.low):
         return "inconclusive", "no spread between seeds"
@@ -363,15 +375,14 @@ def _verdict(
         on[(single.low > 0) - (single.high < 0)].append(task.column)
     if on[1] and on[-1]:
         return "inconclusive", f"tasks disagree: + on {listed(on[1])}, - on {listed(on[-1])}"
-    without, changed = (
-        contrast.failed(tasks, seeds) if (runs.runs.status == "failed").any() else (0, 0)
-    )
-    note = f"{changed} failed runs with the change, {without} without" if changed != without else ""
+    more = contrast.failures(tasks, seeds)
+    where = "with" if more > 0 else "without"
+    note = f"{count(abs(more), 'more failed run')} {where} the change" if more else ""
     scale = 1.0 if len(tasks) > 1 or tasks[0].range else math.nan
-    return stats.decide(result.low, result.high, MARGIN * scale, changed - without), note
+    return stats.decide(result.low, result.high, MARGIN * scale, more), note
 
 
-def _p_of_equality(first: Mapping[str, Any], second: Mapping[str, Any]) -> float:
+def _p_of_equality(first: Row, second: Row) -> float:
     """Return the p of two independent effects being equal, by Welch's t of two estimates."""
     a, b = (of["sd"] / math.sqrt(of["seeds"]) for of in (first, second))
     if not (a > 0 and b > 0):
@@ -380,15 +391,10 @@ def _p_of_equality(first: Mapping[str, Any], second: Mapping[str, Any]) -> float
     return by_student(2, first["share"] - second["share"], math.hypot(a, b), freedom).p
 
 
-def _ends(name: str, result: Difference, scale: float = 1.0) -> dict[str, float]:
-    ends = {name: result.difference, f"{name}_low": result.low, f"{name}_high": result.high}
-    return {column: scale * value for column, value in ends.items()}
-
-
 def percent(row: Mapping[str, Any], name: str = "share") -> str:
     """Write an effect in % of the learned range, as "+12% [6, 18]"; "" if there is none."""
-    ends = [100 * row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high")]
-    head, bracket, tail = estimate(*ends, sign=True).replace(MINUS, "-").partition(" [")
+    numbers = [100 * row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high")]
+    head, bracket, tail = estimate(*numbers, sign=True).replace(MINUS, "-").partition(" [")
     return f"{head}%{bracket}{tail}" if head else ""
 
 
@@ -397,71 +403,73 @@ def percent(row: Mapping[str, Any], name: str = "share") -> str:
 Outcome = tuple[str, str, bool | None]  # task, in words, as expected
 
 
-def _check(control: Control, design: Design | None, entries: Entries) -> list[dict[str, Any]]:
+def _check(control: Control, design: Design | None, tasks_of: Mapping[str, Task]) -> list[Row]:
     """Return a row per task that passed validation, and of a fraction one for their mean."""
-    row = {"control": control.label, "expected": control.expected}
-    tasks = [task for name in control.tasks if (task := entries.tasks[name]).range]
-    check = _check_pair if control.kind in ("halves", "difference") else _check_fraction
-    outcomes = [] if design is None else list(check(control, design, tasks))
-    names = ("task", "outcome", "kept")
+    tasks = [task for name in control.tasks if (task := tasks_of[name]).range]
+    check = {"halves": _halves, "difference": _pair}.get(control.kind, _check_fraction)
+    outcomes = [*check(control, design, tasks)] if design else []
     return [
-        row | dict(zip(names, each, strict=True)) for each in outcomes or [("", "no runs", None)]
+        {"control": control.label, "expected": control.expected}
+        | dict(zip(("task", "outcome", "kept"), each, strict=True))
+        for each in outcomes or [("", "no runs", None)]
     ]
 
 
-def _check_pair(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[Outcome]:
+def _pair(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[Outcome]:
     for task in tasks:
-        if control.kind == "difference":
-            ours, theirs = design.array([task], [control.variant, control.versus])[0].T
-            result = stats.paired(ours, theirs)
-            if not math.isnan(result.low):
-                kept = stats.decide(result.low, result.high, MARGIN) != "equivalent"
-                yield task.column, percent(_ends("share", result)), kept
-            continue
+        result = stats.paired(*design.array([task], [control.variant, control.versus])[0].T)
+        if not math.isnan(result.low):
+            differs = stats.decide(result.low, result.high, MARGIN) != "equivalent"
+            yield task.column, percent(ends("share", result)), differs
+
+
+def _halves(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    for task in tasks:
         values = design.array([task], [control.variant])[0, :, 0]
-        if (half := len(values) // 2) < 2:
-            continue
-        random = np.random.default_rng(0)
-        orders = [values, *(random.permutation(values) for _ in range(SPLITS))]
-        first, *others = [stats.welch(of[:half], of[half : 2 * half]) for of in orders]
-        false = float(np.mean([other.sign() != 0 for other in others]))
-        text = f"{percent(_ends('share', first))}, {half} seeds each; {_false(false)}"
-        yield task.column, text, first.sign() == 0 and false <= MOST_FALSE
+        if (half := len(values) // 2) > 1:
+            random = np.random.default_rng(0)
+            orders = [values, *(random.permutation(values) for _ in range(SPLITS))]
+            first, *others = [stats.welch(of[:half], of[half : 2 * half]) for of in orders]
+            false = float(np.mean([other.sign() != 0 for other in others]))
+            text = f"{percent(ends('share', first))}, {half} seeds each; {_false(false)}"
+            yield task.column, text, first.sign() == 0 and false <= MOST_FALSE
 
 
 def _check_fraction(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[Outcome]:
-    if design.factorial is None:
+    if (fraction := design.factorial) is None:
         return
-    variants, least = list(design.factorial.variants), 1 if control.kind == "unused" else 2
+    variants, least = list(fraction.variants), 1 if control.kind == "unused" else 2
     alone = [task for task in tasks if design.array([task], variants).shape[1] >= least]
     for pooled in [*([task] for task in alone), *([alone] if len(alone) > 1 else [])]:
         y = design.array(pooled, variants)
         if control.kind == "unused":
-            effects = [effect for _, effect in factorial.unused_effects(y, design.factorial)]
+            effects = [effect for _, effect in factorial.unused_effects(y, fraction)]
             judged = np.array([[(e.difference, e.low, e.high) for e in effects]])
         else:
-            judged = factorial.placebos(y, design.factorial, SPLITS)
-        if not judged.size or np.isnan(judged).any():
-            continue
-        where, seeds = pooled[0].column if len(pooled) == 1 else MEAN, count(y.shape[1], "seed")
-        if control.kind == "planted":  # a loss moves the estimate, and not its error
-            found = judged[..., 2] < PLANTED
-            share = float(found[1:].mean())
-            text = f"found in {found[0].sum()} of {found.shape[1]}, and in {100 * share:.1f}% of "
-            text += f"those of {SPLITS:,} random splits, {seeds}"
-            yield where, text, bool(found[0].all()) and share >= LEAST_FOUND
-            continue
-        outside = (judged[..., 1] > 0) | (judged[..., 2] < 0)
-        few = int(outside[0].sum())
-        text = f"{few or 'none'} of {outside.shape[1]} exclude{'s' * (few < 2)} 0, intervals reach "
-        text += (
-            f"{100 * judged[0, :, 1].min():+.0f} to {100 * judged[0, :, 2].max():+.0f}%, {seeds}"
-        )
-        if control.kind == "unused":
-            yield where, text, few == 0
-        else:
-            false = float(outside[1:].any(axis=1).mean())
-            yield where, f"{text}; {_false(false)}", few == 0 and false <= MOST_FALSE
+            judged = factorial.placebos(y, fraction, SPLITS)
+        if judged.size and not np.isnan(judged).any():
+            outcome = _planted if control.kind == "planted" else _none_differ
+            text, kept = outcome(judged[..., 1], judged[..., 2])
+            where = pooled[0].column if len(pooled) == 1 else MEAN
+            yield where, f"{text}, {count(y.shape[1], 'seed')}", kept
+
+
+def _planted(_: Floats, high: Floats) -> tuple[str, bool]:
+    """Return whether a loss is found in the first split and in random ones, `[splits, details]`."""
+    found = high < PLANTED  # a loss moves the estimate, and not its error
+    first, share = int(found[0].sum()), float(found[1:].mean())
+    text = f"found in {first} of {found.shape[1]}, and in {100 * share:.1f}% of those of "
+    return f"{text}{SPLITS:,} random splits", bool(found[0].all()) and share >= LEAST_FOUND
+
+
+def _none_differ(low: Floats, high: Floats) -> tuple[str, bool]:
+    outside = (low > 0) | (high < 0)
+    few, reach = int(outside[0].sum()), (100 * low[0].min(), 100 * high[0].max())
+    text = f"{few or 'none'} of {outside.shape[1]} exclude{'s' * (few < 2)} 0, "
+    text += "intervals reach {:+.0f} to {:+.0f}%".format(*reach)
+    false = float(outside[1:].any(axis=1).mean()) if len(outside) > 1 else 0.0
+    splits = f"; {_false(false)}" if len(outside) > 1 else ""
+    return text + splits, few == 0 and false <= MOST_FALSE
 
 
 def _false(share: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ablations import figures
-from ablations.answers.entries import FILE, Entries, Question, Task, read
+from ablations.answers.entries import FILE, Entries, Question, read
 from ablations.answers.measures import (
     MARGIN,
     MEAN,
@@ -27,10 +26,9 @@ from ablations.answers.measures import (
 from ablations.errors import count
 from ablations.records import write_atomically
 from ablations.scoring import LEAD
-from ablations.tables.formats import MINUS, format_table, markdown_text, p_value, pipes
+from ablations.tables.formats import MINUS, format_table, markdown_text, p_value
 
 Row = Mapping[str, Any]
-_LINE = 110  # characters
 _TABLES = (
     ["task", "unchanged", "changed", "difference", "share", "seeds", "lead"],
     ["task", "area_share", "collapsed_unchanged", "collapsed_changed", "p_collapsed"],
@@ -90,7 +88,7 @@ def _rows(answers: Answers) -> Iterator[tuple[Question, dict[str, Any], list[dic
     """Yield each question, its row of the frame, and its rows of the effects."""
     effects = dict(list(answers.effects.groupby("id")))
     for question, row in zip(
-        answers.entries.questions, answers.frame.to_dict("records"), strict=True
+        answers.entries.question, answers.frame.to_dict("records"), strict=True
     ):
         yield question, row, effects[question.id].to_dict("records")
 
@@ -100,7 +98,6 @@ def sentence(question: Question, row: Row) -> str:
     verdict, note, effect = row["verdict"], row["note"], percent(row)
     value, _, ends = effect.strip("]").partition(" [")
     bounds = f"{value}, 95% CI {ends.replace(', ', ' to ')}"
-    needed = row["seeds_needed"]
     if not row["seeds"]:
         return f"Not answered yet: {note}"
     if note == "identical":
@@ -108,28 +105,27 @@ def sentence(question: Question, row: Row) -> str:
     if note.startswith("tasks disagree"):
         return f"The {note} ({bounds})"
     if verdict in ("better", "worse"):
-        return (
-            f"{question.change} {'raises' if verdict == 'better' else 'lowers'} the score: {effect}"
-        )
+        verb = {"better": "raises", "worse": "lowers"}[verdict]
+        return f"{question.change} {verb} the score: {effect}"
     if verdict == "equivalent":
         return f"No relevant effect: {effect}, within \N{PLUS-MINUS SIGN}{100 * MARGIN:g}%"
     if verdict == "failed":
         return f"{question.change} makes more runs fail: {note}; {effect}"
     if not ends or row["share_low"] > 0 or row["share_high"] < 0:
         return f"Inconclusive: {effect}, {note}"
-    more = note if math.isnan(needed) else f"{needed:,.0f} seeds would show {100 * MARGIN:g}%"
-    return f"No effect found ({bounds}){f'; {more}' if more else ''}"
+    if (needed := row["seeds_to_detect"]) > 0:
+        note = f"{needed:,.0f} seeds would detect an effect of {100 * MARGIN:g}%"
+    return f"No effect found ({bounds}){f'; {note}' if note else ''}"
 
 
 def rests_on(effects: Sequence[Row]) -> str:
     """Write the tasks that an answer rests on, with their seeds."""
-    texts = []
-    for each in effects:
-        if each.get("used") is True:
-            more = each["baseline_seeds"] > each["seeds"]
-            baseline = f", baseline {each['baseline_seeds']:.0f}" if more else ""
-            texts.append(f"{each['task']} ({count(int(each['seeds']), 'seed')}{baseline})")
-    return ", ".join(texts)
+    return ", ".join(
+        f"{each['task']} ({count(int(each['seeds']), 'seed')}"
+        + (f", baseline {n:.0f})" if (n := each["baseline_seeds"]) > each["seeds"] else ")")
+        for each in effects
+        if each.get("used") is True
+    )
 
 
 def _drawn(row: Row, effects: Sequence[Row]) -> pd.DataFrame:
@@ -157,14 +153,10 @@ def _template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"wrap": _wrapped, "url": _url}
-    environment.globals |= {"percent": percent, "p_value": p_value, "lead": f"{LEAD:g}"}
+    environment.filters["url"] = _url
+    environment.globals |= {"percent": percent, "p_value": p_value, "rests_on": rests_on}
+    environment.globals["lead"] = f"{LEAD:g}"
     return environment.get_template(name)
-
-
-def _wrapped(text: str) -> str:
-    words = " ".join(text.split())
-    return textwrap.fill(words, _LINE, break_long_words=False, break_on_hyphens=False)
 
 
 def _url(address: str) -> Markdown:
@@ -194,7 +186,7 @@ def _page(question: Question, row: Row, effects: Sequence[Row]) -> str:
         question=question,
         row=row,
         sentence=sentence(question, row),
-        rests_on=rests_on(effects),
+        effects=effects,
         waiting=waiting,
         low=[each["task"] for each in effects if each.get("lead", math.nan) < LEAD],
         tables=tables,
@@ -203,43 +195,16 @@ def _page(question: Question, row: Row, effects: Sequence[Row]) -> str:
 
 
 def _index(answers: Answers) -> str:
-    groups: dict[str, list[list[str]]] = {}
-    for question, row, effects in _rows(answers):
-        link = f"[{markdown_text(question.label)}](questions/{question.id}.md)"
-        cells = [row["verdict"], rests_on(effects), ", ".join(question.terms)]
-        texts = [percent(row), p_value(row["q"]), *map(markdown_text, cells)]
-        groups.setdefault(question.group, []).append([link, *texts])
-    heads = ["change", "effect, %", "q", "verdict", "on", "search words"]
     runs, hours, processors = cost(answers.designs)
     effects = answers.effects.reindex(columns=["used", "lead"])
     return _template("index.md.j2").render(
         verdicts=answers.frame.verdict.value_counts(),
-        total=len(answers.frame),
         runs=runs,
         hours=hours,
         processors=processors,
         low=int((effects.lead[effects.used == True] < LEAD).sum()),  # noqa: E712
-        validation=_validation(list(answers.entries.tasks.values())),
-        checks=_checks(answers.checks),
-        groups=[(group, Markdown(pipes(heads, rows))) for group, rows in groups.items()],
+        tasks=answers.entries.task,
+        checks=answers.checks.to_dict("records"),
+        groups=list(answers.frame.group.unique()),
+        rows=list(_rows(answers)),
     )
-
-
-def _validation(tasks: Sequence[Task]) -> Markdown:
-    heads = ["task", "untrained", "baseline", "lead", "% of the way", "% at ceiling", "validation"]
-    rows = []
-    for task in tasks:
-        exam, result = task.exam, "passes" if task.range else "fails"
-        numbers = exam and [exam.floor, exam.score, exam.lead, exam.way, exam.ceiling]
-        texts = [f"{number:g}" for number in numbers] if numbers else [""] * 5
-        result = "not validated" if exam is None else f"{result}: {exam.note}".removesuffix(": ")
-        rows.append([markdown_text(f"{task.column} ({task.about})"), *texts, markdown_text(result)])
-    return Markdown(pipes(heads, rows))
-
-
-def _checks(checks: pd.DataFrame) -> Markdown:
-    kept = {True: "as expected", False: "**not as expected**", None: ""}
-    rows = [
-        [*map(markdown_text, map(str, row[:4])), kept[row[4]]] for row in checks.to_numpy().tolist()
-    ]
-    return Markdown(pipes(["control", "expected", "on", "outcome", ""], rows))

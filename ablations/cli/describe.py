@@ -65,11 +65,11 @@ def _answers(name: str, options: argparse.Namespace, *, anywhere: bool = False) 
     from ablations.answers import pages
 
     known = entries.read(options.results / entries.FILE)
-    found = [question for question in known.questions if question.matches(name, anywhere=anywhere)]
+    found = [question for question in known.question if question.matches(name, anywhere=anywhere)]
     if not found:
         return []
     folder = unpacked(options.results, {question.study for question in found})
-    return [*pages.find(folder, entries.Entries(known.tasks, tuple(found), ()))]
+    return [*pages.find(folder, entries.Entries(tuple(found), known.task))]
 
 
 def _described(

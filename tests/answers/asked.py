@@ -78,7 +78,7 @@ def answers(
     study(folder, scores, **about)
     questions = tuple(each for each in asked if isinstance(each, Question))
     controls = tuple(each for each in asked if isinstance(each, Control))
-    return answer_all(folder, Entries(tasks, questions, controls))
+    return answer_all(folder, Entries(questions, (*tasks.values(),), controls))
 
 
 def row(
