@@ -14,7 +14,7 @@ NEAR = 0.6  # of two names that one may be a slip of the other; farther, a hint 
 SHOWN = 24  # names that an error lists
 # What the base install leaves out: extra -> the modules that come with it
 EXTRAS = {
-    "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax", "orbax"),
+    "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax"),
     "gymnax": ("gymnax",),
     "playground": ("mujoco_playground",),
     "slurm": ("submitit",),

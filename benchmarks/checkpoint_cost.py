@@ -66,7 +66,7 @@ def main() -> None:
         left = size(results / "cells" / cell.hash)
 
         saved = Checkpoint(block.saved(0), Spent())
-        spent = checkpoints.save(results, cell, saved)  # the first imports orbax
+        spent = checkpoints.save(results, cell, saved)
         writing, reading = [], []
         for _ in range(REPEATS):
             started = time.monotonic()
@@ -79,7 +79,7 @@ def main() -> None:
     print(
         f"{task}: a checkpoint is {spent.bytes / 1e6:.2f} MB, written in {write:.3f} s and loaded "
         f"in {read:.3f} s; one a minute costs {write / 60:.2%}, and "
-        f"{spent.saving_seconds - write:.1f} s once to import orbax.\n"
+        f"{spent.saving_seconds - write:.1f} s the first time.\n"
         f"A cell of {statistics.median(seconds):.2f} s takes {statistics.median(ratios):.3f} times "
         f"as long with {len(record.policies['files'])} saved policies. It leaves "
         f"{left / 1e3:.0f} kB, 500 of them {500 * left / 1e6:.0f} MB."

@@ -258,7 +258,7 @@ def torn_checkpoint(on: Round) -> bool:
     found = [
         path
         for cell in beats
-        for path in on.results.glob(f"work/{cell}/checkpoints/[0-9]*/**/*")
+        for path in on.results.glob(f"work/{cell}/checkpoints/[0-9]*")
         if path.is_file()
     ]
     if not found:

@@ -126,7 +126,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.sweep.backends.compiled", "ablations.sweep.backends.compiled.program"),
         ("ablations.sweep.backends.compiled", "jax"),
         ("ablations.sweep.checkpoints", "jax"),
-        ("ablations.sweep.checkpoints", "orbax"),
+        ("ablations.sweep.checkpoints", "flax"),
         ("ablations.sweep.machine", "jax"),
         ("ablations.tasks.control", "brax"),
         ("ablations.tasks.control", "jax"),

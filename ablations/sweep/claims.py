@@ -233,8 +233,7 @@ def _break_if_dead(results: Path, cell: str) -> None:
 def checkpoint_points(results: Path, cell: str) -> list[int]:
     """Return the points at which a cell has checkpoints, good or bad, ascending."""
     folder = work_folder(results, cell) / "checkpoints"
-    found = folder.iterdir() if folder.is_dir() else ()
-    return sorted(int(path.name) for path in found if path.name.isdecimal() and path.is_dir())
+    return sorted(int(path.stem) for path in folder.glob("*.msgpack") if path.stem.isdecimal())
 
 
 class Arrivals:

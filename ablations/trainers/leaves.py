@@ -22,7 +22,7 @@ def to_arrays(tree: Tree) -> dict[str, np.ndarray]:
     """Return a copy of every leaf by its path, random keys as their uint32 data.
 
     A path is such as "parameters/policy/params/hidden_0/kernel". Leaves without elements, such as
-    physics has of what a model lacks, are left out: orbax takes none.
+    physics has of what a model lacks, are left out.
     """
     arrays = {name: np.array(leaf) for name, leaf in by_path(jax.tree.map(_data, tree)).items()}
     if len(arrays) != len(jax.tree.leaves(tree)):

@@ -256,7 +256,7 @@ def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
     assert done.stderr.startswith("ablations: cannot write to 'results'")
     assert done.stderr.endswith("make room or give another --results; what is done is safe\n")
     assert done.stderr.count("\n") == 1
-    assert not list(shell.results.glob("work/*/checkpoints/.saving-*"))
+    assert not list(shell.results.glob("work/*/checkpoints/.*"))
     resumed = shell("run", "toy", *flags).stdout
     assert "1 of 1 cells done" in resumed
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +15,6 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from ablations.records import canonical
 from ablations.request import Request
 from ablations.sweep import checkpoints, provenance
 from ablations.sweep.backends.compiled.program import Block, Program
@@ -70,7 +67,7 @@ def halfway(program, cell) -> Saved:
 @pytest.fixture
 def written(tmp_path, cell, halfway) -> Path:
     checkpoints.save(tmp_path, cell, Checkpoint(halfway, Spent()))
-    return checkpoints.folder_of(tmp_path, cell.hash) / "00000003"
+    return checkpoints.path_of(tmp_path, cell.hash, 3)
 
 
 def test_the_run_has_state_to_lose(halfway) -> None:
@@ -122,30 +119,25 @@ def test_a_program_of_several_lanes_goes_on_too(
         np.testing.assert_allclose(mine, np.array(values, float), rtol=0.2, err_msg=name)
 
 
-def test_every_file_is_guarded(tmp_path, cell, written) -> None:
-    files = [path for path in sorted(written.rglob("*")) if path.is_file()]
-    assert len(files) > 4
+def test_every_byte_is_guarded(tmp_path, cell, written) -> None:
+    whole = written.read_bytes()
     positions = np.random.default_rng(0)
-    for file in files:
-        whole = file.read_bytes()
-        for position in {0, len(whole) - 1, *positions.integers(len(whole), size=8)}:
-            flipped = bytearray(whole)
-            flipped[position] ^= 1 << int(positions.integers(8))
-            file.write_bytes(flipped)
-            with pytest.raises(Refused, match=r"damaged|checksum|format|renamed"):
-                checkpoints.load(tmp_path, cell, 3)
-        for length in {0, 1, len(whole) // 2, len(whole) - 1} - {len(whole)}:
-            file.write_bytes(whole[:length])
-            with pytest.raises(Refused):
-                checkpoints.load(tmp_path, cell, 3)
-        file.unlink()
-        with pytest.raises(Refused, match="missing"):
+    described = whole.index(b"\n", 65)
+    for position in {0, 63, 64, 65, described, *positions.integers(len(whole), size=40)}:
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << int(positions.integers(8))
+        written.write_bytes(flipped)
+        with pytest.raises(Refused, match="fails its checksum"):
             checkpoints.load(tmp_path, cell, 3)
-        file.write_bytes(whole)
-    checkpoints.load(tmp_path, cell, 3)
-    (written / "state" / "stray").write_text("")
-    with pytest.raises(Refused, match="not part of it"):
+    for length in (0, 1, 64, 65, described, len(whole) // 2, len(whole) - 1):
+        written.write_bytes(whole[:length])
+        with pytest.raises(Refused, match="fails its checksum"):
+            checkpoints.load(tmp_path, cell, 3)
+    written.unlink()
+    with pytest.raises(Refused, match="No such file"):
         checkpoints.load(tmp_path, cell, 3)
+    written.write_bytes(whole)
+    checkpoints.load(tmp_path, cell, 3)
 
 
 def test_a_torn_one_is_passed_over_for_the_one_before(tmp_path, program, cell) -> None:
@@ -153,20 +145,23 @@ def test_a_torn_one_is_passed_over_for_the_one_before(tmp_path, program, cell) -
     for _ in range(2):
         block.advance()
         checkpoints.save(tmp_path, cell, Checkpoint(block.saved(0), Spent()))
-    last = checkpoints.folder_of(tmp_path, cell.hash) / "00000002"
-    (last / "checkpoint.json").write_text("{")
+    checkpoints.path_of(tmp_path, cell.hash, 2).write_text("{")
     found, refused = checkpoints.newest(tmp_path, [cell])
     assert found is not None
     assert found[0].saved.point == 1
-    assert refused == [f"checkpoint {cell.hash}/00000002 is refused: checkpoint.json is damaged"]
+    assert refused == [
+        f"checkpoint {cell.hash}/00000002 is refused: it is damaged: it fails its checksum"
+    ]
 
 
-def rewrite(folder: Path, **changes: Any) -> None:
+def described(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_bytes().split(b"\n")[1])
+
+
+def rewrite(path: Path, **changes: Any) -> None:
     """A checkpoint that says something else and is whole."""
-    path = folder / "checkpoint.json"
-    described = json.loads(path.read_text()) | changes
-    del described["digest"]
-    path.write_text(canonical(described | {"digest": checkpoints._digest(described)}))
+    state = path.read_bytes().split(b"\n", 2)[2]
+    path.write_bytes(checkpoints.sealed(described(path) | changes, state))
 
 
 @pytest.mark.parametrize(
@@ -195,14 +190,13 @@ def test_anothers_is_refused_and_says_what_differs(
 
 
 def test_one_of_other_versions_is_refused(tmp_path, cell, written) -> None:
-    versions = json.loads((written / "checkpoint.json").read_text())["versions"]
-    rewrite(written, versions=versions | {"jax": "0.0.1"})
+    rewrite(written, versions=described(written)["versions"] | {"jax": "0.0.1"})
     with pytest.raises(Refused, match=r"other versions wrote it: jax is 0\.0\.1 there and"):
         checkpoints.load(tmp_path, cell, 3)
 
 
 def test_one_of_another_format_or_renamed_is_refused(tmp_path, cell, written) -> None:
-    shutil.copytree(written, written.with_name("00000005"))
+    shutil.copy(written, checkpoints.path_of(tmp_path, cell.hash, 5))
     with pytest.raises(Refused, match="renamed"):
         checkpoints.load(tmp_path, cell, 5)
     rewrite(written, format=99)
@@ -223,8 +217,7 @@ def test_keeps_the_last_and_the_best(tmp_path, cell, halfway) -> None:
         saved = replace(halfway, point=point)
         checkpoint = Checkpoint(saved, Spent(), score)
         checkpoints.save(tmp_path, cell, checkpoint, keep=2)
-    kept = sorted(p.name for p in checkpoints.folder_of(tmp_path, cell.hash).iterdir())
-    assert kept == ["00000002", "00000004", "00000005"]
+    assert checkpoint_points(tmp_path, cell.hash) == [2, 4, 5]
 
 
 def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
@@ -232,8 +225,7 @@ def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
     for point in (5, 6):
         saved = Checkpoint(replace(halfway, point=point), Spent(), 9.0)
         checkpoints.save(tmp_path, cell, saved)
-        folder = checkpoints.folder_of(tmp_path, cell.hash) / f"{point:08}"
-        rewrite(folder, versions={"jax": "0.0.1"})
+        rewrite(checkpoints.path_of(tmp_path, cell.hash, point), versions={"jax": "0.0.1"})
     assert checkpoints.newest(tmp_path, [cell])[0] is None
     checkpoints.discard_after(tmp_path, cell.hash, 0)
     for point in (1, 2, 3):
@@ -244,9 +236,9 @@ def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
 
 
 def test_what_cannot_be_read_is_refused_like_what_is_damaged(tmp_path, cell, written) -> None:
-    (written / "checkpoint.json").unlink()
-    (written / "checkpoint.json").mkdir()
-    (written.parent / "00000061").write_text("")
+    written.unlink()
+    written.mkdir()
+    (written.parent / "61").write_text("")
     found, refused = checkpoints.newest(tmp_path, [cell])
     assert found is None
     assert len(refused) == 1
@@ -258,7 +250,7 @@ def test_what_a_kill_leaves_half_written_goes(tmp_path, cell, written) -> None:
     halves = [
         work / ".heartbeat.json.abc",
         work / "policies" / ".20.npz.abc",
-        written.parent / ".saving-abc",
+        written.parent / ".00000004.msgpack.abc",
         work / f".{cell.hash}.abc",
     ]
     for half in halves:
@@ -363,43 +355,22 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
         "run", "toy_slow", *flags, "--checkpoint-steps", "20", "--keep-checkpoints", "9"
     )
     folder = stopped.results / "work"
-    while not len(list(folder.glob("*/checkpoints/0*/checkpoint.json"))) > 2:
+    while not len(list(folder.glob("*/checkpoints/0*.msgpack"))) > 2:
         assert process.poll() is None, process.communicate()
     process.kill()
     process.communicate()
     (cell,) = [path.parent.name for path in folder.glob("*/checkpoints")]
     while (sign := read_heartbeat(stopped.results, cell)) and sign.alive:
         time.sleep(0.1)  # the worker ends soon after its parent
-    last = sorted(folder.glob("*/checkpoints/0*"))[-1]
-    description = last / "checkpoint.json"
-    description.write_text(description.read_text()[:-1])
+    last = sorted(folder.glob("*/checkpoints/0*.msgpack"))[-1]
+    last.write_bytes(last.read_bytes()[:-1])
     status = json.loads(stopped("status", "toy_slow", "--json").stdout)
     assert [(row["state"], row["checkpoint"] > 0) for row in status] == [("missing", True)]
     said = stopped("run", "toy_slow", *flags).stdout
-    assert (
-        f"checkpoint {last.parent.parent.name}/{last.name} is refused: checkpoint.json is" in said
-    )
-    assert f"go on at step {(int(last.name) - 1) * 20}" in said
+    assert f"checkpoint {cell}/{last.stem} is refused: it is damaged" in said
+    assert f"go on at step {(int(last.stem) - 1) * 20}" in said
     assert stopped.curves() == undisturbed.curves()
     ((path,),) = [list(stopped.results.glob("cells/*/record.json"))]
     told = json.loads(path.read_text())["provenance"]
-    assert told["resumed_at_steps"] == [(int(last.name) - 1) * 20]
+    assert told["resumed_at_steps"] == [(int(last.stem) - 1) * 20]
     assert told["checkpoints"]["written"] > 0
-
-
-def test_what_could_not_be_written_is_gone_though_a_writer_is_still_at_it(tmp_path: Path) -> None:
-    """As the threads of orbax are, for a moment after it has given up."""
-    folder = tmp_path / ".saving-x"
-    until = time.monotonic() + 0.1
-
-    def write() -> None:
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError):
-                folder.mkdir(exist_ok=True)
-                (folder / "part").write_text("x")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    checkpoints._delete(folder)
-    writer.join()
-    assert not folder.exists()

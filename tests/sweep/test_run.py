@@ -359,9 +359,9 @@ def test_what_is_left_of_a_published_cell_is_cleaned(shell) -> None:
     """As by a kill between the record and the end of its cell."""
     shell("run", "toy", "--seeds", "1", "--workers", "1")
     for cell in shell.curves():
-        left = shell.results / "work" / cell / "checkpoints" / "00000001"
-        left.mkdir(parents=True)
-        (left / "state").write_text("x" * 3_000_000)
+        left = shell.results / "work" / cell / "checkpoints" / "00000001.msgpack"
+        left.parent.mkdir(parents=True)
+        left.write_text("x" * 3_000_000)
         (left.parents[1] / "lock").touch()
     listed = shell("clean").stdout
     assert "of 6.0 MB" in listed
