@@ -41,6 +41,7 @@ REFUSED = {
     b":W&B": "a W&B run's own log: write its history as CSV, wandb.Api().run(...).history()",
     b"\x89HDF": "an HDF5 file: write its columns as CSV",
     b"\x1f\x8b": "compressed: unpack it with gunzip",
+    b"\xff\xfe\0\0": "text in UTF-32: save it in the encoding UTF-8",
     **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "text in UTF-16: save it in the encoding UTF-8"),
     b"#{": "a monitor file, one of the environments of one run: docs/own-runs.md joins them",
     **{
@@ -166,7 +167,8 @@ def _fields(line: str, head: str) -> list[str]:
 
 
 def _plain(values: list[str]) -> list[str]:
-    return [plain(value.strip()) for value in values]
+    # Files that are joined may each begin with a byte order mark.
+    return [plain(value.lstrip("\ufeff").strip()) for value in values]
 
 
 def _is_table(file: File) -> bool:

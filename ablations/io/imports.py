@@ -16,7 +16,7 @@ import pandas as pd
 from ablations.core.decode import Json
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.core.record import Columns, Configuration, Failure
-from ablations.curve import diverged, diverged_from, logged
+from ablations.curve import diverged, logged
 from ablations.errors import UserError, count, shortened, unknown
 from ablations.io.formats import Row
 from ablations.io.logs import columns_of, floats, points, with_values
@@ -239,17 +239,14 @@ def _read(
 
 def _joined(log: Columns, metric: str) -> Columns:
     """Return the log of one run on the steps of its metric; values at one step are averaged."""
-    frame = pd.DataFrame(log).astype(dict.fromkeys(log.keys() - {"step"}, float))
-    judged = frame.step[[value is not None for value in log[metric]]]
-    frame = frame[frame.step.isin(judged)].groupby("step").mean()
-    columns: Columns = {"step": frame.index.tolist(), metric: frame[metric].tolist()}
-    for name in frame.columns[frame.notna().any()].drop(metric, errors="ignore"):
-        end = diverged_from(frame[name])
-        known = frame[name].notna() | (
-            np.arange(len(frame)) >= (len(frame) if end is None else end)
-        )
-        columns[name] = [v if there else None for v, there in zip(frame[name], known, strict=True)]
-    return columns
+    frame = pd.DataFrame(log, dtype=object)
+    given = frame.map(lambda value: value is not None).groupby(frame["step"]).any()
+    given = given[given[metric]]
+    means = frame.astype(float).groupby(frame["step"]).mean().loc[given.index].astype(object)
+    kept = given.columns[given.any()].drop("step")
+    return {"step": means.index.tolist()} | {
+        name: means[name].where(given[name], None).tolist() for name in kept
+    }
 
 
 def _stated(source: Source, row: Row) -> Outcome:

@@ -21,9 +21,9 @@ from ablations.core.decode import Json, leaves
 from ablations.core.record import Columns
 from ablations.curve import diverged_from, is_cut
 from ablations.errors import UserError, unknown
+from ablations.io import tensorboard
 from ablations.io.formats import DEPTH, File, Row, Rows, rows_of
 from ablations.io.printed import MOST, is_odd, number, pairs
-from ablations.io.tensorboard import Part, joined, parts
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -162,7 +162,8 @@ def points(
 def refused(name: str, row: Row, column: str, must: str) -> UserError:
     """Return the error for a field of a row."""
     value = row[1].get(column)
-    what = "and is empty" if is_blank(value) else f"not '{str(value)[:40]}'"
+    text = str(value)[:40].encode(errors="backslashreplace").decode()
+    what = "and is empty" if is_blank(value) else f"not '{text}'"
     return UserError(f"'{name}', line {row[0]}: {column} must be {must}, {what}")
 
 
@@ -213,9 +214,14 @@ def columns_of(rows: Rows) -> list[str]:
     """Return the names of the fields of rows. Raises UserError for one that cannot be stored."""
     names = list(dict.fromkeys(name for _, fields in rows for name in fields if name))
     for name in names:
-        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+        if not is_text(name):
             raise UserError(f"a column has a name that is not text: {name!a:.60}")
     return names
+
+
+def is_text(name: str) -> bool:
+    """Return whether a name can be stored: it is not part of a binary file."""
+    return "\0" not in name and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def is_blank(value: Json) -> bool:
@@ -253,7 +259,7 @@ def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None
     value: float | None = None
     try:
         if path.is_dir():
-            tags = parts(path)
+            tags = tensorboard.parts(path)
             newest = max((part.source for of in tags.values() for part in of), default="")
             last = [of[-1].points[-1][0] for of in tags.values() if of[-1].source == newest]
             at = max(last, default=None)
@@ -284,7 +290,7 @@ def rows_in(
     be read.
     """
     if path.is_dir():
-        yield from of_events(parts(path, notes), metric, notes)
+        yield from of_events(tensorboard.parts(path, notes), metric, notes)
         return
     if not path.is_file():
         raise UserError(f"'{path.name}' is neither a file nor a folder")
@@ -295,19 +301,11 @@ def rows_in(
 
 
 def of_events(
-    tags: Mapping[str, list[Part]], metric: str, notes: list[str] | None = None
+    tags: Mapping[str, list[tensorboard.Part]], metric: str, notes: list[str] | None = None
 ) -> Iterator[Row]:
-    """Yield a row per step of event files; several, where tags have several points at it.
-
-    metric: the tag that must be readable.
-    """
-    rows: dict[tuple[int, int], dict[str, Json]] = {}
-    for tag, of_tag in joined(tags, metric, notes).items():
-        for step, same in itertools.groupby(of_tag, key=lambda point: point[0]):
-            for nth, (_, value) in enumerate(same):
-                rows.setdefault((step, nth), {"": ""})[tag] = value
-    for step, nth in sorted(rows):
-        yield step, {**rows[step, nth], STEP: float(step)}
+    """Yield the rows of event files; the tag `metric` must be readable."""
+    for step, values in tensorboard.rows(tags, metric, notes):
+        yield step, {"": "", **values, STEP: float(step)}
 
 
 def _of_text(file: File) -> Iterator[Row]:

@@ -28,6 +28,7 @@ from ablations.io.logs import (
     columns_of,
     floats,
     is_blank,
+    is_text,
     of_events,
     refused,
     two_values,
@@ -113,6 +114,8 @@ class Source:
         for key in ("task", "variant"):
             if stated[key] in (None, ""):
                 raise UserError(f"'{self.path}', line {row[0]}: {self.keys[key]} is empty")
+            if not is_text(str(stated[key])):
+                raise refused(str(self.path), row, self.keys[key], "text in the encoding UTF-8")
         seed = floats([(0, stated)], "seed")[0]
         if not are_whole(seed)[0]:
             raise refused(str(self.path), row, self.keys["seed"], "a whole number")
@@ -313,7 +316,8 @@ def _wide(path: Path, rows: Rows, keys: Mapping[str, str]) -> Rows:
     joined: dict[tuple[str, ...], tuple[int, dict[str, Json]]] = {}
     metrics: dict[str, None] = {}
     for line, fields in rows:
-        own = {column: fields[column] for column in (*keys.values(), *ENDED) if column in fields}
+        about = (*keys.values(), *ENDED, *KINDS)
+        own = {column: fields[column] for column in about if column in fields}
         metric = str(fields["metric"] or "")
         row = joined.setdefault(tuple(map(str, own.values())), (line, own))[1]
         if metric in row:

@@ -1,30 +1,25 @@
-"""Scalars of TensorBoard event files, read by the library `tensorboard`, in the order of steps.
+"""Scalars of TensorBoard event files, read by the library `tensorboard`.
 
-Steps may go back. A process that resumes from a checkpoint writes a new file and repeats steps:
-what it wrote counts. Writers that run side by side are a little late: all their points count. A
-counter that begins again cannot be told from a second run in the same folder, and is refused.
+A process that resumes from a checkpoint writes a new file and repeats steps: what it wrote counts.
+Steps that go back within a file, and files written at the same time, are refused, as they cannot be
+told from two runs in one folder.
 """
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from ablations.core.files import require_regular
 from ablations.curve import is_cut
 from ablations.errors import UserError, count, missing_extra
 
 Points: TypeAlias = list[tuple[int, float]]
-Scalars: TypeAlias = dict[str, Points]
-
-_LATE_SHARE = 20  # of so many points one that is late means that several writers run side by side
-_LATE_WAY = 4  # if it is late by less than this part of the run
 _step = itemgetter(0)
 
 
@@ -33,7 +28,7 @@ class Part:
     """Points of a tag from one event file. began, ended: when it was written, as Unix times."""
 
     source: str
-    points: Sequence[tuple[int, float]]
+    points: Points
     began: float = 0.0
     ended: float = 0.0
 
@@ -55,7 +50,7 @@ def parts(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]
     return tags
 
 
-def _read(path: Path, notes: list[str] | None) -> tuple[Scalars, list[float]]:
+def _read(path: Path, notes: list[str] | None) -> tuple[dict[str, Points], list[float]]:
     """Return the points of each tag in an event file, and the times of its events."""
     try:  # TensorBoard's own reader: the general one imports TensorFlow where it is installed
         from tensorboard.compat.proto.event_pb2 import Event
@@ -63,7 +58,7 @@ def _read(path: Path, notes: list[str] | None) -> tuple[Scalars, list[float]]:
         from tensorboard.compat.tensorflow_stub.errors import DataLossError, OutOfRangeError
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from None
-    points: Scalars = {}
+    points: dict[str, Points] = {}
     times: list[float] = []
     reader, at = pywrap_tensorflow.PyRecordReader_New(str(path)), 0
     try:
@@ -107,44 +102,52 @@ def _scalars(event: Any) -> Iterator[tuple[str, float]]:
                 yield value.tag, float(array.item())
 
 
-def joined(
-    tags: Mapping[str, list[Part]], judged: str | None = None, notes: list[str] | None = None
-) -> Scalars:
-    """Return the points of each tag in the order of their steps; notes are on the judged one.
+def rows(
+    tags: Mapping[str, list[Part]], judged: str = "", notes: list[str] | None = None
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield a row of values per step; several, where tags have several points at it.
 
-    A tag whose steps cannot be put in order is left out. If it is the judged one, or none is,
-    UserError is raised.
+    A tag that is refused is left out, with a line in notes. If it is the judged one, UserError is
+    raised.
     """
-    scalars: Scalars = {}
+    notes = [] if notes is None else notes
+    values: dict[tuple[int, int], dict[str, float]] = {}
     for tag, parts in tags.items():
         try:
-            scalars[tag] = in_order(tag, parts, notes if tag == judged else None)
+            points = in_order(tag, parts, notes if tag == judged else [])
         except UserError as error:
-            if judged in (None, tag):
+            if tag == judged:
                 raise
-            if notes is not None:
-                notes.append(f"left out: {error}")
-    return scalars
+            notes.append(f"left out: {error}")
+            continue
+        for step, same in itertools.groupby(points, _step):
+            for nth, (_, value) in enumerate(same):
+                values.setdefault((step, nth), {})[tag] = value
+    for step, nth in sorted(values):
+        yield step, values[step, nth]
 
 
-def in_order(tag: str, parts: Iterable[Part], notes: list[str] | None = None) -> Points:
+def in_order(tag: str, parts: Iterable[Part], notes: list[str]) -> Points:
     """Return the points of a tag at steps that never decrease.
 
     notes: takes lines on what is left out. Raises UserError where two runs may be mixed up.
     """
-    notes = [] if notes is None else notes
     points: Points = []
     ended, source = 0.0, ""
     for part in parts:
-        own = _of_one_writer(tag, part, notes)
-        if points and own and own[0][0] <= points[-1][0]:
-            first, begun, reached = own[0][0], points[0][0], points[-1][0]
-            again = first <= begun and not is_cut(reached, own[-1][0])  # not a failed attempt
-            beside = part.began < ended and 10 * (first - begun) <= reached - begun
-            if again or beside:
+        for (before, _), (now, _) in itertools.pairwise(part.points):
+            if now < before:
                 raise UserError(
-                    f"'{source}' and '{part.source}' both have '{tag}' from about step {begun:,} "
-                    f"on: two runs in one place? Give each its own folder"
+                    f"'{tag}' goes back from step {before:,} to {now:,} in '{part.source}': is "
+                    f"that a counter that began again, or two runs in one place?"
+                )
+        if points and part.points and (first := part.points[0][0]) <= (reached := points[-1][0]):
+            # A file that begins like the one before it is another try only if that one was cut.
+            again = first <= points[0][0] and not is_cut(reached, part.points[-1][0])
+            if again or part.began < ended:
+                raise UserError(
+                    f"'{source}' and '{part.source}' both have '{tag}' from about step "
+                    f"{points[0][0]:,} on: two runs in one place? Give each its own folder"
                 )
             kept = bisect_left(points, first, key=_step)
             notes.append(
@@ -152,35 +155,6 @@ def in_order(tag: str, parts: Iterable[Part], notes: list[str] | None = None) ->
                 f"{count(len(points) - kept, 'earlier point')} up to step {reached:,} left out"
             )
             del points[kept:]
-        points += own
+        points += part.points
         ended, source = max(ended, part.ended), part.source
     return points
-
-
-def _of_one_writer(tag: str, part: Part, notes: list[str]) -> Points:
-    """Return the points of one file in order. Raises UserError where a stretch is there twice."""
-    points = list(part.points)
-    steps = np.array([step for step, _ in points], np.int64)
-    if len(steps) and steps.min() < 0:
-        raise UserError(
-            f"'{tag}' is at step {steps.min():,} in '{part.source}': a counter that overflowed?"
-        )
-    reached = np.maximum.accumulate(steps)
-    late = steps < reached
-    if not late.any():
-        return points
-    back = np.flatnonzero(np.diff(steps) < 0) + 1
-    often = len(back) >= max(3, len(steps) / _LATE_SHARE)
-    if often:
-        in_place = _LATE_WAY * (steps[back - 1] - steps[back]).max() <= np.ptp(steps)
-    else:
-        alone = not (late[1:] & late[:-1]).any()
-        in_place = alone and not np.isin(steps[late], steps[~late]).any()
-    if not in_place:
-        first = back[0]
-        raise UserError(
-            f"'{tag}' goes back from step {steps[first - 1]:,} to {steps[first]:,} in "
-            f"'{part.source}': is that a counter that began again, or two runs in one place?"
-        )
-    notes.append(f"'{tag}': {count(int(late.sum()), 'point')} written late, put in order")
-    return sorted(points, key=_step)

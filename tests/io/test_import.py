@@ -261,7 +261,7 @@ def test_the_columns_that_the_command_names_are_read(tmp_path, capsys) -> None:
 def test_a_table_as_spreadsheets_write_it(tmp_path) -> None:
     """Quotes, padding, thousands, no values, rows in any order, repeated names."""
     rows = ["run,seed,step,return", '"a", 1, 2000 ,"9,839.45"', "a,1, 1000,1e3", "b,01,1000,nan"]
-    rows += ["run,seed,step,return", "", "b,1,2000,5"]
+    rows += ["\ufeffrun,seed,step,return", "", "b,1,2000,5"]
     (tmp_path / "r.csv").write_text("\n".join(rows))
     told: list[str] = []
     import_runs(tmp_path / "r.csv", "mine", tmp_path, say=told.append)
@@ -506,6 +506,8 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", "run\tseed\tstep\treturn\na\t1\t10\t9,5\n", "return must be a number, not '9,5'"),
     ("r.csv", "run,seed,step,mode,return\na,1,1,train,9\na,1,2,eval,1\n", "of several kinds"),
     ("r.csv", "run,seed,step,metric,value\na,1,1,r,9\na,1,1,r,1\n", "line 3: two values for step"),
+    ("r.csv", "run,seed,step,split,metric,value\na,1,1,train,r,9\na,1,2,eval,r,1\n", "of several"),
+    ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "line 2: run must be text in .*UTF-8"),
     ("x.csv", pickle.dumps({"return": [1]}), "a pickle, which runs code"),
     ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "W&B run's own log: .*history"),
     ("x.h5", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
@@ -526,6 +528,7 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("x.parquet", b"PAR1" * 9, "is not a Parquet file"),
     ("x.csv.gz", gzip.compress(b"step,return\n1,2\n", mtime=0), "compressed: unpack it"),
     ("x.csv", "step,return\n1,2\n".encode("utf-16"), "in UTF-16: save it in the encoding UTF-8"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-32"), "in UTF-32: save it in the encoding UTF-8"),
     ("x.csv", "step,return\n1,2\n".encode("utf-16-be"), "zero bytes: save it .* encoding UTF-8"),
     ("x.log", "step=1 return=2\n".encode("utf-16"), "in UTF-16: save it in the encoding UTF-8"),
     ("x.log", "step=1 return=2\n", "neither a table .* nor JSON lines .*docs/own-runs.md"),

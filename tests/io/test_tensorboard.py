@@ -146,13 +146,10 @@ def part_of(steps: list[int], began: float = 0.0, name: str = "f") -> Part:
     return Part(name, points, began, began + len(steps) - 1)
 
 
-LATE = [step + lag for step in range(0, 400, 20) for lag in (15, 0)]
 # The steps of files; the file of each point that is kept; a note on what was done.
 FILES = [
     ([[1, 2, 3]], [0, 0, 0], ""),
-    ([[100, 102, 101, 103]], [0] * 4, "1 point written late"),
-    ([[10, 8, 12, 14]], [0] * 4, "1 point written late"),
-    ([LATE], [0] * 40, "20 points written late, put in order"),
+    ([[1, 1, 2, 2]], [0] * 4, ""),
     ([[1, 2, 3], [4, 5]], [0, 0, 0, 1, 1], ""),
     ([[1, 2, 3, 4], [3, 4, 5]], [0, 0, 1, 1, 1], "2 earlier points up to step 4 left out"),
     ([[1, 2], [1, 2, 3, 4]], [1, 1, 1, 1], "2 earlier points up to step 2 left out"),
@@ -162,32 +159,32 @@ FILES = [
 
 
 @pytest.mark.parametrize(("files", "sources", "note"), FILES)
-def test_a_run_that_goes_on_or_writes_late(files: list, sources: list[int], note: str) -> None:
+def test_a_run_that_goes_on(files: list, sources: list[int], note: str) -> None:
     notes: list[str] = []
     made = [part_of(steps, 1000.0 * place) for place, steps in enumerate(files)]
     found = in_order("r", made, notes)
     assert [int(value // 1000) for _, value in found] == sources
     assert [step for step, _ in found] == sorted(step for step, _ in found)
     assert note in "".join(notes)
+    assert bool(notes) == bool(note)
 
 
 REFUSED = [
     ([part_of([*range(30), *range(20)])], "goes back from step 29 to 0 in 'f': .* two runs"),
-    ([part_of([*range(10)] * 30)], "goes back from step 9 to 0"),
-    ([part_of([0, 100, 200, 300, 200, 200, 300])], "goes back from step 300 to 200"),
     ([part_of([0, 90, 180, 270, 130, 220, 310])], "goes back from step 270 to 130"),
-    ([part_of([100, 101, 102, 101, 103])], "goes back from step 102 to 101"),
-    ([part_of([2**31 - 1, -(2**31)])], "a counter that overflowed"),
+    ([part_of([100, 102, 101, 103])], "goes back from step 102 to 101"),
+    ([part_of([2**31 - 1, -(2**31)])], "a counter that began again"),
     ([part_of([1, 2, 3], 0.0), part_of([1, 2, 3], 9.0)], "two runs in one place"),
     ([part_of([1, 2, 3], 0.0), part_of([1, 2], 9.0)], "two runs in one place"),
     ([part_of([10, 20, 30], 0.0), part_of([11, 21, 31], 1.0)], "two runs in one place"),
+    ([part_of([10, 20, 30], 0.0), part_of([29, 39, 49], 1.0)], "two runs in one place"),
 ]
 
 
 @pytest.mark.parametrize(("made", "says"), REFUSED)
 def test_what_may_be_two_runs_is_refused(made: list[Part], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        in_order("r", made)
+        in_order("r", made, [])
 
 
 def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
