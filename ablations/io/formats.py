@@ -87,10 +87,6 @@ class File:
             file.readline()  # of which the beginning is cut
             return [*_lines(head)[:1], *_lines(file.read())]
 
-    def place(self, line: int) -> str:
-        """Return where a line is, in words."""
-        return f"'{self.name}', line {line}"
-
 
 def _lines(data: bytes) -> list[str]:
     # Not splitlines(), which also ends a line at characters that JSON has within its texts.
@@ -120,68 +116,53 @@ def rows_of(file: File) -> Iterator[Row] | None:
 # Tables
 
 
-def separator(head: str) -> str:
-    """Return what separates the names in the first line of a table: comma, tab or semicolon."""
-    return max(",\t;", key=head.count)
-
-
-def names_of(file: File) -> list[str]:
-    """Return the names in the first line of a table. Raises UserError where one is there twice."""
-    names = _fields(file.lines[0], file.lines[0]) if file.lines else []
-    again = [name for name, times in Counter(names).items() if times > 1 and name]
-    if again:
-        raise UserError(f"'{file.name}' has two columns '{again[0]}': rename one")
-    return names
-
-
 def table(file: File) -> Iterator[Row]:
     """Yield a row per line of a CSV file; lines that repeat the names are left out."""
-    lines, repeated = file.lines, 0
-    try:
-        names = names_of(file)
-        reader = csv.reader(lines[1:], delimiter=separator(lines[0] if lines else ""))
-        for values in reader:
-            fields = _plain(values)
-            if not any(fields):
-                continue
-            if fields == names:
-                repeated += 1
-                continue
-            line = reader.line_num + 1
-            if len(fields) != len(names):
-                if line == len(lines) and not lines[-1].endswith("\n"):
-                    break  # it is still being written
-                raise UserError(
-                    f"{file.place(line)}: {len(fields)} fields, and {len(names)} names in the "
-                    f"first line"
-                )
-            yield line, dict(zip(names, fields, strict=True))
-    except csv.Error as error:
-        raise UserError(f"'{file.name}' is not a valid CSV file: {error}") from None
+    repeated, records = 0, _records(file, file.lines)
+    _, names = next(records, (1, []))
+    if again := [name for name, times in Counter(names).items() if times > 1 and name]:
+        raise UserError(f"'{file.name}' has two columns '{again[0]}': rename one")
+    for line, fields in records:
+        if not any(fields):
+            continue
+        if fields == names:
+            repeated += 1
+            continue
+        if len(fields) != len(names):
+            if line == len(file.lines) and not file.lines[-1].endswith("\n"):
+                break  # it is still being written
+            raise UserError(
+                f"'{file.name}', line {line}: {len(fields)} fields, and {len(names)} names in the "
+                f"first line"
+            )
+        yield line, dict(zip(names, fields, strict=True))
     if repeated:
         file.notes.append(f"left out: {count(repeated, 'line')} with the names of the columns")
 
 
-def _fields(line: str, head: str) -> list[str]:
-    return _plain(next(csv.reader([line], delimiter=separator(head)), []))
+def _records(file: File, lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and fields, between which is what the first line has most: comma, tab, semicolon.
 
-
-def _plain(values: list[str]) -> list[str]:
-    # Files that are joined may each begin with a byte order mark.
-    return [plain(value.lstrip("\ufeff").strip()) for value in values]
+    Files that are joined may each begin with a byte order mark.
+    """
+    reader = csv.reader(lines, delimiter=max(",\t;", key="".join(lines[:1]).count))
+    try:
+        for values in reader:
+            yield reader.line_num, [plain(value.lstrip("\ufeff").strip()) for value in values]
+    except csv.Error as error:
+        raise UserError(f"'{file.name}' is not a valid CSV file: {error}") from None
 
 
 def _is_table(file: File) -> bool:
     first = file.lines[:2]
-    if len(first) < 2 or any(len(line) > TAIL_BYTES for line in first):
+    if any(len(line) > TAIL_BYTES for line in first) or re.search(r"[={]|: ", "".join(first[:1])):
         return False
-    if re.search(r"[={]|: ", first[0]):
-        return False
-    names, values = (_fields(line, first[0]) for line in first)
+    fields = [fields for _, fields in _records(file, first)]
     return (
-        len(values) == len(names) > 1
-        and all(name and number(name) is None for name in names)
-        and any(number(value) is not None for value in values)
+        len(fields) == 2
+        and len(fields[1]) == len(fields[0]) > 1
+        and all(name and number(name) is None for name in fields[0])
+        and any(number(value) is not None for value in fields[1])
     )
 
 
@@ -201,12 +182,12 @@ def json_lines(file: File) -> Iterator[Row]:
             entry = None
         if not isinstance(entry, dict):
             raise UserError(
-                f"{file.place(line)} is not a JSON object: {text.strip()[:40]!r}; JSON lines have "
-                f"one on each line; {RECIPES}"
+                f"'{file.name}', line {line} is not a JSON object: {text.strip()[:40]!r}; JSON "
+                f"lines have one on each line; {RECIPES}"
             )
         fields = list(leaves(entry, DEPTH))
         if len(dict(fields)) < len(fields):
-            raise UserError(f"{file.place(line)} has two values of one name")
+            raise UserError(f"'{file.name}', line {line} has two values of one name")
         if file.path.suffix == ".json" and any(isinstance(value, list) for _, value in fields):
             raise UserError(f"'{file.name}' is a JSON document, not JSON lines: {RECIPES}")
         yield line, dict(fields)

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,7 +29,6 @@ Floats: TypeAlias = NDArray[np.float64]
 
 EVENTS = "tfevents"
 RESULT = "result"  # the name of a number on a line of its own
-STEP = "step"  # the name of the steps of event files
 # Columns whose text says of what kind a row is; "" holds the words that a printed line begins with.
 KINDS = ("", "mode", "split", "phase", "stage", "subset", "kind", "type")
 # What a field of numbers holds where it has none.
@@ -93,12 +92,12 @@ def read(
         empty = path.is_dir() or not path.stat().st_size
         why = "is empty" if empty else "has nothing that is read as a value"
         raise NoValueError(f"'{path.name}' {why}: it has no {metric}")
-    step = STEP if path.is_dir() else step
+    step = tensorboard.STEP if path.is_dir() else step
     names = columns_of(rows)
     for name in filter(None, (step, metric)):
         if name not in names:
             raise unknown(f"column of '{path.name}'", name, names)
-    others = [name for name in names if name not in {metric, step, STEP, *KINDS}]
+    others = [name for name in names if name not in {metric, step, tensorboard.STEP, *KINDS}]
     others = others if len(others) < MOST_NAMES else []
     return points(path.name, rows, metric, step, others, notes, restarts=restarts), notes
 
@@ -290,7 +289,7 @@ def rows_in(
     be read.
     """
     if path.is_dir():
-        yield from of_events(tensorboard.parts(path, notes), metric, notes)
+        yield from tensorboard.rows(tensorboard.parts(path, notes), metric, notes)
         return
     if not path.is_file():
         raise UserError(f"'{path.name}' is neither a file nor a folder")
@@ -298,14 +297,6 @@ def rows_in(
     yield from _of_text(file) if (rows := rows_of(file)) is None else rows
     if notes is not None:
         notes += file.notes
-
-
-def of_events(
-    tags: Mapping[str, list[tensorboard.Part]], metric: str, notes: list[str] | None = None
-) -> Iterator[Row]:
-    """Yield the rows of event files; the tag `metric` must be readable."""
-    for step, values in tensorboard.rows(tags, metric, notes):
-        yield step, {"": "", **values, STEP: float(step)}
 
 
 def _of_text(file: File) -> Iterator[Row]:

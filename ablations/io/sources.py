@@ -23,13 +23,11 @@ from ablations.io.formats import FORMATS, RECIPES, File, Row, Rows, rows_of
 from ablations.io.logs import (
     EVENTS,
     KINDS,
-    STEP,
     are_whole,
     columns_of,
     floats,
     is_blank,
     is_text,
-    of_events,
     refused,
     two_values,
 )
@@ -252,10 +250,10 @@ def _read(path: Path, name: str, names: Names, notes: list[str]) -> Iterator[Sou
     if path.is_dir():
         tags = tensorboard.parts(path, own)
         judged = names.metric or next((tag for tag in RETURNS if tag in tags), "")
-        rows = list(of_events(tags, judged, own))
-        metrics = [tag for tag in columns_of(rows) if tag != STEP]
+        rows = list(tensorboard.rows(tags, judged, own))
+        metrics = [tag for tag in columns_of(rows) if tag != tensorboard.STEP]
         stated = _stated(name, names.pattern, {}) if rows else {}
-        yield Source(path, name, rows, {"step": STEP}, stated, metrics)
+        yield Source(path, name, rows, {"step": tensorboard.STEP}, stated, metrics)
     else:
         file = File(path)
         if (records := rows_of(file)) is None:

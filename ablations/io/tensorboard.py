@@ -15,10 +15,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ablations.core.decode import Json
 from ablations.core.files import require_regular
 from ablations.curve import is_cut
 from ablations.errors import UserError, count, missing_extra
+from ablations.io.formats import Row
 
+STEP = "step"  # the name of the column of steps
 Points: TypeAlias = list[tuple[int, float]]
 _step = itemgetter(0)
 
@@ -104,14 +107,14 @@ def _scalars(event: Any) -> Iterator[tuple[str, float]]:
 
 def rows(
     tags: Mapping[str, list[Part]], judged: str = "", notes: list[str] | None = None
-) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield a row of values per step; several, where tags have several points at it.
+) -> Iterator[Row]:
+    """Yield a row per step; several, where tags have several points at it.
 
     A tag that is refused is left out, with a line in notes. If it is the judged one, UserError is
     raised.
     """
     notes = [] if notes is None else notes
-    values: dict[tuple[int, int], dict[str, float]] = {}
+    values: dict[tuple[int, int], dict[str, Json]] = {}
     for tag, parts in tags.items():
         try:
             points = in_order(tag, parts, notes if tag == judged else [])
@@ -122,9 +125,9 @@ def rows(
             continue
         for step, same in itertools.groupby(points, _step):
             for nth, (_, value) in enumerate(same):
-                values.setdefault((step, nth), {})[tag] = value
+                values.setdefault((step, nth), {"": ""})[tag] = value
     for step, nth in sorted(values):
-        yield step, values[step, nth]
+        yield step, {**values[step, nth], STEP: float(step)}
 
 
 def in_order(tag: str, parts: Iterable[Part], notes: list[str]) -> Points:
