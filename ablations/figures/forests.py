@@ -24,7 +24,7 @@ from ablations.figures.style import Drawing, Group
 from ablations.runs import ALL_TASKS, Runs
 from ablations.tables import TABLES
 from ablations.tables.effects import TIMES
-from ablations.tables.formats import estimate, number
+from ablations.tables.formats import decimals, estimate, number
 from ablations.tables.kinds import study_of
 
 ROWS_WITH_DOTS = 24  # up to which there is room for a dot per seed
@@ -77,7 +77,8 @@ def forest(  # noqa: PLR0913 - keywords
         if name in present
     ]
     if margin > 0:
-        text = f"within ±{scale * margin:g}" + "%" * percent
+        shown = round(scale * margin, decimals(scale * margin))
+        text = f"within ±{shown:,.10g}" + "%" * percent
         keys.append(Patch(facecolor=style.MARGIN, edgecolor="#d5dbe3", linewidth=0.4, label=text))
     heights = [bottom + 0.36 + style.LINE for _, bottom in placed]
     figure, figures = style.stacked(total, heights, [keys, *[[]] * (len(placed) - 1)])
@@ -171,12 +172,12 @@ def interactions(runs: Runs, width: float | str = style.TEXT) -> Drawing:
         aside=aside,
         share=True,
     )
+    reach = size.abs().max() or 1.0
     for ax, (_, own) in zip(axes, table.groupby("task", sort=False), strict=True):
         matrix, texts_of = (
             own.pivot(index="row", columns="column", values=x).reindex(index=names, columns=names)
             for x in ("value", "text")
         )
-        reach = own.value.abs().max() or 1.0
         sns.heatmap(
             matrix, annot=texts_of.fillna(""), fmt="", cmap="vlag_r", vmin=-reach, vmax=reach,
             cbar=False, linewidths=0.6, annot_kws={"size": style.SMALL}, mask=matrix.isna(),
@@ -381,7 +382,7 @@ def _panel(
     if ticks < 3:
         ax.set_xticks([center])
     ax.xaxis.set_major_formatter(
-        lambda x, _: f"{x:+,.4g}".replace("-", "\N{MINUS SIGN}") if x and not center else f"{x:g}"
+        lambda x, _: f"{x:+,.10g}".replace("-", "\N{MINUS SIGN}") if x and not center else f"{x:g}"
     )
     style.name_rows(ax, list(rows["at"]), list(rows.name))
     right = ax.secondary_yaxis("right")

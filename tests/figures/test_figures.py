@@ -395,7 +395,7 @@ def test_a_gate_is_its_stages() -> None:
             dict(zip(("seeds", "difference", "low", "high"), x, strict=True)) for x in stages
         ],
         **{"verdict": "better", "outcome": "passes", "differences": [0.3, None, 0.5]},
-        **{"margin": 0.1, "metric": "loss", "change": "after", "baseline": "before"},
+        **{"margin": 0.044807, "metric": "loss", "change": "after", "baseline": "before"},
         **{"rate": 0.05, "margin_of": "10% of the baseline's mean"},
     }
     drawn = figures.gate(verdict)
@@ -403,6 +403,7 @@ def test_a_gate_is_its_stages() -> None:
     assert intervals(ax) == [(-0.5, 0.9), (0.2, 0.6)]
     assert symbols(ax)[1].get_color() == style.VERDICT_COLORS["better"]
     assert [len(c.get_offsets()) for c in ax.collections] == [2]
+    assert entries(drawn) == ["better", "within ±0.04481"]
     assert drawn.title == "after against before: passes"
 
 
