@@ -88,12 +88,14 @@ def compare(
     Returns:
         A row per untrained policy, a row per task and variant, and a row per variant on "all
         tasks", in learned ranges. Columns:
-        n, failed, empty (done without a score), missing: numbers of runs. pairs: common seeds.
-        baseline_n: seeds of the baseline, where it has more than the variant.
+        task, variant, baseline: what is compared; a variant without a baseline is its own.
+        n, failed, empty, missing: numbers of runs; empty are done without a score. pairs: common
+        seeds. baseline_n: seeds of the baseline, where it has more than the variant.
         mean, mean_low, mean_high: with Student's 95% interval.
         difference, difference_low, difference_high: variant minus baseline, adjusted by the
-        regression on the baseline's score where the baseline has more seeds; raw_difference is then
-        that of the common seeds. share: the same in learned ranges. level: of this interval.
+        regression on the baseline's score where the baseline has more seeds.
+        raw_difference, raw_difference_low, raw_difference_high: that of the common seeds alone.
+        share, share_low, share_high: the difference in learned ranges. level: of its interval.
         p: of this comparison; p_adjusted: times the comparisons that share the level;
         p_wilcoxon: signed ranks; p_equivalent: two one-sided tests (TOST).
         sd: standard deviation of the paired differences. learned_range, margin: in score units.

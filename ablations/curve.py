@@ -139,14 +139,3 @@ def on_common_steps(curves: Sequence[Curve], most: int = MOST_STEPS) -> tuple[St
     if len(steps) > most:
         steps = np.linspace(first, last, most)
     return steps, np.stack([one.at(steps) for one in curves])
-
-
-def thinned(one: Curve, most: int) -> Curve:
-    """Thin a curve to at most `most` points: means of consecutive steps and values."""
-    finite = np.flatnonzero(np.isfinite(one.values))
-    if len(finite) <= most:
-        return one
-    parts = np.array_split(finite, most)
-    steps = np.array([one.steps[part].mean() for part in parts])
-    values = np.array([one.values[part].mean() for part in parts])
-    return Curve(steps, values, one.end, one.status)

@@ -278,7 +278,7 @@ def _finish(running: list[subprocess.Popen[bytes]]) -> None:
 
 def normalised_scores(rows: list[list[str]], task: str, seeds: range) -> dict[str, list[float]]:
     """side -> area under the evaluation curve by seed, 0 a random and 1 a good policy."""
-    from ablations.report.scores import auc
+    from ablations.scoring import auc
 
     low, high = REFERENCES[task]
     found = {}

@@ -69,8 +69,7 @@ class Outcome:
 def preload() -> None:
     """Import here what each child would import anew, matplotlib's list of fonts included."""
     for name in (
-        *("ablations.cli", "ablations.report.tables", "ablations.report.formats"),
-        *("ablations.figures", "ablations.report.page", "ablations.io.imports"),
+        *("ablations.cli", "ablations.figures", "ablations.report.page", "ablations.io.imports"),
         *("ablations.figures.checks", "ablations.sweep.status", "ablations.sweep.local"),
         *("ablations.sweep.plan", "ablations.trainers.command"),
         *("ablations.sweep.planned", "ablations.sweep.clean"),

@@ -52,7 +52,7 @@ class StoredStudy(Part, frozen=True):
 
     margin: a share of what the compared variant learned, or of the metric with margin_in_metric.
     base: the preset inside whose settings it ran. file: the study file that defined it. score: of
-    its evaluations, a name of `ablations.report.scores.SCORES`; None: "final".
+    its evaluations, a name of `ablations.scoring.SCORES`; None: "final".
     """
 
     name: Name

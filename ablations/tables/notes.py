@@ -28,10 +28,11 @@ def caption(runs: Runs, frame: pd.DataFrame) -> str:
     """Write what the numbers of a comparison are, in at most four lines."""
     compared = frame[frame.pairs > 0]
     seeds = spans(sorted(runs.runs.seed.unique()))
+    base = f"; settings of {runs.plan.study.base}" if runs.plan and runs.plan.study.base else ""
     window = "" if runs.plan is None and runs.curves.empty else f"{WINDOWS[runs.score]} "
     parts = [
         f"Mean {runs.metric} {window}with its 95% interval; seeds {seeds}"
-        + (f"; {steps(runs.plan)}." if runs.plan else "."),
+        + (f"; {steps(runs.plan)}{base}." if runs.plan else "."),
     ]
     if len(compared):
         sure = f"{100 * (1 - frame.attrs['level']):g}%"

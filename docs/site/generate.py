@@ -6,7 +6,7 @@ import argparse
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ import ablations
 import variants
 from ablations import presets, studies, tasks, trainers
 from ablations.cli import parser
-from ablations.report.statistics.paired import Comparison
-from ablations.report.tables.entries import Entry
+from ablations.comparison import compare
 from ablations.trainers import Definition
 from ablations.trainers.field_names import FIELD_NAMES
 
@@ -370,12 +369,6 @@ def columns() -> str:
 
 
 def column_meanings() -> dict[tuple[str, ...], str]:
-    """Return the meaning of each group of columns, from the docstrings of a row and its comparison."""
-    row, comparison = (
-        {tuple(names.split(", ")): meaning for names, meaning in entries(" ".join(text.split()))}
-        for text in (inspect.getdoc(each).split("\n\n", 1)[1] for each in (Entry, Comparison))
-    )
-    known = {name for names in row for name in names}
-    columns = {f.name for f in fields(Entry)} - known
-    rest = {n: m for n, m in comparison.items() if columns.issuperset(n)}
-    return {("task", "variant"): "of the row; a task may be *all tasks*"} | row | rest
+    """Return the meaning of each group of columns, from the docstring of `compare`."""
+    text = inspect.getdoc(compare).partition("Columns:\n")[2].partition("\n\n")[0]
+    return {tuple(names.split(", ")): meaning for names, meaning in entries(" ".join(text.split()))}

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from ablations.cli import main
+from ablations.comparison import compare
 from ablations.errors import UserError
 from ablations.records import read_plan
-from ablations.report.results import Results
-from ablations.report.tables import table
+from ablations.runs import Runs
 from ablations.sweep.cell import cells_of
 from ablations.sweep.order import Order
 from ablations.sweep.status import status
@@ -56,17 +56,17 @@ def test_a_record_is_what_the_command_wrote(folder) -> None:
         assert record.provenance["peak_megabytes"] > 0
         kept = folder.results / "cells" / record.hash / "run"
         assert (kept / "log.csv").exists(), "what the command left"
-    (row,) = [row for row in table(Results(plan, folder.results)).rows if row.variant == "fast"]
-    assert row.difference == pytest.approx(2 * 19.5)
+    rows = compare(Runs.read(folder.results, plan)).set_index("variant")
+    assert rows.difference["fast"] == pytest.approx(2 * 19.5)
     assert folder.run().found == 6, "nothing runs twice"
 
 
 def test_lower_is_better_where_the_study_says_so(folder) -> None:
     folder.study(('metric = "return"', 'metric = "return"\nbetter = "lower"'))
     folder.run()
-    (_, row) = table(Results(read_plan(folder.results, "walk"), folder.results)).rows
-    assert row.difference == pytest.approx(-2 * 19.5)
-    assert table(Results(read_plan(folder.results, "walk"), folder.results)).metric == "-return"
+    runs = Runs.read(folder.results, "walk")
+    assert compare(runs).difference.iloc[1] == pytest.approx(-2 * 19.5)
+    assert runs.metric == "-return"
 
 
 def test_one_number_is_a_curve_of_one_point(folder) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ablations.cli import main
 from ablations.comparison import compare
-from ablations.curve import Curve, diverged_from, logged, on_common_steps, thinned
+from ablations.curve import Curve, diverged_from, logged, on_common_steps
 from ablations.io.archives import archive, restore
 from ablations.io.export import export
 from ablations.io.imports import import_runs
@@ -329,10 +329,6 @@ def test_curves_are_read_off_where_all_have_begun_and_none_has_ended() -> None:
     steps, values = on_common_steps([Curve(np.arange(10), row) for row in rows])
     np.testing.assert_array_equal(values, rows)
     np.testing.assert_array_equal(steps, np.arange(10))
-    steps = np.sort(np.random.default_rng(0).choice(10_000, 900, replace=False))
-    few = thinned(Curve(steps, 3.0 * steps), 50)
-    assert len(few.steps) == 50
-    np.testing.assert_allclose(few.values, 3.0 * few.steps)
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,10 +9,10 @@ import pytest
 from ablations import make_trainer, presets, studies, tasks, trainers
 from ablations.errors import UserError
 from ablations.records import Plan, digest
-from ablations.report.results import Results
-from ablations.report.tables import table
 from ablations.request import Request
+from ablations.runs import Runs
 from ablations.sweep.plan import plan
+from ablations.tables import table_of
 
 
 def planned(study: str, **flags: Any) -> Plan:
@@ -102,7 +102,8 @@ def test_a_base_is_said() -> None:
 
 
 def test_a_table_names_the_base(tmp_path: Any) -> None:
-    assert "cleanrl" in table(Results(planned("gae", base="cleanrl"), tmp_path)).caption
+    runs = Runs.read(tmp_path, planned("gae", base="cleanrl"))
+    assert "cleanrl" in table_of(runs).attrs["caption"]
 
 
 def test_common_geometry_is_the_tasks() -> None:

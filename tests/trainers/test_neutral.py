@@ -19,12 +19,12 @@ from ablations import studies, tasks, trainers
 from ablations.cli.describe import show
 from ablations.errors import UserError
 from ablations.records import Plan, digest
-from ablations.report.tables.factorial import settings
 from ablations.request import Request
 from ablations.sweep import explanation
 from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.cell import cells_of
 from ablations.sweep.plan import plan
+from ablations.tables.effects import settings_of
 from ablations.trainers import Definition, Option, Trainer
 from ablations.trainers.composed import compose, require_current
 from ablations.trainers.composition import resolve
@@ -289,8 +289,8 @@ def test_plans_show_and_explanations_see_details(toy: Definition) -> None:
     made = plan(Request("toy"))
     assert made.variants["without"].formulas["toy_fn"].choice == "same"
     assert made.variants["toy_fn"].formulas["toy_fn"].choice == "double"
-    assert settings(made)["without"] == AT, "of what a variant leaves out the report has the value"
-    assert settings(made)["toy_number"] == {**AT, "toy_number": 0.5}
+    assert settings_of(made)["without"] == AT, "what a variant leaves out has its value"
+    assert settings_of(made)["toy_number"] == {**AT, "toy_number": 0.5}
     lines = "\n".join(show("toy/without", Path("results"), {}))
     assert "toy_fn                     same (revision 1)" in lines
     assert "toy_option                 1" in lines
