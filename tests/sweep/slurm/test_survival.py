@@ -24,7 +24,7 @@ def test_what_befalls_a_job_on_its_way(sweep, undisturbed) -> None:
     killed; Slurm puts the job back into the queue."""
     with sweep.held_back():
         sweep.submit("--cpus", "2")
-        (pickle,) = sweep.results.glob("work/submissions/*/slurm/*_submitted.pkl")
+        (pickle,) = sweep.private("jobs").glob("*/*_submitted.pkl")
         number = pickle.name.partition("_")[0]
         (pickle.parent / f"{number}_0_result.pkl.save_tmp").write_text("half")
     killed = next(iter(sweep.trains().values()))["pid"]
@@ -129,10 +129,7 @@ def test_the_time_limit(sweep) -> None:
     sweep.submit("--cpus", "1", "--time", "2", "--steps", "4000", "--set", "points=200")
     sweep.trains()
     sweep.until(
-        lambda: (
-            "SIGUSR2"
-            in "".join(p.read_text() for p in sweep.results.glob("work/submissions/*/slurm/*.out"))
-        ),
+        lambda: "SIGUSR2" in "".join(p.read_text() for p in sweep.private("jobs").glob("*/*.out")),
         "the signal",
     )
     sweep.finished()
