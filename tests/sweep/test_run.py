@@ -87,7 +87,7 @@ def test_one_program_for_all_variants_and_one_more_per_structure(shell) -> None:
     def chunk_programs() -> int:
         return len(list(shell.programs.glob("jit_chunk-*-cache")))
 
-    shell("run", "toy", "--variants", "up", "--seeds", "1")
+    shell("run", "toy", "--seeds", "1")
     assert chunk_programs() == 1
     shell("run", "toy")
     assert chunk_programs() == 1
