@@ -261,6 +261,9 @@ def _estimates(frame: pd.DataFrame, name: str, tasks: pd.Series[Any]) -> list[st
     places = pd.Series([decimals(*row) for row in ends.to_numpy()], frame.index)
     known = places.where(ends[name].notna())
     shared = known.groupby(tasks).transform("median").fillna(0).astype(int)
+    if not (ends % 1).fillna(0.0).to_numpy().any():  # numbers of seeds
+        texts = ends.map(lambda value: number(value, 0)).to_numpy()
+        return [f"{text} [{low}, {high}]" if low else text for text, low, high in texts]
     return [
         estimate(*row, sign=name in SIGNED, places=digits)
         for row, digits in zip(ends.to_numpy(), shared, strict=True)

@@ -28,7 +28,7 @@ from ablations.io.export import export
 from ablations.io.imports import import_runs
 from ablations.spreadsheets import inert, plain
 from ablations.tables import FORMATS, TABLES, table_of
-from ablations.tables.formats import MINUS, STYLES, decimals, estimate, number, p_value
+from ablations.tables.formats import MINUS, STYLES, decimals, display, estimate, number, p_value
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 NASTY = 'a|b_*c* <b>&"x" 50% $1 #2 {~^} \\end λ\u00d7é 漢'
@@ -90,6 +90,15 @@ def test_numbers_as_they_are_written(written, text) -> None:
 
 
 # Formats
+
+
+def test_numbers_of_seeds_are_whole() -> None:
+    ends = {
+        "seeds": [3.0, 12345.0],
+        "seeds_low": [3.0, math.nan],
+        "seeds_high": [math.inf, math.nan],
+    }
+    assert list(display(pd.DataFrame(ends)).iloc[:, 0]) == ["3 [3, \N{INFINITY}]", "12,345"]
 
 
 def test_a_markdown_table_is_that_of_its_frame(study) -> None:
