@@ -76,7 +76,7 @@ def test_figures_are_chosen_by_kind(study: Path, capsys) -> None:
     assert main(["figure", "mine", "--kind", "differences", "--format", "svg"]) == 0
     assert [Path(line).name for line in capsys.readouterr().out.split()] == ["mine_differences.svg"]
     assert main(["figure", "mine", "--kind", "efects"]) == 2
-    assert "unknown figure of 'mine' 'efects'" in capsys.readouterr().err
+    assert "unknown figure 'efects': did you mean 'effects'?" in capsys.readouterr().err
 
 
 VERBS = ("run", "vary", "explain", "status", "curves", "table", "figure", "page")

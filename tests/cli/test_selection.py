@@ -161,7 +161,7 @@ def test_the_same_flags_mean_the_same_to_every_command(varied) -> None:
     }
     drawn = varied("figure", "toy", *VARY, "--format", "svg", "--output", "drawn").stdout
     assert "drawn/toy_curves.svg" in drawn
-    assert "rate=0.5" in (varied.folder / "drawn/toy_curves.svg").read_text()
+    assert "rate = 0.5" in (varied.folder / "drawn/toy_curves.svg").read_text()
     page = varied.folder / varied("report", "toy", *VARY).stdout.strip()
     assert "rate=0.5" in page.read_text()
     shown = varied("show", "toy", *VARY).stdout
