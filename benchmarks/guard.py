@@ -64,9 +64,8 @@ WORDS = {
     "equivalent": ("equivalent",),
     "identical": ("equivalent",),
     None: ("",),
-    "undecided": ("inconclusive", ""),  # an interaction has no good direction
     **dict.fromkeys(
-        ("tasks disagree", "no pairs", "one seed", "nothing learned", "too few seeds",
+        ("undecided", "tasks disagree", "no pairs", "one seed", "nothing learned", "too few seeds",
          "no seed is complete", "does not act", "unstable baseline", "unstable reference"),
         ("inconclusive",),
     ),
@@ -278,8 +277,9 @@ def equal(old: Any, new: Any) -> bool:
     """Return whether values are equal; numbers of a row to 1e-9 of the width of its interval."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return bool(old == new)
-    if old["difference"] == new["difference"] == new["low"] == new["high"] == 0:
-        return bool(old["n"] == new["n"])  # identical curves: earlier without an interval
+    ends = (old["difference"], new["difference"], new["low"], new["high"])
+    if old["low"] is None and ends == (0, 0, 0, 0):  # identical curves: earlier without an interval
+        return bool(old["n"] == new["n"] and math.isclose(old["mean"], new["mean"], rel_tol=1e-9))
     width = abs((old["high"] or 0) - (old["low"] or 0)) if old["low"] is not None else 0.0
     return all(
         value == new[name]
@@ -316,7 +316,11 @@ def changed_words(before: Items, after: Items) -> Iterator[str]:
             if label in after.get(name, {}):
                 new = after[name][label]
                 changes[word, new] += 1
-                if new not in (word, *WORDS.get(word, ())):
+                undirected = "\u00d7" in label and (word, new) == (
+                    "undecided",
+                    "",
+                )  # an interaction
+                if new not in (word, *WORDS.get(word, ())) and not undirected:
                     yield f"against the rule: {name}: {label}: {word} -> {new}"
     yield from (f"words: {count:5} {old} -> {new}" for (old, new), count in changes.most_common())
 

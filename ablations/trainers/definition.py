@@ -176,7 +176,7 @@ class Definition:
             },
         }
         if varied is not None:
-            name["switched"] = sorted(self.completed(config)["choices"].keys() - set(fixed))
+            name["switched"] = sorted(set(varied) - set(fixed))
         return name
 
     def place(self, config: Configuration) -> Context:

@@ -223,12 +223,12 @@ def test_a_folder_that_the_nodes_cannot_see_is_refused(monkeypatch: pytest.Monke
     far = commands.Partition("main", None, frozenset({"node1", "node2"}))
     monkeypatch.setattr(commands, "partitions", lambda: {"main": far})
     with pytest.raises(UserError, match="on this machine alone"):
-        slurm._require_shared(Path("/tmp/results"), Cluster(), "--results")
+        slurm._require_shared({"--results": Path("/tmp/results")}, Cluster())
     near = commands.Partition(
         "main", None, frozenset({next(iter(commands.names_of_this_machine()))})
     )
     monkeypatch.setattr(commands, "partitions", lambda: {"main": near})
-    slurm._require_shared(Path("/tmp/results"), Cluster(), "--results")
+    slurm._require_shared({"--results": Path("/tmp/results")}, Cluster())
 
 
 def test_a_snapshot_is_named_by_its_content(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import sysconfig
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -95,8 +95,8 @@ class Slurm:
         require_writable(results)
         # A second driver waits, and finds these jobs.
         with running(results), file_lock(results / "work" / "submit.lock"):
-            _require_shared(results, self.cluster, "--results")
-            _require_shared(require_private_folder(JOB_CODE), self.cluster, "XDG_CACHE_HOME")
+            cache = require_private_folder(JOB_CODE)
+            _require_shared({"--results": results, "XDG_CACHE_HOME": cache}, self.cluster)
             work = prepare(plans, results, fresh=fresh)
             submissions.forget_the_finished(results)
             return self._submit(plans, results, work.todo)
@@ -308,22 +308,26 @@ def _require_partition(cluster: Cluster) -> None:
             )
 
 
-def _require_shared(folder: Path, cluster: Cluster, named_by: str) -> None:
-    """Raise UserError for a folder that only this machine can see, as far as that shows."""
+def _require_shared(folders: Mapping[str, Path], cluster: Cluster) -> None:
+    """Raise UserError for a folder that only this machine can see, as far as that shows.
+
+    folders: by the flag or variable that names them.
+    """
     nodes = {
         node
         for partition in commands.partitions().values()
         if cluster.partition is None or partition.name in cluster.partition.split(",")
         for node in partition.nodes
     }
-    kind = _file_system(folder)
-    if nodes - commands.names_of_this_machine() and (
-        kind in NOT_SHARED or folder.is_relative_to("/tmp")
-    ):
-        raise UserError(
-            f"the folder '{folder}' is on this machine alone ({kind}): the nodes cannot see it; "
-            f"give a shared folder with {named_by}"
-        )
+    if not nodes - commands.names_of_this_machine():
+        return
+    for named_by, folder in folders.items():
+        kind = _file_system(folder)
+        if kind in NOT_SHARED or folder.is_relative_to("/tmp"):
+            raise UserError(
+                f"the folder '{folder}' is on this machine alone ({kind}): the nodes cannot see "
+                f"it; give a shared folder with {named_by}"
+            )
 
 
 def _file_system(path: Path) -> str:
