@@ -35,7 +35,7 @@ class Selection(TypedDict, total=False):
 
     profile: "smoke", "quick" or "paper". tasks, variants: names, or one name. seeds: 8 is the seeds
     0 to 7; or the seeds themselves, such as range(8, 32). until: "decided", in place of seeds: more
-    of them at planned looks, most_seeds (64) at most. steps: of a run. set: setting -> value, for
+    of them at planned stages, most_seeds (64) at most. steps: of a run. set: setting -> value, for
     all variants. vary: setting -> values, which take the place of the study's variants, or are
     crossed with those that are named. base: a preset, whose settings take the place of the task's
     own under every variant. geometry: of presets, what is structure, such as the number of

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from ablations.core.decode import Matches, Mismatch, Within, decode
 from ablations.core.files import read_toml
 from ablations.core.plan import Flags
 from ablations.errors import UserError, unknown
@@ -19,9 +20,9 @@ from ablations.scoring import AT_CEILING, LEAD, PROGRESS
 from ablations.studies import studies
 
 FILE = "questions.toml"
-Text = Annotated[str, Meta(pattern=r"\S")]
-Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
-Percent = Annotated[float, Meta(ge=0, le=1000)]
+Text = Annotated[str, Matches(r"[\s\S]*\S[\s\S]*", "not empty")]
+Finite = Annotated[float, Within(-1e300, 1e300)]
+Percent = Annotated[float, Within(0, 1000)]
 
 
 class Exam(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,8 +74,8 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     study that has all runs; a question's has neither tasks nor seeds, as all that ran count.
     """
 
-    id: Annotated[str, Meta(pattern="^[a-z0-9_]+$")]
-    label: Annotated[str, Meta(pattern=r"\S", max_length=60)]
+    id: Annotated[str, Matches("[a-z0-9_]+", "small letters, digits and '_'")]
+    label: Annotated[Text, Meta(max_length=60)]
     study: Text
     tasks: Annotated[tuple[Text, ...], Meta(min_length=1)]
     run: dict[str, Any]
@@ -103,7 +104,7 @@ class Question(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
     source: Text
     published: Text
     terms: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    link: Annotated[str, Meta(pattern=r"^(https?://\S.*)?$")] = ""
+    link: Annotated[str, Matches(r"(https?://\S.*)?", "a web address")] = ""
     note: str = ""
     other_design: str = ""
 
@@ -156,16 +157,16 @@ def read(path: Path) -> Entries:
     content: dict[str, Any] = {}
     try:
         content = read_toml(path)
-        file = msgspec.convert(content, Entries)
+        file = decode(Entries, content)
     except FileNotFoundError:
         raise UserError(f"there are no published answers: '{path}' is missing") from None
-    except msgspec.ValidationError as error:
-        where = ""
-        if at := re.search(r"`\$\.(\w+)\[(\d+)\]", str(error)):
+    except Mismatch as error:
+        line = str(error)
+        if at := re.match(r"(\w+)\[(\d+)\][.:] ?", line):
             entry = content[at[1]][int(at[2])]
             name = entry.get("id", entry.get("name")) if isinstance(entry, dict) else entry
-            where = f"{at[1]} '{name}': "
-        raise UserError(f"'{path}': {where}{error}") from None
+            line = f"{at[1]} '{name}': {line[at.end() :]}"
+        raise UserError(f"'{path}': {line}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"'{path}' cannot be read: {error}") from None
     entries: list[Question | Control] = [*file.question, *file.control]

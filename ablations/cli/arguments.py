@@ -248,7 +248,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     add_flags(
         group,
         {
-            "--until decided": "instead of --seeds: more at planned looks, only for comparisons "
+            "--until decided": "instead of --seeds: more at planned stages, only for comparisons "
             "that are still open"
         },
     )

@@ -94,7 +94,7 @@ def run_and_show(
 
 
 def _at_their_looks(options: argparse.Namespace, plans: list[Plan]) -> list[Plan]:
-    """Return the plans with the seeds of the look that is due."""
+    """Return the plans with the seeds of the stage that is due."""
     stages = [until.stage(plan, options.results) for plan in plans]
     if not options.script and (options.dry_run or not options.quiet):
         for stage in stages:
