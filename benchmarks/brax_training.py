@@ -29,8 +29,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from brax_steady import environment_of
-
 MARGIN = 0.05
 # Returns of a random and of a good policy, measured at 1,000 steps, at these lengths of episodes.
 # cartpole_balance and cheetah_run: the least and the most that rewards within [0, 1] allow.
@@ -121,6 +119,19 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 Curve = list[tuple[int, float]]
+
+
+def environment_of(task: str, **settings: Any) -> dict[str, Any]:
+    """An environment with some of its settings changed, and how Brax's trainer is to wrap it, as
+    arguments of that."""
+    from ablations.tasks import task as task_of
+
+    environment = task_of(task).make({**task_of(task).settings, **settings})
+    if not hasattr(environment, "mjx_model"):
+        return {"environment": environment}
+    from mujoco_playground import wrapper
+
+    return {"environment": environment, "wrap_env_fn": wrapper.wrap_for_brax_training}
 
 
 def our_trainer(task: str) -> tuple[Any, Any]:

@@ -4,8 +4,6 @@
         [--output results/reference/speed/discrete.md]
     python benchmarks/discrete.py steady [--tasks cartpole breakout] [--seeds 8] [--rounds 7]
         [--output results/reference/speed/discrete_steady.md]
-    python benchmarks/discrete.py products [--tasks cartpole breakout] [--rounds 3]
-        [--output results/reference/speed/discrete_products.md]
     python benchmarks/discrete.py learning [--tasks cartpole breakout asterix] [--seeds 20]
         [--first 0] [--output results/reference/discrete.md]
 
@@ -21,9 +19,6 @@ steady: CPU seconds of a few updates, nothing started or compiled, in turns: our
 worker trains, theirs of all seeds under vmap; a thread each, as two of XLA's can wait for each
 other for ever (PureJaxRL, Breakout, eight seeds). What a process starts with and compiles is beside
 it.
-products: an update of ours beside a program that computes its products of matrices alone (forward
-and backward, of every step and minibatch, in float32), in turns in one process: what no way to
-write the rest can go below.
 learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones,
 with one thread:
 the return of episodes that ended in the last tenth of training, ours minus theirs with its 95%
@@ -178,11 +173,7 @@ def by_turns(run: Callable[[], Any]) -> None:
 
 
 def run_ours(spec: Spec) -> None:
-    by_turns(our_updates(spec)[0])
-
-
-def our_updates(spec: Spec) -> tuple[Callable[[], None], Any]:
-    """Updates of the program that a worker runs on a CPU, composed as the peer is; parameters."""
+    """Updates of the program that a worker runs on a CPU, composed as the peer is."""
     from ablations.sweep.machine import worker_environment
 
     os.environ |= worker_environment(accelerator=False)  # before JAX starts
@@ -200,56 +191,13 @@ def our_updates(spec: Spec) -> tuple[Callable[[], None], Any]:
     composed, as_data = compose(config, definition.compiled_in(config))
     variant = as_data(config)
     state = jax.jit(composed.init)(jax.random.key(0), variant)
-    parameters = jax.tree.map(jax.numpy.copy, state.parameters)
     chunk = jax.jit(composed.chunk, donate_argnums=0).lower(state, variant).compile()
 
     def run() -> None:
         nonlocal state
         state, _ = jax.block_until_ready(chunk(state, variant))
 
-    return run, parameters
-
-
-def run_products(spec: Spec) -> dict[str, Any]:
-    """CPU seconds of updates and of their products alone, of each round."""
-    run, parameters = our_updates(spec)
-    import jax
-    import jax.numpy as jnp
-
-    from ablations.trainers.products import dense_product
-
-    networks = [
-        [layers["params"][f"hidden_{i}"]["kernel"] for i in range(len(layers["params"]))]
-        for layers in (parameters["policy"], parameters["value"])
-    ]
-    sizes, inputs = spec["arguments"], len(networks[0][0])
-    T, N, minibatches = (sizes[x] for x in ("NUM_STEPS", "NUM_ENVS", "NUM_MINIBATCHES"))
-    seen = jnp.ones((T, N, inputs))
-    batches = seen.reshape(minibatches, -1, inputs)
-
-    def outputs(networks: Any, x: jax.Array) -> jax.Array:
-        last = [functools.reduce(dense_product, layers, x) for layers in networks]
-        return sum(jnp.mean(jnp.square(y)) for y in last)
-
-    def descend(networks: Any, x: jax.Array) -> tuple[Any, None]:
-        slope = jax.grad(outputs)(networks, x)
-        return jax.tree.map(lambda w, g: w - 1e-6 * g, networks, slope), None
-
-    def update(networks: Any, _: None) -> tuple[Any, jax.Array]:
-        acted = jax.lax.map(lambda x: outputs(networks, x), seen)
-        epochs = jnp.concatenate([batches] * sizes["UPDATE_EPOCHS"])
-        return jax.lax.scan(descend, networks, epochs)[0], jnp.sum(acted)
-
-    products = jax.jit(lambda x: jax.lax.scan(update, x, length=spec["updates"]))
-    products = products.lower(networks).compile()
-    sides = {"update": run, "products": lambda: jax.block_until_ready(products(networks))}
-    took: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(spec["rounds"] + 1):
-        for name, side in sides.items():
-            started = time.process_time()
-            side()
-            took[name].append(time.process_time() - started)
-    return {name: seconds[1:] for name, seconds in took.items()}
+    by_turns(run)
 
 
 # The parent
@@ -391,26 +339,6 @@ def steady(asked: argparse.Namespace, python: Path) -> str:
     return "\n".join(markdown(STEADY, rows))
 
 
-def of_products(asked: argparse.Namespace, python: Path) -> str:
-    rows = []
-    for task in asked.tasks or ["cartpole", "breakout"]:
-        spec = {
-            "side": "purejaxrl",
-            "task": task,
-            "arguments": arguments_of("purejaxrl", task),
-            "updates": UPDATES[task],
-            "rounds": asked.rounds,
-        }
-        side = turns_of(sys.executable, "--products", spec)
-        found = json.loads(answer(side, "{"))
-        shares = sorted(p / u for u, p in zip(found["update"], found["products"], strict=True))
-        each = [1000 * statistics.median(found[x]) / UPDATES[task] for x in ("update", "products")]
-        share = f"{statistics.median(shares):.2f} [{shares[0]:.2f}, {shares[-1]:.2f}]"
-        rows.append([task, *(f"{x:.3g}" for x in each), share])
-    return "\n".join(markdown(PRODUCTS, rows))
-
-
-PRODUCTS = ("task", "an update, ms of CPU", "its products alone", "share")
 STEADY = (
     *("task", "against", "ours over theirs", "our steps per CPU second", "theirs"),
     *("our start and compilation, CPU s", "theirs"),
@@ -555,7 +483,6 @@ FOLDERS = ("--purejaxrl", "--environments", "--results")
 TABLES: dict[str, Callable[[argparse.Namespace, Any], str]] = {
     "speed": speed,
     "steady": steady,
-    "products": of_products,
     "learning": learning,
 }
 
@@ -567,9 +494,6 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["--ours"]:
         run_ours(json.loads(sys.argv[2]))
-        return
-    if sys.argv[1:2] == ["--products"]:
-        print(json.dumps(run_products(json.loads(sys.argv[2]))), flush=True)
         return
     from pages import measured_on, write  # which import what peers do not have
 
@@ -585,7 +509,7 @@ def main() -> None:
     parser.add_argument("--results", default="results", help="of learning: where its cells go")
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
-    alone = asked.what == "products" or (asked.what == "learning" and not asked.purejaxrl)
+    alone = asked.what == "learning" and not asked.purejaxrl
     python = None if alone else environment_of("rejax", asked.environments)
     table = TABLES[asked.what](asked, python)
     given = zip(["", *sys.argv], sys.argv, strict=False)  # folders are this machine's

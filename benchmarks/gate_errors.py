@@ -16,6 +16,7 @@ the product itself. A change of a gain or loss is a shift of a null change's run
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +25,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from gate_calibration import RUNS, stored
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 from scipy.stats import beta, norm
@@ -34,6 +34,7 @@ from ablations import gate
 from ablations.gate import early
 from ablations.gate.early import Sample, chance_to_pass
 from ablations.gate.ledger import budget_level
+from ablations.scoring import final
 from ablations.stats import paired as paired_difference
 from ablations.stats import welch
 from ablations.stats.interim import Stages, design, planned
@@ -42,6 +43,7 @@ Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], tuple[Floats, Floats]]
 
 OUT = Path(__file__).parents[1] / "results" / "reference" / "gate_errors.md"
+RUNS = OUT.parent / "examples" / "sb3_cartpole_runs.csv"
 GATES, NIGHTS_OF_LEDGERS, CANDIDATES = 2000, 300, 50
 ALLOWED = 1.2
 MARGIN = 0.1  # of the unit
@@ -71,6 +73,20 @@ def normal(pair: float) -> Draw:
 
 def resampled(runs: Floats) -> Draw:
     return lambda rng, shape: (rng.choice(runs, shape), rng.choice(runs, shape))
+
+
+def stored(path: Path) -> dict[str, Floats]:
+    """The final scores of a file of `ablations export`, by variant."""
+    curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["metric"] == "rollout/ep_rew_mean":
+                points = curves.setdefault(row["variant"], {}).setdefault(row["seed"], [])
+                points.append((float(row["step"]), float(row["value"])))
+    return {
+        name: np.array([final(*zip(*points, strict=True)) for points in runs.values()])
+        for name, runs in curves.items()
+    }
 
 
 def kinds(files: Sequence[Path]) -> list[Kind]:

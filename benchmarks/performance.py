@@ -2,11 +2,10 @@
 
     python benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
-Sections run one after the other, in this order: first_step, physics, grid, before, flags,
-switching, language, brax_steady, playground, discrete_steady, discrete_products, discrete, peers,
-peers_wide. Each is one of the scripts beside this one, whose page is written to
-results/reference/speed/SECTION.md as soon as it ends; the last three take most of the time, hours
-with three rounds. Leave the machine alone meanwhile.
+Sections run one after the other, in this order: first_step, physics, before, flags,
+discrete_steady, discrete, peers, peers_wide. Each is one of the scripts beside
+this one, whose page is written to results/reference/speed/SECTION.md as soon as it ends; the last
+three take most of the time, hours with three rounds. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "results" / "reference" / "speed"
 # The commit before the bits were made portable and the physics got a trailing batch axis.
 BEFORE = "0630e7c^"
-# The commit before the critic looked only at what is read.
-WIDE = "8bcec83"
 AVX512 = "ours --xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
 
 
@@ -34,7 +31,6 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
     return {
         "first_step": ["first_step.py"],
         "physics": ["test_speed.py hopper ant"],
-        "grid": ["test_speed_grid.py --output {page}"],
         "before": [
             f"test_speed_of_versions.py '{against}' {task}" for task in ("fast", "hopper", "ant")
         ],
@@ -43,15 +39,7 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
             for task in ("hopper", "ant")
             for flags in ("", AVX512)
         ],
-        "switching": ["test_switching_speed.py --output {page}"],
-        "language": ["test_language_speed.py"],
-        "brax_steady": [
-            f"brax_steady.py {pair} --against {WIDE}"
-            for pair in ("hopper:brax", "hopper:small", "ant:small")
-        ],
-        "playground": ["brax_steady.py cartpole_balance:small --rounds 9"],
         "discrete_steady": ["discrete.py steady --rounds 7 --output {page}"],
-        "discrete_products": ["discrete.py products --rounds 7 --output {page}"],
         "discrete": [f"discrete.py speed --rounds {rounds} --output {{page}}"],
         "peers": [f"{peers} --peers rejax vmap brax"],
         "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],

@@ -94,8 +94,7 @@ def _register(
 ) -> None:
     """Register a mixture of kinds as a task.
 
-    settings: over a reward of 1 for a right answer, 0 for a wrong one. How good the warm starts
-    are: benchmarks/warm_starts.py.
+    settings: over a reward of 1 for a right answer, 0 for a wrong one.
     """
     register(
         Task(

@@ -29,7 +29,7 @@ from ablations.trainers import trainer
 LANES_PER_DEVICE = 16
 # Where nothing was measured yet: an accelerator's block of lanes; a core has its task's speed, with
 # networks of [64, 64] and so much more time per step for each weight between larger layers.
-SECONDS_PER_WEIGHT = 4e-10  # results/reference/speed/grid.md
+SECONDS_PER_WEIGHT = 4e-10
 ASSUMED_BLOCK_RATE = 1_000_000.0
 ASSUMED_COMPILE_SECONDS = 30.0
 ASSUMED_MEGABYTES = 2500
