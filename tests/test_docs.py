@@ -21,11 +21,11 @@ TOP = sorted(DOCS.glob("*.md"))
 PAGES = [ROOT / "README.md", *TOP, *sorted(DOCS.glob("*/*.md"))]
 BRIEF = ("README", "evidence", "extending", "presets")  # train programs of their own, for few steps
 # Programs of libraries take a minute each to compile: tests/presets and docs/presets.md train some,
-# tests/cli/test_compare.py and docs/getting-started.md compare. These are planned.
+# tests/cli/test_sweep.py and docs/getting-started.md compare. These are planned.
 PLANNED = (
-    "ablations compare gae_lambda=0.9,0.95 --tasks fast --profile smoke",
-    "ablations compare lr=1e-3,3e-4 --tasks fast --profile smoke --base sb3",
-    "ablations compare sb3 cleanrl --tasks fast --profile smoke",
+    "ablations sweep gae_lambda=0.9,0.95 --tasks fast --profile smoke",
+    "ablations sweep lr=1e-3,3e-4 --tasks fast --profile smoke --base sb3",
+    "ablations sweep sb3 cleanrl --tasks fast --profile smoke",
 )
 # What pages type: commands, functions and names. What these compute is for other tests.
 TYPED = (

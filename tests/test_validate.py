@@ -191,7 +191,7 @@ def test_requests_that_make_no_sense_are_refused(tasks, options, message) -> Non
 
 
 def test_the_command_plans_and_refuses(shell) -> None:
-    planned = shell("exam", "fast", "--rates", "1e-3,3e-3", "--seeds", "2", "--dry-run").stdout
+    planned = shell("validate", "fast", "--rates", "1e-3,3e-3", "--seeds", "2", "--dry-run").stdout
     assert "8 cells" in planned or "8 runs" in planned
     for flags, reason in (
         (("nosuch",), "unknown task 'nosuch'"),
@@ -201,6 +201,6 @@ def test_the_command_plans_and_refuses(shell) -> None:
         (("fast", "--steps", "40000"), "give --steps 46080"),
         (("fast", "--presets", "nosuch"), "unknown variant of 'exam' 'nosuch'"),
     ):
-        line = shell("exam", *flags, "--dry-run", code=2).stderr
+        line = shell("validate", *flags, "--dry-run", code=2).stderr
         assert reason in line
         assert len(line.splitlines()) == 1

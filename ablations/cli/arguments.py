@@ -153,15 +153,19 @@ class Command(NamedTuple):
     only_reads: bool = False
 
 
-def add_commands(parser: Parser, table: Mapping[str, Command]) -> None:
+def add_commands(parser: Parser, groups: Mapping[str, Mapping[str, Command]]) -> None:
     """Add commands to a parser, each without its flags until it is the one to be parsed."""
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, command in table.items():
-        summary = command.summary
-        added = commands.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        added.late = partial(_add_flags_of, command, name)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    lines = []
+    for group, table in groups.items():
+        lines.append(f"{group}:")
+        for name, command in table.items():
+            summary = command.summary
+            lines.append(f"  {name:<10} {summary}")
+            added = commands.add_parser(name, description=f"{summary[0].upper()}{summary[1:]}.")
+            added.late = partial(_add_flags_of, command, name)
+    parser.epilog = "\n".join([*lines, "", "`ablations COMMAND --help` lists its flags."])
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
 
 
 def _add_flags_of(command: Command, name: str, parser: Parser) -> None:

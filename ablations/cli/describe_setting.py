@@ -81,7 +81,7 @@ def trial(name: str) -> str | None:
         with contextlib.suppress(UserError):
             plan(comparison.request(parse_levels([compared]), selection))
             sets = "".join(f" --set {axis}={choice}" for axis, choice in reader.items())
-            return f"ablations compare {shlex.quote(compared)} --tasks {place}{sets}"
+            return f"ablations sweep {shlex.quote(compared)} --tasks {place}{sets}"
     return None
 
 

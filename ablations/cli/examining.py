@@ -1,6 +1,6 @@
-"""The commands `exam` and `tune`: which tasks can judge a detail, and at which settings.
+"""The commands `validate` and `tune`: which tasks can judge a detail, and at which settings.
 
-`exam` is the validation of tasks (`ablations.validate`).
+`validate` is the validation of tasks (`ablations.validate`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def add_exam(command: Parser) -> None:
-    """Add the flags of `exam`."""
+def add_validate(command: Parser) -> None:
+    """Add the flags of `validate`."""
     command.add_argument("tasks", nargs="+", metavar="TASK")
     add_flags(command, {"--study S": "its baseline is validated; default: PPO's"}, default="exam")
     add_flags(command, {"--profile": "of the study; default: paper"}, default="paper")
@@ -45,7 +45,7 @@ def add_exam(command: Parser) -> None:
     command.set_defaults(until=None)
 
 
-def run_exam(options: argparse.Namespace) -> int:
+def run_validate(options: argparse.Namespace) -> int:
     """Run the missing runs of a validation, and print its table; return the exit code."""
     plugins.load()
     alone(options)
@@ -75,7 +75,7 @@ def _draw(figure: Figure, folder: Path) -> None:
     from ablations.figures import write
 
     try:
-        paths = write(figure, folder / "exam")
+        paths = write(figure, folder / "validation")
     except OSError as error:
         raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
     print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read

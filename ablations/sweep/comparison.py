@@ -16,7 +16,7 @@ from ablations.sweep.selection import PRESET
 from ablations.trainers import Definition, trainers
 from ablations.trainers.field_names import in_our_names
 
-PREFIX = "compare."
+PREFIX = "sweep."
 # Of presets and comparisons of a trainer; others have those of control tasks.
 PROFILES: Mapping[str, Callable[..., dict[str, Profile]]] = {
     "language": language,
@@ -50,7 +50,7 @@ def study_of(request: Request) -> Study:
         raise UserError("--variants is for studies: a comparison is of the values that it names")
     if name_of(request.vary) != request.study:
         settings = " ".join(f"{n}=A,B" for n in request.study.removeprefix(PREFIX).split("-"))
-        raise UserError(f"'{request.study}' compares no values: `ablations compare {settings}`")
+        raise UserError(f"'{request.study}' compares no values: `ablations sweep {settings}`")
     of = _trainer(request).name
     variants = ("baseline",)
     more = {} if of in PROFILES else evidence(variants, seeds=40)

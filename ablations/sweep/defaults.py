@@ -47,7 +47,7 @@ def _no_study(name: str, known: Collection[str]) -> UserError:
             f"your own training script can be a study: docs/any-trainer.md"
         )
     if (setting := FIELD_NAMES.get(name, name)) in trainer("ppo").settings:
-        return UserError(f"'{name}' is a setting: `ablations compare {setting}=A,B` compares it")
+        return UserError(f"'{name}' is a setting: `ablations sweep {setting}=A,B` compares it")
     return unknown("study", name, known)
 
 

@@ -59,12 +59,12 @@ PICTURES = (
     _study("shares", "Which details make a gap", "From one library's settings to another's: `ablations explain` switches details in random orders. Dots: a detail switched first, and last.", "sb3_to_rsl_rl", ""),
     _study("diagnostics", "Diagnostics", "What the trainer records beside the score.", "group_size"),
     Picture(
-        "exam",
-        "The entrance exam of a task",
-        "Has the baseline learned enough to judge details there? Level lines: policies that learn nothing, and what a pass takes ([the rules](evidence.md)).",
+        "validation",
+        "Task validation",
+        "Does the baseline learn enough on this task? Level lines: untrained policies and the thresholds ([the rules](evidence.md)).",
         "cp -r results/reference/exam exam\n"
-        "ablations exam ant --profile evidence --rates 3e-4,1e-3 --steps 1000000 --results exam",
-        "exam/figures/exam.svg",
+        "ablations validate ant --profile evidence --rates 3e-4,1e-3 --steps 1000000 --results exam",
+        "exam/figures/validation.svg",
         "results/reference/exam",
     ),
     Picture(

@@ -26,7 +26,7 @@ COMMANDS = {
     "show brax --against cleanrl": (0, "num_envs"),
     "show discount": (0, "a number of ppo"),
     f"run gae {DRY}": (0, "hopper (program"),
-    f"compare gae_lambda=0.9,0.95 {DRY}": (0, "to run"),
+    f"sweep gae_lambda=0.9,0.95 {DRY}": (0, "to run"),
     f"explain brax cleanrl {DRY}": (0, "details, in random orders"),
     f"run gae {DRY} --cluster slurm --time 60": (0, "to submit"),
     "table gae --tasks hopper --profile smoke": (0, "Nothing is compared yet"),

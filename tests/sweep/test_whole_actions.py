@@ -56,7 +56,7 @@ REFUSED = [
     ("run gae --set action_distribution=normal", "--set action_distribution changes", SOFTMAX),
     ("run gae --vary policy_std=exp_parameter,softplus_head", "--vary policy_std changes", SOFTMAX),
     ("run gae --set initial_log_std=0.5", "--set initial_log_std changes nothing", SOFTMAX),
-    ("compare entropy_estimate=one_sample,closed_form", "--vary entropy_estimate changes", SOFTMAX),
+    ("sweep entropy_estimate=one_sample,closed_form", "--vary entropy_estimate changes", SOFTMAX),
     ("run what_matters", "action_distribution, which variants set, changes nothing", SOFTMAX),
     # Settings that cannot act.
     ("run gae --set learning_rate_schedule=adaptive_offset_kl", "rate_schedule=adaptive_exact"),

@@ -1,4 +1,4 @@
-"""`ablations compare`, and the names that the field has for our settings."""
+"""`ablations sweep`, and the names that the field has for our settings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def hashes(request: Request) -> dict[tuple[str, int], str]:
 
 
 def test_a_setting_is_compared_without_a_study_file(shell) -> None:
-    made = shell("compare", "rate=0.1,0.2", "--tasks", "line", *QUICK, "--format", "csv").stdout
+    made = shell("sweep", "rate=0.1,0.2", "--tasks", "line", *QUICK, "--format", "csv").stdout
     rows = [*csv.DictReader(io.StringIO(made.strip().rpartition("\n\n")[2]))]
     assert [row["variant"] for row in rows] == ["rate=0.1", "rate=0.2"]
-    again = shell("table", "compare.rate", "--format", "csv").stdout
+    again = shell("table", "sweep.rate", "--format", "csv").stdout
     assert again.strip() == made.strip().rpartition("\n\n")[2]
     assert len(shell.curves()) == 4
 
@@ -40,7 +40,7 @@ def test_the_same_from_python(tmp_path) -> None:
         write_record(tmp_path, Record(cell.hash, cell.config, "done"), columns)
     made = ablations.vary(levels, results=tmp_path, quiet=True, **how)
     assert list(made["variant"]) == ["gae_lambda=0.95", "gae_lambda=0.9"]
-    assert ablations.table("compare.gae_lambda", results=tmp_path).equals(made)
+    assert ablations.table("sweep.gae_lambda", results=tmp_path).equals(made)
 
 
 def test_the_cells_are_those_of_any_other_study_at_the_same_settings() -> None:
@@ -77,16 +77,16 @@ def test_the_trainer_is_the_one_that_has_the_setting(levels, selection, trainer)
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["compare", "obs_norm=1,2"], "unknown setting 'obs_norm'"),
-        (["compare", "gae_lamda=1,2"], "did you mean 'gae_lambda'?"),
-        (["compare", "gae_lambda=1"], "two values or more"),
-        (["compare", "lr=1e-3,1e-4", "learning_rate=1,2"], "lr is learning_rate here: it is given"),
-        (["compare", "gae_lambda=1,0.9", "--variants", "a"], "--variants is for studies"),
-        (["compare", "gae_lambda=1,0.9", "--vary", "epochs=1,2"], "--vary is for studies"),
-        (["compare", "advantage=standard,bracks"], "did you mean 'brax'?"),
-        (["compare", "sb3", "cleanrll"], "did you mean 'cleanrl'?"),
-        (["compare", "prompt_advantage=batch,none", "torso=shared,separate"], "no trainer has"),
-        (["run", "compare.activation"], "`ablations compare activation=A,B`"),
+        (["sweep", "obs_norm=1,2"], "unknown setting 'obs_norm'"),
+        (["sweep", "gae_lamda=1,2"], "did you mean 'gae_lambda'?"),
+        (["sweep", "gae_lambda=1"], "two values or more"),
+        (["sweep", "lr=1e-3,1e-4", "learning_rate=1,2"], "lr is learning_rate here: it is given"),
+        (["sweep", "gae_lambda=1,0.9", "--variants", "a"], "--variants is for studies"),
+        (["sweep", "gae_lambda=1,0.9", "--vary", "epochs=1,2"], "--vary is for studies"),
+        (["sweep", "advantage=standard,bracks"], "did you mean 'brax'?"),
+        (["sweep", "sb3", "cleanrll"], "did you mean 'cleanrl'?"),
+        (["sweep", "prompt_advantage=batch,none", "torso=shared,separate"], "no trainer has"),
+        (["run", "sweep.activation"], "`ablations sweep activation=A,B`"),
         (["run", "gae", "--tasks", "HalfCheetah-v4"], "Brax's 'halfcheetah' here"),
         (["run", "gae", "--tasks", "InvertedDoublePendulum-v5"], "'inverted_double_pendulum'"),
         (["run", "gae", "--tasks", "CarRacing-v3"], "docs/any-trainer.md"),
@@ -110,7 +110,7 @@ def test_names_of_the_field_stand_for_ours(tmp_path, capsys) -> None:
 
 def test_steps_become_whole_iterations_and_names_of_presets_take_any_case(tmp_path, capsys) -> None:
     flags = ["--tasks", "fast", "--dry-run", "--results", str(tmp_path)]
-    assert cli.main(["compare", "SB3", "CleanRL", *flags]) == 0
+    assert cli.main(["sweep", "SB3", "CleanRL", *flags]) == 0
     assert capsys.readouterr().err == ""
     assert cli.main(["run", "gae", "--steps", "1k", *flags]) == 0
     assert "1,000 steps on fast are 1,024: iterations are whole" in capsys.readouterr().err

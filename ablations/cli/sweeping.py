@@ -1,4 +1,4 @@
-"""The command `compare`: values of any setting, or libraries, without a study file."""
+"""The command `sweep`: values of any setting, or libraries, without a study file."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ablations.sweep.plan import plan
 from ablations.tables import table_of
 
 
-def add_compare(command: Parser) -> None:
-    """Add the flags of `compare`."""
+def add_sweep(command: Parser) -> None:
+    """Add the flags of `sweep`."""
     command.add_argument(
         "compared",
         nargs="+",
@@ -33,7 +33,7 @@ def add_compare(command: Parser) -> None:
     add_running(command)
 
 
-def run_compare(options: argparse.Namespace) -> int:
+def run_sweep(options: argparse.Namespace) -> int:
     """Run what a comparison lacks, and print its table; return the exit code."""
     plugins.load()
     alone(options)
@@ -50,7 +50,7 @@ def _require_pair(presets: Sequence[str]) -> None:
     (name,) = presets
     if name.lower() in known():
         other = next(each for each in known() if each != name.lower())
-        raise UserError(f"one library compares with nothing: name two, such as {name} {other}")
+        raise UserError(f"name at least two presets, for example {name} {other}")
     raise UserError(f"'{name}' has no values: name two or more, such as {name}=A,B; or two presets")
 
 
