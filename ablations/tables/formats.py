@@ -14,7 +14,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -512,14 +512,14 @@ def _terminal(
         file=out, width=screen.width, highlight=False, force_terminal=screen.is_terminal
     )
     cells = texts.drop(columns="task", errors="ignore").map(lambda cell: printable(str(cell)))
-    widths = _widths(cells, screen.width)
+    tasks = texts["task"] if "task" in texts else [""] * len(frame)
+    widths = _widths(cells, tasks, screen.width)
     left_out = [name for name in cells if name not in widths]
     cells = cells[list(widths)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name, size in widths.items():
         table.add_column(name, overflow="fold", width=size)
     verdicts = frame["verdict"] if "verdict" in frame else [""] * len(frame)
-    tasks = texts["task"] if "task" in texts else [""] * len(frame)
     last = ""
     for row, verdict, task in zip(cells.to_numpy(), verdicts, tasks, strict=True):
         if task != last:
@@ -539,12 +539,15 @@ def _terminal(
     return out.getvalue().rstrip("\n")
 
 
-def _widths(cells: pd.DataFrame, width: int) -> dict[str, int]:
+def _widths(cells: pd.DataFrame, tasks: Iterable[str], width: int) -> dict[str, int]:
     """Return the widths of the columns that a terminal has room for.
 
-    Names and verdicts may be broken; numbers only where there is no other way.
+    Names and verdicts may be broken; numbers only where there is no other way. Names of tasks are
+    headings in the first column.
     """
     longest = {name: max(map(len, [name, *cells[name]])) for name in map(str, cells)}
+    first = str(cells.columns[0])
+    longest[first] = max(longest[first], *map(len, tasks))
     widths = {
         name: size if _are_numbers(list(cells[name])) else min(size, 12)
         for name, size in longest.items()
