@@ -17,7 +17,7 @@ from ablations.core.record import Configuration
 from ablations.environments import adapted
 from ablations.errors import UserError
 from ablations.policies import file_of, folder_of, record_of
-from ablations.sweep.snapshots import ABOUT
+from ablations.sweep.checkpoints import ABOUT
 from ablations.trainers import Trainer, Tree
 from ablations.trainers import trainer as trainer_named
 from ablations.trainers.composed import compose

@@ -24,9 +24,8 @@ from ablations.request import Request
 from ablations.scoring import final
 from ablations.studies import Study, study
 from ablations.studies.tuned import OfTask, Tuned, Tuning
-from ablations.sweep.cell import Cell, cells_of, distinct
+from ablations.sweep.job import Cell, Keeping, cells_of, distinct
 from ablations.sweep.local import Processes
-from ablations.sweep.order import Keeping
 from ablations.sweep.plan import plan
 from ablations.sweep.prepare import clear_the_way, require_writable
 

@@ -14,10 +14,11 @@ from ablations.records import Plan, read_runs
 from ablations.request import Selection, budget_of
 from ablations.runs import Runs, keep_ranges
 from ablations.selecting import selecting
-from ablations.sweep import comparison, explanation
+from ablations.sweep import explanation
 from ablations.sweep.local import Processes
-from ablations.sweep.planned import planned, resolved
+from ablations.sweep.plan import comparison_request
 from ablations.sweep.status import status as status_of
+from ablations.sweep.stored import planned, resolved
 from ablations.trainers import Trainer, Variant
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def vary(
         UserError: bad input.
     """
     plugins.load()
-    asked = comparison.request(levels, selection)
+    asked = comparison_request(levels, selection)
     vary: dict[str, Any] = {**selection, "vary": asked.vary}
     run(asked.study, results=results, workers=workers, quiet=quiet, **vary)
     return table(asked.study, results=results, **vary)

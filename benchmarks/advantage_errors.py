@@ -35,7 +35,7 @@ import variants
 from ablations import tasks
 from ablations.environments import State as Environment
 from ablations.request import Request
-from ablations.sweep.cell import Cell, cells_of
+from ablations.sweep.job import Cell, cells_of
 from ablations.sweep.machine import use_cache
 from ablations.sweep.plan import plan
 from ablations.trainers.choices import apply, fix

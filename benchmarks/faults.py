@@ -55,10 +55,10 @@ PAUSES = {"toy": (0.2, 1.6), "ppo": (1.0, 5.0)}  # seconds between faults
 
 SHORTENED = f"""
 import os, struct, time
-from ablations.sweep import claims, crew, worker
+from ablations.sweep import claims, local, worker
 
 claims.HEARTBEAT_SECONDS, claims.STALE_SECONDS = 0.05, {STALE_SECONDS}
-worker.WAIT_SECONDS, crew.POLL_SECONDS = 0.1, 0.1
+worker.WAIT_SECONDS, local.POLL_SECONDS = 0.1, 0.1
 real, control = time.time, os.open(os.environ["FAULTS_CONTROL"], os.O_RDONLY)
 time.time = lambda: real() + struct.unpack("q", os.pread(control, 8, 16))[0]
 """

@@ -320,7 +320,7 @@ def judge_ours(spec: Spec) -> Measured:
     import numpy as np
 
     from ablations.policies import find_cell
-    from ablations.sweep.snapshots import ABOUT
+    from ablations.sweep.checkpoints import ABOUT
     from ablations.trainers.composed import compose
     from ablations.trainers.leaves import from_arrays
 

@@ -23,7 +23,7 @@ from typing import Any
 import forks
 
 from ablations.sweep import worker
-from ablations.sweep.crew import Crew
+from ablations.sweep.local import Crew
 from ablations.sweep.machine import PORTABLE_JAXLIB
 
 _STARTED = Crew._start

@@ -14,7 +14,7 @@ for name in (
     "ablations.trainers.language.settings",
     "ablations.trainers.language.trainer",
     "ablations.sweep.backends.compiled.program",
-    "ablations.sweep.crew",
+    "ablations.sweep.local",
     "ablations.tables",
     "ablations.figures",
     "ablations.report.page",

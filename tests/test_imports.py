@@ -66,7 +66,7 @@ ABOVE_ALL = {"", "cli", "verbs"}
 # Of the engine, what these two may see.
 OF_THE_ENGINE = {
     "policies": set(),
-    "loading": {"ablations.sweep.snapshots", "ablations.sweep.checkpoints"},
+    "loading": {"ablations.sweep.checkpoints"},
     "episode": {"ablations.sweep.machine"},
 }
 
@@ -214,7 +214,7 @@ def test_nothing_imports_the_command_line() -> None:
 
 
 def test_executors_know_no_backend_and_backends_no_executor() -> None:
-    names = ("executor", "local", "crew", "worker", "slurm")
+    names = ("local", "worker", "slurm")
     executors, backends = tuple(f"ablations.sweep.{n}" for n in names), "ablations.sweep.backends."
     for mine, theirs in ((executors, backends), (backends, executors)):
         for module in (name for name in FILES if name.startswith(mine)):

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from ablations import UserError, find_cell, load_policy, records, saved_steps
-from ablations.sweep.cell import Cell
-from ablations.sweep.lane import Lane
-from ablations.sweep.snapshots import Snapshots
+from ablations.sweep.checkpoints import Snapshots
+from ablations.sweep.job import Cell, Lane
 
 FLAGS = ("--profile", "smoke", "--variants", "standard", "--seeds", "1", "--steps", "8000")
 

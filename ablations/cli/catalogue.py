@@ -15,7 +15,7 @@ from ablations.core.decode import Json
 from ablations.errors import UserError, count, printable, unknown
 from ablations.presets import Preset
 from ablations.studies import Profile, Study
-from ablations.sweep.history import stored_runs
+from ablations.sweep.stored import stored_runs
 from ablations.tasks import Task
 from ablations.trainers import Definition, Option
 

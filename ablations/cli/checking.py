@@ -25,7 +25,7 @@ from ablations.regression.check import (
     table,
 )
 from ablations.sweep.local import Processes
-from ablations.sweep.planned import planned, resolved_again
+from ablations.sweep.stored import planned, resolved_again
 from ablations.tables.formats import format_table
 
 

@@ -21,9 +21,8 @@ from ablations.request import Request, Selection, selects
 from ablations.studies import Study, studies
 from ablations.sweep.backends import backend_of
 from ablations.sweep.backends.command import study_file
-from ablations.sweep.defaults import known_studies
-from ablations.sweep.plan import plan
-from ablations.sweep.planned import planned
+from ablations.sweep.plan import known_studies, plan
+from ablations.sweep.stored import planned
 from ablations.tasks import task, tasks
 from ablations.trainers import trainer
 from ablations.trainers.field_names import FIELD_NAMES

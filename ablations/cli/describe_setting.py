@@ -14,8 +14,7 @@ from ablations.core.record import settings_read
 from ablations.errors import UserError, value_text
 from ablations.presets import preset, presets
 from ablations.request import Selection, parse_levels
-from ablations.sweep import comparison
-from ablations.sweep.plan import plan
+from ablations.sweep.plan import comparison_request, plan
 from ablations.tasks import task, tasks
 from ablations.trainers import Definition, Option, trainers
 from ablations.trainers.composition import neutral
@@ -79,7 +78,7 @@ def trial(name: str) -> str | None:
         compared = f"{name}={','.join(pair)}".replace(" ", "")
         selection = Selection(tasks=(place,), set=reader)
         with contextlib.suppress(UserError):
-            plan(comparison.request(parse_levels([compared]), selection))
+            plan(comparison_request(parse_levels([compared]), selection))
             sets = "".join(f" --set {axis}={choice}" for axis, choice in reader.items())
             return f"ablations sweep {shlex.quote(compared)} --tasks {place}{sets}"
     return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from ablations.cli.arguments import add_flags, minutes, natural, positive
 from ablations.errors import UserError
-from ablations.sweep.order import Keeping
+from ablations.sweep.job import Keeping
 from ablations.sweep.slurm.cluster import Cluster, read_cluster
 
 _CLUSTER = (

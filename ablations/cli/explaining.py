@@ -13,7 +13,7 @@ from ablations.errors import UserError, count, duration
 from ablations.records import Plan
 from ablations.runs import Runs
 from ablations.sweep import explanation
-from ablations.sweep.cell import cells_of, distinct
+from ablations.sweep.job import cells_of, distinct
 from ablations.sweep.prepare import missing
 from ablations.tables import table_of
 from ablations.tables.shares import change

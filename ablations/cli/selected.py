@@ -15,7 +15,7 @@ from ablations.errors import count
 from ablations.io.archives import restorable, restore
 from ablations.records import Plan, cell_folder, usable_record
 from ablations.request import Request, selects
-from ablations.sweep import planned as planning
+from ablations.sweep import stored as planning
 from ablations.trainers import trainer
 from ablations.trainers.field_names import FIELD_NAMES
 from ablations.trainers.revisions import current, differences

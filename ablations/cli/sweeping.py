@@ -14,8 +14,7 @@ from ablations.errors import UserError
 from ablations.presets import presets as known
 from ablations.request import parse_levels
 from ablations.runs import Runs
-from ablations.sweep import comparison
-from ablations.sweep.plan import plan
+from ablations.sweep.plan import comparison_request, plan
 from ablations.tables import table_of
 
 
@@ -39,7 +38,7 @@ def run_sweep(options: argparse.Namespace) -> int:
     alone(options)
     if options.vary:
         raise UserError("--vary is for studies: name what is to be compared instead")
-    compared = plan(comparison.request(_levels(options.compared), selection(options)))
+    compared = plan(comparison_request(_levels(options.compared), selection(options)))
     return run_and_show(options, [compared], lambda: table_of(Runs.read(options.results, compared)))
 
 

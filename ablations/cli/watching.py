@@ -27,12 +27,12 @@ from ablations.core.decode import as_json
 from ablations.errors import UserError, count, printable, shortened
 from ablations.request import selects
 from ablations.sweep.clean import delete, size, waste
-from ablations.sweep.history import remove
 from ablations.sweep.machine import programs_folder
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.commands import remembered
 from ablations.sweep.slurm.submissions import living
 from ablations.sweep.status import STATES, Status, status
+from ablations.sweep.stored import remove
 
 Row: TypeAlias = Mapping[str, Any]  # of a cell, as `Status` has them
 WATCH_SECONDS = 2.0

@@ -44,16 +44,16 @@ from ablations.gate.question import EXIT_CODES, Margin, Question, Side, Sides
 from ablations.gate.run import Execution, Gate, Verdict, numbers_of
 from ablations.git import git
 from ablations.names import NAME
-from ablations.sweep.backends.command.code import root_of
-from ablations.sweep.backends.command.copies import (
+from ablations.sweep.backends.command.code import (
     Copy,
     checked_out,
     copied_site,
     copy_of,
     keep_copy,
+    place_of,
+    root_of,
 )
-from ablations.sweep.backends.command.repository import place_of
-from ablations.sweep.locks import file_lock
+from ablations.sweep.claims import file_lock
 from ablations.trainers.command import Site
 
 FORM = 1

@@ -16,8 +16,7 @@ from ablations.records import Plan
 from ablations.runs import Runs
 from ablations.stats import POWER, deviation, sd_interval, smallest_margin
 from ablations.studies import Variant
-from ablations.sweep.backends.command.code import digest_of
-from ablations.sweep.backends.command.repository import place_of
+from ablations.sweep.backends.command.code import digest_of, place_of
 from ablations.sweep.backends.command.study_file import code_of
 from ablations.trainers.command import CODE, Line, Site
 

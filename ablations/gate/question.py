@@ -14,9 +14,7 @@ from ablations.records import Plan
 from ablations.request import Request
 from ablations.stats import Difference, decide
 from ablations.studies import Profile, Study, Variant
-from ablations.sweep.backends.command.code import Code
-from ablations.sweep.backends.command.copies import checked_out
-from ablations.sweep.backends.command.repository import place_of
+from ablations.sweep.backends.command.code import Code, checked_out, place_of
 from ablations.sweep.backends.command.study_file import TASK, code_of
 from ablations.sweep.plan import plan as plan_of
 from ablations.trainers.command import CommandTrainer, Line, Site

@@ -1,35 +1,76 @@
-"""Lock cells that are worked on: a lock that dies with its holder, a heartbeat, tries.
+"""Lock runs that are worked on: a lock that dies with its holder, a heartbeat, tries.
 
-    results/work/<hash>/lock              held (flock) while somebody runs the cell
-    results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten while it runs
-    results/work/<hash>/tries.json        how often a worker of one run began it from one point
+    results/work/<hash>/lock              held (flock) while somebody computes the run
+    results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten meanwhile
+    results/work/<hash>/tries.json        how often a worker of one job began it from one point
     results/work/<hash>/checkpoints/      see checkpoints.py
-    results/work/<hash>/policies/         see snapshots.py
-    results/work/running.lock             shared by whatever runs, imports and compilation included
+    results/work/<hash>/policies/         see checkpoints.py
+    results/work/running.lock             shared by everything that runs, imports included
 
-The folder goes away when the record is there. All of it may be deleted when nothing runs: a cell
+The folder goes away when the record is there. All of it may be deleted when nothing runs: a run
 then starts at its beginning.
+
+Where a file system has no `flock` (Lustre without `-o flock`, some NFS), a lock is a file that
+names its holder. It outlives a holder on another machine that is killed, so it may be broken where
+the heartbeat shows that nobody is there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from filelock import BaseFileLock, Timeout
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from ablations.core.decode import Count, Part, Within
 from ablations.core.files import find_json
 from ablations.records import cell_folder, write_atomically
-from ablations.sweep.locks import file_lock, flock_works
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+
+
+_known: dict[int, bool] = {}  # device -> whether it has flock
+
+
+def file_lock(path: Path) -> BaseFileLock:
+    """Return a lock at a path whose folder exists, for all who may write there."""
+    kind = FileLock if flock_works(path.parent) else SoftFileLock
+    return kind(path, mode=permitted(0o666))
+
+
+def permitted(mode: int) -> int:
+    """Apply the umask to permissions, as temporary files and folders do not."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return mode & ~int(status.partition("Umask:")[2].split()[0], 8)
+    except (OSError, ValueError, IndexError):  # not Linux: 022, nearly everybody's
+        return mode & ~0o022
+
+
+def flock_works(folder: Path) -> bool:
+    """Return whether the file system of a folder has `flock`."""
+    device = os.stat(folder).st_dev
+    if device not in _known:
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _known[device] = True
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            _known[device] = False
+    return _known[device]
+
 
 HEARTBEAT_SECONDS = 1.0
 STALE_SECONDS = 120.0

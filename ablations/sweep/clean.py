@@ -16,7 +16,7 @@ from ablations.core.files import set_aside
 from ablations.errors import UserError
 from ablations.names import NAME
 from ablations.records import read_plan
-from ablations.sweep.backends.command import ended
+from ablations.sweep.backends.command.training import is_gone
 from ablations.sweep.claims import at_rest, hold
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.submissions import all_submissions
@@ -57,7 +57,7 @@ def waste(results: Path) -> list[Path]:
     found += _ours(results, "set-aside")
     for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code"):
         found += (path for path in _ours(results, part) if not _needed(results, path))
-    found += (path for path in _ours(results, "work/ended") if ended.is_gone(results, path))
+    found += (path for path in _ours(results, "work/ended") if is_gone(results, path))
     return [*found, *_ours(results, "cache"), *_ours(results, "code")]
 
 

@@ -17,9 +17,8 @@ from ablations.core.record import Provenance
 from ablations.errors import UserError
 from ablations.records import Record, read_record
 from ablations.sweep.backends import Speed, backend_of
-from ablations.sweep.cell import Cell
+from ablations.sweep.job import Cell, Order
 from ablations.sweep.machine import even_lanes
-from ablations.sweep.order import Order
 
 SUPERVISOR_MEGABYTES = 500
 SPARE_MEMORY = 1.5

@@ -1,13 +1,19 @@
-"""Resolve a study and its flags to cells: every setting checked and named."""
+"""Resolve a request (a study and its flags) to a plan: every run with its configuration.
+
+First the study and the part of it that is selected, then the settings of every variant.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from ablations import presets, studies, tasks
 from ablations.core.decode import Json
 from ablations.core.plan import (
     NO_LOOKS,
@@ -21,17 +27,355 @@ from ablations.core.plan import (
     Tuned,
 )
 from ablations.core.record import Configuration, Run, settings_read, steps_of
-from ablations.errors import UserError
+from ablations.errors import UserError, unknown
 from ablations.records import Plan, digest
-from ablations.request import FIRST_LOOK, Request
+from ablations.request import FIRST_LOOK, Request, Selection, level_text
 from ablations.stats.interim import planned
 from ablations.studies import Profile, Study, Variant
+from ablations.studies.definition import combinations
+from ablations.studies.few_actions import few_actions
+from ablations.studies.profiles import LANGUAGE_SCORE, Judgement, control, evidence, language
 from ablations.studies.tuned import SEEDS as TUNING_SEEDS
-from ablations.sweep.defaults import defaults, require_presets, study_of
-from ablations.sweep.selection import RUN_SETTINGS, select
 from ablations.tasks import Task
-from ablations.trainers import Composer, composer
+from ablations.tasks.task import GYMNASIUM
+from ablations.trainers import Composer, Definition, composer, trainer, trainers
+from ablations.trainers.field_names import FIELD_NAMES, in_our_names
 from ablations.trainers.values import count
+
+PREFIX = "sweep."
+# Of presets and comparisons of a trainer; others have those of control tasks.
+PROFILES: Mapping[str, Callable[..., dict[str, Profile]]] = {
+    "language": language,
+    "pqn": few_actions,
+}
+
+
+def comparison_name(settings: Iterable[str]) -> str:
+    """Return the name of the study that compares values of some settings."""
+    return PREFIX + "-".join(sorted(settings))
+
+
+def comparison_request(levels: Mapping[str, Sequence[Json]], selection: Selection) -> Request:
+    """Return the request that compares values of settings; those of "preset" are libraries."""
+    every = {name for one in trainers().values() for name in one.settings}
+    named = in_our_names({name: tuple(values) for name, values in levels.items()}, every)
+    return dataclasses.replace(Request.of(comparison_name(named), selection), vary=named)
+
+
+def comparison_study(request: Request) -> Study:
+    """Return the study of a request whose name is a `comparison_name`.
+
+    Its baseline is the task's own settings; the values that the request varies take the place of
+    its variants.
+
+    Raises:
+        UserError: no trainer has all of the settings, or the request varies others than the name
+            says.
+    """
+    if request.variants:
+        raise UserError("--variants is for studies: a comparison is of the values that it names")
+    if comparison_name(request.vary) != request.study:
+        settings = " ".join(f"{n}=A,B" for n in request.study.removeprefix(PREFIX).split("-"))
+        raise UserError(f"'{request.study}' compares no values: `ablations sweep {settings}`")
+    of = _trainer(request).name
+    variants = ("baseline",)
+    more = {} if of in PROFILES else evidence(variants, seeds=40)
+    return Study(
+        name=request.study,
+        title="",
+        claim="",
+        claim_source="",
+        baseline="baseline",
+        variants={"baseline": Variant({}, summary="the task's own settings")},
+        profiles=profiles_of(of, variants) | more,
+        geometry="common",
+        **score_of(of),
+    )
+
+
+def profiles_of(trainer: str, variants: tuple[str, ...]) -> dict[str, Profile]:
+    """Return the profiles in which a trainer's variants run where no study says so."""
+    return PROFILES.get(trainer, control)(variants, variants)
+
+
+def score_of(trainer: str) -> Judgement:
+    """Return how a trainer's variants are judged where no study says so."""
+    usual = Judgement(metric=Study.metric, margin=0.05, margin_in_metric=False, trainer=trainer)
+    return LANGUAGE_SCORE if trainer == "language" else usual
+
+
+def _trainer(request: Request) -> Definition:
+    """Return the trainer that has the varied settings, for the tasks and presets asked for."""
+    known = trainers()
+    named = [request.base] if request.base else request.vary.get(PRESET, ())
+    for name in named:
+        return known[presets.preset(str(name)).trainer]
+    asked = [tasks.task(name) for name in request.tasks or ()]
+    settings = {*request.vary} - {PRESET} - {name for task in asked for name in task.settings}
+    able = [one for one in known.values() if settings <= one.settings]
+    fitting = [one for one in able if all(one.name in task.hyperparameters for task in asked)]
+    if not able:
+        every = {name for one in known.values() for name in one.settings}
+        for name in sorted(settings - every):
+            raise unknown("setting", name, every)
+        raise UserError(f"no trainer has all of {', '.join(sorted(settings))}: compare one alone")
+    return (fitting or able)[0]
+
+
+PRESET = "preset"  # what is varied, where libraries are compared
+RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The part of a study that a request selects.
+
+    study: with the variants that are asked for, in the order of the tables. seeds: of the first
+    look, where there are looks. of_baseline: further ones of its baseline.
+    """
+
+    study: Study
+    profile: Profile
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    of_baseline: tuple[int, ...] = ()
+
+
+def select(study: Study, request: Request) -> Selected:
+    """Return the part of a study that a request selects.
+
+    Raises:
+        UserError: the study does not have a name, or flags contradict each other.
+    """
+    profile = profile_of(study, request.profile)
+    if request.vary and request.variants is None:
+        study = _levels_of_the_baseline(study, request)
+    else:
+        study = _named(study, request.variants or profile.variants)
+        _require_unset("set", request.set, study)
+        _require_unset("vary", request.vary, study)
+        if request.vary:
+            study = _crossed(study, request)
+    own = request.seeds is None and request.until is None
+    return Selected(
+        study=study,
+        profile=profile,
+        tasks=tuple(dict.fromkeys(request.tasks or profile.tasks)),
+        seeds=request.seeds
+        or (tuple(range(FIRST_LOOK)) if request.until else profile.every_seed()),
+        of_baseline=profile.further_seeds() if own else (),
+    )
+
+
+def profile_of(study: Study, name: str) -> Profile:
+    """Return the profile of that name. Raises UserError."""
+    if name not in study.profiles:
+        raise unknown(f"profile of '{study.name}'", name, study.profiles)
+    return study.profiles[name]
+
+
+def _named(study: Study, asked: Iterable[str] | None) -> Study:
+    """Return the study with some of its variants, in its own order."""
+    names = set(study.variants if asked is None else asked)
+    for name in asked or ():
+        if name not in study.variants:
+            raise unknown(f"variant of '{study.name}'", name, study.variants)
+    kept = {name: variant for name, variant in study.variants.items() if name in names}
+    return dataclasses.replace(study, variants=kept)
+
+
+def _levels_of_the_baseline(study: Study, request: Request) -> Study:
+    """Return the study of its baseline at every combination of the varied settings' values.
+
+    Each is compared with the first. That is another question than the study's claim.
+    """
+    _require_variable(request)
+    baseline = study.variants[study.baseline]
+    sets = baseline.sets
+    for name in request.set:
+        if name in sets:
+            raise UserError(
+                f"--set {name}: the baseline of '{study.name}' sets it itself ({study.baseline}): "
+                f"name another variant with --variants, or drop the --set"
+            )
+    grid = len(request.vary) > 1
+    variants = {
+        where: Variant(
+            {**sets, **{name: value for name, value in at.items() if name != PRESET}},
+            grid=grid,
+            preset=str(at[PRESET]) if PRESET in at else baseline.preset,
+            tuned=baseline.tuned,
+        )
+        for where, at in combinations(request.vary, level_text)
+    }
+    return dataclasses.replace(
+        study,
+        title=": ".join(filter(None, (study.title, ", ".join(request.vary)))),
+        claim="",
+        claim_source="",
+        baseline=next(iter(variants)),
+        variants=variants,
+    )
+
+
+def _crossed(study: Study, request: Request) -> Study:
+    """Return the study of every variant at every combination of the varied settings' values.
+
+    A variant is compared with what the study compares it with, at the same values; where that is
+    not selected, with itself at the first values.
+    """
+    _require_variable(request)
+    against = {
+        name: versus if (versus := variant.versus or study.baseline) in study.variants else name
+        for name, variant in study.variants.items()
+    }
+    heads = {versus for name, versus in against.items() if versus != name}
+    first, _ = next(iter(combinations(request.vary, level_text)))
+    variants = {}
+    for where, at in combinations(request.vary, level_text):
+        for name, variant in study.variants.items():
+            alone = against[name] == name and name not in heads
+            variants[_at(name, where)] = Variant(
+                {**variant.sets, **at},
+                versus=_at(against[name], first if alone else where),
+                summary=variant.summary,
+                grid=True,
+                preset=variant.preset,
+                tuned=variant.tuned,
+            )
+    head = study.baseline if study.baseline in study.variants else next(iter(study.variants))
+    return dataclasses.replace(study, baseline=_at(head, first), variants=variants)
+
+
+def _at(name: str, where: str) -> str:
+    return f"{name}{',' if '@' in name else '@'}{where}"
+
+
+def _require_variable(request: Request) -> None:
+    for name in request.vary:
+        if name in request.set:
+            raise UserError(f"{name} is both set and varied: leave one of them out")
+        if name in RUN_SETTINGS:
+            raise UserError(f"{name} cannot be varied: it is the same for all variants of a study")
+
+
+def _require_unset(flag: str, names: Iterable[str], study: Study) -> None:
+    """Raise UserError where a flag is about what the variants differ in."""
+    for name in names:
+        if differing := [v for v, variant in study.variants.items() if name in variant.sets]:
+            shown = ", ".join(differing[:6]) + (", ..." if len(differing) > 6 else "")
+            raise UserError(
+                f"--{flag} {name}: variants of '{study.name}' set it themselves ({shown}): "
+                f"leave those out with --variants, or drop the --{flag}"
+            )
+
+
+def known_studies(request: Request) -> dict[str, Study]:
+    """Return the registered studies, and those that a request brings, by name."""
+    return {**studies.studies(), **{study.name: study for study in request.brought}}
+
+
+def study_of(request: Request) -> Study:
+    """Return the study of a request; a preset is a study of one variant.
+
+    Raises:
+        UserError: nothing has that name.
+    """
+    if request.study.startswith(PREFIX):
+        return comparison_study(request)
+    known, name = known_studies(request), request.study
+    if name in known:
+        return known[name]
+    if name not in presets.presets():
+        raise _no_study(name, [*known, *presets.presets()])
+    return preset_study(name)
+
+
+def _no_study(name: str, known: Collection[str]) -> UserError:
+    """Return the error for a name of no study, which may be a name of something else."""
+    if name in tasks.tasks():
+        return UserError(f"'{name}' is a task: a study is run on it by --tasks {name}")
+    if GYMNASIUM.fullmatch(name):
+        return UserError(
+            f"{name} is no study but a task of Gymnasium: `ablations list tasks` has those here; "
+            f"your own training script can be a study: docs/any-trainer.md"
+        )
+    if (setting := FIELD_NAMES.get(name, name)) in trainer("ppo").settings:
+        return UserError(f"'{name}' is a setting: `ablations sweep {setting}=A,B` compares it")
+    return unknown("study", name, known)
+
+
+def preset_study(name: str) -> Study:
+    """Return a preset as a study of one variant.
+
+    Raises:
+        UserError: there is no such preset.
+    """
+    one = presets.preset(name)
+    return Study(
+        name=name,
+        title=f"{name}, as it comes",
+        claim=f"The defaults of {one.library}.",
+        claim_source=f"ablations show {name}",
+        baseline=name,
+        variants={name: Variant(preset=name, summary=one.library)},
+        profiles=profiles_of(one.trainer, (name,)),
+        **score_of(one.trainer),
+    )
+
+
+def defaults(
+    task: Task,
+    definition: Composer,
+    study: Study,
+    variant: Variant,
+    request: Request,
+    profile: Profile,
+) -> dict[str, Json]:
+    """Return the settings of a variant that neither the study nor a flag sets.
+
+    Those of the task, or what the profile puts in their place; where the variant has a preset, or
+    the request names a base, those of that instead, but for the structure where the geometry is
+    common.
+
+    Raises:
+        UserError: the preset is of another trainer, or of another kind of actions.
+    """
+    instead = profile.own.get(task.name, {})
+    own = {
+        **task.hyperparameters.get(definition.name, {}),
+        **{name: value for name, value in instead.items() if name in definition.settings},
+    }
+    name = variant.preset or request.base
+    if name is None:
+        return own
+    library = presets.preset(name).on(task)
+    if library.trainer != definition.name:
+        raise UserError(
+            f"preset '{name}' is of the trainer '{library.trainer}', and '{study.name}' trains "
+            f"with '{definition.name}'"
+        )
+    structure = {option: own[option] for option in definition.structure if option in own}
+    if (request.geometry or (study.geometry if variant.preset else "own")) == "own":
+        # What no library has, such as how its model was taught before, is the task's.
+        return structure | library.values()
+    rest = {n: value for n, value in library.values().items() if n not in definition.structure}
+    return structure | rest
+
+
+def require_presets(study: Study, request: Request) -> None:
+    """Raise UserError for a flag about presets where none apply, or each variant has its own."""
+    own = [name for name, variant in study.variants.items() if variant.preset]
+    if request.base and own:
+        raise UserError(
+            f"--base {request.base}: variants of '{study.name}' are presets themselves "
+            f"({', '.join(own)})"
+        )
+    if request.geometry and not (request.base or own):
+        raise UserError(
+            f"--geometry {request.geometry} is about a preset's: name one with --base or --preset"
+        )
+
 
 # Variant -> all of its configuration but the seed.
 OfVariants = Mapping[str, Configuration]

@@ -22,8 +22,8 @@ from ablations.records import (
     write_atomically,
     write_plan,
 )
-from ablations.sweep.cell import Cell, cells_of, distinct
 from ablations.sweep.claims import hold, work_folder
+from ablations.sweep.job import Cell, cells_of, distinct
 
 
 @dataclass(frozen=True)

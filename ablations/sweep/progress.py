@@ -16,8 +16,8 @@ from rich.text import Text
 
 from ablations.errors import printable
 from ablations.records import Record, read_record
-from ablations.sweep.cell import Cell
 from ablations.sweep.claims import Arrivals, Heartbeat, published, read_heartbeat
+from ablations.sweep.job import Cell
 
 LINE_SECONDS = 10.0
 

@@ -9,8 +9,8 @@ from typing import Literal, TypedDict
 
 from ablations import plugins
 from ablations.records import DamagedRecord, OtherFormat, Plan, Record, read_record
-from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
+from ablations.sweep.job import Cell, cells_of
 from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.submissions import Held, holders
 

@@ -31,11 +31,9 @@ from ablations.core.record import Provenance
 from ablations.errors import UserError
 from ablations.records import write_record
 from ablations.sweep.backends import Prepared
-from ablations.sweep.cell import Cell
 from ablations.sweep.checkpoints import tidy
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published, work_folder
-from ablations.sweep.lane import Ended, TrainingFailed
-from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
+from ablations.sweep.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, Ended, Order, TrainingFailed
 
 MAX_TRIES = 3
 LOG_LINES = 12

@@ -32,7 +32,7 @@ from ablations.runs import keep_ranges, read_untrained, untrained_command
 from ablations.scoring import auc, beyond_untrained, final, last, learned_range, mean, smoothed
 from ablations.studies import definition, studies
 from ablations.sweep.plan import plan as plan_of
-from ablations.sweep.selection import select
+from ablations.sweep.plan import select
 
 STEPS = np.arange(1, 21) * 50
 NAN = math.nan

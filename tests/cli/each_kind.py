@@ -27,7 +27,7 @@ from ablations.io.export import export
 from ablations.io.imports import import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
 from ablations.sweep import explanation
-from ablations.sweep.planned import resolved
+from ablations.sweep.stored import resolved
 
 RESULTS = Path("results")
 BEFORE = Path("before")  # of an archive

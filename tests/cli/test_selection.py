@@ -12,7 +12,7 @@ import pytest
 from ablations import studies
 from ablations.errors import UserError
 from ablations.request import Request
-from ablations.sweep.selection import select
+from ablations.sweep.plan import select
 
 
 def select_from(study: str, **flags):

@@ -12,8 +12,7 @@ from ablations import cli
 from ablations.errors import Note, UserError
 from ablations.records import Record, write_record
 from ablations.request import Request
-from ablations.sweep import comparison
-from ablations.sweep.plan import plan
+from ablations.sweep.plan import comparison_request, comparison_study, plan
 from ablations.trainers.field_names import FIELD_NAMES, in_our_names
 
 QUICK = ("--quiet", "--cluster", "debug", "--seeds", "2", "--steps", "100")
@@ -35,7 +34,7 @@ def test_a_setting_is_compared_without_a_study_file(shell) -> None:
 
 def test_the_same_from_python(tmp_path) -> None:
     levels, how = {"gae_lambda": [0.95, 0.9]}, {"tasks": "fast", "profile": "smoke", "seeds": 2}
-    for cell in plan(comparison.request(levels, how)).cells:
+    for cell in plan(comparison_request(levels, how)).cells:
         columns = {"step": [1, 2], "training/return": [0.0, float(cell.seed)]}
         write_record(tmp_path, Record(cell.hash, cell.config, "done"), columns)
     made = ablations.vary(levels, results=tmp_path, quiet=True, **how)
@@ -46,13 +45,13 @@ def test_the_same_from_python(tmp_path) -> None:
 def test_the_cells_are_those_of_any_other_study_at_the_same_settings() -> None:
     levels = {"gae_lambda": [0.95, 0.9]}
     same = {"profile": "smoke", "tasks": "fast"}
-    mine = hashes(comparison.request(levels, same))
+    mine = hashes(comparison_request(levels, same))
     assert mine == hashes(Request("single_choices", vary=levels, **same))
 
 
 def test_libraries_are_compared_at_the_task_s_geometry() -> None:
     same = {"profile": "smoke", "tasks": "fast"}
-    mine = hashes(comparison.request({"preset": ["cleanrl", "sb3"]}, same))
+    mine = hashes(comparison_request({"preset": ["cleanrl", "sb3"]}, same))
     theirs = hashes(Request("library_defaults", variants=("cleanrl", "sb3"), **same))
     assert {(f"preset={name}", seed): one for (name, seed), one in theirs.items()} == mine
 
@@ -70,8 +69,8 @@ def test_libraries_are_compared_at_the_task_s_geometry() -> None:
     ],
 )
 def test_the_trainer_is_the_one_that_has_the_setting(levels, selection, trainer) -> None:
-    request = comparison.request(levels, selection)
-    assert comparison.study_of(request).trainer == trainer
+    request = comparison_request(levels, selection)
+    assert comparison_study(request).trainer == trainer
 
 
 @pytest.mark.parametrize(

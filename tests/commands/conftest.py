@@ -14,7 +14,7 @@ from walk import SCRIPT, STUDY
 from ablations.records import Plan, Record, read_curve, read_results
 from ablations.sweep import local
 from ablations.sweep.local import Outcome
-from ablations.sweep.planned import resolved
+from ablations.sweep.stored import resolved
 
 
 class Folder:

@@ -23,8 +23,7 @@ from ablations.comparison import compare
 from ablations.errors import UserError
 from ablations.records import read_plan
 from ablations.runs import Runs
-from ablations.sweep.cell import cells_of
-from ablations.sweep.order import Order
+from ablations.sweep.job import Order, cells_of
 from ablations.sweep.status import status
 from ablations.sweep.worker import Worker
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ablations.errors import UserError
-from ablations.sweep.planned import planned
 from ablations.sweep.status import status
+from ablations.sweep.stored import planned
 
 REFUSED = [
     ("{seed} ", "", "the command has no {seed}"),

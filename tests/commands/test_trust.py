@@ -27,11 +27,11 @@ from ablations.records import (
     write_plan,
     write_record,
 )
-from ablations.sweep import claims, locks
+from ablations.sweep import claims
 from ablations.sweep.backends.command import code
-from ablations.sweep.backends.command.copies import checked_out
-from ablations.sweep.cell import Cell
+from ablations.sweep.backends.command.code import checked_out
 from ablations.sweep.clean import delete, waste
+from ablations.sweep.job import Cell
 from ablations.sweep.progress import Progress
 
 EXECUTES = "from pathlib import Path\nPath('executed').touch()\n"
@@ -123,8 +123,8 @@ def test_workers_import_nothing_from_the_current_folder(folder) -> None:
 
 
 def test_a_worker_whose_driver_is_gone_before_it_starts_runs_nothing(folder) -> None:
-    from ablations.sweep.crew import _WORKER, OUR_ROOT
-    from ablations.sweep.order import Order
+    from ablations.sweep.job import Order
+    from ablations.sweep.local import _WORKER, OUR_ROOT
     from ablations.sweep.prepare import prepare
 
     work = prepare(folder.plans(), folder.results)
@@ -366,7 +366,7 @@ def test_runs_and_clean_without_flock(folder, capsys, monkeypatch) -> None:
             raise OSError(number, os.strerror(number))
 
         monkeypatch.setattr("fcntl.flock", no_locks)
-        monkeypatch.setattr(locks, "_known", {})
+        monkeypatch.setattr(claims, "_known", {})
         shutil.rmtree(folder.results, ignore_errors=True)
         assert folder.run().done == 6
         held = claims.hold(folder.results, "0" * 16)

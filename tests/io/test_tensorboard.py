@@ -25,9 +25,8 @@ from ablations.io.imports import import_runs
 from ablations.io.tensorboard import Part, in_order, parts
 from ablations.records import read_plan
 from ablations.sweep.backends.command.training import OUTPUT, Run
-from ablations.sweep.cell import Cell
 from ablations.sweep.claims import hold, work_folder
-from ablations.sweep.order import Order
+from ablations.sweep.job import Cell, Order
 from ablations.trainers.command import Line
 
 TAGS = ("loss", "rollout/ep_rew_mean", "time/fps")

@@ -80,7 +80,7 @@ def test_another_choice_on_the_axis_leaves_the_others_alone(training, shells) ->
 SHARDED = """
 import json
 from ablations.request import Request
-from ablations.sweep.cell import cells_of
+from ablations.sweep.job import cells_of
 from ablations.sweep.plan import plan
 from ablations.sweep.backends.compiled.program import Program
 import jax

@@ -18,10 +18,9 @@ from filelock import FileLock
 from ablations.request import Request
 from ablations.sweep import checkpoints, provenance
 from ablations.sweep.backends.compiled.program import Block, Program
-from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.checkpoints import Checkpoint, Refused, Spent
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
-from ablations.sweep.lane import Lane, Saved
+from ablations.sweep.job import Cell, Lane, Saved, cells_of
 from ablations.sweep.plan import plan
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
 

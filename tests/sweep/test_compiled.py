@@ -20,8 +20,7 @@ from ablations import plugins
 from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.backends.compiled import executables as compiled
 from ablations.sweep.backends.compiled.executables import Compiled, by_turns, find_or_make, place
-from ablations.sweep.cell import Cell
-from ablations.sweep.order import Order
+from ablations.sweep.job import Cell, Order
 
 
 @pytest.fixture

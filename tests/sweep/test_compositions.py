@@ -9,9 +9,8 @@ import pytest
 
 from ablations.request import Request
 from ablations.sweep import worker
-from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.estimate import estimate
-from ablations.sweep.order import Order
+from ablations.sweep.job import Cell, Order, cells_of
 from ablations.sweep.plan import plan
 from ablations.sweep.slurm.cluster import Cluster
 

@@ -15,9 +15,9 @@ from ablations.records import Record, digest, write_record
 from ablations.request import Request
 from ablations.sweep import progress as progress_module
 from ablations.sweep.backends.compiled import BACKEND
-from ablations.sweep.cell import Cell, cells_of
 from ablations.sweep.claims import Claim, hold
 from ablations.sweep.estimate import speeds
+from ablations.sweep.job import Cell, cells_of
 from ablations.sweep.plan import plan
 from ablations.sweep.progress import Clocks, Progress
 

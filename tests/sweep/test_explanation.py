@@ -19,8 +19,8 @@ from ablations.records import Plan, Record, write_plan, write_record
 from ablations.request import Request
 from ablations.runs import Runs
 from ablations.sweep import explanation
-from ablations.sweep.cell import cells_of, distinct
-from ablations.sweep.details import order
+from ablations.sweep.explanation import order
+from ablations.sweep.job import cells_of, distinct
 from ablations.tables import table_of
 from ablations.tables.shares import change
 

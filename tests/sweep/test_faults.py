@@ -25,9 +25,8 @@ from ablations.private import JOBS, require_private_folder
 from ablations.records import Plan, write_plan
 from ablations.request import Request
 from ablations.sweep import claims, clean, local, machine, provenance
-from ablations.sweep.cell import Cell, cells_of
-from ablations.sweep.crew import Crew
-from ablations.sweep.order import CANNOT_GO_ON, NO_ROOM_HINT, Order
+from ablations.sweep.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, Order, cells_of
+from ablations.sweep.local import Crew
 from ablations.sweep.plan import plan
 from ablations.sweep.prepare import Work
 from ablations.sweep.slurm import commands, submissions

@@ -23,7 +23,7 @@ from ablations.records import digest
 from ablations.request import Request
 from ablations.studies import Variant, crossed
 from ablations.sweep.backends.compiled import BACKEND
-from ablations.sweep.cell import Cell, cells_of
+from ablations.sweep.job import Cell, cells_of
 from ablations.sweep.plan import plan
 from ablations.tasks import task
 from ablations.trainers.composition import resolve

@@ -22,8 +22,8 @@ from ablations.io.archives import archive, restore
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 from ablations.request import Request
 from ablations.sweep.plan import on_seeds, plan
-from ablations.sweep.planned import resolved
 from ablations.sweep.prepare import missing, prepare
+from ablations.sweep.stored import resolved
 from ablations.trainers.revisions import current, differences
 
 FLAGS = ("gae", "--profile", "smoke", "--seeds", "3", "--variants", "standard", "brax")

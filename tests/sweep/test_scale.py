@@ -14,9 +14,7 @@ from rich.console import Console
 from ablations.records import Record, cell_folder, digest, write_record
 from ablations.sweep import claims, worker
 from ablations.sweep.backends.command import BACKEND
-from ablations.sweep.cell import Cell
-from ablations.sweep.lane import Ended
-from ablations.sweep.order import Order
+from ablations.sweep.job import Cell, Ended, Order
 from ablations.sweep.progress import Progress
 
 COLUMNS = {"step": [10], "training/return": [1.0]}

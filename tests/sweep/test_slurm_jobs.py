@@ -18,9 +18,8 @@ from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 from ablations.sweep.backends import Speed
 from ablations.sweep.backends.compiled import BACKEND
-from ablations.sweep.cell import Cell
 from ablations.sweep.estimate import pack
-from ablations.sweep.order import Order
+from ablations.sweep.job import Cell, Order
 from ablations.sweep.slurm import cluster, commands, submissions
 from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster

@@ -22,7 +22,7 @@ from ablations.records import Plan, digest
 from ablations.request import Request
 from ablations.sweep import explanation
 from ablations.sweep.backends.compiled import BACKEND
-from ablations.sweep.cell import cells_of
+from ablations.sweep.job import cells_of
 from ablations.sweep.plan import plan
 from ablations.tables.effects import settings_of
 from ablations.trainers import Definition, Option, Trainer

@@ -13,7 +13,7 @@ import pytest
 
 from ablations.errors import UserError
 from ablations.request import Request
-from ablations.sweep.cell import cells_of
+from ablations.sweep.job import cells_of
 from ablations.sweep.plan import plan
 from ablations.tasks import Task, task
 from ablations.trainers import trainer

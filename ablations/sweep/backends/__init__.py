@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 from ablations.core.record import Configuration, Provenance
 
 if TYPE_CHECKING:
-    from ablations.sweep.cell import Cell
     from ablations.sweep.claims import Claim
-    from ablations.sweep.lane import Ended
-    from ablations.sweep.order import Keeping, Order
+    from ablations.sweep.job import Cell, Ended, Keeping, Order
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ from msgspec.structs import replace
 
 from ablations.errors import UserError
 from ablations.sweep.claims import checkpoint_points, running
-from ablations.sweep.crew import Crew
+from ablations.sweep.job import Order
+from ablations.sweep.local import Crew
 from ablations.sweep.machine import cores
-from ablations.sweep.order import Order
 from ablations.sweep.progress import Progress
 from ablations.sweep.slurm import commands, submissions
 

@@ -28,9 +28,8 @@ from ablations.core.files import find_json, read_bytes, read_json
 from ablations.errors import UserError
 from ablations.private import JOBS, private_folder, require_private_folder
 from ablations.records import write_atomically
-from ablations.sweep.cell import Cell
 from ablations.sweep.claims import published
-from ablations.sweep.order import Order
+from ablations.sweep.job import Cell, Order
 from ablations.sweep.slurm import commands
 
 FOLDER = "submissions"

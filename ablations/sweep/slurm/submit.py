@@ -26,11 +26,9 @@ from ablations.errors import Note, UserError, unknown
 from ablations.private import JOB_CODE, JOBS, require_private_folder
 from ablations.records import Plan, folder_at_once
 from ablations.sweep import provenance
-from ablations.sweep.cell import Cell
-from ablations.sweep.claims import running
+from ablations.sweep.claims import file_lock, running
 from ablations.sweep.estimate import Estimate, estimate
-from ablations.sweep.locks import file_lock
-from ablations.sweep.order import Keeping, Order
+from ablations.sweep.job import Cell, Keeping, Order
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
 from ablations.sweep.slurm import commands, submissions
 from ablations.sweep.slurm.cluster import Cluster

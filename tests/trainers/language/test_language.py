@@ -22,7 +22,7 @@ import variants
 from ablations.errors import UserError
 from ablations.request import Request
 from ablations.sweep.backends.compiled.program import Program
-from ablations.sweep.cell import cells_of
+from ablations.sweep.job import cells_of
 from ablations.sweep.plan import plan
 from ablations.tasks import task
 from ablations.tasks.language import puzzles

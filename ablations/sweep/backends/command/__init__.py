@@ -1,11 +1,8 @@
 """Run cells as commands of a user's: a process each, without a shell, whose log is read.
 
 study_file.py   a study of commands, from TOML or Python
-code.py         the files that a command rests on
-repository.py   the commit of those files
-commit.py       the files of another commit
-training.py     a cell from its start to its end
-ended.py        commands that ran, for another reading of their curves
+code.py         the files that a command rests on: their digest, commit and copies
+training.py     a run from its start to its end
 process.py      one process, ended with all that it has started
 """
 
@@ -20,11 +17,9 @@ from ablations.errors import count, duration
 from ablations.records import digest
 from ablations.sweep import provenance
 from ablations.sweep.backends import Backend, Prepared, Speed
-from ablations.sweep.backends.command import ended
-from ablations.sweep.backends.command.repository import noted
-from ablations.sweep.backends.command.training import Commands
-from ablations.sweep.cell import Cell
-from ablations.sweep.order import Order
+from ablations.sweep.backends.command.code import noted
+from ablations.sweep.backends.command.training import Commands, find_finished, forget_finished
+from ablations.sweep.job import Cell, Order
 
 ASSUMED_SECONDS = 600.0
 ASSUMED_MEGABYTES = 2500
@@ -55,11 +50,11 @@ class CommandBackend(Backend):
 
     def has_run(self, cell: Cell, results: Path) -> bool:
         """Return whether its command ended well, for this reading of its curve or another."""
-        return ended.find(results, cell.config) is not None
+        return find_finished(results, cell.config) is not None
 
     def forget(self, cell: Cell, results: Path) -> None:
         """Have its command run again."""
-        ended.forget(results, cell.config)
+        forget_finished(results, cell.config)
 
     def environment(self, order: Order, index: int) -> dict[str, str]:
         """Return the environment of this process; commands side by side share out the GPUs."""

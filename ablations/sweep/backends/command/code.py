@@ -1,9 +1,11 @@
-"""Find the files that decide what a command does, and digest their content.
+"""Find, digest and copy the files that decide what a command does.
 
 In a git repository: all tracked files as they lie there, and untracked Python files that git does
 not ignore. Elsewhere: the Python files in the folder of each script that the command names, and
 below. `depends` says it instead. The files that the command names always count, the study file and
 results folders never.
+
+Copies lie in the user's private cache: nothing in a results folder is executed.
 """
 
 from __future__ import annotations
@@ -12,20 +14,29 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from ablations.core.files import require_regular
+from ablations.core.decode import PathText
+from ablations.core.files import read_json, require_regular
+from ablations.core.plan import Context
+from ablations.core.record import Checkout
 from ablations.errors import UserError
-from ablations.git import git
-from ablations.private import private_folder
-from ablations.records import write_atomically
+from ablations.git import PLAIN, git
+from ablations.private import private_folder, require_private_folder
+from ablations.records import folder_at_once, write_atomically
+from ablations.sweep import provenance
 from ablations.sweep.claims import TICK_SECONDS
+from ablations.sweep.job import Cell
+from ablations.trainers.command import Site
 
 MOST_FILES = 5_000
 LARGE_BYTES = 16 * 2**20
@@ -182,10 +193,6 @@ def _tracked(here: Path) -> list[Path] | None:
     ]
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    return os.fsdecode(git(folder, *arguments))
-
-
 def _in_results(path: Path, root: Path) -> bool:
     parents = [folder for folder in path.parents if folder.is_relative_to(root)]
     return any((folder / "cells").is_dir() and (folder / "work").is_dir() for folder in parents)
@@ -226,3 +233,177 @@ def names(files: Sequence[Path], here: Path, most: int = 3) -> str:
     """Name a few of the files, for people."""
     shown = ", ".join(os.path.relpath(path, here) for path in files[:most])
     return shown + (f" and {len(files) - most} more" if len(files) > most else "")
+
+
+def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
+    """Add the commit of their repository to the contexts of cells.
+
+    What the files that decide have over that commit is left beside the records, as a patch.
+    """
+    known: dict[str, Checkout] = {}
+
+    def of(cell: Cell) -> Cell:
+        if "named" not in cell.place:
+            return cell
+        here = cell.place["here"]
+        if here not in known:
+            known[here] = _commit(code_of(cell.place), results)
+        return replace(cell, place={**cell.place, **known[here]})
+
+    return tuple(map(of, cells))
+
+
+def code_of(context: Context) -> Code:
+    """Return the code that a command rests on."""
+    depends, without = context["depends"], context["without"]
+    return Code(
+        Path(context["here"]),
+        tuple(context["named"]),
+        None if depends is None else tuple(depends),
+        Path(without) if without else None,
+    )
+
+
+def place_of(code: Code, timeout: float | None) -> Context:
+    """Return the execution context of a command."""
+    return {
+        "here": str(code.here),
+        "named": list(code.named),
+        "depends": None if code.depends is None else list(code.depends),
+        "without": str(code.without) if code.without else None,
+        "timeout": timeout,
+    }
+
+
+def _commit(code: Code, results: Path) -> Checkout:
+    root = root_of(code.here)
+    if root is None:
+        return {}
+    paths = [os.path.relpath(path, root) for path in code.files() if path.is_relative_to(root)]
+    commit = provenance.of_checkout(root, paths) if paths else {}
+    provenance.keep_difference(results, commit, root, paths)
+    return commit
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit that was checked out.
+
+    name: its full hash. root: the copy. here: the folder in it that the command runs in. digest: of
+    the content of `files`, as `Code.digest` has it for the files as they lie there.
+    """
+
+    name: str
+    root: Path
+    here: Path
+    digest: str
+    files: tuple[Path, ...]
+
+
+def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None) -> Commit:
+    """Return a copy of the repository at a commit.
+
+    It is made once, and anew where it is not as committed.
+
+    Raises:
+        UserError: there is no repository, or no such commit.
+    """
+    root = root_of(here)
+    if root is None:
+        raise UserError(f"'{here}' is in no git repository, so there is no '{commit}' to run")
+    try:
+        name = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").strip()
+    except subprocess.CalledProcessError:
+        raise UserError(f"there is no commit '{commit}' in '{root}'") from None
+    folder = require_private_folder("commits") / name[:16]
+    if folder.is_dir() and not _is_as_committed(root, name, folder):
+        aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+        os.rename(folder, aside)
+        shutil.rmtree(aside, ignore_errors=True)
+    if not folder.is_dir():
+        # An index of its own: the repository does not change.
+        with folder_at_once(folder) as files, tempfile.TemporaryDirectory() as temporary:
+            index = _index(root, name, temporary)
+            _git(root, "checkout-index", "-a", "-f", f"--prefix={files}/", environment=index)
+    inside = folder / here.resolve().relative_to(root.resolve())
+    if not inside.is_dir():
+        raise UserError(f"commit '{commit}' has no folder '{here.relative_to(root)}'")
+    if depends is None:
+        listed = _git(root, "ls-tree", "-r", "-z", "--name-only", name).split("\0")
+        paths = sorted(folder / file for file in listed if file)
+    else:
+        paths = Code(inside, (), depends).files()
+    return Commit(name, folder, inside, digest_of(paths, inside), tuple(paths))
+
+
+def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
+    """Return whether a copy has the files of a commit, by git's hashes, and no other code."""
+    with tempfile.TemporaryDirectory() as temporary:
+        index, here = _index(root, commit, temporary), f"--work-tree={folder}"
+        compare = ("diff", "--name-only", *PLAIN, "--ignore-submodules")
+        changed = _git(root, here, *compare, environment=index)
+        more = _git(root, here, "ls-files", "-z", "--others", environment=index).split("\0")
+    return not changed and not any(name.endswith((".py", ".so", ".pth")) for name in more)
+
+
+def _index(root: Path, commit: str, folder: str) -> dict[str, str]:
+    """Return an environment in which git has an index of a commit in a folder."""
+    environment = {**os.environ, "GIT_INDEX_FILE": str(Path(folder) / "index")}
+    _git(root, "read-tree", commit, environment=environment)
+    return environment
+
+
+def _git(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
+    return os.fsdecode(git(folder, *arguments, environment=environment, seconds=600))
+
+
+class Copy(NamedTuple):
+    """A copy of files. folder: its name in the cache. inside: where in it the command runs."""
+
+    folder: str
+    inside: str
+
+
+def copy_of(files: Sequence[Path], here: Path, root: Path) -> Copy:
+    """Return where `keep_copy` puts files. here: the folder that the command runs in."""
+    return Copy(digest_of(files, here), here.resolve().relative_to(root.resolve()).as_posix())
+
+
+def keep_copy(files: Sequence[Path], here: Path, root: Path) -> None:
+    """Copy those of the files that are below a root, once, with a list of their names."""
+    kept = {}
+    for path in files:
+        absolute = Path(os.path.realpath(path.parent)) / path.name
+        if absolute.is_relative_to(root.resolve()) and os.path.lexists(path):
+            kept[absolute.relative_to(root.resolve())] = path
+    copy = copy_of(files, here, root)
+    folder = require_private_folder("code") / copy.folder
+    if not folder.is_dir():
+        with folder_at_once(folder) as new:
+            (new / copy.inside).mkdir(parents=True, exist_ok=True)
+            for name, path in kept.items():
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, new / name, follow_symlinks=False)
+    names = json.dumps([name.as_posix() for name in sorted(kept)])
+    write_atomically(folder.with_name(f"{folder.name}.json"), names)
+
+
+def copied_site(copy: Copy, code: str, timeout: float | None) -> Site:
+    """Return a copy as a place to run in. Raises UserError where its files are not as they were.
+
+    Args:
+        copy: see `copy_of`.
+        code: the digest of its files.
+        timeout: of a run, in seconds.
+    """
+    folder = require_private_folder("code") / copy.folder
+    here = folder / copy.inside
+    try:
+        names = read_json(folder.with_name(f"{folder.name}.json"), list[PathText])
+        if digest_of(sorted(folder / name for name in names), here) != code:
+            raise UserError("its files have changed")
+    except (OSError, UserError) as why:
+        raise UserError(
+            f"the copy of the best so far, '{folder}', cannot be used ({why}): begin a new ledger"
+        ) from None
+    return Site(code, {"here": str(here), "timeout": timeout})

@@ -30,8 +30,7 @@ from ablations.core.files import read_toml
 from ablations.core.plan import Settings
 from ablations.errors import UserError, unknown
 from ablations.studies import Profile, Study, Variant
-from ablations.sweep.backends.command.code import Code
-from ablations.sweep.backends.command.repository import place_of
+from ablations.sweep.backends.command.code import Code, place_of
 from ablations.trainers.command import CommandTrainer, Line, Site, filled
 
 Table: TypeAlias = Mapping[str, Json]

@@ -1,8 +1,16 @@
-"""Run cells that are commands: start, watch, read and end them. No JAX."""
+"""Run a command from its start to its end, and read its curve. No JAX.
+
+    results/work/ended/<key>.json   the run whose command ended well, and what it took
+
+A key names all that decides what a command does: a configuration without how its curve is read. The
+command's files lie in the record of that run, or in its work folder until they could be read.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import re
 import shutil
 import signal
@@ -11,22 +19,108 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from ablations.core.decode import Json
-from ablations.core.record import Columns, Provenance
+from ablations.core.decode import Count, Json, Matches, Part, encode
+from ablations.core.files import find_json
+from ablations.core.record import Columns, CommandLine, Configuration, Provenance, Seconds
 from ablations.curve import diverged, is_cut, logged
 from ablations.errors import UserError
 from ablations.io import logs
-from ablations.sweep.backends.command import code, ended
-from ablations.sweep.backends.command.ended import EndedRun
+from ablations.records import cell_folder, digest, read_record, write_atomically
+from ablations.sweep.backends.command import code
+from ablations.sweep.backends.command.code import code_of
 from ablations.sweep.backends.command.process import Process, environment_of, kill_leftovers
-from ablations.sweep.backends.command.repository import code_of
-from ablations.sweep.cell import Cell
 from ablations.sweep.claims import HEARTBEAT_SECONDS, Claim, work_folder
-from ablations.sweep.lane import Ended, TrainingFailed
+from ablations.sweep.job import Cell, Ended, Keeping, Order, TrainingFailed
 from ablations.sweep.machine import cores
-from ablations.sweep.order import Keeping, Order
 from ablations.trainers.command import STDOUT, Line, filled
+
+FOLDER = "run"  # of a command, in a record and in a work folder
+READING = ("curve", "metric", "step", "better")  # of a line: how its curve is read
+MOST_BYTES = 100_000
+
+
+class EndedRun(Part, frozen=True):
+    """A command that ended with exit code 0.
+
+    cell: the hash of the cell that ran it. peak_megabytes: the most memory that it held. resumed:
+    the steps at which it was taken up again.
+    """
+
+    cell: Annotated[str, Matches("[0-9a-f]{16}", "a cell")]
+    seconds: Seconds
+    peak_megabytes: Count
+    resumed: tuple[Count, ...] = ()
+
+    @property
+    def first(self) -> int:
+        """Return the step at which its last process began."""
+        return self.resumed[-1] if self.resumed else 0
+
+
+def path_of(results: Path, config: Configuration) -> Path:
+    """Return where the run of a configuration is noted."""
+    line = {name: value for name, value in config["command"].items() if name not in READING}
+    return results / "work" / "ended" / f"{digest({**config, 'command': line})}.json"
+
+
+def keep_finished(results: Path, config: Configuration, run: EndedRun) -> None:
+    """Note a run, so that its command is not run again."""
+    write_atomically(path_of(results, config), encode(run))
+
+
+def find_finished(results: Path, config: Configuration) -> tuple[EndedRun, Path] | None:
+    """Return the run of a configuration and the folder of what it left; None where that is gone."""
+    return _noted(results, path_of(results, config))
+
+
+def is_gone(results: Path, path: Path) -> bool:
+    """Return whether what a noted run left is no longer there."""
+    return _noted(results, path) is None
+
+
+def _noted(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
+    run = find_json(path, EndedRun, MOST_BYTES, lenient=True)
+    if run is None:
+        return None
+    folders = (home(results, run.cell) / FOLDER for home in (cell_folder, work_folder))
+    return next(((run, folder) for folder in folders if folder.is_dir()), None)
+
+
+def forget_finished(results: Path, config: Configuration) -> None:
+    """Delete the note of a run, so that its command is run again."""
+    path_of(results, config).unlink(missing_ok=True)
+
+
+def bring_files(left: Path, folder: Path) -> None:
+    """Put what a run left into another cell's folder: the same files, where the disc has links.
+
+    Raises:
+        OSError: it is gone, or the disc is full.
+    """
+    if left == folder:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(left, folder, symlinks=True, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def was_read(results: Path, command: CommandLine) -> bool:
+    """Return whether a curve of this command was read in this way before."""
+    for path in (results / "cells").glob("[!.]*"):
+        with contextlib.suppress(UserError):  # of another version, or damaged
+            record = read_record(results, path.name)
+            if record and record.status == "done" and record.config.get("command") == command:
+                return True
+    return False
+
 
 OUTPUT = "output.log"  # in the cell's folder: what the command prints
 FIRST_LOOK_SECONDS = 0.02
@@ -111,7 +205,7 @@ class Run:
         self.line = Line.of(cell.config["command"])
         self.results = results.resolve()
         self.work = work_folder(self.results, cell.hash)
-        self.folder = self.work / ended.FOLDER
+        self.folder = self.work / FOLDER
         self._process: Process | None = None
         self._abandoned = False
         self._ended: EndedRun | None = None
@@ -131,7 +225,7 @@ class Run:
             self._ended = again or self._follow(claim, stopping)
             self._outcome = self._read()
         except Unreadable as error:
-            known = ended.was_read(self.results, self.cell.config["command"])
+            known = was_read(self.results, self.cell.config["command"])
             if known:  # then it is this run that went wrong
                 self._forget()
             raise TrainingFailed(error, stops=not known and again is None) from error
@@ -142,12 +236,12 @@ class Run:
 
     def _take_up(self) -> EndedRun | None:
         """Take the files that this command left for another reading, if it ran before."""
-        earlier = ended.find(self.results, self.cell.config)
+        earlier = find_finished(self.results, self.cell.config)
         if earlier is None:
             return None
         run, left = earlier
         try:
-            ended.bring(left, self.folder)
+            bring_files(left, self.folder)
         except OSError:  # deleted meanwhile
             return None
         self._first, self._resumed = run.first, list(run.resumed)
@@ -155,7 +249,7 @@ class Run:
 
     def _forget(self) -> None:
         """Delete the note of the run, and files that are shared with another cell."""
-        ended.forget(self.results, self.cell.config)
+        forget_finished(self.results, self.cell.config)
         if self._ended is not None and self._ended.cell != self.cell.hash:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -196,7 +290,7 @@ class Run:
             process.peak_megabytes,
             tuple(self._resumed),
         )
-        ended.keep(self.results, self.cell.config, run)
+        keep_finished(self.results, self.cell.config, run)
         return run
 
     def kill(self) -> None:

@@ -1,7 +1,6 @@
 """Run cells as programs of JAX: one per structure and task, its cells side by side in lanes.
 
-program.py       a compiled program, and the lanes that run in it
-training.py      a batch of cells from their last checkpoint to their end
+program.py       a compiled program, and the runs that train in it
 executables.py   compiled programs kept on disk
 """
 
@@ -21,9 +20,8 @@ from ablations.errors import UserError, count, lacking
 from ablations.records import digest
 from ablations.sweep import machine, provenance
 from ablations.sweep.backends import Backend, Prepared, Speed
-from ablations.sweep.cell import Cell
+from ablations.sweep.job import Cell, Order
 from ablations.sweep.machine import even_lanes
-from ablations.sweep.order import Order
 from ablations.trainers import trainer
 
 LANES_PER_DEVICE = 16
