@@ -96,36 +96,13 @@
     };
     stale = true;
   }
-  // Side by side, all views have one scale, and one place where nobody leaves it.
-  function alike(all) {
-    const radius = Math.max(...all.map((one) => one.radius));
-    const places = all.map((one) => [0, 1, 2].map((axis) => one.look(axis, 0)));
-    const still = !all.some((one) => one.follows);
-    const middle = [0, 1, 2].map((axis) => places.reduce((sum, place) => sum + place[axis], 0) / all.length);
-    const apart = Math.max(...places.map((place) => Math.hypot(...place.map((one, axis) => one - middle[axis]))));
-    for (const one of all) {
-      one.fit(still ? radius + apart : radius);
-      if (still) one.look = (axis) => middle[axis];
-    }
-  }
-  const home = () => { orbit = { ...stages[0].stage.home }; stale = true; };
+  const home = () => { orbit = { azimuth: -62, elevation: data.elevation, zoom: 1 }; stale = true; };
 
   function listen(canvas) {
-    const fingers = new Map();
-    const gap = () => { const [a, b] = [...fingers.values()]; return Math.hypot(a.x - b.x, a.y - b.y); };
-    canvas.addEventListener("pointerdown", (event) => {
-      fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
-      canvas.setPointerCapture(event.pointerId);
-    });
+    canvas.addEventListener("pointerdown", (event) => canvas.setPointerCapture(event.pointerId));
     canvas.addEventListener("pointermove", (event) => {
-      const before = fingers.get(event.pointerId);
-      if (!before) return;
-      const wide = fingers.size === 2 ? gap() : 0;
-      fingers.set(event.pointerId, { x: event.clientX, y: event.clientY });
-      if (fingers.size === 1) move((before.x - event.clientX) * 0.4, (event.clientY - before.y) * 0.3, 1);
-      else if (fingers.size === 2 && gap() > 0) move(0, 0, wide / gap());
+      if (canvas.hasPointerCapture(event.pointerId)) move(-event.movementX * 0.4, event.movementY * 0.3, 1);
     });
-    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => fingers.delete(event.pointerId));
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       move(0, 0, Math.exp(clamp(event.deltaY, -120, 120) * 0.0015));
@@ -167,7 +144,7 @@
   async function start() {
     const THREE = await library();
     data = await (await opened("data")).json();
-    const bytes = new Uint8Array(await (await opened("frames")).arrayBuffer());
+    const numbers = new Int32Array(await (await opened("frames")).arrayBuffer());
     renderer = new THREE.WebGLRenderer({ antialias: true });
     renderer.outputEncoding = THREE.sRGBEncoding;
     renderer.shadowMap.enabled = true;
@@ -176,21 +153,20 @@
     let begin = 0;
     const articles = document.querySelectorAll(".run");
     stages = data.runs.map((run, place) => {
-      const frames = unpack(bytes, begin, run, run.trees.length, data.resolution);
+      const frames = unpack(numbers, begin, run, data.resolution);
       begin = frames.end;
       const article = articles[place], canvas = article.querySelector("canvas");
       listen(canvas);
       let sum = 0;
       return {
         run, article, canvas,
-        stage: new Stage(THREE, run, frames, data.timestep),
+        stage: new Stage(THREE, run, frames, data.radius),
         returns: [0, ...run.rewards.map((reward) => (sum += reward))],
         readout: Object.fromEntries([...article.querySelectorAll("[data-is]")].map((one) => [one.dataset.is, one])),
         over: article.querySelector(".over"),
         now: article.querySelector(".now"),
       };
     });
-    alike(stages.map((one) => one.stage));
     last = Math.max(...data.runs.map((run) => run.rewards.length));
     const all = data.runs.flatMap((run) => run.rewards);
     const low = all.reduce((a, b) => Math.min(a, b)), high = all.reduce((a, b) => Math.max(a, b));

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ablations.episode.scene import Geom, Scene
+from ablations.episode.scene import Geom, Scene, view
 from ablations.errors import UserError
 
 if TYPE_CHECKING:
     import mujoco
 
 AZIMUTH = 118.0  # degrees, as MuJoCo counts them: the page's first view
-ELEVATION = {"upright": -14.0, "flat": -52.0}  # what moves in a plane is looked at from above
-FLAT = 0.25  # height to width of the space that bodies move in
-SMOOTH = 0.3  # seconds to either side over which the camera's way is averaged
 
 
 def choose_gl() -> None:
@@ -71,19 +68,15 @@ def pictures(
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     moving = [geom for geom in scene.geoms if geom.body >= 0]
-    way, spread = _way(scene, positions)
-    radius = float(np.percentile(np.linalg.norm(spread, axis=-1).max(axis=1), 90))
-    widths = np.ptp(spread, axis=(0, 1))
+    shown = view(scene, positions)
     camera = mujoco.MjvCamera()
-    camera.azimuth = AZIMUTH
-    camera.elevation = ELEVATION["flat" if widths[2] < FLAT * max(widths[:2]) else "upright"]
-    camera.distance = 1.15 * radius + max(model.geom_rbound[geom.index] for geom in moving)
-    camera.distance /= np.sin(np.radians(model.vis.global_.fovy / 2))
+    camera.azimuth, camera.elevation = AZIMUTH, -shown.elevation
+    camera.distance = 1.1 * shown.radius / np.sin(np.radians(model.vis.global_.fovy / 2))
     try:
         for place in places:
             for geom in moving:
                 _put(data, geom, positions[place], rotations[place])
-            camera.lookat[:] = way[place]
+            camera.lookat[:] = shown.targets[place]
             renderer.update_scene(data, camera)
             yield renderer.render()
     finally:
@@ -117,19 +110,6 @@ def _plain(model: mujoco.MjModel, scene: Scene, ink: Sequence[float]) -> mujoco.
             model.geom_rgba[geom.index] = (*own, 1)
     model.vis.headlight.ambient[:] = 0.25
     return model
-
-
-def _way(scene: Scene, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the camera's targets [T + 1, 3], and bodies relative to them [T + 1, B, 3]."""
-    middle = positions[:, np.array(scene.trees) == 0].mean(axis=1)
-    half = max(1, round(SMOOTH / scene.timestep))
-    sums = np.cumsum(np.pad(middle, ((half + 1, half), (0, 0)), mode="edge"), axis=0)
-    way = (sums[2 * half + 1 :] - sums[: -2 * half - 1]) / (2 * half + 1)
-    way[:, 2] = np.median(middle[:, 2])
-    size = np.linalg.norm(positions - way[:, None], axis=-1).max()
-    if max(np.ptp(way[:, :2], axis=0)) < size:  # what stays where it is needs no moving camera
-        way[:] = (way.max(axis=0) + way.min(axis=0)) / 2
-    return way, positions - way[:, None]
 
 
 def _missing(what: str) -> UserError:

@@ -16,7 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ablations.core.decode import Json
-from ablations.episode.scene import Geom, Scene
+from ablations.episode.scene import Geom, Scene, view
 from ablations.records import write_atomically
 from ablations.templates import templates
 
@@ -105,18 +105,29 @@ def headline(runs: Sequence[Run]) -> str:
 
 
 def _data(runs: Sequence[Run]) -> dict[str, Json]:
+    """Return what the page's script reads. Views share a radius and, without travel, a target."""
+    views = [view(run.scene, run.positions) for run in runs]
+    targets, radius = [one.targets for one in views], max(one.radius for one in views)
+    if not any(one.follows for one in views):
+        centers = np.array([target[0] for target in targets])
+        middle = centers.mean(axis=0)
+        radius += float(np.linalg.norm(centers - middle, axis=1).max())
+        targets = [np.broadcast_to(middle, target.shape) for target in targets]
     return {
         "resolution": RESOLUTION,
         "timestep": runs[0].scene.timestep,
+        "radius": radius,
+        "elevation": views[0].elevation,
         "runs": [
             {
                 "trees": run.scene.trees,
                 "geoms": [_geom(geom) for geom in run.scene.geoms],
                 "frames": len(run.positions),
+                "targets": np.round(target, 3).tolist(),
                 "rewards": [float(f"{reward:.6g}") for reward in run.rewards],
                 "end": run.end,
             }
-            for run in runs
+            for run, target in zip(runs, targets, strict=True)
         ],
     }
 
@@ -131,14 +142,10 @@ def _geom(geom: Geom) -> dict[str, Json]:
 
 
 def _packed(run: Run) -> bytes:
-    """Pack [B, 7, T + 1] whole numbers of `RESOLUTION`, differences in time, as planes of bytes.
-
-    Neighbouring frames are alike: the planes of the higher bytes compress to almost nothing.
-    """
+    """Pack int32 [B, 7, T + 1]: whole numbers of `RESOLUTION`, as differences in time."""
     frames = np.concatenate([run.positions, run.rotations], axis=-1, dtype=np.float64)
     steps = np.round(np.moveaxis(frames, 0, -1) / RESOLUTION).astype(np.int64)
-    differences = np.diff(steps, axis=-1, prepend=0).astype("<i4")
-    return differences.reshape(-1, 1).view(np.uint8).T.tobytes()
+    return np.diff(steps, axis=-1, prepend=0).astype("<i4").tobytes()
 
 
 def _compressed(data: bytes) -> Markup:

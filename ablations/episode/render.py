@@ -1,9 +1,4 @@
-"""Saved policies act once for `ablations render`, and their episodes become a page or a GIF.
-
-    results/render/<study>/<task>-<variants>-seed<seed>-<hashes of the cells>.html
-
-The report links to such a page from each run whose hash its name carries.
-"""
+"""Saved policies act once for `ablations render`, and their episodes become a page or a GIF."""
 
 from __future__ import annotations
 
@@ -37,7 +32,6 @@ Ink: TypeAlias = tuple[float, float, float]
 Draw: TypeAlias = Callable[[Sequence[int], Ink], Iterator[np.ndarray]]
 FORMATS = ("html", "gif")
 MOST = 12  # episodes on a page
-LONGEST_NAME = 230  # of a file, so that a temporary one beside it has room too
 SIZE = (400, 300)  # pixels of one run's picture in a film
 
 
@@ -96,7 +90,8 @@ def render(
     use_cache()
     played = list(_play(names, cells, chosen, selected, bodies=format == "html"))
     runs = [run for run, _ in played]
-    path = output or _default_path(results, study, task, names, seed, cells, format)
+    name = _plain(f"{task}-{'-'.join(names)}")[:200] + f"-seed{seed}.{format}"
+    path = output or results / "render" / _plain(study)[:200] / name
     try:
         if format == "html":
             episode_page.write(path, study, task, seed, runs)
@@ -217,21 +212,6 @@ def _film(path: Path, played: Iterable[tuple[Run, Draw]]) -> None:
         own = [*(place for place in places if place < last), last]
         drawn.append(list(draw(own, film.INKS[index % len(film.INKS)])))
     film.write(path, runs, drawn)
-
-
-def _default_path(
-    results: Path,
-    study: str,
-    task: str,
-    names: Sequence[str],
-    seed: int,
-    cells: Sequence[Path],
-    format: str,
-) -> Path:
-    hashes = "-".join(dict.fromkeys(_plain(cell.name) for cell in cells))
-    room = LONGEST_NAME - len(hashes) - len(f"-.{format}")
-    name = _plain(f"{task}-{'-'.join(names)}-seed{seed}")[:room].rstrip("-.")
-    return results / "render" / _plain(study)[:LONGEST_NAME] / f"{name}-{hashes}.{format}"
 
 
 def _plain(name: str) -> str:

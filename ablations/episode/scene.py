@@ -34,6 +34,8 @@ _KINDS = {
 _SHOWN_GROUPS = 3  # MuJoCo shows the groups 0 to 2; models keep collision shapes in the others
 # MuJoCo's default, and the brown of all of Brax's models: no colour of their own.
 _NO_COLOR = ((0.5, 0.5, 0.5, 1.0), (0.4, 0.33, 0.26, 1.0))
+SMOOTH = 0.3  # seconds to either side over which the camera's path is averaged
+FLAT = 0.25  # height to width of the space in which bodies move in a plane
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,41 @@ def scene(env: Environment, task: str) -> Scene:
         ),
         timestep=float(env.dt),
     )
+
+
+@dataclass(frozen=True)
+class View:
+    """What a camera shows: targets [T + 1, 3] and a radius around them, in metres.
+
+    follows: whether the targets move with the bodies. elevation: of the camera, in degrees.
+    """
+
+    targets: np.ndarray
+    radius: float
+    follows: bool
+    elevation: float
+
+
+def view(scene: Scene, positions: np.ndarray) -> View:
+    """Return the view of an episode: of the first kinematic tree, where it is in 90% of the frames.
+
+    positions: of bodies, [T + 1, B, 3]. The camera follows bodies that travel farther than they are
+    wide, and looks from above at bodies that move in a plane.
+    """
+    middle = positions[:, np.array(scene.trees) == 0].mean(axis=1, dtype=np.float64)
+    half = max(1, round(SMOOTH / scene.timestep))
+    sums = np.cumsum(np.pad(middle, ((half + 1, half), (0, 0)), mode="edge"), axis=0)
+    targets = (sums[2 * half + 1 :] - sums[: -2 * half - 1]) / (2 * half + 1)
+    targets[:, 2] = np.median(middle[:, 2])
+    size = np.linalg.norm(positions - targets[:, None], axis=-1).max()
+    follows = bool(np.ptp(targets[:, :2], axis=0).max() >= size)
+    if not follows:
+        targets[:] = (targets.max(axis=0) + targets.min(axis=0)) / 2
+    around = positions - targets[:, None]
+    widths = np.ptp(around, axis=(0, 1))
+    reach = max(float(np.linalg.norm(geom.size)) for geom in scene.geoms if geom.body >= 0)
+    radius = float(np.percentile(np.linalg.norm(around, axis=-1).max(axis=1), 90)) + reach
+    return View(targets, radius, follows, 52.0 if widths[2] < FLAT * max(widths[:2]) else 14.0)
 
 
 def mujoco_model(env: Environment) -> mujoco.MjModel | None:

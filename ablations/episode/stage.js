@@ -3,19 +3,15 @@
 
 const FIELD_OF_VIEW = 32; // degrees, of the shorter side
 
-// The frames of a run: at(t) gives positions and rotations of all bodies between two steps.
-function unpack(bytes, start, run, bodies, resolution) {
-  const count = run.frames, size = bodies * 7 * count;
+// The frames of a run from its differences in time, which begin at `start`.
+function unpack(numbers, start, run, resolution) {
+  const count = run.frames, size = run.trees.length * 7 * count;
   const values = new Float32Array(size);
-  for (let channel = 0; channel < bodies * 7; channel++) {
-    let sum = 0;
-    for (let t = 0; t < count; t++) {
-      const i = start + channel * count + t;
-      sum += bytes[i] | (bytes[i + size] << 8) | (bytes[i + 2 * size] << 16) | (bytes[i + 3 * size] << 24);
-      values[channel * count + t] = sum * resolution;
-    }
+  for (let i = 0, sum = 0; i < size; i++) {
+    sum = i % count ? sum + numbers[start + i] : numbers[start + i];
+    values[i] = sum * resolution;
   }
-  return { value: (body, component, t) => values[(body * 7 + component) * count + t], end: start + 4 * size, last: count - 1 };
+  return { value: (body, component, t) => values[(body * 7 + component) * count + t], end: start + size, last: count - 1 };
 }
 
 function geometry(THREE, geom) {
@@ -34,89 +30,22 @@ function geometry(THREE, geom) {
   return flat;
 }
 
-function reach(geom) {
-  const [a, b, c] = geom.size;
-  if (geom.kind === "sphere") return a;
-  if (geom.kind === "capsule") return a + b;
-  if (geom.kind === "cylinder") return Math.hypot(a, b);
-  if (geom.kind === "box") return Math.hypot(a, b, c);
-  return Math.max(a, b, c);
-}
-
 const nice = (length) => {
   const power = 10 ** Math.floor(Math.log10(length));
   return power * ([5, 2, 1].find((one) => one * power <= length * 1.0001) || 1);
 };
 
-// What the camera looks at over the episode, from where, and how much it must show.
-function framing(THREE, run, frames, timestep) {
-  const moving = run.geoms.filter((geom) => geom.body >= 0);
-  const trunk = run.trees.map((tree, body) => (tree === 0 ? body : -1)).filter((body) => body >= 0);
-  const middle = [0, 1, 2].map((axis) => Float64Array.from({ length: frames.last + 1 }, (_, t) =>
-    trunk.reduce((sum, body) => sum + frames.value(body, axis, t), 0) / trunk.length));
-  const ends = middle.map((line) => line.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]));
-  const every = Math.max(1, Math.floor((frames.last + 1) / 200));
-  const own = new THREE.Vector3(), turn = new THREE.Quaternion();
-
-  // The 90th percentile, so that one last tumble does not make all else small.
-  const extent = (center) => {
-    const found = [], high = [0, 1, 2].map(() => [Infinity, -Infinity]);
-    for (let t = 0; t <= frames.last; t += every) {
-      let far = 0;
-      for (const geom of moving) {
-        turn.set(frames.value(geom.body, 4, t), frames.value(geom.body, 5, t), frames.value(geom.body, 6, t), frames.value(geom.body, 3, t));
-        own.set(...geom.position).applyQuaternion(turn);
-        const place = own.toArray().map((one, axis) => one + frames.value(geom.body, axis, t) - center(axis, t));
-        far = Math.max(far, Math.hypot(...place) + reach(geom));
-        place.forEach((one, axis) => { high[axis] = [Math.min(high[axis][0], one - geom.size[0]), Math.max(high[axis][1], one + geom.size[0])]; });
-      }
-      found.push(far);
-    }
-    found.sort((one, other) => one - other);
-    return [found[Math.floor(0.9 * (found.length - 1))], high.map(([low, top]) => top - low)];
-  };
-
-  const height = Float64Array.from(middle[2]).sort()[Math.floor(frames.last / 2)];
-  const standing = (axis) => (axis === 2 ? height : (ends[axis][0] + ends[axis][1]) / 2);
-  let [radius, spread] = extent((axis, t) => (axis === 2 ? height : middle[axis][t]));
-  const follows = Math.max(...[0, 1].map((axis) => ends[axis][1] - ends[axis][0])) > 1.5 * radius;
-  let look = (axis) => standing(axis);
-  if (follows) {
-    const half = Math.max(1, Math.round(0.3 / timestep));
-    const smooth = middle.map((line) => line.map((_, t) => {
-      const low = Math.max(0, t - half), high = Math.min(frames.last, t + half);
-      let sum = 0;
-      for (let i = low; i <= high; i++) sum += line[i];
-      return sum / (high - low + 1);
-    }));
-    look = (axis, t) => (axis === 2 ? height : smooth[axis][t]);
-  } else {
-    [radius, spread] = extent(look);
-  }
-  // What moves in a plane is looked at from above that plane.
-  const flat = spread[2] < 0.25 * Math.max(spread[0], spread[1]);
-  return { look, radius, follows, home: { azimuth: -62, elevation: flat ? 52 : 14, zoom: 1 } };
-}
-
 class Stage {
-  constructor(THREE, run, frames, timestep) {
-    Object.assign(this, { THREE, run, frames, ...framing(THREE, run, frames, timestep) });
+  constructor(THREE, run, frames, radius) {
+    Object.assign(this, { THREE, run, frames, radius, tile: nice(0.6 * radius), floors: [], painted: [] });
     this.scene = new THREE.Scene();
     this.camera = new THREE.PerspectiveCamera(FIELD_OF_VIEW);
     this.camera.up.set(0, 0, 1);
+    Object.assign(this.camera, { near: radius / 50, far: radius * 200 });
     this.bodies = run.trees.map(() => new THREE.Group());
     this.scene.add(...this.bodies);
-    this.floors = [];
-    this.painted = [];
-  }
-
-  // Builds everything for views of this radius.
-  fit(radius) {
-    this.radius = radius;
-    this.tile = nice(0.6 * radius);
-    Object.assign(this.camera, { near: radius / 50, far: radius * 200 });
     this.lights();
-    for (const geom of this.run.geoms) this.add(geom);
+    for (const geom of run.geoms) this.add(geom);
   }
 
   lights() {
@@ -200,7 +129,7 @@ class Stage {
   }
 
   pose(time) {
-    const { THREE, frames } = this;
+    const { THREE, frames, run } = this;
     const clamped = Math.min(Math.max(time, 0), frames.last);
     const before = Math.floor(clamped), after = Math.min(before + 1, frames.last), share = clamped - before;
     const turn = new THREE.Quaternion(), next = new THREE.Quaternion();
@@ -210,7 +139,7 @@ class Stage {
       group.position.set(...[0, 1, 2].map((axis) => mix((t) => frames.value(body, axis, t))));
       group.quaternion.copy(rotation(turn, body, before).slerp(rotation(next, body, after), share));
     });
-    return new THREE.Vector3(...[0, 1, 2].map((axis) => mix((t) => this.look(axis, t))));
+    return new THREE.Vector3(...[0, 1, 2].map((axis) => mix((t) => run.targets[t][axis])));
   }
 
   render(renderer, time, orbit, width, height) {

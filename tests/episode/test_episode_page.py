@@ -83,9 +83,8 @@ def test_the_frames_come_back_to_a_tenth_of_a_millimetre() -> None:
     raw, told = unpacked(page, "frames"), json.loads(unpacked(page, "data"))
     for one, about in zip(runs, told["runs"], strict=True):
         shape = (2, 7, about["frames"])
-        size = int(np.prod(shape))
-        planes, raw = np.frombuffer(raw[: 4 * size], np.uint8).reshape(4, size), raw[4 * size :]
-        differences = np.ascontiguousarray(planes.T).view("<i4").reshape(shape)
+        size = 4 * int(np.prod(shape))
+        differences, raw = np.frombuffer(raw[:size], "<i4").reshape(shape), raw[size:]
         values = np.cumsum(differences, axis=-1) * told["resolution"]
         frames = np.moveaxis(values, -1, 0)
         np.testing.assert_allclose(frames[..., :3], one.positions, atol=0.51e-4)
