@@ -1,4 +1,4 @@
-"""The pages of speed that docs/performance.md quotes, measured by one command.
+"""The pages of speed that benchmarks/README.md quotes, measured by one command.
 
     python benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 

@@ -1,160 +1,165 @@
-"""Every file, script and command of the README and docs/, in order, as a reader types them."""
+"""The README and docs/: what six pages show runs as a reader types it; other blocks are valid."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import forked
 import pytest
+import yaml
 
-from ablations.cli import parser
+from ablations.cli import main, parser
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-TOP = sorted(DOCS.glob("*.md"))
-PAGES = [ROOT / "README.md", *TOP, *sorted(DOCS.glob("*/*.md"))]
-BRIEF = ("README", "evidence", "extending", "presets")  # train programs of their own, for few steps
-# Programs of libraries take a minute each to compile: tests/presets and docs/presets.md train some,
-# tests/cli/test_sweep.py and docs/getting-started.md compare. These are planned.
-PLANNED = (
-    "ablations sweep gae_lambda=0.9,0.95 --tasks fast --profile smoke",
-    "ablations sweep lr=1e-3,3e-4 --tasks fast --profile smoke --base sb3",
-    "ablations sweep sb3 cleanrl --tasks fast --profile smoke",
-)
+README = ROOT / "README.md"
+PAGES = [README, *sorted(DOCS.glob("*.md"))]
+# The blocks `console`, `python` and `toml` of these run. Elsewhere they are only parsed.
+EXECUTED = ("first-ablation", "own-runs", "any-trainer", "gate", "learning-curves", "extending")
+TRAINING = ("first-ablation", "extending")
 # What pages type: commands, functions and names. What these compute is for other tests.
 TYPED = (
     *("ablations/*.py", "ablations/cli", "ablations/gate", "ablations/io"),
-    *("ablations/presets", "ablations/regression", "ablations/studies"),
-    *("ablations/tasks", "docs/examples"),
+    *("ablations/presets", "ablations/regression", "ablations/studies", "ablations/tasks"),
 )
-EXTENDING = ("extending", "environments", "getting-started")  # these register parts of their own
 INSIDE = ("ablations/environments", "ablations/trainers", "variants")
-EXECUTED = ("python", "toml", "console")  # `sh` is for what needs a cluster, a GPU or an hour
-
-
-def _name(page: Path) -> str:
-    return str(page.relative_to(ROOT).with_suffix(""))
+BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^(?:\$ )?(ablations .*(?:\\\n.*)*)$", re.MULTILINE)
+INLINE = re.compile(r"`(ablations [^`]*--[^`]*)`")
+NAMED = re.compile(r"# (\w+\.(?:py|toml))\n")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """(language, text) of every fenced block that is executed."""
-    found = re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [(language, text) for language, text in found if language in EXECUTED]
+    return BLOCK.findall(page.read_text())
 
 
-def test_the_readme_is_short_and_an_own_study_takes_twenty_lines() -> None:
-    assert len(PAGES[0].read_text().splitlines()) <= 120
-    (_, file), (_, commands) = blocks(PAGES[0])[:2]
-    typed = [line for line in commands.splitlines() if line.startswith("$ ")]
-    lines = [line for line in [*file.splitlines(), *typed] if line.strip()]
-    assert len(lines) <= 22, "20 lines and the file's name"
+def joined(text: str) -> str:
+    """Return text in which a line that ends in a backslash continues in the next."""
+    return re.sub(r" *\\\n *", " ", text)
 
 
-def test_an_environment_and_a_distribution_take_sixty_lines() -> None:
-    files = [text for _, text in blocks(DOCS / "extending.md")]
-    for name in ("kite", "laplace"):
-        (file,) = (text for text in files if text.startswith(f"# {name}.py\n"))
-        assert len(file.splitlines()) < 60
+def squeezed(text: str) -> str:
+    return " ".join(text.split())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_pages_are_few_and_the_readme_is_short_and_names_each() -> None:
+    readme = README.read_text()
+    assert len(readme.splitlines()) <= 100
+    assert len(PAGES) <= 20
+    assert sum(len(page.read_text().splitlines()) for page in PAGES[1:]) <= 2000
+    assert [page.name for page in PAGES[1:] if f"(docs/{page.name})" not in readme] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "benchmarks" / "README.md"], ids=lambda p: p.stem)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        path = (page.parent / target).resolve()
-        if "://" not in target and path.parent != DOCS / "reference":  # made by docs/site/build.py
-            assert path.exists(), target
+        assert "://" in target or (page.parent / target).resolve().exists(), target
 
 
-def test_the_readme_names_every_page_and_every_page_the_readme() -> None:
-    readme = PAGES[0].read_text()
-    for page in TOP:
-        assert f"(docs/{page.name})" in readme
-        assert "(../README.md)" in page.read_text()
-    for folder in {page.parent.name for page in PAGES[1:]} - {"docs"}:
-        assert f"(docs/{folder}/index.md)" in readme
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_blocks_are_valid(page: Path) -> None:
+    inline = ("sh", "\n".join(INLINE.findall(page.read_text())))
+    for language, text in [*blocks(page), inline]:
+        if language in ("python", "py"):
+            compile(text, str(page), "exec")
+        elif language == "toml":
+            tomllib.loads(text)
+        elif language == "yaml":
+            yaml.safe_load(text)
+        elif language in ("sh", "console"):
+            for line in COMMAND.findall(joined(text)):
+                words = shlex.split(line.split(" && ")[0], comments=True)
+                assert "$" in line or parser().parse_args(words[1:]), line
+            if language == "sh":
+                assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
 
 
-def _arguments(line: str) -> list[str]:
-    if not line.startswith("ablations "):
-        return ["sh", "-c", line]
-    words = shlex.split(line, comments=True)
-    return [*words, "--dry-run"] if shlex.join(words) in PLANNED else words
+def _page(name: str) -> Any:
+    page = DOCS / f"{name}.md"
+    inputs = (f"docs/{name}.md", *TYPED, *(INSIDE if name in TRAINING else ()))
+    return pytest.param(page, marks=pytest.mark.inputs(*inputs), id=name)
 
 
-def test_commands_that_are_planned_are_shown() -> None:
-    text = "".join(page.read_text() for page in PAGES)
-    assert [line for line in PLANNED if f"$ {line}" not in text] == []
-
-
-def test_commands_that_are_not_executed_are_commands() -> None:
-    """Those of `sh` blocks, up to what a reader fills in."""
-    lines = [
-        re.sub(r" *\\\n *", " ", line)
-        for page in PAGES
-        for block in re.findall(r"^```(?:sh|bash)?\n(.*?)^```$", page.read_text(), re.M | re.S)
-        for line in re.findall(r"^ablations (?:.*\\\n)*.*$", block, re.M)
-    ]
-    commands = [shlex.split(line, comments=True)[1:] for line in lines if "$" not in line]
-    assert len(commands) > 40
-    for command in commands:
-        assert parser().parse_args(command), command
-
-
-def _with_inputs(page: Path) -> Any:
-    inputs = (f"{_name(page)}.md", *TYPED, *(INSIDE if page.stem in EXTENDING else ()))
-    return pytest.param(page, marks=pytest.mark.inputs(*inputs), id=_name(page))
-
-
-@pytest.mark.parametrize("page", [_with_inputs(page) for page in PAGES if blocks(page)])
+@pytest.mark.parametrize("page", [_page(name) for name in EXECUTED])
 def test_what_a_page_shows_works(page: Path, tmp_path: Path) -> None:
-    environment = dict(os.environ)
-    if page.stem not in BRIEF:
-        environment = forked.with_shared_programs(environment)
+    """A block `output` is what the commands before it print."""
+    environment = forked.with_shared_programs(dict(os.environ)) | {"COLUMNS": "100"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    if page.stem == "extending":
+        shutil.copytree(DOCS / "examples" / "extend", tmp_path, dirs_exist_ok=True)
+    printed = ""
     for language, text in blocks(page):
-        if named := re.match(r"# (\w+\.(?:py|toml))\n", text):
+        commands: list[list[str]] = []
+        if named := NAMED.match(text):
             (tmp_path / named[1]).write_text(text)
-            continue
-        if language == "python":
+        elif language == "python":
             commands = [["python", "-c", text]]
-        else:
-            whole = re.sub(r" *\\\n *", " ", text)  # a line that ends in \ goes on in the next
-            lines = [line[2:] for line in whole.splitlines() if line[:2] == "$ "]
-            commands = [_arguments(line) for line in lines]
+        elif language == "console":
+            lines = [line[2:] for line in joined(text).splitlines() if line.startswith("$ ")]
+            commands = [shlex.split(line, comments=True) for line in lines]
+            printed = ""
+        elif language == "output":
+            assert squeezed(text) in squeezed(printed)
         for command in commands:
-            if command[0] == "sh":
-                done = subprocess.run(
-                    command,
-                    cwd=tmp_path,
-                    env=environment,
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                )
-            else:
+            done = (
                 # One worker each: pages run beside each other, and a worker's start is what costs.
-                done = forked.run(command, tmp_path, environment, one_core=True)
+                forked.run(command, tmp_path, environment, one_core=True)
+                if command[0] == "ablations" or command[:2] == ["python", "-c"]
+                else subprocess.run(
+                    command, cwd=tmp_path, env=environment, capture_output=True, text=True
+                )
+            )
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
             assert "Traceback" not in done.stderr
+            printed += done.stdout
+
+
+@pytest.mark.inputs("README.md", *TYPED, "ablations/tables", "results/archive", "variants")
+def test_the_table_of_the_readme_is_printed_and_its_component_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "100")
+    (shown,) = (text for language, text in blocks(README) if language == "console")
+    command, _, table = shown.partition("\n")
+    assert main(shlex.split(command)[2:]) == 0
+    assert squeezed(table) in squeezed(capsys.readouterr().out)
+    (component,) = (text for language, text in blocks(README) if language == "python")
+    exec(component, namespace := {})
+    assert namespace["advantages"].shape == (128, 16)
+
+
+@pytest.mark.parametrize("page", [README, DOCS / "language.md"], ids=lambda p: p.stem)
+def test_every_effect_is_on_the_page_of_its_answer(page: Path) -> None:
+    rows = re.findall(r"^\|.*questions/.*$", page.read_text(), re.MULTILINE)
+    for row in rows:
+        names = re.findall(r"/questions/(\w+)\.md", row)
+        effects = re.findall(r"[+-][\d.]+% \[[^]]+\]", row.replace("*", ""))
+        for name, effect in zip(names * (len(effects) // len(names)), effects, strict=True):
+            answer = ROOT / "results" / "questions" / f"{name}.md"
+            assert effect in squeezed(answer.read_text()), row
+    assert len(rows) > 5
 
 
 def test_an_installed_package_needs_no_flag(tmp_path: Path) -> None:
     """A plugin that declares the entry point group is known to every command."""
-    page = ROOT / "docs" / "extending.md"
-    (tmp_path / "mine.py").write_text(next(text for _, text in blocks(page) if "# mine.py" in text))
+    (mine,) = (t for _, t in blocks(DOCS / "extending.md") if t.startswith("# mine.py"))
+    (tmp_path / "mine.py").write_text(mine)
     described = tmp_path / "mine-1.0.dist-info"
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
     (described / "entry_points.txt").write_text("[ablations.plugins]\nmine = mine\n")
     paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
-        [Path(sys.executable).parent / "ablations", "list", "axes"],
+        [Path(sys.executable).parent / "ablations", "show", "advantage"],
         env=dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
         cwd=tmp_path,
         capture_output=True,

@@ -22,7 +22,7 @@ from ablations.private import private_folder
 # instruction set, no library that chooses its code by the machine (YNNPACK, oneDNN in Eigen), and
 # no instruction that approximates, each make in its own way (inverse square roots). The tiles of
 # a product, six rows of two vectors, fill AVX2's registers and change its speed alone, and the pass
-# left out is the one that drops barriers (ablations/trainers/fusion.py). See docs/performance.md.
+# left out is the one that drops barriers (ablations/trainers/fusion.py). See docs/architecture.md.
 PORTABLE_JAXLIB = "0.10."
 PORTABLE = " ".join(
     [

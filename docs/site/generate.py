@@ -1,4 +1,4 @@
-"""The pages that are made from the code: commands, functions, axes, settings, studies, columns."""
+"""The reference pages, generated from the code: commands, functions, components, presets, studies."""
 
 from __future__ import annotations
 
@@ -16,24 +16,21 @@ import ablations
 import variants
 from ablations import presets, studies, tasks, trainers
 from ablations.cli import parser
-from ablations.comparison import compare
 from ablations.trainers import Definition
 from ablations.trainers.field_names import FIELD_NAMES
 
 DOCS = Path(__file__).parents[1]
-HEAD = "Made from the code by `python docs/site/build.py`.\n"
+HEAD = "Generated from the code.\n"
 
 
 def pages() -> dict[str, str]:
     """Return the text of each page by its path in the repository."""
     made = {
-        "cli": commands(),
+        "commands": commands(),
         "python": functions(),
-        "axes": axes(),
-        "settings": settings(),
-        "studies": listed_studies(),
+        "components": components(),
         "presets": listed_presets(),
-        "tables": columns(),
+        "studies": listed_studies(),
     }
     reference = {f"docs/reference/{name}.md": text for name, text in made.items()}
     return reference | {"docs/notebook.md": notebook.markdown(DOCS / "notebook.ipynb")}
@@ -61,18 +58,20 @@ def rows(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
 def commands() -> str:
     """Write every command with its flags."""
     subparsers = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
-    summaries = {a.dest: a.help for a in subparsers._choices_actions}
     parts = [
         "# Commands",
         "",
         HEAD,
-        "Exit codes: 0; 1 where cells failed or something got worse; 2 for bad input, with one line; 3 where a gate stays undecided.",
+        "Exit codes: 0; 1 if runs failed or something got worse; 2 for bad input; 3 if a gate is undecided.",
         "",
     ]
     parts.append(
         rows(
             ["command", ""],
-            ((f"[`{n}`](#ablations-{n})", plain(h or "")) for n, h in summaries.items()),
+            (
+                (f"[`{name}`](#ablations-{name})", plain(command.description or ""))
+                for name, command in subparsers.choices.items()
+            ),
         )
     )
     for command in subparsers.choices.values():
@@ -119,10 +118,10 @@ _API = {
 def functions() -> str:
     """Write the functions and types that a user's code calls."""
     parts = [
-        "# Python",
+        "# Python API",
         "",
         HEAD,
-        "The functions of `ablations` take the selection of the commands as keywords, see `Selection`.",
+        "The functions of `ablations` accept the flags of the commands as keywords, see `Selection`.",
         "",
     ]
     for module, (holder, names) in _API.items():
@@ -204,15 +203,15 @@ def _entries(lines: list[str]) -> str:
 # The registry
 
 
-def axes() -> str:
-    """Write every axis with its choices, their formulas and sources, and who uses them."""
+def components() -> str:
+    """Write every component with its choices, formulas and sources, and the settings of trainers."""
     used: dict[tuple[str, str], list[str]] = {}
     for name, preset in presets.presets().items():
         for setting, value in preset.values().items():
             used.setdefault((setting, str(value)), []).append(name)
-    parts = ["# Axes and choices", "", HEAD]
+    parts = ["# Components and settings", "", HEAD]
     parts.append(
-        "An axis is a design decision; each of its choices is one pure function. In a terminal: `ablations show AXIS`.\n"
+        "A component is a part of a trainer. Each of its choices is one pure function. `ablations show COMPONENT` prints the same.\n"
     )
     of = {
         axis: [t.name for t in trainers.trainers().values() if axis in t.axes]
@@ -220,25 +219,44 @@ def axes() -> str:
     }
     parts.append(
         rows(
-            ["axis", "decides", "of"],
+            ["component", "decides", "trainers"],
             (
                 (f"[`{a.name}`](#{a.name})", plain(a.summary), ", ".join(of[a.name]))
                 for a in variants.axes().values()
             ),
         )
     )
+    parts.append("The [settings of the trainers](#settings-of-ppo) are at the end of the page.\n")
     for axis in variants.axes().values():
         parts.append(f"## {axis.name}\n\n{plain(axis.summary).capitalize()}.\n")
         for choice in axis.values():
             parts.append(f"### {axis.name}={choice.name}\n\n{plain(choice.summary)}\n")
             parts.append(f"```text\n{inspect.cleandoc(choice.formula)}\n```\n")
             if choice.numbers:
-                parts.append(rows(["number", "default", "range", ""], _numbers(choice.numbers)))
+                parts.append(
+                    rows(["hyperparameter", "default", "range", ""], _numbers(choice.numbers))
+                )
             who = used.get((axis.name, choice.name))
             parts.append(
                 f"Source: {plain(choice.source)}."
                 + (f" Used by {', '.join(who)}." if who else "")
                 + "\n"
+            )
+    for trainer in trainers.trainers().values():
+        if isinstance(trainer, Definition) and trainer.axes:
+            parts.append(f"## Settings of {trainer.name}\n\n{plain(trainer.summary)}\n")
+            parts.append("Tasks and presets have their own defaults: `ablations show NAME`.\n")
+            parts.append(
+                rows(["hyperparameter", "default", "range", ""], _numbers(trainer.known_numbers()))
+            )
+            parts.append(
+                rows(
+                    ["static setting", "default", ""],
+                    (
+                        (f"`{n}`", f"`{o.default}`", plain(o.summary))
+                        for n, o in trainer.structure.items()
+                    ),
+                )
             )
     return "\n".join(parts)
 
@@ -251,37 +269,6 @@ def _numbers(numbers: Mapping[str, variants.Number]) -> Iterator[tuple[str, ...]
             f"{number.low:g} to {number.high:g}",
             plain(number.summary),
         )
-
-
-def settings() -> str:
-    """Write the numbers and options of each trainer."""
-    parts = [
-        "# Settings of the trainers",
-        "",
-        HEAD,
-        "What `--set NAME=VALUE` and a variant may say, beside the [choices of axes](axes.md). Tasks and presets have defaults of their own: `ablations show NAME`.\n",
-    ]
-    for trainer in trainers.trainers().values():
-        if isinstance(trainer, Definition) and trainer.axes:
-            parts.append(
-                f"## {trainer.name}\n\n{plain(trainer.summary)}\n\n### Numbers of {trainer.name}\n"
-            )
-            parts.append(
-                rows(["number", "default", "range", ""], _numbers(trainer.known_numbers()))
-            )
-            parts.append(
-                f"### Structure of {trainer.name}\n\nEach value is a program of its own.\n"
-            )
-            parts.append(
-                rows(
-                    ["option", "default", ""],
-                    (
-                        (f"`{n}`", f"`{o.default}`", plain(o.summary))
-                        for n, o in trainer.structure.items()
-                    ),
-                )
-            )
-    return "\n".join(parts)
 
 
 def listed_studies() -> str:
@@ -306,12 +293,12 @@ def listed_studies() -> str:
 def listed_presets() -> str:
     """Write each library's own arguments, what they are here, and the names of the field."""
     parts = [
-        "# Presets, and the names of other libraries",
+        "# Presets and library names",
         "",
         HEAD,
-        "What a library's arguments are here: [every library's PPO](../presets.md) says how each was proven. In a terminal: `ablations show PRESET`.\n",
+        "The arguments of each library, and the settings that they become. [Library presets](../presets.md) explains how presets are tested.\n",
     ]
-    parts.append("## Names of the field\n\nUnderstood wherever settings are given.\n")
+    parts.append("## Library names\n\nThese names are accepted wherever settings are given.\n")
     named: dict[str, list[str]] = {}
     for theirs, ours in FIELD_NAMES.items():
         named.setdefault(ours, []).append(f"`{theirs}`")
@@ -326,7 +313,7 @@ def listed_presets() -> str:
         for found, one in presets.presets().items()
         for name, preset in (
             (found, one),
-            (f"{found} where actions are whole numbers", one.discrete),
+            (f"{found} on discrete actions", one.discrete),
         )
         if preset is not None
     }
@@ -346,29 +333,3 @@ def listed_presets() -> str:
         )
         parts += [*(f"- {plain(words)}" for words in preset.in_words), ""]
     return "\n".join(parts)
-
-
-def columns() -> str:
-    """Write the columns of the files of a comparison."""
-    parts = [
-        "# Columns of tables",
-        "",
-        HEAD,
-        "What a printed table shows, and what its verdicts mean, is in [reading a table](../tables.md). These are the columns of `ablations table STUDY --format csv` or `json`, and of the data frame of `ablations.table`; of `--kind effects` and the like the caption says them.\n",
-    ]
-    parts.append(
-        rows(
-            ["column", ""],
-            (
-                (", ".join(f"`{n}`" for n in names), plain(meaning))
-                for names, meaning in column_meanings().items()
-            ),
-        )
-    )
-    return "\n".join(parts)
-
-
-def column_meanings() -> dict[tuple[str, ...], str]:
-    """Return the meaning of each group of columns, from the docstring of `compare`."""
-    text = inspect.getdoc(compare).partition("Columns:\n")[2].partition("\n\n")[0]
-    return {tuple(names.split(", ")): meaning for names, meaning in entries(" ".join(text.split()))}

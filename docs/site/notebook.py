@@ -42,7 +42,7 @@ def _parts(cells: list[dict[str, Any]]) -> Iterator[str]:
         text = "".join(cell["source"])
         yield text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
         if place == 0:
-            yield "[README](../README.md) · [as a notebook file](notebook.ipynb)"
+            yield "[Download the notebook](notebook.ipynb)."
         for output in cell.get("outputs", ()):
             yield f"```text\n{''.join(output['text']).rstrip()}\n```"
 

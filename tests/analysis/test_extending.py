@@ -1,8 +1,7 @@
-"""The statistic, table, figure and log format that docs/extending.md adds."""
+"""The statistic, table, figure and log format of docs/examples/extend/analysis.py."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,18 @@ from ablations.figures import FIGURES, draw, write
 from ablations.io.formats import FORMATS
 from ablations.tables import TABLES, table_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+FILE = Path(__file__).parents[2] / "docs" / "examples" / "extend" / "analysis.py"
 DICTIONARIES: tuple[dict[str, Any], ...] = (stats.AGGREGATES, TABLES, FIGURES, FORMATS)
 
 
 @pytest.fixture(autouse=True)
 def added(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the page's file, and take back what it adds."""
+    """Run the file, and take back what it adds."""
     for dictionary, name in zip(
         DICTIONARIES, ("worst task", "failures", "strips", ".kv"), strict=True
     ):
         monkeypatch.setitem(dictionary, name, None)  # so that it is removed afterwards
-    (file,) = re.findall(r"^```python\n(# analysis\.py\n.*?)^```$", PAGE.read_text(), re.M | re.S)
-    exec(file, {})
+    exec(FILE.read_text(), {})
 
 
 @pytest.fixture

@@ -165,7 +165,7 @@ def test_a_ledger_that_git_tracks_is_refused(folder, opened) -> None:
 
 def test_the_loop_that_the_page_prescribes(folder, ask) -> None:
     """Its own lines: what git is told to ignore, and how a rejected candidate is put back."""
-    page = (ROOT / "docs" / "gate-for-agents.md").read_text()
+    page = (ROOT / "docs" / "gate.md").read_text()
     ignore = re.search(r"^printf .* >> \.gitignore$", page, re.M)[0]
     put_back = re.search(r"`(git reset [^`]*)`", page)[1]
     git(folder, "init", "-q")

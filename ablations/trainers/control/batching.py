@@ -3,7 +3,7 @@
 A step of rigid-body physics works on arrays of a few numbers, such as [links, 3]. With a leading
 batch axis, [N, links, 3], compiled loops run over three numbers at a time and small products are
 calls of their own. With a trailing one, [links, 3, N], all run over the N environments and fuse. A
-CPU is then much faster (docs/performance.md).
+CPU is then much faster (benchmarks/README.md).
 """
 
 from __future__ import annotations
