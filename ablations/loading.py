@@ -22,7 +22,7 @@ from ablations.trainers import Trainer, Tree
 from ablations.trainers import trainer as trainer_named
 from ablations.trainers.composed import compose
 from ablations.trainers.control.environment import Environments
-from ablations.trainers.control.outcomes import whole_episodes
+from ablations.trainers.control.rollouts import whole_episodes
 from ablations.trainers.leaves import Mismatch, from_arrays
 from ablations.trainers.values import count
 

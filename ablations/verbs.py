@@ -19,7 +19,8 @@ from ablations.sweep.local import Processes
 from ablations.sweep.plan import comparison_request
 from ablations.sweep.status import status as status_of
 from ablations.sweep.stored import planned, resolved
-from ablations.trainers import Trainer, Variant
+from ablations.trainers import TracedConfig, Trainer
+from ablations.trainers.composed import compose
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -226,7 +227,7 @@ def make_trainer(
     updates_per_chunk: int = 1,
     evaluation_envs: int = 16,
     **settings: Any,
-) -> tuple[Trainer, Variant]:
+) -> tuple[Trainer, TracedConfig]:
     """Return a composed trainer and its variant, for use without the engine.
 
         trainer, variant = make_trainer("reacher", advantage="brax", num_envs=64)
@@ -239,8 +240,6 @@ def make_trainer(
     Choices are fixed in the program by name. Raises UserError for what does not exist or makes no
     sense.
     """
-    from ablations.trainers.composed import compose
-
     one = tasks.task(task)
     defaults = one.hyperparameters.get(trainer, {})
     if preset is not None:

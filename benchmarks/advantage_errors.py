@@ -42,9 +42,8 @@ from ablations.trainers.choices import apply, fix
 from ablations.trainers.composed import compose as composed
 from ablations.trainers.control.advantages import Experience
 from ablations.trainers.control.environment import Episodes
-from ablations.trainers.control.ppo import PPO, PPOState
-from ablations.trainers.control.settings import AXES, DEFINITION, compose
-from ablations.trainers.trainer import Metrics, Variant
+from ablations.trainers.control.ppo import PPO, SPEC, PPOState, compose
+from ablations.trainers.trainer import Metrics, TracedConfig
 
 STAGES = (0.1, 0.5, 1.0)
 REMAINDER = 0.05
@@ -69,7 +68,13 @@ def horizon(discount: float, unroll_length: int) -> int:
 
 
 def advantage_errors(
-    ppo: PPO, state: PPOState, variant: Variant, key: jax.Array, *, horizon: int, continuations: int
+    ppo: PPO,
+    state: PPOState,
+    variant: TracedConfig,
+    key: jax.Array,
+    *,
+    horizon: int,
+    continuations: int,
 ) -> Metrics:
     """Measure every choice of `advantage` at the N states of the environments.
 
@@ -181,8 +186,8 @@ def _errors(estimate: jax.Array, after_action: jax.Array, after_state: jax.Array
 
 def measurements(cell: Cell) -> Iterator[tuple[int, dict[str, float]]]:
     """Train a cell; yield the step and the errors after each stage."""
-    config = DEFINITION.completed(cell.config)
-    choices = {axis: config["choices"][axis]["name"] for axis in AXES}
+    config = SPEC.completed(cell.config)
+    choices = {axis: config["choices"][axis]["name"] for axis in SPEC.axes}
     assert choices["reward_scaling"] == "constant", "else the unit of the errors changes"
     assert choices["observation_statistics"] != "per_environment", "which copies do not have"
     ppo = compose(

@@ -18,11 +18,10 @@ import numpy as np
 
 import variants
 from ablations.tasks import task
-from ablations.trainers import Variant, trainer
+from ablations.trainers import TracedConfig, trainer
 from ablations.trainers.choices import fix
-from ablations.trainers.control.ppo import PPO, PPOState, Sample
-from ablations.trainers.control.settings import AXES, compose
-from ablations.trainers.control.state import Rollout
+from ablations.trainers.control.ppo import PPO, SPEC, PPOState, Sample, compose
+from ablations.trainers.control.rollouts import Rollout
 
 TASK = "fast"
 POINTS = 20
@@ -115,7 +114,7 @@ class StaleLogProbabilities(PPO):
         stale = rollout._replace(kept=rollout.kept._replace(log_prob=log_prob))
         return super().prepare(state, stale, *rest)
 
-    def chunk(self, state: Any, variant: Variant) -> Any:
+    def chunk(self, state: Any, variant: TracedConfig) -> Any:
         variant = fix(variant, self.fixed)
 
         def body(carry: Any, _: None) -> Any:
@@ -127,18 +126,18 @@ class StaleLogProbabilities(PPO):
         episodes = jnp.sum(metrics["training/episodes"])
         return state, {"training/return": jnp.sum(metrics["training/return"]) / episodes}
 
-    def init(self, key: jax.Array, variant: Variant) -> Any:
+    def init(self, key: jax.Array, variant: TracedConfig) -> Any:
         state = super().init(key, variant)
         return state, state.parameters
 
 
-def variant(name: str) -> Variant:
+def variant(name: str) -> TracedConfig:
     """What is planted, as data."""
     sets = {**COMMON, **PLANTED[name]}
-    return Variant(
+    return TracedConfig(
         choices={
             axis: np.int32(variants.axis(axis).index(sets.get(axis, default)))
-            for axis, default in AXES.items()
+            for axis, default in SPEC.axes.items()
         },
         numbers={
             number: np.float32(sets.get(number, one.default)) for number, one in NUMBERS.items()
@@ -156,13 +155,13 @@ def _program(stale: bool) -> Callable[..., Any]:
         settings=one.settings,
         structure=STRUCTURE,
         updates_per_chunk=UPDATES_PER_POINT,
-        choices={axis: choice for axis, choice in AXES.items() if axis not in DATA},
+        choices={axis: choice for axis, choice in SPEC.axes.items() if axis not in DATA},
     )
     if stale:
         parts = {f.name: getattr(composed, f.name) for f in dataclasses.fields(composed)}
         composed = StaleLogProbabilities(**parts)
 
-    def train(seed: Any, variant: Variant) -> Any:
+    def train(seed: Any, variant: TracedConfig) -> Any:
         state = composed.init(jax.random.key(seed), variant)
 
         def point(state: Any, _: None) -> Any:

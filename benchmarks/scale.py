@@ -35,11 +35,12 @@ COMMANDS = {
     "run again": ("run", "synthetic", "--plugin", "synthetic", "--quiet"),
 }
 SYNTHETIC = """\
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 
 from ablations import studies, tasks, trainers
-import variants
 
 def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choices):
     def init(key, variant):
@@ -53,12 +54,15 @@ def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choic
 
     return trainers.Trainer(init, chunk, chunk, lambda state: {"x": state[0]}, 10)
 
-trainers.register(trainers.Definition(
+@dataclass(frozen=True)
+class Settings:
+    drift: float = trainers.number(0.0, 0.0, 1.0, "how far in an update")
+
+
+trainers.register(trainers.TrainerSpec(
     name="synthetic",
     summary="a random walk",
-    axes={},
-    numbers={"drift": variants.Number(0.0, 0.0, 1.0, "how far in an update")},
-    structure={},
+    hyperparameters=Settings,
     make=make,
     iteration_steps=lambda structure: 10,
 ))

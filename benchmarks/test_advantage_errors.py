@@ -21,9 +21,8 @@ import pytest
 from advantage_errors import LONGEST, advantage_errors, horizon
 
 from ablations.tasks import Task
-from ablations.trainers import Variant
-from ablations.trainers.control.ppo import PPOState
-from ablations.trainers.control.settings import DEFINITION, STRUCTURE, compose
+from ablations.trainers import TracedConfig
+from ablations.trainers.control.ppo import SPEC, PPOState, compose
 from variants.policy_std import MIN_STD
 
 N, M, T, H = 64, 64, 8, 12
@@ -32,10 +31,10 @@ GAMMA, CRITIC = 0.9, 2.0
 CHOICES = ("standard", "brax", "done_cut", "masked_truncation", "timeout_bonus")
 
 
-def variant(**numbers: float) -> Variant:
+def variant(**numbers: float) -> TracedConfig:
     """PPO's defaults with some numbers set, as data."""
     task = {"name": "fast", "settings": {"reset_group_size": 2, "random_elapsed_steps": True}}
-    return DEFINITION.data({"choices": {}, "numbers": numbers, "structure": {}, "task": task})
+    return SPEC.data({"choices": {}, "numbers": numbers, "structure": {}, "task": task})
 
 
 @jax.tree_util.register_dataclass
@@ -80,7 +79,7 @@ def coin(last: int = 0) -> tuple[Any, PPOState]:
     ppo = compose(
         task=task,
         settings={"episode_length": LENGTH, "random_elapsed_steps": False},
-        structure={name: option.default for name, option in STRUCTURE.items()}
+        structure={name: option.default for name, option in SPEC.structure.items()}
         | {"num_envs": N, "unroll_length": T, "policy_layers": [], "value_layers": []},
         updates_per_chunk=1,
     )
@@ -201,7 +200,7 @@ def test_continuations_of_one_state_are_random_each_by_itself() -> None:
     ppo = compose(
         task=dice,
         settings={"episode_length": LENGTH, "random_elapsed_steps": False},
-        structure={name: option.default for name, option in STRUCTURE.items()}
+        structure={name: option.default for name, option in SPEC.structure.items()}
         | {"num_envs": N, "unroll_length": T, "policy_layers": [4], "value_layers": [4]},
         updates_per_chunk=1,
     )

@@ -129,12 +129,8 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.tasks.fast", "ablations.tasks.cart"),
         ("ablations.tasks.language.problems", "ablations.tasks.language.environment"),
         ("ablations.tasks.language.problems", "ablations.tasks.language.puzzles"),
-        ("ablations.trainers.control.pqn_settings", "ablations.trainers.control.pqn"),
-        ("ablations.trainers.control.settings", "ablations.trainers.control.ppo"),
-        ("ablations.trainers.language.settings", "ablations.trainers.language.composing"),
-        ("ablations.trainers.definition", "ablations.trainers.composition"),
-        ("ablations.trainers.trivial", "ablations.trainers.untrained"),
-        ("ablations.verbs", "ablations.trainers.composed"),
+        ("ablations.trainers.spec", "variants"),
+        ("ablations.trainers.spec", "variants.absent"),
     ],
 }
 EXTRAS = {name: {*brought} for name, brought in errors.EXTRAS.items()}
@@ -150,7 +146,7 @@ BY_NAME = {
     "ablations.presets.definition": 2,
     "ablations.studies": 1,
     "ablations.sweep.backends": 1,
-    "ablations.trainers.definition": 1,
+    "ablations.trainers.spec": 2,
     "variants": 1,
 }
 

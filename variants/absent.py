@@ -1,7 +1,7 @@
 """Stand-ins for JAX where it is not installed: choices can then be read, and none of them computes.
 
-The light install lists axes, shows formulas and plans studies, for which the modules of this
-package are imported and no function of theirs is called.
+The light install lists axes, shows formulas and plans studies. For that, choices and trainers are
+imported and none of their functions is called.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ class Absent(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         return Absent(f"{self.__name__}.{name}")
+
+    def __mro_entries__(self, bases: tuple[type | Absent, ...]) -> tuple[type, ...]:
+        """Return no base class, in place of one that is not there."""
+        return ()
 
     def __or__(self, other: type | Absent) -> Absent:
         """Return a stand-in for a union of types."""
@@ -66,24 +70,25 @@ class _Finder(MetaPathFinder, Loader):
 
 
 @contextmanager
-def stand_in(name: str) -> Iterator[None]:
-    """Have a module that is not installed stand-ins, for what is imported meanwhile.
+def stand_in(*names: str) -> Iterator[None]:
+    """Provide stand-ins for packages that are not installed, for what is imported meanwhile.
 
-    Afterwards an import of it fails as before.
+    Afterwards an import of them fails as before.
     """
-    if find_spec(name) is not None:
-        yield
-        return
+    absent = {name for name in names if find_spec(name) is None}
     # None, where the import of it is to fail
-    blocked = {module: sys.modules.pop(module) for module in {name} & sys.modules.keys()}
-    finder = _Finder(name)
-    sys.meta_path.insert(0, finder)
-    Absent.importing = True
+    blocked = {name: sys.modules.pop(name) for name in absent & sys.modules.keys()}
+    finders = [_Finder(name) for name in absent]
+    sys.meta_path[:0] = finders
+    outermost = bool(absent) and not Absent.importing
+    Absent.importing = Absent.importing or outermost
     try:
         yield
     finally:
-        Absent.importing = False
-        sys.meta_path.remove(finder)
-        for module in [m for m in sys.modules if m.partition(".")[0] == name]:
+        if outermost:
+            Absent.importing = False
+        for finder in finders:
+            sys.meta_path.remove(finder)
+        for module in [m for m in sys.modules if m.partition(".")[0] in absent]:
             del sys.modules[module]
         sys.modules.update(blocked)

@@ -17,7 +17,7 @@ from ablations.presets import Preset
 from ablations.studies import Profile, Study
 from ablations.sweep.stored import stored_runs
 from ablations.tasks import Task
-from ablations.trainers import Definition, Option
+from ablations.trainers import Option, TrainerSpec
 
 if TYPE_CHECKING:
     from variants import Axis, Choice, Number
@@ -153,7 +153,7 @@ def _task(task: Task) -> Described:
     return Described(task.summary, (line, *([task.form] if task.form else [])), data)
 
 
-def _trainer(trainer: Definition) -> Described:
+def _trainer(trainer: TrainerSpec) -> Described:
     numbers = trainer.known_numbers()
     lines = [f"{name}={range_text(number)}: {number.summary}" for name, number in numbers.items()]
     lines += (f"{n}={each.default}: {each.summary}" for n, each in trainer.structure.items())

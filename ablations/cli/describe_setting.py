@@ -16,8 +16,7 @@ from ablations.presets import preset, presets
 from ablations.request import Selection, parse_levels
 from ablations.sweep.plan import comparison_request, plan
 from ablations.tasks import task, tasks
-from ablations.trainers import Definition, Option, trainers
-from ablations.trainers.composition import neutral
+from ablations.trainers import Option, TrainerSpec, trainers
 from variants import Axis, Choice, Number
 
 SMALL = ("fast", "cartpole", "breakout", "addition")  # tasks on which a setting is tried first
@@ -50,7 +49,7 @@ def setting_lines(name: str) -> Iterator[str]:
         yield f"    {value:<20} {', '.join(who)}"
 
 
-def _having(setting: str) -> list[Definition]:
+def _having(setting: str) -> list[TrainerSpec]:
     """Return the trainers that have a setting."""
     return [trainer for trainer in trainers().values() if setting in trainer.settings]
 
@@ -87,7 +86,7 @@ def trial(name: str) -> str | None:
 def against(*names: str) -> Iterator[str]:
     """Yield the settings in which two presets differ, with the formulas of both."""
     ends = {
-        preset_of_name.name: settings_read(neutral(trainers()[preset_of_name.trainer]))
+        preset_of_name.name: settings_read(trainers()[preset_of_name.trainer].neutral_values())
         | preset_of_name.values()
         for preset_of_name in map(preset, names)
     }
@@ -117,7 +116,7 @@ def choice_lines(axis: str, choice: str) -> Iterator[str]:
 
 
 def _axis_lines(
-    axis: Axis, having: Sequence[Definition], users: Mapping[str, Sequence[str]]
+    axis: Axis, having: Sequence[TrainerSpec], users: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
     yield f"{axis.name}: {axis.summary}"
     yield f"    an axis of {', '.join(trainer.name for trainer in having) or 'no trainer'}"
@@ -142,7 +141,7 @@ def _reading_lines(choice: Choice) -> Iterator[str]:
         yield f"    number    {name}={range_text(number)}: {number.summary}"
 
 
-def _number_lines(name: str, number: Number, of: Definition) -> Iterator[str]:
+def _number_lines(name: str, number: Number, of: TrainerSpec) -> Iterator[str]:
     yield f"{name}: {number.summary}"
     yield f"    a number of {of.name}: {range_text(number)}"
     readers = [
@@ -155,15 +154,17 @@ def _number_lines(name: str, number: Number, of: Definition) -> Iterator[str]:
         yield f"    read by {', '.join(readers)}"
 
 
-def _option_lines(name: str, option: Option, of: Definition) -> Iterator[str]:
+def _option_lines(name: str, option: Option, of: TrainerSpec) -> Iterator[str]:
     yield f"{name}: {option.summary}"
     allowed = f", one of {', '.join(map(str, option.allowed))}" if option.allowed else ""
     yield f"    a structural option of {of.name}: {option.default}{allowed}"
 
 
-def _users(name: str, having: Sequence[Definition]) -> dict[str, list[str]]:
+def _users(name: str, having: Sequence[TrainerSpec]) -> dict[str, list[str]]:
     """Return value, as text -> the presets of these trainers that have it."""
-    left_out = {trainer.name: settings_read(neutral(trainer)).get(name) for trainer in having}
+    left_out = {
+        trainer.name: settings_read(trainer.neutral_values()).get(name) for trainer in having
+    }
     users: dict[str, list[str]] = {}
     for library in presets().values():
         if library.trainer not in left_out:

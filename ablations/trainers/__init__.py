@@ -1,24 +1,32 @@
 """The jitted programs that a composition of variants becomes. Importing this starts no JAX."""
 
-from ablations.trainers.definition import (
+from ablations.trainers.spec import (
     Composer,
-    Definition,
+    TrainerSpec,
+    component,
     composer,
+    number,
+    number_default,
     register,
+    static,
     trainer,
     trainers,
 )
-from ablations.trainers.trainer import Option, Trainer, Tree, Variant
+from ablations.trainers.trainer import Option, TracedConfig, Trainer, Tree
 
 __all__ = [
     "Composer",
-    "Definition",
     "Option",
+    "TracedConfig",
     "Trainer",
+    "TrainerSpec",
     "Tree",
-    "Variant",
+    "component",
     "composer",
+    "number",
+    "number_default",
     "register",
+    "static",
     "trainer",
     "trainers",
 ]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import variants
-from ablations.trainers.trainer import Tree, Variant
+from ablations.trainers.trainer import TracedConfig, Tree
 from variants.registry import NameOrIndex
 
 Result = TypeVar("Result")
@@ -22,7 +22,7 @@ class Fixed(NamedTuple):
     data: NameOrIndex
 
 
-def fix(variant: Variant, names: Mapping[str, str]) -> Variant:
+def fix(variant: TracedConfig, names: Mapping[str, str]) -> TracedConfig:
     """Return the variant with some choices compiled in, axis -> name, whatever its data say."""
     fixed = {
         axis: Fixed(name, choice)
@@ -32,7 +32,7 @@ def fix(variant: Variant, names: Mapping[str, str]) -> Variant:
     return variant._replace(choices={**variant.choices, **fixed})
 
 
-def apply(axis: str, variant: Variant, *state: Tree, **inputs: Tree) -> Tree:
+def apply(axis: str, variant: TracedConfig, *state: Tree, **inputs: Tree) -> Tree:
     """Apply the variant's choice on an axis, with its numbers; see `variants.Axis.apply`."""
     one = variants.axis(axis)
     numbers = {name: variant.numbers[name] for name in one.known_numbers if name in variant.numbers}
@@ -44,7 +44,9 @@ def apply(axis: str, variant: Variant, *state: Tree, **inputs: Tree) -> Tree:
     return one.apply(choice, *state, numbers=numbers, **inputs)
 
 
-def switch(axis: str, variant: Variant, branches: Mapping[str, Callable[[], Result]]) -> Result:
+def switch(
+    axis: str, variant: TracedConfig, branches: Mapping[str, Callable[[], Result]]
+) -> Result:
     """Call the branch of the variant's choice on an axis; see `variants.Axis.switch`."""
     choice = variant.choices[axis]
     if isinstance(choice, Fixed):
@@ -52,7 +54,7 @@ def switch(axis: str, variant: Variant, branches: Mapping[str, Callable[[], Resu
     return variants.axis(axis).switch(choice, branches)
 
 
-def matches(axis: str, variant: Variant, *names: str) -> bool | jax.Array:
+def matches(axis: str, variant: TracedConfig, *names: str) -> bool | jax.Array:
     """Return whether the variant's choice on an axis is among the names: bool, or a bool scalar."""
     choice = variant.choices[axis]
     return variants.axis(axis).matches(choice.name if isinstance(choice, Fixed) else choice, *names)
@@ -60,7 +62,7 @@ def matches(axis: str, variant: Variant, *names: str) -> bool | jax.Array:
 
 def either(
     axis: str,
-    variant: Variant,
+    variant: TracedConfig,
     condition: bool | jax.Array,
     this: Callable[[], Result],
     other: Callable[[], Result],

@@ -17,8 +17,8 @@ from ablations.core.plan import Context, Formula, Settings
 from ablations.core.record import CommandLine, Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
-from ablations.trainers.definition import Definition
-from ablations.trainers.trainer import Composition, Option, Program, Trainer
+from ablations.trainers.spec import TrainerSpec
+from ablations.trainers.trainer import Option, Program, ResolvedSettings, Trainer
 
 if TYPE_CHECKING:
     from variants import Number
@@ -204,7 +204,7 @@ class CommandTrainer:
         """The names of all that one can set on it."""
         return {*self.structure}
 
-    def reads(self, of: Composition) -> frozenset[str]:
+    def reads(self, of: ResolvedSettings) -> frozenset[str]:
         """Return all placeholders."""
         return frozenset(self.structure)
 
@@ -294,17 +294,14 @@ def _require_plain(name: str, value: Json, line: Line) -> None:
         )
 
 
-def _make(**_: Unpack[Program[Settings, Settings]]) -> Trainer:
+def _make(**_: Unpack[Program[Settings]]) -> Trainer:
     raise UserError("a command is no program of JAX: there is nothing to compose")
 
 
 # The name and the revision that configurations of all commands have.
-DEFINITION = Definition(
+SPEC = TrainerSpec(
     name=NAME,
     summary="a command, a script, another framework: described by a study file",
-    axes={},
-    numbers={},
-    structure={},
     make=_make,
     iteration_steps=lambda _: 1,
     revision=REVISION,

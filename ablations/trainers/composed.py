@@ -9,10 +9,9 @@ import numpy as np
 from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.tasks import task
-from ablations.trainers.composition import choice_named
-from ablations.trainers.definition import trainer
 from ablations.trainers.revisions import current, differences
-from ablations.trainers.trainer import Trainer, Variant
+from ablations.trainers.spec import choice_named, trainer
+from ablations.trainers.trainer import TracedConfig, Trainer
 
 
 def require_current(config: Configuration) -> None:
@@ -20,11 +19,11 @@ def require_current(config: Configuration) -> None:
 
     What it stands for cannot be computed by this code, nor under its name.
     """
-    definition = trainer(config["trainer"]["name"])
+    spec = trainer(config["trainer"]["name"])
     task(config["task"]["name"])
     for axis, one in config["choices"].items():
         choice_named(axis, one["name"])
-    found = differences(definition.completed(config), current())
+    found = differences(spec.completed(config), current())
     if found:
         raise UserError(
             f"this is of another version of the code ({'; '.join(found)}): run it again for what "
@@ -34,15 +33,15 @@ def require_current(config: Configuration) -> None:
 
 def compose(
     config: Configuration, fixed: Sequence[str] = ()
-) -> tuple[Trainer, Callable[[Configuration], Variant]]:
+) -> tuple[Trainer, Callable[[Configuration], TracedConfig]]:
     """Compose the trainer of a configuration, and the function from such to their data.
 
     fixed: axes whose choice is compiled in. Raises UserError for one of other revisions.
     """
     require_current(config)
-    definition = trainer(config["trainer"]["name"])
-    config = definition.completed(config)
-    composed = definition.make(
+    spec = trainer(config["trainer"]["name"])
+    config = spec.completed(config)
+    composed = spec.make(
         task=task(config["task"]["name"]),
         settings=config["task"]["settings"],
         structure=config["structure"],
@@ -51,9 +50,9 @@ def compose(
         choices={name: config["choices"][name]["name"] for name in fixed},
     )
 
-    def as_data(config: Configuration) -> Variant:
+    def as_data(config: Configuration) -> TracedConfig:
         run = config["run"]
         iterations = run.get("points", np.inf) * run["updates_per_chunk"]
-        return definition.data(config)._replace(iterations=np.float32(iterations))
+        return spec.data(config)._replace(iterations=np.float32(iterations))
 
     return composed, as_data

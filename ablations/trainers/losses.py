@@ -1,19 +1,22 @@
-"""Parts of every trainer's loss: means over samples, the critic's part, divergences of policies.
+"""Parts of losses: means over samples, the critic's part, divergences, changing coefficients.
 
 mask: 1 at the samples that count and 0 elsewhere, of the shape of the samples; None: all count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ablations.trainers.choices import apply
-from ablations.trainers.trainer import Metrics, Tree, Variant
+from ablations.trainers.trainer import Metrics, TracedConfig, Tree
 
 Array = jax.Array
+# Coefficients that may change from update to update -> the axis of their schedule.
+SCHEDULES = {"entropy_coefficient": "entropy_schedule", "penalty_coefficient": "penalty_schedule"}
 
 
 def mean(samples: Array, mask: Array | None = None) -> Array:
@@ -42,7 +45,7 @@ def value_loss(
     value: Array,
     target: Array,
     old_value: Array,
-    variant: Variant,
+    variant: TracedConfig,
     mask: Array | None = None,
     error: Callable[..., Array] | None = None,
 ) -> tuple[Array, Metrics]:
@@ -89,3 +92,50 @@ def ratio_metrics(log_ratio: Array, mask: Array | None = None) -> Metrics:
         "policy/ratio_mean": mean(ratio, mask),
         "policy/ratio_max": jnp.max(ratio if mask is None else ratio * mask),
     }
+
+
+class Measured(NamedTuple):
+    """Scalars of an update that is over.
+
+    progress: share of the run that is behind. entropy: of the policy, per dimension of the action.
+    divergence: KL(π_old, π) over the batch.
+    """
+
+    progress: Array
+    entropy: Array
+    divergence: Array
+
+
+def scheduled(fixed: Mapping[str, str], variant: TracedConfig) -> dict[str, Array]:
+    """Return the coefficients whose schedule is not constant, at their numbers.
+
+    fixed: axis -> the choice that is compiled in.
+    """
+    return {
+        name: jnp.asarray(variant.numbers[name], jnp.float32)
+        for name, axis in SCHEDULES.items()
+        if fixed[axis] != "constant"
+    }
+
+
+def next_coefficients(
+    coefficients: Mapping[str, Array], variant: TracedConfig, measure: Callable[[], Measured]
+) -> dict[str, Array]:
+    """Return the coefficients of the next update. measure: called only where some change."""
+    if not coefficients:
+        return {}
+    measured = measure()
+
+    def changed(name: str, now: Array) -> Tree:
+        if name == "penalty_coefficient":
+            return apply("penalty_schedule", variant, penalty=now, divergence=measured.divergence)
+        return apply(
+            "entropy_schedule",
+            variant,
+            bonus=now,
+            initial=variant.numbers[name],
+            progress=measured.progress,
+            entropy=measured.entropy,
+        )
+
+    return {name: changed(name, now) for name, now in coefficients.items()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,38 @@ import optax
 
 import variants
 from ablations.trainers.choices import apply
-from ablations.trainers.trainer import Metrics, Scalar, Tree, Variant
+from ablations.trainers.spec import number, static
+from ablations.trainers.trainer import Metrics, Scalar, TracedConfig, Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSettings:
+    """Hyperparameters of every trainer that takes these steps; see `spec.component`.
+
+    β₁ and β₂ are static: 1-β is computed in double precision and written into the program, where
+    data would round otherwise than before β could be set.
+    """
+
+    adam_epsilon: float = number(
+        1e-8, 0.0, 1.0,
+        "added to Adam's denominator; at 0, a gradient that stays exactly 0 gives NaN",
+    )  # fmt: skip
+    adam_beta1: float = static(
+        0.9, "β₁ of Adam, how much of its mean gradient a step keeps", low=0.0, neutral=0.9
+    )
+    adam_beta2: float = static(
+        0.999, "β₂ of Adam, how much of its mean squared gradient a step keeps", low=0.0,
+        neutral=0.999,
+    )  # fmt: skip
+
+
+def complaints_of(structure: Mapping[str, Any]) -> list[str]:
+    """Return complaints about static settings of steps."""
+    return [
+        f"{name}={structure[name]:g} must be below 1: at 1 nothing is learned"
+        for name in ("adam_beta1", "adam_beta2")
+        if structure[name] >= 1
+    ]
 
 
 class Rule(NamedTuple):
@@ -47,7 +79,7 @@ class Learner(NamedTuple):
     initial: Tree = None
 
 
-def start(parameters: Tree, variant: Variant, rule: Rule = ADAM) -> Learner:
+def start(parameters: Tree, variant: TracedConfig, rule: Rule = ADAM) -> Learner:
     """Return the learner before the first step."""
     plain = optax.ScaleByScheduleState(jnp.int32(0))  # only counts
     return Learner(
@@ -96,7 +128,7 @@ def descend(
     divergence: Divergence,
     progress: jax.Array,
     steps: int,
-    variant: Variant,
+    variant: TracedConfig,
     factors: Mapping[str, Scalar] | None = None,
     rule: Rule = ADAM,
 ) -> tuple[Learner, Metrics]:
@@ -137,7 +169,7 @@ def descend(
     return learner, {"gradient/norm": norm, "training/learning_rate": rate}
 
 
-def _pulled(gradient: Tree, learner: Learner, rule: Rule, variant: Variant) -> Tree:
+def _pulled(gradient: Tree, learner: Learner, rule: Rule, variant: TracedConfig) -> Tree:
     """Add the gradient of c ‖θ‖² or c ‖θ - θ₀‖², by the choice of weight_regularization."""
     if rule.regularization == "none":
         return gradient
@@ -148,7 +180,7 @@ def _pulled(gradient: Tree, learner: Learner, rule: Rule, variant: Variant) -> T
 
 
 def _direction(
-    gradient: Tree, learner: Learner, rule: Rule, variant: Variant
+    gradient: Tree, learner: Learner, rule: Rule, variant: TracedConfig
 ) -> tuple[Tree, optax.ScaleByAdamState | optax.ScaleByScheduleState]:
     """Return the direction of a step, before its rate, and the optimiser's next state."""
     state, began = learner.optimizer, learner.began

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ablations.core.record import Configuration
 from ablations.tasks import tasks
-from ablations.trainers.definition import BUILT_IN, trainers
+from ablations.trainers.spec import BUILT_IN, trainers
 
 
 def stated(config: Configuration) -> dict[str, int]:
@@ -67,7 +67,7 @@ def from_source() -> Mapping[str, int]:
     ours, package = Path(__file__).parents[2], find_spec("variants")
     found = {}
     for name, module in BUILT_IN.items():
-        for revision in _of_definitions(ours.joinpath(*module.split(".")).with_suffix(".py")):
+        for revision in _of_specs(ours.joinpath(*module.split(".")).with_suffix(".py")):
             found[_trainer(name)] = revision
     for folder in (package and package.submodule_search_locations) or ():
         for path in sorted(Path(folder).glob("*.py")):
@@ -88,11 +88,11 @@ def _choice(axis: str, name: str) -> str:
     return f"{axis}={name}"
 
 
-def _of_definitions(path: Path) -> Iterator[int]:
-    """Yield the revisions that a module gives to instances of Definition."""
+def _of_specs(path: Path) -> Iterator[int]:
+    """Yield the revisions that a module gives to instances of TrainerSpec."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Definition":
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "TrainerSpec":
             yield _revision(node, tree)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.trainers.choices import switch
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import TracedConfig
 
 
 def permutation(key: jax.Array, size: int) -> jax.Array:
@@ -35,7 +35,7 @@ def ascending(keys: jax.Array) -> jax.Array:
         return (together & np.uint64(2**32 - 1)).astype(jnp.int32)
 
 
-def orders(keys: jax.Array, size: int, variant: Variant) -> jax.Array:
+def orders(keys: jax.Array, size: int, variant: TracedConfig) -> jax.Array:
     """Return the order of `size` units in each epoch, int32 [epochs, size], by minibatch_order.
 
     keys: of each epoch.

@@ -37,10 +37,9 @@ Tree: TypeAlias = Any  # a pytree of arrays
 Scalar: TypeAlias = "jax.Array | np.float32 | float"
 Metrics: TypeAlias = "dict[str, jax.Array]"  # name -> scalar
 SettingsT = TypeVar("SettingsT")
-StructureT = TypeVar("StructureT")
 
 
-class Variant(NamedTuple):
+class TracedConfig(NamedTuple):
     """The differences between two runs of one program, as data.
 
     choices: axis name -> index of the choice (int32 scalar), or its name, which is then fixed in
@@ -57,8 +56,8 @@ class Variant(NamedTuple):
     task: Mapping[str, Tree] = {}
 
 
-class Composition(NamedTuple):
-    """The task, choices and sizes that decide which settings a trainer reads.
+class ResolvedSettings(NamedTuple):
+    """The task, choices and static settings that decide which settings a trainer reads.
 
     settings: the task's. structure, choices: the trainer's, all of them.
     """
@@ -77,7 +76,7 @@ class Trainer(NamedTuple):
         dict of scalars.
     evaluate(state, variant, key) -> metrics: a flat dict of scalars; reads the state.
     policy(state) -> what a snapshot of the policy keeps, one pytree.
-    steps_per_chunk: steps that one chunk takes, in the definition's `step_unit`.
+    steps_per_chunk: steps that one chunk takes, in the trainer's `step_unit`.
     act(policy, observation, key) -> action: what `policy` kept, at work on one observation; the
         mode where key is None, else a sample. None for a trainer whose policies do not act.
     start(seed) -> a pytree of arrays on the host, passed to init as `given`: what all variants of a
@@ -98,7 +97,7 @@ class Trainer(NamedTuple):
 
 
 class ProgramName(TypedDict):
-    """Parts of a configuration that name its program; see `Definition.program`."""
+    """Parts of a configuration that name its program; see `TrainerSpec.program`."""
 
     trainer: Named
     task: TaskName
@@ -109,12 +108,12 @@ class ProgramName(TypedDict):
     switched: NotRequired[list[str]]
 
 
-class Program(TypedDict, Generic[SettingsT, StructureT]):
-    """The keywords of `Definition.make`."""
+class Program(TypedDict, Generic[SettingsT]):
+    """The keywords of `TrainerSpec.make`."""
 
     task: Task
     settings: SettingsT
-    structure: StructureT
+    structure: Mapping[str, Any]
     updates_per_chunk: int
     evaluation_envs: NotRequired[int]
     choices: NotRequired[Mapping[str, str]]

@@ -1,28 +1,47 @@
-"""The policies of `trivial` as the engine runs them."""
+"""Policies that learn nothing, evaluated as those that do: what a score of a task has to beat.
+
+The evaluation is the trainer's own, with its environments or prompts, its counts and its keys. So a
+run with the seed, points and evaluations of another has the resets of that one.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack, cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
 
+from ablations.core.plan import Settings as TaskSettings
 from ablations.environments import Discrete, adapted
-from ablations.tasks.task import EpisodeSettings
 from ablations.trainers.control.environment import Environments
-from ablations.trainers.control.outcomes import whole_episodes
-from ablations.trainers.language import settings as language
-from ablations.trainers.language.trainer import State
-from ablations.trainers.trainer import Metrics, Program, Trainer, Tree, Variant
-
-if TYPE_CHECKING:
-    from ablations.trainers.trivial import Structure
+from ablations.trainers.control.rollouts import whole_episodes
+from ablations.trainers.language import trainer as language
+from ablations.trainers.spec import TrainerSpec, static
+from ablations.trainers.trainer import Metrics, Program, TracedConfig, Trainer, Tree
 
 # Of a decoder whose weights are 0, so that any size answers alike.
 DECODER = {"layers": 1, "width": 2, "heads": 1, "mlp_width": 1}
 
 
-def actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Hyperparameters of `SPEC`."""
+
+    policy: str = static(
+        "zero",
+        "what is done whatever is seen: nothing, or uniformly random actions or tokens",
+        ("zero", "uniform"),
+    )
+
+
+def make(**program: Unpack[Program[Tree]]) -> Trainer:
+    """Return the policy in the form that the engine runs; its chunks do nothing."""
+    return writer(**program) if "kinds" in program["settings"] else actor(**program)
+
+
+def actor(**program: Unpack[Program[Tree]]) -> Trainer:
     """Return a policy of actions of 0, or uniform over all, whatever is observed."""
     task, settings = program["task"], program["settings"]
     env = adapted(task.made(settings), task)
@@ -48,7 +67,7 @@ def actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
             return jnp.zeros(shape)
         return kept["scale"] * jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
 
-    def evaluate(state: jax.Array, variant: Variant, key: jax.Array) -> Metrics:
+    def evaluate(state: jax.Array, variant: TracedConfig, key: jax.Array) -> Metrics:
         noise = jax.random.fold_in(key, 2)  # beside the two keys of a reset
 
         def at(observation: jax.Array, step: jax.Array) -> jax.Array:
@@ -66,23 +85,22 @@ def actor(**program: Unpack[Program[EpisodeSettings, Structure]]) -> Trainer:
     )
 
 
-def writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
+def writer(**program: Unpack[Program[Tree]]) -> Trainer:
     """Return a policy of uniformly random tokens; its greedy completion is always the same."""
     task, settings = program["task"], program["settings"]
-    options = {name: option.default for name, option in language.STRUCTURE.items()} | DECODER
     composed = language.compose(
         task=task,
         settings=settings,
-        structure=cast(language.Structure, options),
+        structure=DECODER,
         updates_per_chunk=1,
         evaluation_envs=program["evaluation_envs"],
     )
-    plain = language.DEFINITION.data(language.DEFINITION.resolve(task, settings))
+    plain = language.SPEC.data(language.SPEC.resolve(task, settings))
 
-    def known(variant: Variant) -> Variant:
+    def known(variant: TracedConfig) -> TracedConfig:
         return plain._replace(task=variant.task)
 
-    def init(key: jax.Array, variant: Variant) -> State:
+    def init(key: jax.Array, variant: TracedConfig) -> language.State:
         state = composed.init(key, known(variant))
         nothing = jax.tree.map(jnp.zeros_like, state.parameters)
         return state._replace(learner=state.learner._replace(parameters=nothing))
@@ -97,6 +115,27 @@ def writer(**program: Unpack[Program[Tree, Structure]]) -> Trainer:
     )
 
 
-def _nothing(state: Tree, variant: Variant) -> tuple[Tree, Metrics]:
+def _nothing(state: Tree, variant: TracedConfig) -> tuple[Tree, Metrics]:
     """Return the state of before: in such a chunk nothing is trained and no episode ends."""
     return state, {"training/return": jnp.float32(jnp.nan)}
+
+
+def check(
+    *, structure: Mapping[str, Any], settings: TaskSettings, numbers: TaskSettings
+) -> list[str]:
+    """Return complaints about settings that do not fit together."""
+    if "kinds" in settings and structure["policy"] != "uniform":
+        return [f"policy={structure['policy']} writes no tokens: use policy=uniform"]
+    if "kinds" not in settings and "episode_length" not in settings:
+        return ["the task has neither episodes nor prompts, so nothing is known of its policies"]
+    return []
+
+
+SPEC = TrainerSpec(
+    name="trivial",
+    summary="policies that learn nothing, evaluated as all others: zero or random actions, tokens",
+    hyperparameters=Settings,
+    make=make,
+    iteration_steps=lambda structure: 1,
+    check=check,
+)

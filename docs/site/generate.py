@@ -16,7 +16,7 @@ import ablations
 import variants
 from ablations import presets, studies, tasks, trainers
 from ablations.cli import parser
-from ablations.trainers import Definition
+from ablations.trainers import TrainerSpec
 from ablations.trainers.field_names import FIELD_NAMES
 
 DOCS = Path(__file__).parents[1]
@@ -110,7 +110,7 @@ _API = {
         ("Study", "Variant", "Profile", "Tuning", "register", "crossed", "fraction"),
     ),
     "ablations.tasks": (tasks, ("Task", "register")),
-    "ablations.trainers": (trainers, ("Trainer", "Variant", "Definition", "Option", "register")),
+    "ablations.trainers": (trainers, ("Trainer", "TracedConfig", "TrainerSpec", "Option", "register")),
     "variants": (variants, ("axis", "axes", "Axis", "Choice", "Number", "register", "conflicts")),
 }
 
@@ -243,7 +243,7 @@ def components() -> str:
                 + "\n"
             )
     for trainer in trainers.trainers().values():
-        if isinstance(trainer, Definition) and trainer.axes:
+        if isinstance(trainer, TrainerSpec) and trainer.axes:
             parts.append(f"## Settings of {trainer.name}\n\n{plain(trainer.summary)}\n")
             parts.append("Tasks and presets have their own defaults: `ablations show NAME`.\n")
             parts.append(

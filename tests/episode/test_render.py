@@ -18,12 +18,12 @@ from ablations.errors import UserError
 
 ROLLING = '''
 """The cart of the task `fast`, with a body to see, and a trainer that compiles in a blink."""
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-import variants
 from ablations import studies, tasks, trainers
 
 MODEL = """<mujoco><worldbody><light pos="0 0 3"/><geom type="plane" size="5 5 1"/>
@@ -88,12 +88,17 @@ def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choic
     )
 
 
-trainers.register(trainers.Definition(
+@dataclass(frozen=True)
+class Settings:
+    advantage_statistics: str = trainers.component("all")
+    rate: float = trainers.number(0.01, 0.0, 1.0, "how fast")
+    population: int = trainers.static(64, "steps of an update", low=1)
+
+
+trainers.register(trainers.TrainerSpec(
     name="pushing",
     summary="learns nothing",
-    axes={"advantage_statistics": "all"},
-    numbers={"rate": variants.Number(0.01, 0.0, 1.0, "how fast")},
-    structure={"population": trainers.Option(64, "steps of an update", low=1)},
+    hyperparameters=Settings,
     make=make,
     iteration_steps=lambda structure: structure["population"],
 ))

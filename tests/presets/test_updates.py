@@ -14,7 +14,7 @@ import updates
 from updates import Update, files, library_of, preset_of, recorded_steps, stem_of
 
 from ablations.presets import presets
-from ablations.trainers.control.settings import DEFINITION
+from ablations.trainers.control.ppo import SPEC
 
 UPDATES = files("update", presets())
 
@@ -47,7 +47,7 @@ def learned(path: Path, change: Any = None, **changes: Any) -> Update:
     """All updates of a library in one program: the axes of its mutations are data."""
     all_of_it = [*MUTATIONS.get(stem_of(path), []), *MUTATIONS.get(path.stem, [])]
     changed = {name for one in all_of_it for name in one}
-    return updates.learned(path, frozenset(changed & DEFINITION.axes.keys()), change, **changes)
+    return updates.learned(path, frozenset(changed & SPEC.axes.keys()), change, **changes)
 
 
 def differences(update: Any, path: Any) -> dict[str, float]:

@@ -21,17 +21,15 @@ import variants
 from ablations.environments import Box, Discrete
 from ablations.presets import Preset, preset
 from ablations.tasks import Task, task
-from ablations.trainers import optimizer, trainer
+from ablations.trainers import losses, optimizer, trainer
 from ablations.trainers.choices import fix
-from ablations.trainers.control import coefficients
 from ablations.trainers.control import distribution as distributions
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Environments, Outcome
-from ablations.trainers.control.minibatches import Draws
 from ablations.trainers.control.networks import SPREAD, make_networks
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.ppo import PPO, Carried, PPOState, Sample
-from ablations.trainers.control.state import Rollout, State
+from ablations.trainers.control.rollouts import Draws, Rollout, State
 
 # A task of either kind of actions; what it sets is none of an update.
 OF_VECTORS, OF_WHOLE_ACTIONS = "fast", "cartpole"
@@ -225,7 +223,7 @@ def learned(
         own=Carried(
             advantage_scaling=variants.axis("advantage_scaling").init(),
             value_targets=None,
-            coefficients=coefficients.start(choices, variant),
+            coefficients=losses.scheduled(choices, variant),
         ),
     )
     array = {n: jnp.asarray(np.asarray(x, np.float32)) for n, x in rollout.items()}

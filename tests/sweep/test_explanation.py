@@ -3,6 +3,7 @@ trainer, whose score is a known function of its configuration and whose cells ar
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,14 +54,21 @@ def nothing_is_blurred(*, explained_blur: float, explained_paper: float) -> dict
     return {} if explained_paper else {"explained_blur": "without paper nothing is blurred"}
 
 
-NUMBER = variants.Number(0.0, 0.0, 10.0, "a number")
+DECLARED = [
+    ("explained_style", str, trainers.component("plain")),
+    ("explained_shape", str, trainers.component("round")),
+    ("explained_ink", str, trainers.component("none")),
+    *(
+        (f"explained_{name}", float, trainers.number(0.0, 0.0, 10.0, "a number"))
+        for name in ("a", "b", "c", "blur", "paper")
+    ),
+    ("explained_width", int, trainers.static(1, "structure", low=1)),
+]
 trainers.register(
-    trainers.Definition(
+    trainers.TrainerSpec(
         name="explained",
         summary="scores by a formula",
-        axes={"explained_style": "plain", "explained_shape": "round", "explained_ink": "none"},
-        numbers={f"explained_{n}": NUMBER for n in ("a", "b", "c", "blur", "paper")},
-        structure={"explained_width": trainers.Option(1, "structure", low=1)},
+        hyperparameters=dataclasses.make_dataclass("Settings", DECLARED),
         make=lambda **_: None,
         iteration_steps=lambda structure: 10,
     )

@@ -26,7 +26,6 @@ from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.job import Cell, cells_of
 from ablations.sweep.plan import plan
 from ablations.tasks import task
-from ablations.trainers.composition import resolve
 
 
 def cells(study: str = "gae", **flags) -> tuple[Cell, ...]:
@@ -257,10 +256,8 @@ def test_crossing_compares_at_the_same_levels() -> None:
 
 def test_a_combination_that_makes_no_sense_is_named() -> None:
     with pytest.raises(UserError, match="minibatch"):
-        resolve(
-            task("fast"),
-            trainers.trainer("ppo"),
-            {"advantage_timing": "minibatch", "advantage_scope": "batch"},
+        trainers.trainer("ppo").resolve(
+            task("fast"), {"advantage_timing": "minibatch", "advantage_scope": "batch"}
         )
 
 

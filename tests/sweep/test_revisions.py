@@ -56,9 +56,9 @@ def bump(monkeypatch: pytest.MonkeyPatch, what: str) -> str:
         known = importlib.import_module("ablations.tasks.task")._TASKS
         monkeypatch.setitem(known, "fast", replace(fast, revision=7))
         return f"task 'fast' is of revision {fast.revision}, now 7"
-    module = importlib.import_module("ablations.trainers.control.settings")
-    before = module.DEFINITION.revision
-    monkeypatch.setattr(module, "DEFINITION", replace(module.DEFINITION, revision=7))
+    module = importlib.import_module("ablations.trainers.control.ppo")
+    before = module.SPEC.revision
+    monkeypatch.setattr(module, "SPEC", replace(module.SPEC, revision=7))
     return f"trainer 'ppo' is of revision {before}, now 7"
 
 

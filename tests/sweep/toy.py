@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,24 +99,25 @@ def make(
     return trainers.Trainer(init, chunk, evaluate, lambda state: state.x, updates_per_chunk * 10)
 
 
+@dataclass(frozen=True)
+class Settings:
+    toy_direction: str = trainers.component("up")
+    rate: float = trainers.number(0.1, 0.0, 10.0, "how far in an update")
+    wander: float = trainers.number(0.0, 0.0, 10.0, "how much more noise there is")
+    explode_at: float = trainers.number(0, 0, 1e6, "the update that gives NaN; 0: none")
+    die: float = trainers.number(0, 0, 1, "1: the process ends, as often as TOY_DEATHS says")
+    slow: float = trainers.number(0, 0, 10, "seconds that a chunk waits, unless it must hurry")
+    width: int = trainers.static(1, "another shape, so another program", low=1)
+    ballast: int = trainers.static(1, "numbers in a checkpoint that nobody reads", low=1)
+    hooked: bool = trainers.static(False, "obeys `die` and `slow`")
+    broken: bool = trainers.static(False, "raises when it is composed")
+
+
 trainers.register(
-    trainers.Definition(
+    trainers.TrainerSpec(
         name="toy",
         summary="a random walk",
-        axes={"toy_direction": "up"},
-        numbers={
-            "rate": variants.Number(0.1, 0.0, 10.0, "how far in an update"),
-            "wander": variants.Number(0.0, 0.0, 10.0, "how much more noise there is"),
-            "explode_at": variants.Number(0, 0, 1e6, "the update that gives NaN; 0: none"),
-            "die": variants.Number(0, 0, 1, "1: the process ends, as often as TOY_DEATHS says"),
-            "slow": variants.Number(0, 0, 10, "seconds that a chunk waits, unless it must hurry"),
-        },
-        structure={
-            "width": trainers.Option(1, "another shape, so another program", low=1),
-            "ballast": trainers.Option(1, "numbers in a checkpoint that nobody reads", low=1),
-            "hooked": trainers.Option(False, "obeys `die` and `slow`"),
-            "broken": trainers.Option(False, "raises when it is composed"),
-        },
+        hyperparameters=Settings,
         make=make,
         iteration_steps=lambda structure: 10,
     )

@@ -18,7 +18,7 @@ from ablations.errors import UserError
 from ablations.tasks import task
 from ablations.trainers import trainer
 from ablations.trainers.control.environment import Environments, Episodes, Outcome
-from ablations.trainers.trivial import make
+from ablations.trainers.untrained import make
 
 CLASSIC = {"cartpole": (4, 2), "acrobot": (6, 3), "mountain_car": (2, 3)}
 IMAGES = {

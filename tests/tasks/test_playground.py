@@ -18,7 +18,7 @@ from ablations.episode.rollout import episodes
 from ablations.episode.scene import mujoco_model, scene
 from ablations.errors import UserError
 from ablations.tasks import Task, task
-from ablations.trainers.control.settings import AXES, DEFINITION, STRUCTURE, compose
+from ablations.trainers.control.ppo import SPEC, compose
 
 GO1 = "go1_joystick_flat_terrain"
 
@@ -82,16 +82,16 @@ STATE, PRIVILEGED = slice(0, 2), slice(2, 5)
 @cache
 def trained() -> Any:
     """PPO, the state after some iterations, and the metrics of the last."""
-    structure = {name: option.default for name, option in STRUCTURE.items()}
+    structure = {name: option.default for name, option in SPEC.structure.items()}
     small = {"num_envs": 16, "policy_layers": [8], "value_layers": [8], "num_minibatches": 2}
     ppo = compose(
         task=KITE,
         settings={"episode_length": 40, "random_elapsed_steps": False},
         structure=structure | small,
         updates_per_chunk=4,
-        choices=AXES,
+        choices=SPEC.axes,
     )
-    variant = DEFINITION.data(DEFINITION.resolve(task("fast"), {}))
+    variant = SPEC.data(SPEC.resolve(task("fast"), {}))
     state, metrics = jax.jit(lambda key: ppo.chunk(ppo.init(key, variant), variant))(
         jax.random.key(0)
     )
@@ -155,7 +155,7 @@ def test_statistics_cover_both_parts() -> None:
 
 
 def test_one_observation_for_both_is_refused_where_they_differ() -> None:
-    structure = {n: option.default for n, option in STRUCTURE.items()} | {"torso": "shared"}
+    structure = {n: option.default for n, option in SPEC.structure.items()} | {"torso": "shared"}
     with pytest.raises(UserError, match="use torso=separate"):
         compose(task=KITE, settings=KITE.settings, structure=structure, updates_per_chunk=1)
 

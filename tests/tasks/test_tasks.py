@@ -20,8 +20,8 @@ from ablations.tasks import Task, register, task, tasks
 from ablations.tasks.control import BACKENDS
 from ablations.trainers import trainer
 from ablations.trainers.control.environment import Environments
-from ablations.trainers.control.outcomes import whole_episodes
-from ablations.trainers.control.settings import AXES, DEFINITION, STRUCTURE, compose
+from ablations.trainers.control.ppo import SPEC, compose
+from ablations.trainers.control.rollouts import whole_episodes
 
 PLAYGROUND = (
     "cartpole_balance",
@@ -68,9 +68,9 @@ def test_a_step_keeps_shapes_and_gives_what_a_trainer_reads(name: str) -> None:
 def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
     one = task(name)
     sets = one.hyperparameters["ppo"]
-    known = DEFINITION.known_numbers()
-    assert sets.keys() <= STRUCTURE.keys() | known.keys()
-    structure = {n: sets.get(n, option.default) for n, option in STRUCTURE.items()}
+    known = SPEC.known_numbers()
+    assert sets.keys() <= SPEC.structure.keys() | known.keys()
+    structure = {n: sets.get(n, option.default) for n, option in SPEC.structure.items()}
     numbers = {n: sets.get(n, one.default) for n, one in known.items()}
     for n, number in numbers.items():
         assert known[n].low <= number <= known[n].high
@@ -104,10 +104,10 @@ def test_what_being_healthy_pays_joined_later(name: str, usual: float) -> None:
     one = task(name)
     brax_s = inspect.signature(brax.envs._envs[name].__init__).parameters["healthy_reward"].default
     assert one.settings["healthy_reward"] == brax_s == usual
-    at, away = (DEFINITION.resolve(one, {"healthy_reward": x}) for x in (usual, usual - 1.0))
-    assert at == DEFINITION.resolve(one, {})
+    at, away = (SPEC.resolve(one, {"healthy_reward": x}) for x in (usual, usual - 1.0))
+    assert at == SPEC.resolve(one, {})
     assert "healthy_reward" not in at["task"]["settings"]
-    assert DEFINITION.completed(at)["task"]["settings"] == one.settings
+    assert SPEC.completed(at)["task"]["settings"] == one.settings
     assert away["task"]["settings"]["healthy_reward"] == usual - 1.0
     assert one.program(away["task"]["settings"]) != one.program(at["task"]["settings"])
     # Without the setting, as records of before have it, the environment is Brax's.
@@ -181,11 +181,11 @@ def test_a_task_of_ones_own_trains() -> None:
     ppo = compose(
         task=task("somebody_elses"),
         settings=made.settings,
-        structure={n: option.default for n, option in STRUCTURE.items()},
+        structure={n: option.default for n, option in SPEC.structure.items()},
         updates_per_chunk=1,
-        choices=AXES,
+        choices=SPEC.axes,
     )
-    one = DEFINITION.data(DEFINITION.resolve(task("fast"), {}))
+    one = SPEC.data(SPEC.resolve(task("fast"), {}))
     state = jax.eval_shape(ppo.init, jax.random.key(0), one)
     after, metrics = jax.eval_shape(ppo.chunk, state, one)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
@@ -198,7 +198,7 @@ def test_observations_of_several_parts_are_refused() -> None:
     state = SimpleNamespace(obs=observation, **fields)
     env = SimpleNamespace(reset=lambda key: state, step=None, action_size=1)
     parts = Task("parts", "two observations", lambda settings: env, {"episode_length": 5})
-    structure = {n: option.default for n, option in STRUCTURE.items()}
+    structure = {n: option.default for n, option in SPEC.structure.items()}
     with pytest.raises(UserError, match="vectors state and privileged_state"):
         compose(task=parts, settings=parts.settings, structure=structure, updates_per_chunk=1)
 

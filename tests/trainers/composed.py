@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.tasks import task
-from ablations.trainers import Definition, Variant, trainer
+from ablations.trainers import TracedConfig, TrainerSpec, trainer
 from ablations.trainers.choices import fix
-from ablations.trainers.control.ppo import PPO
-from ablations.trainers.control.settings import DEFINITION, STRUCTURE, compose
+from ablations.trainers.control.ppo import PPO, SPEC, compose
 
 SMALL = {
     "num_envs": 8,
@@ -30,7 +29,7 @@ FAST = {"name": "fast", "settings": SETTINGS}
 def only(*axes: str) -> tuple[tuple[str, str], ...]:
     """All default choices but those on some axes, to be compiled in: of a switch over every axis
     twice the program has to be compiled."""
-    return tuple(item for item in DEFINITION.axes.items() if item[0] not in axes)
+    return tuple(item for item in SPEC.axes.items() if item[0] not in axes)
 
 
 @cache
@@ -41,7 +40,7 @@ def program(
     **structure: Any,
 ) -> PPO:
     """One composed program on `fast`; fixed: choices that are compiled in."""
-    defaults = {name: option.default for name, option in STRUCTURE.items()}
+    defaults = {name: option.default for name, option in SPEC.structure.items()}
     return compose(
         task=task("fast"),
         settings=SETTINGS | {"episode_length": episode_length},
@@ -59,7 +58,7 @@ def compiled(**composition: Any) -> Any:
     return jax.jit(ppo.init), jax.jit(ppo.chunk)
 
 
-def variant_of(definition: Definition, about: dict[str, Any] = FAST, **sets: Any) -> Variant:
+def variant_of(definition: TrainerSpec, about: dict[str, Any] = FAST, **sets: Any) -> TracedConfig:
     """A trainer's defaults with some choices and numbers set, as data. about: the task."""
     known = definition.known_numbers()
     assert sets.keys() <= definition.axes.keys() | known.keys(), sets
@@ -73,12 +72,12 @@ def variant_of(definition: Definition, about: dict[str, Any] = FAST, **sets: Any
     )
 
 
-def variant(**sets: Any) -> Variant:
+def variant(**sets: Any) -> TracedConfig:
     """PPO's defaults with some choices and numbers set, as data."""
-    return variant_of(DEFINITION, **sets)
+    return variant_of(SPEC, **sets)
 
 
-def other_unread_numbers(one: Variant, config: dict[str, Any]) -> Variant:
+def other_unread_numbers(one: TracedConfig, config: dict[str, Any]) -> TracedConfig:
     """The same with every number that the configuration does not read at another value."""
     known = trainer(config["trainer"]["name"]).known_numbers()
     numbers = {
@@ -89,14 +88,14 @@ def other_unread_numbers(one: Variant, config: dict[str, Any]) -> Variant:
     return one._replace(numbers=numbers)
 
 
-def alone(**sets: Any) -> Variant:
+def alone(**sets: Any) -> TracedConfig:
     """The same for functions of the trainer that are called by themselves: choices compiled in."""
-    names = DEFINITION.axes | {name: one for name, one in sets.items() if name in DEFINITION.axes}
+    names = SPEC.axes | {name: one for name, one in sets.items() if name in SPEC.axes}
     return fix(variant(**sets), names)
 
 
 def train(
-    one: Variant, seed: int = 0, chunks: int = 1, **composition: Any
+    one: TracedConfig, seed: int = 0, chunks: int = 1, **composition: Any
 ) -> tuple[Any, dict[str, float]]:
     """The state after some chunks, and the metrics of the last."""
     init, chunk = compiled(**composition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -16,10 +16,19 @@ import variants
 from ablations.errors import UserError
 from ablations.sweep.backends.compiled import BACKEND
 from ablations.tasks import task
-from ablations.trainers import Definition, Option, Trainer, trainer, trainers
+from ablations.trainers import (
+    Trainer,
+    TrainerSpec,
+    component,
+    number,
+    number_default,
+    static,
+    trainer,
+    trainers,
+)
 from ablations.trainers.choices import apply, fix
-from ablations.trainers.definition import register
-from ablations.trainers.trainer import Composition
+from ablations.trainers.spec import register
+from ablations.trainers.trainer import ResolvedSettings
 
 PPO, LANGUAGE = trainer("ppo"), trainer("language")
 # Defaults that no run of a shipped study reads: those of the others are in its hash.
@@ -36,7 +45,7 @@ LANGUAGE_DEFAULTS = {
 }
 
 
-def composed(definition: Definition, **values: Any) -> dict[str, Any]:
+def composed(definition: TrainerSpec, **values: Any) -> dict[str, Any]:
     return definition.resolve(task("fast" if definition is PPO else "addition"), values)
 
 
@@ -47,7 +56,7 @@ def names(config: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize(
     ("definition", "defaults"), [(PPO, PPO_DEFAULTS), (LANGUAGE, LANGUAGE_DEFAULTS)]
 )
-def test_defaults(definition: Definition, defaults: dict[str, float]) -> None:
+def test_defaults(definition: TrainerSpec, defaults: dict[str, float]) -> None:
     known = {name: one.default for name, one in definition.known_numbers().items()}
     assert defaults.items() <= known.items()
 
@@ -106,7 +115,7 @@ def test_a_critic_decides_what_the_language_trainer_reads() -> None:
     ],
 )
 def test_a_number_is_read_by_the_choices_that_name_it(
-    definition: Definition, sets: dict[str, Any], read: set[str]
+    definition: TrainerSpec, sets: dict[str, Any], read: set[str]
 ) -> None:
     """Of the numbers of the axes that are set, and whatever their values."""
     found = names(composed(definition, **sets))
@@ -120,7 +129,7 @@ def test_what_is_read_is_asked_of_the_definition_too() -> None:
     chosen = {name: one["name"] for name, one in config["choices"].items()}
     everything = {**LANGUAGE.axes, **chosen}
     assert LANGUAGE.reads(
-        Composition(task("addition"), {}, config["structure"], everything)
+        ResolvedSettings(task("addition"), {}, config["structure"], everything)
     ) == names(config)
 
 
@@ -151,13 +160,26 @@ def test_what_cannot_act_is_told() -> None:
 
 
 def test_a_number_has_one_meaning_in_a_trainer() -> None:
-    own = {"discount": variants.Number(0.97, 0.0, 2.0, "another one")}
-    with pytest.raises(UserError, match="the number 'discount' of advantage means something else"):
-        replace(PPO, numbers={**PPO.numbers, **own}).known_numbers()
-    with pytest.raises(UserError, match="unknown number"):
-        replace(PPO, defaults={"discont": 0.9}).known_numbers()
-    with pytest.raises(UserError, match="has a setting 'clip_epsilon'"):
-        replace(PPO, structure={"clip_epsilon": Option(1, "")}).known_numbers()
+    base: Any = PPO.hyperparameters
+    for name, declared, complaint in (
+        ("discount", number(0.9, 0, 2, "-"), "'discount' of advantage means something else"),
+        ("discont", number_default(0.9), "unknown number"),
+        ("clip_epsilon", static(1, "-"), "has a setting 'clip_epsilon'"),
+    ):
+        more = dataclass(frozen=True, kw_only=True)(
+            type("More", (base,), {name: declared, "__annotations__": {name: float}})
+        )
+        with pytest.raises(UserError, match=complaint):
+            replace(PPO, hyperparameters=more).known_numbers()
+
+
+def test_a_hyperparameter_is_declared() -> None:
+    @dataclass(frozen=True)
+    class Bare:
+        width: int = 64
+
+    with pytest.raises(UserError, match="'width' of trainer 'ppo' is not declared"):
+        replace(PPO, hyperparameters=Bare)
 
 
 def test_steps_are_counted_in_the_trainers_unit() -> None:
@@ -173,8 +195,8 @@ import sys
 from ablations import trainers
 assert not {"jax", "variants"} & sys.modules.keys(), "on import"
 trainers.trainer("ppo")
-assert "ablations.trainers.language.settings" not in sys.modules
-assert not {"flax", "optax", "brax"} & sys.modules.keys()
+assert "ablations.trainers.language.trainer" not in sys.modules
+assert "brax" not in sys.modules
 assert list(trainers.trainers()) == ["ppo", "pqn", "language", "command", "trivial"]
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -194,7 +216,7 @@ def test_a_name_is_registered_once() -> None:
 
 
 @pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
+def pool(monkeypatch: pytest.MonkeyPatch) -> TrainerSpec:
     """A trainer whose state is as large as its choice of the structural axis `toy_pool` says."""
     monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
     monkeypatch.setattr(sys.modules[register.__module__], "_REGISTERED", {})
@@ -204,6 +226,11 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
     )
     for name, size in (("one", lambda *, x: x[None]), ("three", lambda *, x: jnp.full(3, x))):
         axis.choice(name, formula="-", source="here", summary=name)(size)
+
+    @dataclass(frozen=True)
+    class Settings:
+        toy_pool: str = component("one")
+        gradient_clip: str = component("none")
 
     def make(*, choices: Any, updates_per_chunk: int, **_: Any) -> Trainer:
         return Trainer(
@@ -215,18 +242,16 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Definition:
         )
 
     return register(
-        Definition(
+        TrainerSpec(
             name="toy_pool",
-            axes={"toy_pool": "one", "gradient_clip": "none"},
-            numbers={},
-            structure={},
+            hyperparameters=Settings,
             make=make,
             iteration_steps=lambda structure: 1,
         )
     )
 
 
-def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> None:
+def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: TrainerSpec) -> None:
     programs = set()
     for name, count in (("one", 1), ("three", 3)):
         config = pool.resolve(task("fast"), {"toy_pool": name})
@@ -245,7 +270,7 @@ def test_a_structural_choice_is_compiled_in_on_a_cpu_too(pool: Definition) -> No
     assert len(programs) == 2
 
 
-def test_a_structural_choice_is_no_data(pool: Definition) -> None:
+def test_a_structural_choice_is_no_data(pool: TrainerSpec) -> None:
     config = pool.resolve(task("fast"), {})
     made = pool.make(choices={}, updates_per_chunk=1)
     with pytest.raises(TypeError, match="compiled in"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,9 @@ from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.job import cells_of
 from ablations.sweep.plan import plan
 from ablations.tables.effects import settings_of
-from ablations.trainers import Definition, Option, Trainer
+from ablations.trainers import Trainer, TrainerSpec, component, number, static
 from ablations.trainers.composed import compose, require_current
-from ablations.trainers.composition import resolve
-from ablations.trainers.definition import BUILT_IN
+from ablations.trainers.spec import BUILT_IN
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "hashes.json"
 SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
@@ -42,7 +41,7 @@ def registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
     monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
     for module, name in (
-        ("ablations.trainers.definition", "_REGISTERED"),
+        ("ablations.trainers.spec", "_REGISTERED"),
         ("ablations.tasks.task", "_TASKS"),
         ("ablations.studies.definition", "_STUDIES"),
     ):
@@ -63,18 +62,18 @@ def new_axes() -> None:
     double(lambda *, x, toy_factor: x * toy_factor)
 
 
-def with_details(definition: Definition) -> Definition:
+def with_details(spec: TrainerSpec) -> TrainerSpec:
     """The trainer with an axis of each kind, a number and an option more."""
-    return replace(
-        definition,
-        axes={**definition.axes, "toy_loop": "off", "toy_fn": "same"},
-        numbers={
-            **definition.numbers,
-            "toy_number": variants.Number(0.0, 0.0, 1.0, "a toy", neutral=0.0),
-        },
-        structure={**definition.structure, "toy_option": Option(1, "a toy", low=1, neutral=1)},
-        neutral={**definition.neutral, "toy_loop": "off", "toy_fn": "same"},
-    )
+    base: Any = spec.hyperparameters
+
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(base):
+        toy_loop: str = component("off", neutral="off")
+        toy_fn: str = component("same", neutral="same")
+        toy_number: float = number(0.0, 0.0, 1.0, "a toy", neutral=0.0)
+        toy_option: int = static(1, "a toy", low=1, neutral=1)
+
+    return replace(spec, hyperparameters=Settings)
 
 
 def shipped() -> dict[str, str]:
@@ -103,7 +102,7 @@ def test_runs_keep_their_hashes_and_a_new_detail_renames_none(
     new_axes()
     for name in ("ppo", "language"):
         module = importlib.import_module(BUILT_IN[name])
-        monkeypatch.setattr(module, "DEFINITION", with_details(module.DEFINITION))
+        monkeypatch.setattr(module, "SPEC", with_details(module.SPEC))
     assert shipped() == json.loads(GOLDEN.read_text())
     made = plan(Request("gae", "smoke", seeds=1))
     assert [cell.program() for cell in cells_of(made)] == narrow
@@ -157,11 +156,16 @@ def make(*, structure: Any, updates_per_chunk: int, choices: Any, **_: Any) -> T
     )
 
 
-PLAIN = Definition(
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    gradient_clip: str = component("none")
+    pace: float = number(0.3, 0.0, 9.0, "of a step")
+    size: int = static(3, "a toy", low=1)
+
+
+PLAIN = TrainerSpec(
     name="toy",
-    axes={"gradient_clip": "none"},
-    numbers={"pace": variants.Number(0.3, 0.0, 9.0, "of a step")},
-    structure={"size": Option(3, "a toy", low=1)},
+    hyperparameters=Plain,
     make=make,
     iteration_steps=lambda structure: structure["size"] * structure.get("toy_option", 1),
 )
@@ -169,7 +173,7 @@ TASK = tasks.Task(name="toy_line", summary="a line", make=lambda s: None, settin
 
 
 @pytest.fixture
-def toy() -> Definition:
+def toy() -> TrainerSpec:
     """A plugin's trainer with the details, and a study of them."""
     new_axes()
     definition = trainers.register(with_details(PLAIN))
@@ -194,9 +198,9 @@ def toy() -> Definition:
     return definition
 
 
-def trained(definition: Definition, values: Mapping[str, Any]) -> float:
+def trained(definition: TrainerSpec, values: Mapping[str, Any]) -> float:
     """Where its walk is after a chunk, with the axes as data."""
-    config = resolve(TASK, definition, values) | {
+    config = definition.resolve(TASK, values) | {
         "run": {"updates_per_chunk": 1, "evaluation_envs": 1, "points": 2}
     }
     data = definition.data(config)
@@ -212,32 +216,35 @@ def trained(definition: Definition, values: Mapping[str, Any]) -> float:
     return float(np.asarray(jax.jit(composed.chunk)(state, data)[0]))
 
 
-def test_a_new_detail_moves_no_bit(toy: Definition) -> None:
+def test_a_new_detail_moves_no_bit(toy: TrainerSpec) -> None:
     before = trained(PLAIN, {})
     assert trained(toy, {}) == trained(toy, AT) == before
     for name in ("toy_fn", "toy_number", "toy_option"):
         assert trained(toy, {name: AWAY[name]}) != before, name
 
 
-def test_what_is_left_out_is_neutral_and_not_the_default(toy: Definition) -> None:
+def test_what_is_left_out_is_neutral_and_not_the_default(toy: TrainerSpec) -> None:
     """A default may change later: what was named by its absence stays what it was."""
-    changed = replace(
-        toy,
-        axes={**toy.axes, "toy_fn": "double"},
-        numbers={**toy.numbers, "toy_number": replace(toy.numbers["toy_number"], default=0.5)},
-        structure={**toy.structure, "toy_option": Option(2, "a toy", low=1, neutral=1)},
-    )
-    assert resolve(TASK, changed, AT) == resolve(TASK, PLAIN, {})
+
+    @dataclass(frozen=True, kw_only=True)
+    class Changed(Plain):
+        toy_loop: str = component("off", neutral="off")
+        toy_fn: str = component("double", neutral="same")
+        toy_number: float = number(0.5, 0.0, 1.0, "a toy", neutral=0.0)
+        toy_option: int = static(2, "a toy", low=1, neutral=1)
+
+    changed = replace(toy, hyperparameters=Changed)
+    assert changed.resolve(TASK, AT) == PLAIN.resolve(TASK, {})
     assert trained(changed, AT) == trained(PLAIN, {})
     assert trained(changed, {}) == trained(toy, {n: v for n, v in AWAY.items() if n != "toy_loop"})
-    config = resolve(TASK, changed, {})
+    config = changed.resolve(TASK, {})
     assert config["choices"]["toy_fn"]["name"] == "double"
     assert config["numbers"].keys() == {"pace", "toy_number", "toy_factor"}
 
 
-def test_the_whole_composition_is_seen_again(toy: Definition) -> None:
-    config = resolve(TASK, toy, {})
-    assert config == resolve(TASK, PLAIN, {})
+def test_the_whole_composition_is_seen_again(toy: TrainerSpec) -> None:
+    config = toy.resolve(TASK, {})
+    assert config == PLAIN.resolve(TASK, {})
     whole = toy.completed(config)
     assert {n: whole["choices"][n]["name"] for n in ("toy_loop", "toy_fn")} == {
         "toy_loop": "off",
@@ -252,25 +259,25 @@ def test_the_whole_composition_is_seen_again(toy: Definition) -> None:
 
 
 def test_a_bumped_revision_of_the_neutral_choice_is_named(
-    toy: Definition, monkeypatch: pytest.MonkeyPatch
+    toy: TrainerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = resolve(TASK, toy, {})
+    config = toy.resolve(TASK, {})
     choices = variants.axis("toy_fn")._choices
     monkeypatch.setitem(choices, "same", replace(choices["same"], revision=2))
-    assert resolve(TASK, toy, {})["choices"]["toy_fn"] == {"name": "same", "revision": 2}
+    assert toy.resolve(TASK, {})["choices"]["toy_fn"] == {"name": "same", "revision": 2}
     with pytest.raises(UserError, match="toy_fn=same is of revision 1, now 2"):
         require_current(config)
 
 
-def test_programs_of_details(toy: Definition) -> None:
+def test_programs_of_details(toy: TrainerSpec) -> None:
     """Options, and axes that are compiled in, part programs; what is neutral names none."""
     specialised = replace(toy, compiles=lambda structure: ("toy_fn",) * structure["toy_option"])
     trainers.register(specialised, again=True)
     run = {"run": {"updates_per_chunk": 1, "evaluation_envs": 1}}
     variety: tuple[dict[str, Any], ...] = ({}, {"toy_fn": "double"}, {"toy_option": 2})
-    names = [BACKEND.program(resolve(TASK, specialised, values) | run) for values in variety]
+    names = [BACKEND.program(specialised.resolve(TASK, values) | run) for values in variety]
     assert len(set(names)) == 3
-    config = resolve(TASK, specialised, {}) | run
+    config = specialised.resolve(TASK, {}) | run
     assert specialised.compiled_in(config) == ("toy_fn",)
     everywhere = specialised.compiled_in(config, ())
     assert set(everywhere) == set(specialised.completed(config)["choices"])
@@ -278,14 +285,14 @@ def test_programs_of_details(toy: Definition) -> None:
     data = as_data(config)
     assert float(composed.chunk(jnp.float32(0), data)[0]) == pytest.approx(0.3)
     trainers.register(PLAIN, again=True)
-    assert BACKEND.program(resolve(TASK, PLAIN, {}) | run) == names[0]
+    assert BACKEND.program(PLAIN.resolve(TASK, {}) | run) == names[0]
 
 
 def configs(made: Plan) -> dict[str, Mapping[str, Any]]:
     return {cell.variant: cell.config for cell in made.cells}
 
 
-def test_plans_show_and_explanations_see_details(toy: Definition) -> None:
+def test_plans_show_and_explanations_see_details(toy: TrainerSpec) -> None:
     made = plan(Request("toy"))
     assert made.variants["without"].formulas["toy_fn"].choice == "same"
     assert made.variants["toy_fn"].formulas["toy_fn"].choice == "double"
@@ -307,20 +314,23 @@ def test_plans_show_and_explanations_see_details(toy: Definition) -> None:
     assert there["toy/all - toy_fn"]["choices"].keys() == {"gradient_clip", "toy_loop"}
 
 
-def test_a_variant_that_sets_what_is_neutral_is_its_baseline(toy: Definition) -> None:
+def test_a_variant_that_sets_what_is_neutral_is_its_baseline(toy: TrainerSpec) -> None:
     same = {"without": studies.Variant({}), "at": studies.Variant({"toy_number": 0.0})}
     studies.register(replace(studies.study("toy"), name="same", variants=same))
     with pytest.raises(UserError, match="are one composition on toy_line"):
         plan(Request("same"))
 
 
-def test_neutral_values_that_cannot_be(toy: Definition) -> None:
+def test_neutral_values_that_cannot_be(toy: TrainerSpec) -> None:
     with pytest.raises(variants.RegistrationError, match="neutral value lies within its bounds"):
         variants.Number(1.0, 0.5, 2.0, "a toy", neutral=0.0)
-    with pytest.raises(UserError, match="unknown axis of 'toy' 'toy_lop'"):
-        replace(toy, neutral={"toy_lop": "off"}).resolve(TASK, {})
+
+    @dataclass(frozen=True)
+    class Misspelt:
+        toy_loop: str = component("off", neutral="of")
+
     with pytest.raises(UserError, match="unknown choice 'of'"):
-        replace(toy, neutral={"toy_loop": "of"}).resolve(TASK, {})
+        replace(toy, hyperparameters=Misspelt).resolve(TASK, {})
 
 
 if __name__ == "__main__":

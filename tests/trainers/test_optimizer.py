@@ -13,7 +13,7 @@ import pytest
 import variants
 from ablations.errors import UserError
 from ablations.tasks import task
-from ablations.trainers import Variant, trainer
+from ablations.trainers import TracedConfig, trainer
 from ablations.trainers.optimizer import ADAM, Divergence, Rule, begin, descend, start
 
 RATE, EPSILON, L2, LIMIT, DECAY, SHARE = 0.03, 1e-5, 0.2, 0.7, 0.4, 0.3
@@ -40,7 +40,7 @@ def taken(
     iterations: float = BATCHES,
 ) -> list[Any]:
     """The parameters after each step, or its rate."""
-    variant = Variant(
+    variant = TracedConfig(
         choices={
             "gradient_clip": clip,
             "learning_rate_schedule": schedule,
@@ -207,7 +207,7 @@ def test_a_new_count_makes_no_large_step_where_gradients_grow() -> None:
     moved = {}
     for reset in ("none", "batch", "batch_moments"):
         rule = Rule(reset=reset)
-        variant = Variant(
+        variant = TracedConfig(
             {"gradient_clip": "none", "learning_rate_schedule": "constant"},
             {"learning_rate": jnp.float32(1), "adam_epsilon": jnp.float32(0)},
         )
@@ -253,7 +253,7 @@ def test_details_joined_later() -> None:
     config = ppo.resolve(fast, at)
     assert config == ppo.resolve(fast, {})
     assert at.keys().isdisjoint({*config["choices"], *config["structure"]})
-    learner = start(single(FIRST), Variant({}, {"learning_rate": 1.0}))
+    learner = start(single(FIRST), TracedConfig({}, {"learning_rate": 1.0}))
     assert learner.initial is learner.began is None
     assert begin(learner, ADAM) is learner
     away = ppo.resolve(fast, {"weight_regularization": "to_initial", "adam_beta1": 0})

@@ -17,7 +17,7 @@ from ablations.sweep.job import cells_of
 from ablations.sweep.plan import plan
 from ablations.tasks import Task, task
 from ablations.trainers import trainer
-from ablations.trainers.trivial import make
+from ablations.trainers.untrained import make
 
 LENGTH, COUNT = 30, 6
 SETTINGS = {**task("fast").settings, "episode_length": LENGTH}

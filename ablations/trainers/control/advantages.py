@@ -14,11 +14,10 @@ from typing import NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 
-import variants as registry
+import variants
 from ablations.trainers.choices import apply, either, matches, switch
-from ablations.trainers.control.critic import Critic
-from ablations.trainers.control.environment import Outcome
-from ablations.trainers.trainer import Tree, Variant
+from ablations.trainers.control.networks import Critic
+from ablations.trainers.trainer import TracedConfig, Tree
 from variants.advantage import WITHIN_EPISODES
 
 Array = jax.Array
@@ -49,15 +48,20 @@ class Estimate(NamedTuple):
 
 
 def estimate(
-    experience: Experience, value: Array, next_value: Array, variant: Variant, **more: LogRatio
+    experience: Experience,
+    value: Array,
+    next_value: Array,
+    variant: TracedConfig,
+    log_ratio: LogRatio | None = None,
 ) -> Estimate:
-    """Estimate advantages and value targets by the choice of `advantage`, constants to gradients.
+    """Estimate by the choices of `advantage` and value_target; the result has no gradient.
 
-    next_value[t] is that of the true next observation, whatever was reset after it. more: log_ratio
-    where the policy is no longer the one that acted.
+    next_value[t]: of the true next observation, whatever was reset after it. log_ratio: where the
+    policy is no longer the one that acted.
     """
+    moved = {} if log_ratio is None else {"log_ratio": log_ratio}
 
-    def by(variant: Variant) -> Estimate:
+    def by(variant: TracedConfig) -> Estimate:
         return Estimate(
             *apply(
                 "advantage",
@@ -67,30 +71,32 @@ def estimate(
                 next_values=next_value,
                 termination=experience.termination,
                 truncation=experience.truncation,
-                **more,
+                **moved,
             )
         )
 
-    def apart() -> Estimate:
+    def own_lambda() -> Estimate:
         numbers = {**variant.numbers, "gae_lambda": variant.numbers["target_lambda"]}
         return Estimate(by(variant).advantage, by(variant._replace(numbers=numbers)).target)
 
-    made = switch("value_target", variant, {"shared": lambda: by(variant), "own_lambda": apart})
+    made = switch(
+        "value_target", variant, {"shared": lambda: by(variant), "own_lambda": own_lambda}
+    )
     return Estimate(*jax.lax.stop_gradient((made.advantage, made.target)))
 
 
 class Estimator(NamedTuple):
     """Advantage estimates by one state of the critic, each where advantage_timing asks for it.
 
-    alike: whether an observation has the same normalised form as one step's next and as the next
-        step's own; statistics that move at every step part them.
+    alike: whether one observation, as a step's next and as the next step's own, has one normalised
+        form; not so with statistics that move at every step.
     log_ratio: None where the policy is the one that acted.
     """
 
     critic: Critic
     parameters: Tree
     alike: bool
-    variant: Variant
+    variant: TracedConfig
     log_ratio: LogRatio | None = None
 
     def at_rollout(
@@ -128,8 +134,8 @@ class Estimator(NamedTuple):
 
         Both are of an epoch that begins.
 
-        old_value: that at rollout. old_value=epoch comes with advantage_timing=epoch, so that both
-            are of one look at the batch.
+        old_value: that at rollout. old_value=epoch comes with advantage_timing=epoch, so that one
+            pass of the critic serves both.
         """
 
         def now() -> tuple[Array, Estimate]:
@@ -170,7 +176,7 @@ class Estimator(NamedTuple):
     @property
     def _measured_from_rollout(self) -> bool | Array:
         """True where a value clip measures from the values at rollout: bool, or a bool scalar."""
-        clips = registry.axis("value_clip").values()
+        clips = variants.axis("value_clip").values()
         reading = [clip.name for clip in clips if "old_values" in clip.inputs]
         measured = matches("value_clip", self.variant, *reading)
         return measured & matches("old_value", self.variant, "rollout")
@@ -185,8 +191,7 @@ class Estimator(NamedTuple):
     def _of_values(self, experience: Experience, value: Array, next_observation: Array) -> Estimate:
         """Estimate with targets in units of scaled reward."""
         next_value = self.next_values(value, next_observation)
-        moved = {} if self.log_ratio is None else {"log_ratio": self.log_ratio}
-        return estimate(experience, value, next_value, self.variant, **moved)
+        return estimate(experience, value, next_value, self.variant, self.log_ratio)
 
     def _of_outputs(self, experience: Experience, output: Array) -> Estimate:
         """Estimate with targets as what the network should answer."""
@@ -196,7 +201,7 @@ class Estimator(NamedTuple):
 
 
 def standardised(
-    scope: str, advantage: Array, group: Array, num_groups: int, variant: Variant
+    scope: str, advantage: Array, group: Array, num_groups: int, variant: TracedConfig
 ) -> Array:
     """Standardise advantages over these samples where advantage_scope is this one.
 
@@ -217,16 +222,3 @@ def standardised(
 
     branches = {name: now if name == scope else lambda: advantage for name in SCOPES}
     return switch("advantage_scope", variant, branches)
-
-
-def scaled_rewards(state: Tree, outcome: Outcome, variant: Variant) -> tuple[Tree, jax.Array]:
-    """Return the next state of `reward_scaling`, and rewards [T, N] as the learner sees them."""
-    state, rewards = apply(
-        "reward_scaling",
-        variant,
-        state,
-        rewards=outcome.reward,
-        termination=outcome.termination.astype(jnp.float32),
-        truncation=outcome.truncation.astype(jnp.float32),
-    )
-    return state, rewards

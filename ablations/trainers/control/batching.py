@@ -19,7 +19,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.typing import ArrayLike
 
 from ablations.trainers.control import arctangents
-from ablations.trainers.fusion import materialized
+from ablations.trainers.products import materialized
 from ablations.trainers.trainer import Tree
 
 Result = TypeVar("Result")

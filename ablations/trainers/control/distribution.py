@@ -16,10 +16,13 @@ import jax.numpy as jnp
 import variants
 import variants.action_distribution
 from ablations.environments import Actions, Box, Discrete
+from ablations.tasks.task import Task
 from ablations.trainers.choices import apply, switch
 from ablations.trainers.control.networks import Outputs
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import TracedConfig
 from variants.action_distribution import Drawn
+
+BRAX_KL_OFFSET = 1e-5
 
 
 class Sample(NamedTuple):
@@ -51,36 +54,36 @@ class Distribution(Protocol):
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """Draw the noise of so many actions: [*shape, ...]."""
 
-    def sample(self, raw: jax.Array, noise: jax.Array, variant: Variant) -> Sample:
+    def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
         """Return an action by raw [..., R] and noise [..., ...]."""
 
-    def mode(self, raw: jax.Array, variant: Variant) -> jax.Array:
+    def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return the action that the policy takes where it does not explore."""
 
-    def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
+    def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return the log density [...] of an x."""
 
-    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return raw as the loss scores it: as it is, where no mean is displaced at random."""
         return raw
 
-    def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+    def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return the entropy that the policy is rewarded for, [B]; key: of an estimate's noise."""
 
     def kl(
-        self, old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0
+        self, old: jax.Array, new: jax.Array, variant: TracedConfig, offset: float = 0.0
     ) -> jax.Array:
         """Return the mean of KL(old, new), a scalar; offset: that of Brax's, in its logarithm."""
 
 
-def mean_and_std(raw: jax.Array, variant: Variant) -> tuple[jax.Array, jax.Array]:
+def mean_and_std(raw: jax.Array, variant: TracedConfig) -> tuple[jax.Array, jax.Array]:
     """Return mean and std [..., A] of the normal that x is drawn from, by a network's [..., 2A]."""
     mean, spread = jnp.split(raw, 2, axis=-1)
     std = apply("policy_std", variant, head=spread, parameter=spread, feature_variance=spread)
     return mean, std
 
 
-def drawn(mean: jax.Array, std: jax.Array, x: jax.Array, variant: Variant) -> Drawn:
+def drawn(mean: jax.Array, std: jax.Array, x: jax.Array, variant: TracedConfig) -> Drawn:
     """Return what becomes of x [..., A]: the action, and the log density of x."""
     result: Drawn = apply("action_distribution", variant, mean=mean, std=std, x=x)
     return result
@@ -119,23 +122,23 @@ class Normal(Distribution):
         """Draw standard normal noise [*shape, A]."""
         return jax.random.normal(key, (*shape, self.size))
 
-    def sample(self, raw: jax.Array, noise: jax.Array, variant: Variant) -> Sample:
+    def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
         """Return x = μ + σ·noise, and what becomes of it."""
         mean, std = mean_and_std(raw, variant)
         x = mean + std * noise
         action, log_prob, _ = drawn(mean, std, x, variant)
         return Sample(x, action, log_prob)
 
-    def mode(self, raw: jax.Array, variant: Variant) -> jax.Array:
+    def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return what becomes of μ."""
         mean, std = mean_and_std(raw, variant)
         return drawn(mean, std, mean, variant).action
 
-    def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
+    def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return the log density [...] of x [..., A]."""
         return drawn(*mean_and_std(raw, variant), x, variant).log_prob
 
-    def perturbed(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+    def perturbed(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return raw, its means displaced by the choice of mean_perturbation."""
 
         def displaced() -> jax.Array:
@@ -146,7 +149,7 @@ class Normal(Distribution):
 
         return switch("mean_perturbation", variant, {"none": lambda: raw, "uniform": displaced})
 
-    def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+    def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return the choice of entropy_estimate, [B]."""
         mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw, variant))
         estimate: jax.Array = apply(
@@ -160,7 +163,7 @@ class Normal(Distribution):
         return estimate
 
     def kl(
-        self, old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0
+        self, old: jax.Array, new: jax.Array, variant: TracedConfig, offset: float = 0.0
     ) -> jax.Array:
         """Mean of KL(old, new) in closed form, a scalar; both raw [..., 2A].
 
@@ -174,7 +177,7 @@ class Normal(Distribution):
         return jnp.mean(jnp.sum(each, axis=-1))
 
 
-def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: Variant) -> jax.Array:
+def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: TracedConfig) -> jax.Array:
     """Draw the noise of an entropy estimate that reads some; zeros elsewhere."""
     axis = variants.axis("entropy_estimate")
     branches = {
@@ -209,7 +212,7 @@ class Parametric(Distribution):
         """Draw keys [*shape]."""
         return jax.random.split(key, shape)
 
-    def sample(self, raw: jax.Array, noise: jax.Array, variant: Variant) -> Sample:
+    def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
         """Return x that the keys `noise` draw, and what becomes of it."""
 
         def draw(raw: jax.Array, key: jax.Array) -> jax.Array:
@@ -220,27 +223,27 @@ class Parametric(Distribution):
         made, x = _by_choice(raw, variant), draw(raw, noise)
         return Sample(x, made.action(x), made.log_prob(x))
 
-    def mode(self, raw: jax.Array, variant: Variant) -> jax.Array:
+    def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return what becomes of the mode."""
         made = _by_choice(raw, variant)
         return made.action(made.mode())
 
-    def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
+    def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return the log density [...] of x [..., A]."""
         return _by_choice(raw, variant).log_prob(x)
 
-    def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+    def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return the distribution's own, [B]."""
         return _by_choice(raw, variant).entropy().reshape(-1)
 
     def kl(
-        self, old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0
+        self, old: jax.Array, new: jax.Array, variant: TracedConfig, offset: float = 0.0
     ) -> jax.Array:
         """Mean of KL(old, new), a scalar, whatever the offset: Brax's policies are normal."""
         return jnp.mean(_by_choice(old, variant).kl(_by_choice(new, variant)))
 
 
-def _by_choice(raw: jax.Array, variant: Variant) -> variants.action_distribution.Distribution:
+def _by_choice(raw: jax.Array, variant: TracedConfig) -> variants.action_distribution.Distribution:
     """Return the distribution that a choice of action_distribution makes of outputs [..., 2A]."""
     made: variants.action_distribution.Distribution = apply(
         "action_distribution", variant, outputs=raw
@@ -268,32 +271,59 @@ class Categorical(Distribution):
         """Draw Gumbel noise [*shape, count]."""
         return jax.random.gumbel(key, (*shape, self.count))
 
-    def sample(self, raw: jax.Array, noise: jax.Array, variant: Variant) -> Sample:
+    def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
         """Return argmax(logits + noise)."""
         action = self.mode(raw + noise, variant)
         return Sample(action, action, self.log_prob(raw, action, variant))
 
-    def mode(self, raw: jax.Array, variant: Variant) -> jax.Array:
+    def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return the most probable action, the first of several."""
         return jnp.argmax(raw, axis=-1).astype(jnp.int32)
 
-    def log_prob(self, raw: jax.Array, x: jax.Array, variant: Variant) -> jax.Array:
+    def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return log π [...] of actions x [...]."""
         # A sum over all instead of a gather: its gradient is one, too, and not a scatter
         chosen = jax.nn.one_hot(x, self.count, dtype=raw.dtype)
         return jnp.sum(jax.nn.log_softmax(raw) * chosen, axis=-1)
 
-    def entropy(self, raw: jax.Array, key: jax.Array, variant: Variant) -> jax.Array:
+    def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
         """Return -Σ π log π, [B]."""
         log_probs = jax.nn.log_softmax(raw.reshape(-1, self.count))
         return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
 
     def kl(
-        self, old: jax.Array, new: jax.Array, variant: Variant, offset: float = 0.0
+        self, old: jax.Array, new: jax.Array, variant: TracedConfig, offset: float = 0.0
     ) -> jax.Array:
         """Mean of Σ π log(π/π'), a scalar, whatever the offset: Brax has no categorical policy."""
         old_log, new_log = jax.nn.log_softmax(old), jax.nn.log_softmax(new)
         return jnp.mean(jnp.sum(jnp.exp(old_log) * (old_log - new_log), axis=-1))
+
+
+def brax_kl(
+    distribution: Distribution, old: jax.Array, new: jax.Array, variant: TracedConfig
+) -> jax.Array:
+    """Return Brax's divergence where learning_rate_schedule reads it, else NaN; a scalar.
+
+    A branch of its own: elsewhere it costs nothing, and does not change how other divergences are
+    rounded.
+    """
+    axis = "learning_rate_schedule"
+    branches = dict.fromkeys(variants.axis(axis), lambda: jnp.asarray(jnp.nan, jnp.float32))
+    branches["adaptive_offset_kl"] = lambda: distribution.kl(old, new, variant, BRAX_KL_OFFSET)
+    return switch(axis, variant, branches)
+
+
+def unshaped(task: Task, choice: str) -> dict[str, str]:
+    """Return the axes that shape no action on a task, and why; choice: of action_distribution."""
+    of_normals = ("entropy_estimate", "mean_perturbation", "policy_std")
+    if task.discrete:
+        return dict.fromkeys(
+            ("action_distribution", *of_normals),
+            f"actions of {task.name} are whole numbers, drawn from a softmax of logits",
+        )
+    if "outputs" in variants.axis("action_distribution")[choice].inputs:
+        return dict.fromkeys(of_normals, f"action_distribution={choice} has no normal to shape")
+    return {}
 
 
 def distribution_of(actions: Actions, fixed: Mapping[str, str]) -> Distribution:

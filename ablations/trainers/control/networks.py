@@ -1,4 +1,4 @@
-"""Policy and value networks."""
+"""Policy and value networks, and what their outputs stand for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from flax import linen
 import variants
 from ablations.environments import Observations
 from ablations.errors import UserError
-from ablations.trainers.control.heads import SCALAR, Head
+from ablations.trainers.choices import apply
+from ablations.trainers.control import normalizer as statistics
+from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.products import Dense, dense_product
-from ablations.trainers.trainer import Scalar, Tree
+from ablations.trainers.trainer import Scalar, TracedConfig, Tree
 
 ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -220,6 +222,55 @@ class PolicyHead(NamedTuple):
         return jax.lax.stop_gradient(hidden.apply(policy, seen(self.seen, x)))
 
 
+class Head(NamedTuple):
+    """A choice of critic_head, with what it fixes of the network.
+
+    size: outputs of the last layer. value_range: bins lie from minus that to that.
+    """
+
+    choice: str = "scalar"
+    size: int = 1
+    value_range: float = 10.0
+
+    def outputs(self, layer: jax.Array) -> jax.Array:
+        """Return what the critic answers by its last layer [..., K]: [...] where K is 1 number."""
+        return layer[..., 0] if self.choice == "scalar" else layer
+
+    def values(self, outputs: jax.Array) -> jax.Array:
+        """Return the values [...] that are meant by `outputs`."""
+        if self.choice == "scalar":
+            return outputs
+        answer = variants.axis("critic_head").apply(
+            self.choice,
+            outputs=outputs,
+            targets=jnp.zeros(outputs.shape[:-1]),
+            value_range=self.value_range,
+        )
+        values: jax.Array = answer.value
+        return values
+
+    def error(self, outputs: jax.Array, variant: TracedConfig) -> Callable[..., jax.Array] | None:
+        """Return the loss of each sample as a function of flat targets; None: that of a number."""
+        if self.choice == "scalar":
+            return None
+
+        def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
+            answer = apply(
+                "critic_head",
+                variant,
+                outputs=outputs.reshape(-1, self.size),
+                targets=targets,
+                value_range=self.value_range,
+            )
+            losses: jax.Array = answer.loss
+            return losses
+
+        return error
+
+
+SCALAR = Head()
+
+
 class Networks(NamedTuple):
     """Pure functions of the parameters; observations are normalised [..., O].
 
@@ -302,6 +353,69 @@ def make_networks(  # noqa: PLR0913  # a network names all that it is made of
         both=both,
         head=head,
     )
+
+
+class Critic(NamedTuple):
+    """A value network, and the statistics that its outputs are scaled by.
+
+    network: (parameters, normalised observations [..., O]) -> outputs [...].
+    choice: of value_normalization. seen: statistics of the value targets so far.
+    """
+
+    network: Callable[[Tree, jax.Array], jax.Array]
+    choice: str
+    seen: Normalizer | None
+
+    @staticmethod
+    def start(choice: str) -> Normalizer | None:
+        """Return the statistics of no value targets; None where a choice reads none."""
+        reads = "mean" in variants.axis("value_normalization")[choice].inputs
+        return statistics.empty(1) if reads else None
+
+    def value(self, parameters: Tree, observation: jax.Array) -> jax.Array:
+        """Return values [...] of observations [..., O], in units of scaled reward."""
+        return self.meant(self.network(parameters, observation))
+
+    def meant(self, output: jax.Array) -> jax.Array:
+        """Return the values that outputs of the network stand for."""
+        return self._map(output, inverse=True)
+
+    def output(self, value: jax.Array) -> jax.Array:
+        """Return what the network would have to answer for these values."""
+        return self._map(value, inverse=False)
+
+    def after(self, targets: jax.Array, parameters: Tree) -> tuple[Critic, Tree]:
+        """Return the critic whose statistics have seen these targets [T, N] too, and parameters.
+
+        With "popart" those are changed so that they answer the same values as before.
+        """
+        if self.seen is None:
+            return self, parameters
+        critic = self._replace(seen=statistics.update(self.seen, targets[..., None]))
+        if self.choice != "popart":
+            return critic, parameters
+
+        # Both maps are affine, so two values say what becomes of the last layer.
+        def moved(output: jax.Array) -> jax.Array:
+            return critic.output(self._map(output, inverse=True))
+
+        shift = moved(jnp.zeros(1))
+        factor = moved(jnp.ones(1)) - shift
+        layers = parameters["value"]["params"]
+        last = f"hidden_{layers_of(parameters['value']) - 1}"
+        layer = layers[last]
+        rescaled = {"kernel": layer["kernel"] * factor, "bias": layer["bias"] * factor + shift}
+        value = {**parameters["value"], "params": {**layers, last: rescaled}}
+        return critic, {**parameters, "value": value}
+
+    def _map(self, x: jax.Array, *, inverse: bool) -> jax.Array:
+        mean, variance = (
+            (0.0, 1.0) if self.seen is None else (self.seen.mean[0], self.seen.spread[0])
+        )
+        mapped: jax.Array = variants.axis("value_normalization").apply(
+            self.choice, x=x, inverse=inverse, mean=mean, variance=variance
+        )
+        return mapped
 
 
 class QNetwork(NamedTuple):

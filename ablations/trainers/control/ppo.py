@@ -1,15 +1,19 @@
 """Proximal policy optimisation (Schulman et al. 2017), composed from the registry.
 
-The loop of rollouts and updates is `RolloutTrainer`; `PPO.learn` is an update from top to bottom;
-`loss.py` is the page to check against the paper.
+Read it from top to bottom: the settings; `PPO.choose`, which acts in a rollout; `PPO.learn`, one
+update on a rollout; `ppo_loss`, the formula to check against the paper. The loop around an update
+is `RolloutTrainer`, advantages are those of `Estimator`, a step of Adam is `optimizer.descend`.
+
+Shapes: T steps of N environments; M of them in a minibatch; O numbers of an observation.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Unpack
+from typing import NamedTuple, TypeAlias, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -18,43 +22,126 @@ import variants
 from ablations.environments import adapted
 from ablations.errors import UserError
 from ablations.tasks.task import EpisodeSettings
-from ablations.trainers import optimizer
+from ablations.trainers import losses, optimizer
 from ablations.trainers.choices import apply, where
-from ablations.trainers.control import advantages, coefficients
-from ablations.trainers.control import critic as critics
-from ablations.trainers.control.advantages import Estimate, Estimator, Experience
-from ablations.trainers.control.coefficients import Measured
-from ablations.trainers.control.composing import composed
-from ablations.trainers.control.critic import Critic
-from ablations.trainers.control.distribution import Distribution, distribution_of
-from ablations.trainers.control.heads import SCALAR, Head
-from ablations.trainers.control.loss import Minibatch, policy_log_ratio, ppo_loss
-from ablations.trainers.control.minibatches import Draws, take
-from ablations.trainers.control.networks import Networks, Start, make_networks
+from ablations.trainers.control import rollouts
+from ablations.trainers.control.advantages import Estimate, Estimator, Experience, standardised
+from ablations.trainers.control.distribution import Distribution, brax_kl, distribution_of, unshaped
+from ablations.trainers.control.networks import SCALAR, Critic, Head, Networks, Start, make_networks
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.control.rollout_trainer import Choose, RolloutTrainer
-from ablations.trainers.control.state import Policy, Rollout, State
+from ablations.trainers.control.rollouts import Draws, Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
-from ablations.trainers.trainer import Metrics, Program, Tree, Variant
+from ablations.trainers.products import materialized
+from ablations.trainers.spec import TrainerSpec, component, number, number_default, static
+from ablations.trainers.trainer import Metrics, Program, ResolvedSettings, TracedConfig, Tree
 from variants.observation_statistics import PER_BATCH
 
-if TYPE_CHECKING:
-    from ablations.trainers.control.settings import Structure
-
+Array = jax.Array
 # The learner, and whether kl_stop has ended the update, None where it never does.
-Update: TypeAlias = tuple[Learner, jax.Array | None]
+Update: TypeAlias = tuple[Learner, Array | None]
+PPOState: TypeAlias = "State[Carried]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(rollouts.RolloutSettings):
+    """Hyperparameters of PPO, each declared once; see `ablations.trainers.spec`.
+
+    Numbers that only a choice reads, such as `clip_epsilon`, are declared with the choice.
+    """
+
+    advantage: str = component("standard")
+    advantage_timing: str = component("iteration")
+    advantage_statistics: str = component("all")
+    advantage_scope: str = component("minibatch")
+    value_error: str = component("squared")
+    value_clip: str = component("none")
+    policy_loss: str = component("clip")
+    entropy_estimate: str = component("one_sample")
+    gradient_clip: str = component("none")
+    learning_rate_schedule: str = component("constant")
+    observation_normalization: str = component("after")
+    reward_scaling: str = component("constant")
+    minibatch_unit: str = component("segments")
+    network_init: str = component("lecun_uniform")
+    bias_init: str = component("zeros")
+    minibatch_order: str = component("redrawn")
+    old_value: str = component("rollout")
+    action_distribution: str = component("tanh_normal")
+    policy_std: str = component("softplus_head")
+    observation_statistics: str = component("per_batch")
+    observation_scaling: str = component("bounded_std")
+    kl_stop: str = component("none")
+    value_normalization: str = component("none")
+    advantage_scaling: str = component("none")
+    critic_head: str = component("scalar", neutral="scalar")
+    entropy_schedule: str = component("constant", neutral="constant")
+    learning_rate_warmup: str = component("none", neutral="none")
+    mean_perturbation: str = component("none", neutral="none")
+    network_normalization: str = component("none", neutral="none")
+    optimizer: str = component("adam", neutral="adam")
+    optimizer_reset: str = component("none", neutral="none")
+    penalty_schedule: str = component("constant", neutral="constant")
+    value_target: str = component("shared", neutral="shared")
+    weight_regularization: str = component("none", neutral="none")
+
+    learning_rate: float = number(3e-4, 0.0, 1.0, "step size of Adam")
+    entropy_coefficient: float = number(1e-3, 0.0, 10.0, "factor on the mean entropy")
+    value_coefficient: float = number(0.25, 0.0, 1e6, "factor on the mean value loss")
+    policy_init_scale: float = number(
+        1.0, 0.0, 1e3, "factor on the policy's last layer at the start; 0.01 with orthogonal"
+    )
+    value_init_scale: float = number(
+        1.0, 0.0, 1e3, "factor on the critic's last layer at the start"
+    )
+    policy_hidden_gain: float = number(
+        math.sqrt(2.0), 0.0, 1e3,
+        "gain of the policy's hidden layers with network_init=orthogonal, he_normal",
+    )  # fmt: skip
+    value_hidden_gain: float = number(
+        math.sqrt(2.0), 0.0, 1e3,
+        "gain of the critic's hidden layers with network_init=orthogonal, he_normal",
+    )  # fmt: skip
+    discount: float = number_default(0.97)
+    gae_lambda: float = number_default(0.95)
+    max_gradient_norm: float = number_default(0.5)
+
+    policy_layers: tuple[int, ...] = static(
+        (64, 64), "hidden layers of the policy; the torso when it is shared"
+    )
+    value_layers: tuple[int, ...] = static(
+        (64, 64), "hidden layers of the critic where the torso is separate"
+    )
+    torso: str = static(
+        "separate", "whether policy and critic share their hidden layers", ("separate", "shared")
+    )
+    value_outputs: int = static(
+        51, "outputs of the critic where critic_head is not scalar", low=2, neutral=51
+    )
+    value_range: float = static(
+        10.0, "largest value of critic_head=hl_gauss and two_hot, in units of value_normalization",
+        low=1e-6, neutral=10.0,
+    )  # fmt: skip
+
+
+def unread(resolved: ResolvedSettings) -> dict[str, str]:
+    """Return the settings that PPO does not read, and why."""
+    reasons = unshaped(resolved.task, resolved.choices["action_distribution"])
+    if resolved.structure["torso"] == "shared":
+        reasons |= dict.fromkeys(
+            ("value_layers", "value_hidden_gain"), "the critic shares the policy's hidden layers"
+        )
+    return reasons | rollouts.unread_on(resolved.task)
 
 
 class Sample(NamedTuple):
     """Actions as the policy drew them, leaves [T, N, ...].
 
-    raw: what its network made of the observation. x: what was drawn, before it became an action.
-    log_prob: of that.
+    raw: output of its network. x: what was drawn, before it became an action. log_prob: of x.
     """
 
-    raw: jax.Array
-    x: jax.Array
-    log_prob: jax.Array
+    raw: Array
+    x: Array
+    log_prob: Array
 
 
 class Carried(NamedTuple):
@@ -62,27 +149,45 @@ class Carried(NamedTuple):
 
     advantage_scaling: what the axis of that name carries.
     value_targets: statistics of them for value_normalization; None where it reads none.
-    coefficients: of the loss, those that change from batch to batch, by name.
+    coefficients: of the loss, those that a schedule changes, by name.
     """
 
     advantage_scaling: Tree
     value_targets: Normalizer | None
-    coefficients: Mapping[str, jax.Array]
+    coefficients: Mapping[str, Array]
 
 
-PPOState: TypeAlias = State[Carried]
+class Minibatch(NamedTuple):
+    """A minibatch: M segments of T steps, from M environments.
+
+    observation: [T, M, O], normalised.
+    raw, x, log_prob: as in `Sample`, by the policy that acted.
+    old_value: [T, M], the critic's output that value_clip measures from, where it reads it.
+    advantage: [T, M], not standardised yet unless advantage_scope is "batch".
+    target: [T, M], what the critic's network should answer.
+    group: int32 [T, M], which environments share a reset.
+    """
+
+    observation: Array
+    raw: Array
+    x: Array
+    log_prob: Array
+    old_value: Array
+    advantage: Array
+    target: Array
+    group: Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPO(RolloutTrainer[Carried, Sample]):
-    """The functions of PPO, closed over one task and one structure."""
+class PPO(rollouts.RolloutTrainer[Carried, Sample]):
+    """The functions of PPO, closed over one task and its static settings."""
 
     ACTING = ("action_distribution", "policy_std", "observation_scaling")
 
     networks: Networks
     distribution: Distribution
 
-    def initial_parameters(self, key: jax.Array, variant: Variant) -> Tree:
+    def initial_parameters(self, key: Array, variant: TracedConfig) -> Tree:
         """Initialize policy and critic."""
         start = Start(
             kernel=partial(apply, "network_init", variant),
@@ -94,35 +199,39 @@ class PPO(RolloutTrainer[Carried, Sample]):
         )
         return self.networks.init(key, start)
 
-    def initial_own(self, learner: Learner, variant: Variant) -> Carried:
+    def initial_own(self, learner: Learner, variant: TracedConfig) -> Carried:
         """Return what is carried before the first iteration."""
         return Carried(
             advantage_scaling=variants.axis("advantage_scaling").init(),
-            value_targets=critics.start(self.fixed["value_normalization"]),
-            coefficients=coefficients.start(self.fixed, variant),
+            value_targets=Critic.start(self.fixed["value_normalization"]),
+            coefficients=losses.scheduled(self.fixed, variant),
         )
 
-    def noise(self, key: jax.Array) -> Tree:
+    # Rollout
+
+    def noise(self, key: Array) -> Tree:
         """Draw the noise of a rollout, leaves [T, N, ...]."""
         return self.distribution.noise(key, (self.unroll_length, self.environments.num_envs))
 
-    def choose(self, state: PPOState, variant: Variant) -> Choose[Sample]:
+    def choose(self, state: PPOState, variant: TracedConfig) -> rollouts.Choose[Sample]:
         """Return the function that samples actions from the policy."""
 
-        def choose(seen: jax.Array, noise: Tree) -> tuple[jax.Array, Sample]:
+        def choose(seen: Array, noise: Tree) -> tuple[Array, Sample]:
             raw = self.networks.policy(state.parameters, seen)
             x, action, log_prob = self.distribution.sample(raw, noise, variant)
             return action, Sample(raw, x, log_prob)
 
         return choose
 
+    # Update
+
     def learn(
-        self, state: PPOState, rollout: Rollout[Sample], draws: Draws, variant: Variant
+        self, state: PPOState, rollout: Rollout[Sample], draws: Draws, variant: TracedConfig
     ) -> tuple[PPOState, Metrics]:
         """Run `epochs` epochs of minibatch SGD on one rollout; metrics [epochs, minibatches]."""
         # With "before" the first ratio is not 1: the policy is scored on other inputs.
         current, normalizer = self.batch_statistics(state.normalizer, rollout.observation, variant)
-        reward_scaling, reward = advantages.scaled_rewards(
+        reward_scaling, reward = rollouts.scaled_rewards(
             state.reward_scaling, rollout.outcome, variant
         )
         experience, batch = self.prepare(state, rollout, reward, current, variant)
@@ -133,8 +242,8 @@ class PPO(RolloutTrainer[Carried, Sample]):
             advantages=batch.advantage,
             targets=batch.target,
         )
-        used, initial = state.own.coefficients, variant
-        variant = coefficients.as_numbers(used, variant)
+        coefficients, initial = state.own.coefficients, variant
+        variant = variant._replace(numbers={**variant.numbers, **coefficients})
         critic = self.critic(state.own.value_targets)
         critic, parameters = critic.after(batch.target, state.parameters)
         batch = batch._replace(
@@ -152,82 +261,65 @@ class PPO(RolloutTrainer[Carried, Sample]):
             draws,
         )
 
-        def measured() -> Measured:
+        def measured() -> losses.Measured:
             raw = self.networks.policy(learner.parameters, batch.observation)
-            return Measured(
+            return losses.Measured(
                 progress=progress + 1.0 / variant.iterations,
                 entropy=jnp.mean(metrics["policy/entropy"]) / self.distribution.dimensions,
                 divergence=self.distribution.kl(batch.raw, raw, variant),
             )
 
+        own = Carried(
+            advantage_scaling,
+            critic.seen,
+            losses.next_coefficients(coefficients, initial, measured),
+        )
         state = state._replace(
             learner=optimizer.end(learner),
             reward_scaling=reward_scaling,
             normalizer=normalizer,
-            own=Carried(
-                advantage_scaling, critic.seen, coefficients.after(used, initial, measured)
-            ),
+            own=own,
         )
-        return state, metrics | {f"loss/{name}": x for name, x in used.items()}
-
-    def critic(self, seen: Normalizer | None) -> Critic:
-        """Return the critic with these statistics of value targets."""
-        return Critic(self.networks.value, self.fixed["value_normalization"], seen)
-
-    def estimator(
-        self, critic: Critic, parameters: Tree, variant: Variant, batch: Minibatch | None = None
-    ) -> Estimator:
-        """Return the estimator of advantages and targets by this critic.
-
-        batch: the steps that it estimates from, once the policy may have moved since.
-        """
-        moved = batch and partial(
-            policy_log_ratio, parameters, self.networks, self.distribution, batch, variant
-        )
-        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant, moved)
+        return state, metrics | {f"loss/{name}": x for name, x in coefficients.items()}
 
     def prepare(
         self,
         state: PPOState,
         rollout: Rollout[Sample],
-        reward: jax.Array,
+        reward: Array,
         normalizer: Normalizer,
-        variant: Variant,
+        variant: TracedConfig,
     ) -> tuple[Experience, Minibatch]:
         """Return the whole batch, its observations normalised by `normalizer`.
 
-        Values and targets are in units of scaled reward.
+        Values and targets are in units of scaled reward. Values at rollout, and advantages that
+        rest on them, are of the statistics at rollout; both are 0 where nothing reads them.
 
-        reward: [T, N], scaled. The values at rollout, and the advantages that rest on them, are of
-        the statistics at rollout.
+        reward: [T, N], scaled.
         """
         outcome = rollout.outcome
 
-        def normalized(by: Normalizer, observation: jax.Array, seen: jax.Array | None) -> jax.Array:
+        def normalized(observation: Array, seen: Array | None, by: Normalizer) -> Array:
             return self.normalized(by, observation, state.acting) if seen is None else seen
 
+        observation = partial(normalized, rollout.observation, rollout.seen)
+        next_observation = partial(normalized, outcome.next_observation, rollout.next_seen)
         experience = Experience(
-            observation=normalized(normalizer, rollout.observation, rollout.seen),
-            next_observation=normalized(normalizer, outcome.next_observation, rollout.next_seen),
+            observation=observation(normalizer),
+            next_observation=next_observation(normalizer),
             reward=reward,
             termination=outcome.termination.astype(jnp.float32),
             truncation=outcome.truncation.astype(jnp.float32),
         )
-
-        def at_rollout() -> jax.Array:
-            return normalized(state.normalizer, rollout.observation, rollout.seen)
-
-        def next_at_rollout() -> jax.Array:
-            return normalized(state.normalizer, outcome.next_observation, rollout.next_seen)
-
         critic = self.critic(state.own.value_targets)
-        estimator = self.estimator(critic, state.parameters, variant)
-        old_value, estimate = estimator.at_rollout(experience, at_rollout, next_at_rollout)
+        old_value, estimate = self.estimator(critic, state.parameters, variant).at_rollout(
+            experience,
+            lambda: observation(state.normalizer),
+            lambda: next_observation(state.normalizer),
+        )
         return experience, Minibatch(
             observation=experience.observation,
-            raw=rollout.kept.raw,
-            x=rollout.kept.x,
-            log_prob=rollout.kept.log_prob,
+            **rollout.kept._asdict(),
             old_value=old_value,
             advantage=estimate.advantage,
             target=estimate.target,
@@ -240,31 +332,26 @@ class PPO(RolloutTrainer[Carried, Sample]):
         experience: Experience,
         batch: Minibatch,
         draws: Draws,
-        progress: jax.Array,
+        progress: Array,
         critic: Critic,
-        variant: Variant,
+        variant: TracedConfig,
     ) -> tuple[Update, Metrics]:
-        """Pass once over the batch in random minibatches.
-
-        draws: of this epoch. progress: share of the run behind it.
-        """
+        """Pass once over the batch in minibatches; draws: of this epoch."""
         learner, _ = now
         estimator = self.estimator(critic, learner.parameters, variant, batch)
         before = Estimate(batch.advantage, batch.target)
         old_value, estimate = estimator.at_epoch(experience, batch.old_value, before)
-        batch = batch._replace(
-            advantage=estimate.advantage, target=estimate.target, old_value=old_value
-        )
-        advantage = advantages.standardised(
-            "batch", batch.advantage, batch.group, self.environments.num_groups, variant
-        )
+        batch = batch._replace(old_value=old_value, **estimate._asdict())
+        groups = self.environments.num_groups
+        advantage = standardised("batch", batch.advantage, batch.group, groups, variant)
         batch = batch._replace(advantage=advantage)
 
-        def step(now: Update, inputs: tuple[Draws, jax.Array]) -> tuple[Update, Metrics]:
+        def step(now: Update, inputs: tuple[Draws, Array]) -> tuple[Update, Metrics]:
             (learner, stopped), ((index, key), place) = now, inputs
-            part = take(batch, index)
+            part = rollouts.take(batch, index)
+            of_part = partial(rollouts.take, experience, index)
             stepped, metrics = self.gradient_step(
-                learner, lambda: take(experience, index), part, key, progress, critic, variant
+                learner, of_part, part, key, progress, critic, variant
             )
             if stopped is not None:
                 stop = apply(
@@ -285,18 +372,17 @@ class PPO(RolloutTrainer[Carried, Sample]):
         learner: Learner,
         experience: Callable[[], Experience],
         batch: Minibatch,
-        key: jax.Array,
-        progress: jax.Array,
+        key: Array,
+        progress: Array,
         critic: Critic,
-        variant: Variant,
+        variant: TracedConfig,
     ) -> tuple[Learner, Metrics]:
         """Take one step down the gradient of the loss, of Adam unless the rule says otherwise.
 
-        experience: that of the minibatch; a function, so that only the timing that estimates from
-            it here has it gathered.
+        experience: that of the minibatch, which only advantage_timing=minibatch gathers.
         """
         estimator = self.estimator(critic, learner.parameters, variant, batch)
-
+        before = Estimate(batch.advantage, batch.target)
         gradient, metrics = jax.grad(ppo_loss, has_aux=True)(
             learner.parameters,
             self.networks,
@@ -305,7 +391,7 @@ class PPO(RolloutTrainer[Carried, Sample]):
             key,
             variant,
             self.environments.num_groups,
-            partial(estimator.at_minibatch, experience, Estimate(batch.advantage, batch.target)),
+            partial(estimator.at_minibatch, experience, before),
         )
         learner, step = optimizer.descend(
             learner,
@@ -322,12 +408,30 @@ class PPO(RolloutTrainer[Carried, Sample]):
         )
         return learner, metrics | step
 
-    def act(
-        self, policy: Policy, observation: jax.Array, key: jax.Array | None = None
-    ) -> jax.Array:
+    def critic(self, seen: Normalizer | None) -> Critic:
+        """Return the critic with these statistics of value targets."""
+        return Critic(self.networks.value, self.fixed["value_normalization"], seen)
+
+    def estimator(
+        self,
+        critic: Critic,
+        parameters: Tree,
+        variant: TracedConfig,
+        batch: Minibatch | None = None,
+    ) -> Estimator:
+        """Return the estimator by this critic; batch: its steps, once the policy may have moved."""
+
+        def log_ratio(batch: Minibatch) -> Array:
+            raw = self.networks.policy(parameters, batch.observation)
+            return self.distribution.log_prob(raw, batch.x, variant) - batch.log_prob
+
+        moved = None if batch is None else partial(log_ratio, batch)
+        return Estimator(critic, parameters, self.statistics == PER_BATCH, variant, moved)
+
+    def act(self, policy: Policy, observation: Array, key: Array | None = None) -> Array:
         """Return the mode of the policy on observations [..., O], or a sample with a key."""
         numbers = policy["numbers"]
-        chosen = Variant(choices={axis: self.fixed[axis] for axis in self.ACTING}, numbers=numbers)
+        chosen = TracedConfig({axis: self.fixed[axis] for axis in self.ACTING}, numbers)
         seen = self.normalized(policy["normalizer"], observation, numbers)
         raw = self.networks.policy(policy["parameters"], seen)
         if key is None:
@@ -336,37 +440,116 @@ class PPO(RolloutTrainer[Carried, Sample]):
         return self.distribution.sample(raw, noise, chosen).action
 
 
-def compose(axes: Mapping[str, str], **program: Unpack[Program[EpisodeSettings, Structure]]) -> PPO:
-    """Compose PPO for one task and one structure. axes: with their defaults.
+# Loss
 
-    The task needs `episode_length`; `reset_group_size` (1) and `random_elapsed_steps` (True) are
-    read where it has them. Raises UserError for an environment that the task does not describe.
+
+def ppo_loss(
+    parameters: Tree,
+    networks: Networks,
+    distribution: Distribution,
+    batch: Minibatch,
+    key: Array,
+    variant: TracedConfig,
+    num_groups: int,
+    estimated: Callable[[Array], Estimate] | None = None,
+) -> tuple[Array, Metrics]:
+    """Compute loss = E[policy loss] + c_v E[value loss] - c_e E[entropy], and scalar metrics.
+
+    key: for the entropy estimate, and what else draws. num_groups: how many reset groups there are
+    (static). estimated: advantages and targets instead of the batch's, by what the critic's network
+    answers now [T, M].
     """
-    task, structure = program["task"], program["structure"]
+    raw, outputs = networks.both(parameters, batch.observation)
+    value = networks.head.values(outputs)
+    if estimated is not None:
+        now = estimated(jax.lax.stop_gradient(value))
+        batch = batch._replace(advantage=now.advantage, target=now.target)
+    advantage = standardised("minibatch", batch.advantage, batch.group, num_groups, variant)
+
+    # Policy
+    scored = distribution.perturbed(raw, key, variant)
+    new_log_prob = distribution.log_prob(scored, batch.x, variant)
+    log_ratio = new_log_prob - batch.log_prob
+    policy_losses, clip_fraction = apply(
+        "policy_loss",
+        variant,
+        log_ratio=log_ratio.reshape(-1),
+        advantages=advantage.reshape(-1),
+        log_probs=new_log_prob.reshape(-1),
+        noise=lambda shape: jax.random.uniform(jax.random.fold_in(key, 1), shape),
+    )
+    policy_loss = jnp.mean(policy_losses)
+
+    # Value
+    value_part, value_metrics = losses.value_loss(
+        value=value,
+        target=batch.target,
+        old_value=batch.old_value,
+        variant=variant,
+        error=networks.head.error(outputs, variant),
+    )
+
+    # Entropy
+    entropy = jnp.mean(distribution.entropy(scored, key, variant))
+    entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
+
+    loss = policy_loss + value_part + entropy_loss
+    # As where learning_rate_schedule is data: else exact_kl is rounded otherwise.
+    old_raw, now_raw = materialized((batch.raw, jax.lax.stop_gradient(raw)))
+    return loss, {
+        "loss/policy": policy_loss,
+        "loss/entropy": entropy_loss,
+        "loss/total": loss,
+        "policy/clip_fraction": clip_fraction,
+        "policy/entropy": entropy,
+        "policy/exact_kl": distribution.kl(old_raw, now_raw, variant),
+        "policy/offset_kl": brax_kl(distribution, old_raw, now_raw, variant),
+        **losses.ratio_metrics(log_ratio),
+        **value_metrics,
+        "advantage/mean": jnp.mean(batch.advantage),
+        "advantage/std": jnp.std(batch.advantage),
+    }
+
+
+def compose(**program: Unpack[Program[EpisodeSettings]]) -> PPO:
+    """Compose PPO for one task and its static settings.
+
+    Raises UserError for an environment that the task does not describe.
+    """
+    task, settings = program["task"], Settings(**program["structure"])
     env = adapted(task.made(program["settings"]), task)
-    parts = composed(env, axes, **program)
-    fixed = parts["fixed"]
-    critic = fixed["critic_head"]
-    distribution = distribution_of(env.actions, fixed)
-    if structure["torso"] == "shared" and env.observations.policy is not None:
+    if settings.torso == "shared" and env.observations.policy is not None:
         raise UserError(
             f"torso=shared has one observation for policy and critic, and those of task "
             f"'{task.name}' differ: use torso=separate"
         )
-    return PPO(
-        networks=make_networks(
-            env.observations,
-            distribution.outputs,
-            policy_layers=structure["policy_layers"],
-            value_layers=structure.get("value_layers", ()),
-            torso=structure["torso"],
-            activation=structure["activation"],
-            normalized=fixed["network_normalization"],
-            filters=structure.get("filters", 0),
-            head=SCALAR
-            if critic == "scalar"
-            else Head(critic, structure["value_outputs"], structure["value_range"]),
-        ),
-        distribution=distribution,
-        **parts,
+    parts = rollouts.parts_of(env, SPEC.axes, settings, program)
+    fixed = parts["fixed"]
+    distribution, head = distribution_of(env.actions, fixed), SCALAR
+    if fixed["critic_head"] != "scalar":
+        head = Head(fixed["critic_head"], settings.value_outputs, settings.value_range)
+    networks = make_networks(
+        env.observations,
+        distribution.outputs,
+        policy_layers=settings.policy_layers,
+        value_layers=settings.value_layers,
+        torso=settings.torso,
+        activation=settings.activation,
+        normalized=fixed["network_normalization"],
+        filters=settings.filters,
+        head=head,
     )
+    return PPO(networks=networks, distribution=distribution, **parts)
+
+
+SPEC = TrainerSpec(
+    name="ppo",
+    summary="proximal policy optimisation, on control tasks and games",
+    hyperparameters=Settings,
+    unread=unread,
+    compiles=rollouts.compiles,
+    make=lambda **program: compose(**program).trainer,
+    iteration_steps=rollouts.iteration_steps,
+    check=rollouts.check,
+    revision=2,
+)

@@ -1,37 +1,88 @@
 """Parallelised Q-network (Gallici et al. 2025): Q-learning on rollouts, without a replay buffer.
 
-The loop of rollouts and updates is `RolloutTrainer`: actions are the best by Q or random, and
-`PQN.learn` passes over them in minibatches towards targets that are computed once.
+Read it from top to bottom: the settings; `PQN.choose`, which takes the best action by Q or a random
+one; `PQN.learn`, which passes over a rollout in minibatches towards targets that are computed once.
+The loop around an update is `RolloutTrainer`, a step of the optimiser is `optimizer.descend`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Unpack
+from typing import NamedTuple, TypeAlias, Unpack
 
 import jax
 import jax.numpy as jnp
 
 from ablations.environments import Discrete, adapted
-from ablations.tasks.task import EpisodeSettings
+from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, switch, where
-from ablations.trainers.control.advantages import scaled_rewards
-from ablations.trainers.control.composing import composed
-from ablations.trainers.control.minibatches import Draws, take
+from ablations.trainers.control import rollouts
 from ablations.trainers.control.networks import QNetwork, Start, make_q_network
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.control.rollout_trainer import Choose, RolloutTrainer
-from ablations.trainers.control.state import Policy, Rollout, State
+from ablations.trainers.control.rollouts import Draws, Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
-from ablations.trainers.trainer import Metrics, Program, Tree, Variant
-
-if TYPE_CHECKING:
-    from ablations.trainers.control.pqn_settings import Structure
+from ablations.trainers.spec import TrainerSpec, component, number, number_default, static
+from ablations.trainers.trainer import Metrics, Program, TracedConfig, Tree
 
 Array = jax.Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(rollouts.RolloutSettings):
+    """Hyperparameters of PQN, each declared once; see `ablations.trainers.spec`.
+
+    Defaults are those of PureJaxQL's configuration of CartPole (config/alg/pqn_cartpole.yaml), but
+    for q_return, which is as the paper has it, and q_truncation.
+    """
+
+    q_return: str = component("peng")
+    q_truncation: str = component("bootstrap")
+    q_target: str = component("none")
+    exploration: str = component("linear")
+    value_error: str = component("squared")
+    gradient_clip: str = component("global_norm")
+    learning_rate_schedule: str = component("linear_per_step")
+    learning_rate_warmup: str = component("none")
+    observation_normalization: str = component("none")
+    observation_statistics: str = component("per_batch")
+    observation_scaling: str = component("bounded_std")
+    reward_scaling: str = component("constant")
+    minibatch_unit: str = component("transitions")
+    minibatch_order: str = component("redrawn")
+    network_init: str = component("lecun_normal")
+    bias_init: str = component("zeros")
+    network_normalization: str = component("both")
+    optimizer: str = component("radam")
+    optimizer_reset: str = component("none")
+    weight_regularization: str = component("none")
+
+    learning_rate: float = number(1e-4, 0.0, 1.0, "step size of the optimiser")
+    value_coefficient: float = number(0.5, 0.0, 1e6, "factor on the mean error of Q values")
+    value_init_scale: float = number(1.0, 0.0, 1e3, "factor on the last layer at the start")
+    value_hidden_gain: float = number(
+        math.sqrt(2.0), 0.0, 1e3, "gain of hidden layers with network_init=orthogonal, he_normal"
+    )
+    discount: float = number_default(0.99)
+    max_gradient_norm: float = number_default(10.0)
+
+    num_envs: int = rollouts.option("num_envs", 32)
+    unroll_length: int = rollouts.option("unroll_length", 64)
+    num_minibatches: int = rollouts.option("num_minibatches", 16)
+    activation: str = rollouts.option("activation", "relu")
+    value_layers: tuple[int, ...] = static((256, 256), "hidden layers of the network of Q values")
+
+
+def refuses(task: Task) -> list[str]:
+    """Return why it cannot train on a task."""
+    if task.discrete:
+        return []
+    return [
+        f"pqn has a value for each of a few actions, and those of task '{task.name}' are not "
+        f"counted: choose one such as cartpole"
+    ]
 
 
 class Batch(NamedTuple):
@@ -69,14 +120,14 @@ PQNState: TypeAlias = State[Carried]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PQN(RolloutTrainer[Carried, Array]):
-    """The functions of PQN, closed over one task and one structure; it keeps actions [T, N]."""
+class PQN(rollouts.RolloutTrainer[Carried, Array]):
+    """The functions of PQN, closed over a task and static settings; it keeps actions [T, N]."""
 
     ACTING = ("observation_scaling",)
 
     network: QNetwork
 
-    def initial_parameters(self, key: Array, variant: Variant) -> Tree:
+    def initial_parameters(self, key: Array, variant: TracedConfig) -> Tree:
         """Initialize the network of Q values."""
         start = Start(
             kernel=partial(apply, "network_init", variant),
@@ -86,12 +137,12 @@ class PQN(RolloutTrainer[Carried, Array]):
         )
         return self.network.init(key, start)
 
-    def initial_own(self, learner: Learner, variant: Variant) -> Carried:
+    def initial_own(self, learner: Learner, variant: TracedConfig) -> Carried:
         """Return what is carried before the first iteration."""
         # A copy: a compiled chunk writes over what it is given, each array once.
         return Carried(target=jax.tree.map(jnp.copy, learner.parameters))
 
-    def acting(self, variant: Variant) -> dict[str, Array]:
+    def acting(self, variant: TracedConfig) -> dict[str, Array]:
         """Return the numbers that a policy needs to act.
 
         With a key a policy acts as at the end of training, but for environments that are unlike.
@@ -100,7 +151,7 @@ class PQN(RolloutTrainer[Carried, Array]):
             "epsilon_end": jnp.asarray(variant.numbers["epsilon_end"])
         }
 
-    def epsilon(self, state: PQNState, variant: Variant) -> Array:
+    def epsilon(self, state: PQNState, variant: TracedConfig) -> Array:
         """Return the probability of a random action in each environment, [N]."""
         count = self.environments.num_envs
         epsilon: Array = apply(
@@ -115,7 +166,7 @@ class PQN(RolloutTrainer[Carried, Array]):
         """Draw the noise of a rollout, uniform [T, N, 2]."""
         return jax.random.uniform(key, (self.unroll_length, self.environments.num_envs, 2))
 
-    def choose(self, state: PQNState, variant: Variant) -> Choose[Array]:
+    def choose(self, state: PQNState, variant: TracedConfig) -> rollouts.Choose[Array]:
         """Return the function that chooses the best actions by Q, or random ones."""
         epsilon = self.epsilon(state, variant)
 
@@ -126,11 +177,13 @@ class PQN(RolloutTrainer[Carried, Array]):
         return choose
 
     def learn(
-        self, state: PQNState, rollout: Rollout[Array], draws: Draws, variant: Variant
+        self, state: PQNState, rollout: Rollout[Array], draws: Draws, variant: TracedConfig
     ) -> tuple[PQNState, Metrics]:
         """Run `epochs` epochs of minibatch SGD on one rollout; metrics [epochs, minibatches]."""
         current, normalizer = self.batch_statistics(state.normalizer, rollout.observation, variant)
-        reward_scaling, reward = scaled_rewards(state.reward_scaling, rollout.outcome, variant)
+        reward_scaling, reward = rollouts.scaled_rewards(
+            state.reward_scaling, rollout.outcome, variant
+        )
         observation = rollout.seen
         if observation is None:
             observation = self.normalized(current, rollout.observation, state.acting)
@@ -139,7 +192,7 @@ class PQN(RolloutTrainer[Carried, Array]):
         progress = self.progress(state, variant)
 
         def step(learner: Learner, index: Array) -> tuple[Learner, Metrics]:
-            return self.gradient_step(learner, take(batch, index), progress, variant)
+            return self.gradient_step(learner, rollouts.take(batch, index), progress, variant)
 
         learner, metrics = jax.lax.scan(
             lambda now, order: jax.lax.scan(step, now, order),
@@ -166,7 +219,7 @@ class PQN(RolloutTrainer[Carried, Array]):
         observation: Array,
         reward: Array,
         normalizer: Normalizer,
-        variant: Variant,
+        variant: TracedConfig,
     ) -> Array:
         """Return the targets [T, N] of the actions taken, by the target network.
 
@@ -214,7 +267,7 @@ class PQN(RolloutTrainer[Carried, Array]):
         return target
 
     def gradient_step(
-        self, learner: Learner, batch: Batch, progress: Array, variant: Variant
+        self, learner: Learner, batch: Batch, progress: Array, variant: TracedConfig
     ) -> tuple[Learner, Metrics]:
         """Take one step down the gradient of the mean error between Q values and targets."""
 
@@ -257,23 +310,34 @@ class PQN(RolloutTrainer[Carried, Array]):
         return epsilon_greedy(values, noise, numbers["epsilon_end"])
 
 
-def compose(axes: Mapping[str, str], **program: Unpack[Program[EpisodeSettings, Structure]]) -> PQN:
-    """Compose PQN for one task and one structure. axes: with their defaults.
+def compose(**program: Unpack[Program[EpisodeSettings]]) -> PQN:
+    """Compose PQN for one task and its static settings.
 
-    The task needs `episode_length`. Raises UserError for an environment that it does not describe.
+    Raises UserError for an environment that the task does not describe.
     """
-    task, structure = program["task"], program["structure"]
+    task, settings = program["task"], Settings(**program["structure"])
     env = adapted(task.made(program["settings"]), task)
     assert isinstance(env.actions, Discrete), "`refuses` lets no other task through"
-    parts = composed(env, axes, **program)
-    return PQN(
-        network=make_q_network(
-            env.observations,
-            env.actions.choices,
-            structure["value_layers"],
-            activation=structure["activation"],
-            normalized=parts["fixed"]["network_normalization"] != "none",
-            filters=structure.get("filters", 0),
-        ),
-        **parts,
+    parts = rollouts.parts_of(env, SPEC.axes, settings, program)
+    network = make_q_network(
+        env.observations,
+        env.actions.choices,
+        settings.value_layers,
+        activation=settings.activation,
+        normalized=parts["fixed"]["network_normalization"] != "none",
+        filters=settings.filters,
     )
+    return PQN(network=network, **parts)
+
+
+SPEC = TrainerSpec(
+    name="pqn",
+    summary="parallelised Q-learning without a replay buffer, on tasks with a few actions",
+    hyperparameters=Settings,
+    unread=lambda resolved: rollouts.unread_on(resolved.task),
+    compiles=rollouts.compiles,
+    make=lambda **program: compose(**program).trainer,
+    iteration_steps=rollouts.iteration_steps,
+    refuses=refuses,
+    check=rollouts.check,
+)

@@ -1,29 +1,33 @@
 """Policy gradients on a language model, composed from the registry: REINFORCE++, GRPO, RLOO, PPO.
 
-Read `Language` from top to bottom: a chunk is a scan over iterations; an iteration samples K
-completions of each of P prompts, has them checked, values their tokens, and takes `epochs` passes
-over them in minibatches; `loss.py` is the page to check against the papers.
+Read it from top to bottom: the settings; `Language.iteration`, one update, which samples K
+completions of each of P prompts, has them checked, estimates advantages of their tokens, and takes
+`epochs` passes over them in minibatches; `language_loss`, the formula to check against the papers.
 
-Everything random comes from the seed's key and the number of the iteration, never from the variant,
-so one seed gives every variant the same prompts, sampling noise, reward noise and minibatches, and
-one policy to start from, which is also the reference: see `warm_start`.
+All randomness comes from the seed's key and the number of the iteration, never from the variant. So
+one seed gives every variant the same prompts, sampling noise, reward noise and minibatches, and one
+policy to start from, which is also the reference: see `warm_start`.
+
+Shapes: P prompts, K completions of each, B = P·K in all; L tokens of a completion; D width. A mask
+is 1 up to and with the end token of a completion, and 0 after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 
+from ablations.core.plan import Settings as TaskSettings
+from ablations.tasks.language import puzzles
 from ablations.tasks.language.environment import Problems
 from ablations.tasks.language.environment import reward as paid
 from ablations.tasks.language.puzzles import Problem
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
-from ablations.trainers.language.advantages import token_advantages
 from ablations.trainers.language.completions import (
     Completions,
     Special,
@@ -31,15 +35,137 @@ from ablations.trainers.language.completions import (
     read,
     write,
 )
-from ablations.trainers.language.decoder import Decoder
-from ablations.trainers.language.loss import Batch, language_loss, single, values
-from ablations.trainers.language.scores import accuracies, average, outcomes
-from ablations.trainers.losses import mean, variance
-from ablations.trainers.optimizer import Divergence, Learner, Rule
+from ablations.trainers.language.decoder import Decoder, DecoderConfig, make_decoder
+from ablations.trainers.language.warm_start import warm_start
+from ablations.trainers.losses import (
+    mean,
+    ratio_metrics,
+    share_that_counts,
+    value_loss,
+    variance,
+)
+from ablations.trainers.optimizer import Divergence, Learner, Rule, StepSettings, complaints_of
+from ablations.trainers.products import dense_product
 from ablations.trainers.shuffles import orders
-from ablations.trainers.trainer import Metrics, Scalar, Tree, Variant
+from ablations.trainers.spec import TrainerSpec, component, number, number_default, static
+from ablations.trainers.trainer import (
+    Metrics,
+    Program,
+    ResolvedSettings,
+    Scalar,
+    TracedConfig,
+    Trainer,
+    Tree,
+)
 
 EVALUATION_SAMPLES = 4  # of each prompt of an evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(StepSettings):
+    """Hyperparameters of the language trainer, each declared once; see `ablations.trainers.spec`.
+
+    A step of an episode is a token.
+    """
+
+    prompt_advantage: str = component("per_prompt")
+    reward_transform: str = component("raw")
+    policy_loss: str = component("clip")
+    policy_loss_reduction: str = component("token_mean")
+    kl_placement: str = component("none")
+    gradient_clip: str = component("global_norm")
+    learning_rate_schedule: str = component("constant")
+    advantage: str = component("standard")
+    token_statistics: str = component("standardised")
+    value_error: str = component("squared")
+    value_clip: str = component("none")
+    completion_unit: str = component("prompts", neutral="prompts")
+    minibatch_order: str = component("redrawn", neutral="redrawn")
+
+    learning_rate: float = number(3e-4, 0.0, 1.0, "step size of Adam")
+    entropy_coefficient: float = number(0.0, 0.0, 10.0, "factor on the mean entropy")
+    value_coefficient: float = number(0.5, 0.0, 1e6, "factor on the mean value loss")
+    critic_rate_factor: float = number(
+        1.0, 0.0, 1e6, "the critic's learning rate over the policy's"
+    )
+    temperature: float = number(1.0, 1e-3, 1e3, "divides the logits, in sampling and in training")
+    log_ratio_clip: float = number(
+        1e30, 1e-6, 1e30, "bound of log π - log π_old in policy_loss; verl's and OpenRLHF's 20",
+        neutral=1e30,
+    )  # fmt: skip
+    discount: float = number_default(1.0)
+    gae_lambda: float = number_default(1.0)
+    max_gradient_norm: float = number_default(1.0)
+
+    prompts: int = static(16, "prompts of a batch", low=1)
+    samples_per_prompt: int = static(4, "completions of each prompt", low=1)
+    num_minibatches: int = static(1, "gradient steps per pass over a batch", low=1)
+    epochs: int = static(1, "passes over a batch", low=1)
+    critic: str = static(
+        "none",
+        "whether a decoder of its own estimates values: advantages are then those of the axis "
+        "advantage, over tokens, instead of prompt_advantage",
+        ("none", "separate"),
+    )
+    layers: int = static(2, "of the decoder", low=1)
+    width: int = static(64, "of the decoder, a multiple of twice the heads", low=2)
+    heads: int = static(4, "of attention", low=1)
+    mlp_width: int = static(128, "of the hidden layer after attention", low=1)
+    warm_start_steps: int = static(0, "supervised steps on right answers before training", low=0)
+
+
+WITHOUT_CRITIC = {"prompt_advantage"}
+WITH_CRITIC = {"advantage", "token_statistics", "value_error", "value_clip"} | {
+    "value_coefficient", "critic_rate_factor",
+}  # fmt: skip
+
+
+def unread(resolved: ResolvedSettings) -> dict[str, str]:
+    """Return the axes, numbers and options that the trainer does not read, and why."""
+    structure = resolved.structure
+    if structure["critic"] == "separate":
+        reasons = dict.fromkeys(WITHOUT_CRITIC, "a critic estimates advantages")
+    else:
+        reasons = dict.fromkeys(WITH_CRITIC, "there is no critic")
+    if structure["num_minibatches"] == 1:
+        reasons |= dict.fromkeys(
+            ("completion_unit", "minibatch_order"), "the batch is one minibatch"
+        )
+    return reasons
+
+
+def compiles(structure: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the axes whose choice is compiled in.
+
+    Where one step is taken on a batch, studies are about the advantage and not about the loss, and
+    the program without its other choices compiles sooner.
+    """
+    if not structure["num_minibatches"] == structure["epochs"] == 1:
+        return ()
+    of_the_loss = ("policy_loss", "policy_loss_reduction", "kl_placement")
+    return (*of_the_loss, "gradient_clip", "learning_rate_schedule")
+
+
+def check(
+    *,
+    structure: Mapping[str, Any],
+    settings: TaskSettings,
+    numbers: Mapping[str, float] | None = None,
+) -> list[str]:
+    """Return complaints about settings that do not fit together."""
+    complaints = complaints_of(structure)
+    width, heads = structure["width"], structure["heads"]
+    if width % (2 * heads):
+        complaints.append(
+            f"width={width} is not a multiple of {2 * heads}, twice heads={heads}: each head turns "
+            f"pairs of entries"
+        )
+    if "kinds" not in settings:
+        complaints.append(
+            "the task has no prompts, which the trainer 'language' needs: choose one such as "
+            "addition"
+        )
+    return complaints
 
 
 class State(NamedTuple):
@@ -60,6 +186,25 @@ class State(NamedTuple):
         """Parameters of policy and critic."""
         parameters: dict[str, Tree] = self.learner.parameters
         return parameters
+
+
+class Batch(NamedTuple):
+    """P prompts with K completions of L tokens each; everything is 0 outside the mask.
+
+    prompts: int32 [P, S]. tokens: int32 [P, K, L]. The rest float32 [P, K, L].
+    mask: 1 up to and with the end token. log_prob, reference_log_prob: of the tokens, by the policy
+    that wrote them and by the reference. advantage: constant to the gradient.
+    old_value, target: the critic's at rollout, and what it should have been; 0 without a critic.
+    """
+
+    prompts: jax.Array
+    tokens: jax.Array
+    mask: jax.Array
+    log_prob: jax.Array
+    reference_log_prob: jax.Array
+    advantage: jax.Array
+    old_value: jax.Array
+    target: jax.Array
 
 
 @dataclass(frozen=True)
@@ -87,7 +232,21 @@ class Language:
     fixed: Mapping[str, str] = field(default_factory=dict)
     rule: Rule = optimizer.ADAM
 
-    def init(self, key: jax.Array, variant: Variant, given: Tree = None) -> State:
+    @property
+    def trainer(self) -> Trainer:
+        """The program in the form that the engine runs."""
+        return Trainer(
+            init=self.init,
+            chunk=self.chunk,
+            evaluate=self.evaluate,
+            policy=self.policy,
+            steps_per_chunk=self.updates_per_chunk * self.prompts * self.samples,
+            act=self.act,
+            start=self.start,
+            given=jax.eval_shape(self.decoder.init, jax.random.key(0)),
+        )
+
+    def init(self, key: jax.Array, variant: TracedConfig, given: Tree = None) -> State:
         """Initialize networks and optimiser.
 
         given: what `start` made for the seed; without it the networks are untaught.
@@ -101,7 +260,7 @@ class Language:
         learner = optimizer.start(parameters, variant, self.rule)
         return State(learner, reference, key, iteration=jnp.uint32(0))
 
-    def chunk(self, state: State, variant: Variant) -> tuple[State, Metrics]:
+    def chunk(self, state: State, variant: TracedConfig) -> tuple[State, Metrics]:
         """Run `updates_per_chunk` iterations.
 
         Metrics are means over them; policy/kl_reference is of the last one, where nothing else asks
@@ -127,7 +286,12 @@ class Language:
         return state, _means(metrics) | {"policy/kl_reference": kl}
 
     def iteration(
-        self, state: State, key: jax.Array, problems: Problem, last: jax.Array, variant: Variant
+        self,
+        state: State,
+        key: jax.Array,
+        problems: Problem,
+        last: jax.Array,
+        variant: TracedConfig,
     ) -> tuple[State, Metrics]:
         """Sample completions of some problems [P, ...], and update the policy by them.
 
@@ -159,7 +323,7 @@ class Language:
             self.decoder, policy, problems.prompt, self.special, self.samples, noise, temperature
         )
 
-    def greedy_reward(self, policy: Tree, problems: Problem, variant: Variant) -> jax.Array:
+    def greedy_reward(self, policy: Tree, problems: Problem, variant: TracedConfig) -> jax.Array:
         """Return what the mode of the policy is paid for each problem, [P]; without noise."""
         no_noise = jnp.zeros((self.length, 1, 1))
         found = write(self.decoder, policy, problems.prompt, self.special, 1, no_noise)
@@ -177,7 +341,7 @@ class Language:
         completions: Completions,
         reward: jax.Array,
         last: jax.Array,
-        variant: Variant,
+        variant: TracedConfig,
     ) -> tuple[Batch, Metrics]:
         """Return the whole batch as the epochs take it, and metrics of the policy.
 
@@ -273,7 +437,7 @@ class Language:
         return masked_log_probs(self.decoder, policy, features, tokens, mask, temperature)[0]
 
     def learn(
-        self, state: State, batch: Batch, key: jax.Array, variant: Variant
+        self, state: State, batch: Batch, key: jax.Array, variant: TracedConfig
     ) -> tuple[Learner, Metrics]:
         """Run `epochs` epochs of minibatch SGD on the batch; metrics [epochs, minibatches].
 
@@ -319,7 +483,7 @@ class Language:
         key: jax.Array,
         step_tokens: jax.Array,
         progress: jax.Array,
-        variant: Variant,
+        variant: TracedConfig,
     ) -> tuple[Learner, Metrics]:
         """Take one step of Adam down the gradient of the loss."""
         gradient, metrics = jax.grad(language_loss, has_aux=True)(
@@ -337,7 +501,7 @@ class Language:
         )
         return learner, metrics | step
 
-    def evaluate(self, state: State, variant: Variant, key: jax.Array) -> Metrics:
+    def evaluate(self, state: State, variant: TracedConfig, key: jax.Array) -> Metrics:
         """Write the greedy completion and some samples of each of some held-out prompts.
 
         Greedy accuracy changes only where the likeliest answer does. Sampled accuracy also rises
@@ -387,6 +551,233 @@ class Language:
         return write(self.decoder, policy["parameters"], prompts, self.special, 1, noise).tokens[0]
 
 
+# Advantages and loss
+
+
+def single(batch: Batch) -> Batch:
+    """Return the same completions, of P·K prompts with one each."""
+    samples = batch.tokens.shape[1]
+    prompts = jnp.repeat(batch.prompts, samples, axis=0)
+    return Batch(prompts, *(leaf.reshape(-1, 1, leaf.shape[-1]) for leaf in batch[1:]))
+
+
+def values(
+    critic: Tree,
+    decoder: Decoder,
+    special: Special,
+    prompts: jax.Array,
+    tokens: jax.Array,
+    mask: jax.Array,
+) -> jax.Array:
+    """Return the critic's V [B, L] before each token of completions [B, L], 0 outside the mask."""
+    features = read(decoder, critic["decoder"], prompts, special, tokens, mask)
+    return dense_product(features, critic["head"][:, None])[..., 0] * mask
+
+
+def token_advantages(
+    reward: jax.Array, price: jax.Array, value: jax.Array, mask: jax.Array, variant: TracedConfig
+) -> tuple[jax.Array, jax.Array]:
+    """Estimate advantages and value targets [B, L] by the choice of `advantage`.
+
+    They are 0 outside the mask.
+
+    reward: [B], paid at the last token of the mask, which is terminal. price: [B, L], taken off the
+    reward of each token. value: [B, L], before each token.
+    """
+    following = jnp.concatenate([mask[:, 1:], jnp.zeros_like(mask[:, :1])], axis=1)
+    final = mask * (1.0 - following)
+    next_value = jnp.concatenate([value[:, 1:], jnp.zeros_like(value[:, :1])], axis=1)
+    advantage, target = apply(
+        "advantage",
+        variant,
+        rewards=(final * reward[:, None] - price * mask).T,
+        values=value.T,
+        next_values=next_value.T,
+        termination=jnp.maximum(final, 1.0 - mask).T,
+        truncation=jnp.zeros_like(mask).T,
+    )
+    return advantage.T * mask, target.T * mask
+
+
+def language_loss(
+    parameters: Tree,
+    decoder: Decoder,
+    special: Special,
+    batch: Batch,
+    key: jax.Array,
+    variant: TracedConfig,
+    step_tokens: jax.Array | None = None,
+) -> tuple[jax.Array, Metrics]:
+    """Compute loss = policy loss + β KL loss - c_e entropy + c_v E[value loss].
+
+    The last is over all tokens, where there is a critic, the others over tokens as
+    policy_loss_reduction says.
+
+    key: for the policy loss that draws. step_tokens: the mean number of tokens of the steps on the
+        batch that these completions are part of; None: of this one alone.
+    Returns the scalar loss and scalar metrics; means over tokens are over those of the mask.
+    """
+    length = batch.tokens.shape[-1]
+    tokens, mask, old_log_prob, reference_log_prob, advantage = (
+        leaf.reshape(-1, length)
+        for leaf in (
+            batch.tokens,
+            batch.mask,
+            batch.log_prob,
+            batch.reference_log_prob,
+            batch.advantage,
+        )
+    )
+
+    # Policy
+    features = read(decoder, parameters["policy"], batch.prompts, special, tokens, mask)
+    log_prob, entropies = masked_log_probs(
+        decoder, parameters["policy"], features, tokens, mask, variant.numbers["temperature"]
+    )
+    log_ratio = log_prob - old_log_prob
+    bound = variant.numbers["log_ratio_clip"]
+    policy_losses, clip_fraction = apply(
+        "policy_loss",
+        variant,
+        log_ratio=jnp.clip(log_ratio, -bound, bound),
+        advantages=advantage,
+        mask=mask,
+        log_probs=log_prob,
+        noise=lambda shape: jax.random.uniform(key, shape),
+    )
+
+    # Closeness to the reference
+    price = apply(
+        "kl_placement",
+        variant,
+        log_probs=log_prob,
+        reference_log_probs=reference_log_prob,
+        log_ratio=log_ratio,
+    ).loss
+
+    loss = apply(
+        "policy_loss_reduction",
+        variant,
+        losses=policy_losses + price - variant.numbers["entropy_coefficient"] * entropies,
+        mask=mask,
+        constant_length=float(length),
+        step_tokens=step_tokens,
+    )
+    metrics = {
+        "loss/policy": loss,
+        "policy/entropy": mean(entropies, mask),
+        "policy/clip_fraction": share_that_counts(clip_fraction, mask),
+        **ratio_metrics(log_ratio, mask),
+    }
+    if "critic" in parameters:
+        value = values(parameters["critic"], decoder, special, batch.prompts, tokens, mask)
+        critic_loss, found = value_loss(
+            value=value,
+            target=batch.target.reshape(mask.shape),
+            old_value=batch.old_value.reshape(mask.shape),
+            variant=variant,
+            mask=mask,
+        )
+        loss, metrics = loss + critic_loss, metrics | found
+    return loss, metrics | {"loss/total": loss}
+
+
+# Metrics
+
+
 def _means(metrics: Metrics) -> Metrics:
     """Average over the leading axes, without what is NaN for want of cases."""
     return {name: jnp.nanmean(value) for name, value in metrics.items()}
+
+
+def average(of_prompt: jax.Array, counts: jax.Array | float = 1.0) -> jax.Array:
+    """Return the mean of [P] over the prompts that count [P]; NaN where none does."""
+    of_prompt = of_prompt.astype(jnp.float32)
+    weight = jnp.broadcast_to(counts, of_prompt.shape)
+    total = jnp.sum(weight)
+    return jnp.where(total > 0, jnp.sum(of_prompt * weight) / total, jnp.nan)
+
+
+def accuracies(
+    name: str,
+    asked: Problems,
+    problems: Problem,
+    correct: jax.Array,
+    counts: jax.Array | float = 1.0,
+) -> Metrics:
+    """Return the share of correct [P, K], and that of each kind of problem.
+
+    It is NaN for a kind that did not come up. counts: [P].
+    """
+    weight = jnp.broadcast_to(counts, problems.kind.shape)
+    right = jnp.mean(correct.astype(jnp.float32), axis=1)
+    return {name: average(right, weight)} | {
+        f"{name}_{kind}": average(right, weight * (problems.kind == index))
+        for index, kind in enumerate(asked.kinds)
+    }
+
+
+def outcomes(
+    prefix: str,
+    asked: Problems,
+    problems: Problem,
+    correct: jax.Array,
+    reward: jax.Array,
+    mask: jax.Array,
+    counts: jax.Array | float = 1.0,
+) -> Metrics:
+    """Return accuracy, mean reward and length of completions [P, K]. counts: [P]."""
+    return {
+        f"{prefix}/return": average(jnp.mean(reward, axis=1), counts),
+        **accuracies(f"{prefix}/accuracy", asked, problems, correct, counts),
+        f"{prefix}/length": jnp.sum(mask) / correct.size,
+    }
+
+
+def compose(**program: Unpack[Program[TaskSettings]]) -> Language:
+    """Compose the trainer for one task and its static settings."""
+    settings = Settings(**program["structure"])
+    problems = program["task"].made(program["settings"])
+    config = DecoderConfig(
+        vocabulary=len(puzzles.VOCABULARY),
+        width=settings.width,
+        layers=settings.layers,
+        heads=settings.heads,
+        mlp_width=settings.mlp_width,
+    )
+    special = Special(puzzles.PAD, puzzles.END)
+
+    def start(seed: int) -> Tree:
+        return warm_start(config, problems, special, settings.warm_start_steps, seed)
+
+    return Language(
+        problems=problems,
+        decoder=make_decoder(config),
+        start=start,
+        special=special,
+        prompts=settings.prompts,
+        samples=settings.samples_per_prompt,
+        length=problems.mixture.response_length,
+        num_minibatches=settings.num_minibatches,
+        epochs=settings.epochs,
+        critic=settings.critic,
+        updates_per_chunk=program["updates_per_chunk"],
+        evaluation_prompts=program.get("evaluation_envs", 256),
+        rule=Rule(beta1=settings.adam_beta1, beta2=settings.adam_beta2),
+        fixed={"completion_unit": SPEC.axes["completion_unit"], **program.get("choices", {})},
+    )
+
+
+SPEC = TrainerSpec(
+    name="language",
+    summary="policy gradients on a decoder-only transformer, on tasks with checked answers",
+    hyperparameters=Settings,
+    unread=unread,
+    compiles=compiles,
+    make=lambda **program: compose(**program).trainer,
+    iteration_steps=lambda structure: structure["prompts"] * structure["samples_per_prompt"],
+    step_unit="completion",
+    ranked_by=("evaluation/greedy_accuracy", "training/accuracy"),
+    check=check,
+    revision=3,
+)

@@ -1,9 +1,10 @@
 """A trainer of one's own: evolution strategies, with its task and a study."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 
-import variants
 from ablations import studies, tasks, trainers
 from ablations.trainers.choices import apply
 
@@ -55,16 +56,21 @@ def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choic
     return trainers.Trainer(init, chunk, evaluate, policy, updates_per_chunk * population)
 
 
+@dataclass(frozen=True)
+class Settings:
+    """Hyperparameters, each declared once."""
+
+    advantage_statistics: str = trainers.component("all")
+    sigma: float = trainers.number(0.1, 1e-6, 10.0, "scale of the perturbations")
+    learning_rate: float = trainers.number(0.02, 0.0, 10.0, "step size")
+    population: int = trainers.static(64, "points tried in an update", low=2)
+
+
 trainers.register(
-    trainers.Definition(
+    trainers.TrainerSpec(
         name="evolution",
         summary="evolution strategies (Salimans et al. 2017)",
-        axes={"advantage_statistics": "all"},
-        numbers={
-            "sigma": variants.Number(0.1, 1e-6, 10.0, "scale of the perturbations"),
-            "learning_rate": variants.Number(0.02, 0.0, 10.0, "step size"),
-        },
-        structure={"population": trainers.Option(64, "points tried in an update", low=2)},
+        hyperparameters=Settings,
         make=make,
         iteration_steps=lambda structure: structure["population"],
     )

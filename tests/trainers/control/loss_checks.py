@@ -17,7 +17,7 @@ from ablations.trainers.control.advantages import Experience, estimate
 from ablations.trainers.control.distribution import mean_and_std
 from ablations.trainers.control.ppo import PPO
 from ablations.trainers.optimizer import Learner
-from ablations.trainers.trainer import Variant
+from ablations.trainers.trainer import TracedConfig
 
 SETS = {
     "advantage": "brax",
@@ -131,7 +131,7 @@ def estimated() -> tuple[Any, Any]:
     return jax.jit(now)(experience)
 
 
-def our_loss(module: Any, one: Variant, distribution: Any = None) -> tuple[Any, Any, Any]:
+def our_loss(module: Any, one: TracedConfig, distribution: Any = None) -> tuple[Any, Any, Any]:
     """The loss of the whole batch as one minibatch, with advantages by the critic as it is now."""
     ppo, learner, _, _, batch = rolled_out()
     advantage, target = estimated()

@@ -9,10 +9,10 @@ import pytest
 
 from ablations.environments import Box, Discrete
 from ablations.trainers.control.distribution import Categorical, Normal, distribution_of
-from ablations.trainers.control.settings import AXES
-from ablations.trainers.trainer import Variant
+from ablations.trainers.control.ppo import SPEC
+from ablations.trainers.trainer import TracedConfig
 
-NONE = Variant({}, {})  # there is nothing to choose
+NONE = TracedConfig({}, {})  # there is nothing to choose
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(0, 3, (7, 5, 4)).astype(np.float32)
 OTHERS = RNG.normal(0, 3, (7, 5, 4)).astype(np.float32)
@@ -84,6 +84,6 @@ def test_nothing_displaces_logits() -> None:
 
 
 def test_the_distribution_follows_from_the_actions() -> None:
-    assert distribution_of(Discrete(3), AXES) == Categorical(3)
+    assert distribution_of(Discrete(3), SPEC.axes) == Categorical(3)
     assert Categorical(3).outputs.layer == 3
-    assert isinstance(distribution_of(Box(3), AXES), Normal)
+    assert isinstance(distribution_of(Box(3), SPEC.axes), Normal)

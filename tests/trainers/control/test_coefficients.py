@@ -12,9 +12,9 @@ from composed import alone, compiled, only, program, variant
 from test_estimates import steps
 
 import variants
-from ablations.trainers.control.coefficients import start
-from ablations.trainers.control.loss import ppo_loss
-from ablations.trainers.definition import trainer
+from ablations.trainers.control.ppo import ppo_loss
+from ablations.trainers.losses import scheduled
+from ablations.trainers.spec import trainer
 
 CHOICES = {
     "policy_loss": "kl_penalty",
@@ -44,8 +44,10 @@ def test_coefficients_are_carried_and_used(penalty_kl: float, factor: float) -> 
 
 def test_where_nothing_changes_nothing_is_carried() -> None:
     fixed = {"entropy_schedule": "constant", "penalty_schedule": "constant"}
-    assert start(fixed, variant()) == {}
-    assert list(start(fixed | {"entropy_schedule": "linear"}, variant())) == ["entropy_coefficient"]
+    assert scheduled(fixed, variant()) == {}
+    assert list(scheduled(fixed | {"entropy_schedule": "linear"}, variant())) == [
+        "entropy_coefficient"
+    ]
 
 
 def test_a_displaced_mean_is_what_actions_are_scored_by() -> None:

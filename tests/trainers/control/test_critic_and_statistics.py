@@ -10,21 +10,18 @@ from composed import alone
 from jax import tree
 
 import variants
-from ablations.trainers.control import critic as critics
 from ablations.trainers.control import normalizer as statistics
-from ablations.trainers.control.critic import Critic
 from ablations.trainers.control.distribution import Normal
-from ablations.trainers.control.heads import Head
-from ablations.trainers.control.loss import Minibatch, ppo_loss
-from ablations.trainers.control.networks import Outputs, make_networks
-from ablations.trainers.definition import trainer
+from ablations.trainers.control.networks import Critic, Head, Outputs, make_networks
+from ablations.trainers.control.ppo import Minibatch, ppo_loss
+from ablations.trainers.spec import trainer
 
 BATCHES = [np.random.default_rng(i).normal(3 * i, 1 + i, (4, 5)) for i in range(3)]
 
 
 def first(choice: str) -> tuple[Critic, dict]:
     networks = make_networks(3, Outputs(2), (4,), (4, 4))
-    return Critic(networks.value, choice, critics.start(choice)), networks.init(jax.random.key(0))
+    return Critic(networks.value, choice, Critic.start(choice)), networks.init(jax.random.key(0))
 
 
 def close(one, other, tolerance=1e-5) -> None:

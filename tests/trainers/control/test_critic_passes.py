@@ -14,7 +14,7 @@ import pytest
 from composed import program, variant
 
 import variants
-from ablations.trainers.control.settings import DEFINITION
+from ablations.trainers.control.ppo import SPEC
 from variants.advantage import WITHIN_EPISODES
 
 # 8 steps of 8 environments, in 2 minibatches: rows of observations.
@@ -36,7 +36,7 @@ def looks(**choices: str) -> set[tuple[str, int]]:
     networks = ppo.networks._replace(
         value=noting("value", ppo.networks.value), both=noting("both", ppo.networks.both)
     )
-    one = variant()._replace(choices={**DEFINITION.axes, **choices})
+    one = variant()._replace(choices={**SPEC.axes, **choices})
     state = jax.eval_shape(ppo.init, jax.random.key(0), one._replace(choices=variant().choices))
     jax.eval_shape(lambda state: replace(ppo, networks=networks).iteration(state, one), state)
     return seen

@@ -12,8 +12,8 @@ from composed import alone, program
 
 import variants
 from ablations.trainers.control.advantages import Estimate, Experience, estimate
-from ablations.trainers.control.loss import Minibatch
-from ablations.trainers.definition import trainer
+from ablations.trainers.control.ppo import Minibatch
+from ablations.trainers.spec import trainer
 
 T, N = 8, 4
 RNG = np.random.default_rng(0)

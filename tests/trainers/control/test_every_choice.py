@@ -12,15 +12,15 @@ import pytest
 from composed import compiled, only, program, same_bits, train, variant
 
 import variants
-from ablations.trainers.control.settings import AXES
+from ablations.trainers.control.ppo import SPEC
 
 UPDATES, CHUNKS = 14, 7
-STRUCTURE = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs": 2}
+SPEC.structure = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs": 2}
 STEPS = UPDATES * CHUNKS * 32 * 16
 
 CHOICES = [
     (axis, choice)
-    for axis in AXES
+    for axis in SPEC.axes
     if not variants.axis(axis).structural
     for choice in variants.axis(axis)
 ]
@@ -49,7 +49,7 @@ weight_regularization to_zero to_initial
 """
 ROWS = {axis: choices for axis, *choices in map(str.split, PROGRAMS.strip().splitlines())}
 COMPILED_IN = [
-    {axis: (choices + 7 * [AXES[axis]])[program] for axis, choices in ROWS.items()}
+    {axis: (choices + 7 * [SPEC.axes[axis]])[program] for axis, choices in ROWS.items()}
     for program in range(7)
 ]
 # Numbers at which a choice has something to do on this task.
@@ -66,7 +66,7 @@ SETS: dict[str, dict[str, Any]] = {
 
 @cache
 def default_parameters() -> Any:
-    return train(variant(), updates=UPDATES, chunks=CHUNKS, **STRUCTURE)[0].parameters
+    return train(variant(), updates=UPDATES, chunks=CHUNKS, **SPEC.structure)[0].parameters
 
 
 @pytest.mark.parametrize(("axis", "choice"), CHOICES, ids=lambda name: name)
@@ -81,9 +81,9 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     if choice.startswith("vtrace"):
         sets |= {"advantage_timing": "minibatch"}
     one = variant(**sets)._replace(iterations=np.float32(UPDATES * CHUNKS))
-    init, chunk = compiled(updates=UPDATES, **STRUCTURE)
+    init, chunk = compiled(updates=UPDATES, **SPEC.structure)
     state = init(jax.random.key(0), one)
-    chosen = {**AXES, **sets}
+    chosen = {**SPEC.axes, **sets}
     silent = {
         "policy/clip_fraction": chosen["policy_loss"] in ("none", "kl_penalty", "sapo"),
         "value/clip_fraction": chosen["value_clip"] == "none",
@@ -95,7 +95,7 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
     assert chunk._cache_size() == 1
     if choice not in ALIKE:
-        assert same_bits(state.parameters, default_parameters()) == (choice == AXES[axis])
+        assert same_bits(state.parameters, default_parameters()) == (choice == SPEC.axes[axis])
 
 
 # Where no std is near its floor, and where only the value of an estimate differs, not its gradient.
@@ -103,7 +103,7 @@ ALIKE = ("all_floored", "negative_log_density")
 
 
 def test_every_structural_choice_is_compiled_in_somewhere() -> None:
-    for axis, default in AXES.items():
+    for axis, default in SPEC.axes.items():
         if variants.axis(axis).structural:
             assert {default, *(one[axis] for one in COMPILED_IN)} == set(variants.axis(axis))
 

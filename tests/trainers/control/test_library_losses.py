@@ -23,8 +23,8 @@ from composed import alone
 import variants
 from ablations.trainers.control.advantages import standardised
 from ablations.trainers.control.distribution import Normal
-from ablations.trainers.control.loss import Minibatch, ppo_loss
 from ablations.trainers.control.networks import Networks
+from ablations.trainers.control.ppo import Minibatch, ppo_loss
 from variants.policy_std import MIN_STD
 
 T, M, A = 3, 4, 2

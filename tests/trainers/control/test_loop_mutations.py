@@ -16,7 +16,7 @@ import loss_checks
 import pytest
 
 from ablations.trainers import losses
-from ablations.trainers.control import advantages, distribution, environment, loss
+from ablations.trainers.control import advantages, distribution, environment, ppo
 
 TABLE = tomllib.loads(Path(__file__).with_name("mutations.toml").read_text())
 
@@ -38,7 +38,9 @@ def made_of(whole: types.ModuleType, part: types.ModuleType, mutated: Any) -> ty
     sys.modules[copy.__name__] = copy
     exec(compile(inspect.getsource(whole), copy.__name__, "exec"), copy.__dict__)
     for name, taken in list(copy.__dict__.items()):
-        if getattr(taken, "__module__", None) == part.__name__:
+        if taken is part:
+            copy.__dict__[name] = mutated
+        elif getattr(taken, "__module__", None) == part.__name__:
             copy.__dict__[name] = getattr(mutated, name)
     return copy
 
@@ -49,14 +51,14 @@ LOSS_CHECKS = (
     loss_checks.check_metrics,
 )
 DISTRIBUTION_CHECKS = (
-    lambda normal: loss_checks.check_brax(loss, None, normal),
+    lambda normal: loss_checks.check_brax(ppo, None, normal),
     loss_checks.check_samples,
 )
 
-# Module -> what must hold of it; those of `loss` also for the modules that the loss is made of.
+# Module -> what must hold of it; those of `ppo` also for the modules that the loss is made of.
 CHECKS = {
     "environment": environment_checks.CHECKS,
-    "loss": LOSS_CHECKS,
+    "ppo": LOSS_CHECKS,
     "distribution": DISTRIBUTION_CHECKS,
     "advantages": LOSS_CHECKS,
     "losses": LOSS_CHECKS,
@@ -67,7 +69,7 @@ CHECKS = {
     ("module", "check"),
     [
         *((environment, check) for check in environment_checks.CHECKS),
-        *((loss, check) for check in LOSS_CHECKS),
+        *((ppo, check) for check in LOSS_CHECKS),
         *((distribution.Normal(1), check) for check in DISTRIBUTION_CHECKS),
     ],
 )
@@ -86,7 +88,7 @@ def test_a_mistake_is_noticed(name: str, mistake: str) -> None:
     module = globals()[name]
     mutated: Any = mutant(module, *TABLE[name][mistake])
     if module in (advantages, losses):
-        mutated = made_of(loss, module, mutated)
+        mutated = made_of(ppo, module, mutated)
     elif module is distribution:
         mutated = mutated.Normal(1)
     for check in CHECKS[name]:

@@ -11,7 +11,7 @@ from brax.envs.base import State
 from composed import SMALL, variant
 
 from ablations.tasks import Task
-from ablations.trainers.control.settings import AXES, STRUCTURE, compose
+from ablations.trainers.control.ppo import SPEC, compose
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Environment:
 def test_iterations_stay_finite() -> None:
     """With statistics that take final observations in, and those of value targets."""
     choices = {
-        **AXES,
+        **SPEC.axes,
         "observation_statistics": "per_step_forgetting",
         "observation_scaling": "floored_std_clipped",
         "value_normalization": "running",
@@ -44,7 +44,7 @@ def test_iterations_stay_finite() -> None:
     ppo = compose(
         task=Task("coin", "ends by a NaN", make=lambda settings: Environment(5), settings={}),
         settings={"episode_length": 1000, "random_elapsed_steps": False},
-        structure={name: one.default for name, one in STRUCTURE.items()} | SMALL,
+        structure={name: one.default for name, one in SPEC.structure.items()} | SMALL,
         updates_per_chunk=2,
         choices=choices,
     )

@@ -198,12 +198,12 @@ def test_normalised_layers_are_those_of_flax_and_of_the_formula() -> None:
 
 
 def test_popart_moves_the_last_layer_of_a_normalised_critic() -> None:
-    from ablations.trainers.control import critic as critics
+    from ablations.trainers.control.networks import Critic
 
     nets = make_networks(5, Outputs(4), (8,), (8,), normalized="critic")
     parameters = nets.init(jax.random.key(0))
     x = jax.random.normal(jax.random.key(1), (6, 5))
-    critic = critics.Critic(nets.value, "popart", critics.start("popart"))
+    critic = Critic(nets.value, "popart", Critic.start("popart"))
     targets = 5 + 3 * jax.random.normal(jax.random.key(2), (6, 4))
     after, moved = critic.after(targets, parameters)
     np.testing.assert_allclose(

@@ -8,7 +8,7 @@ import pytest
 from composed import other_unread_numbers, same_bits, train, variant
 
 from ablations.tasks import task
-from ablations.trainers.control.settings import DEFINITION
+from ablations.trainers.control.ppo import SPEC
 
 FAST = {"learning_rate": 1e-2}  # so that ratios leave their range
 
@@ -30,7 +30,7 @@ FAST = {"learning_rate": 1e-2}  # so that ratios leave their range
     ids=["defaults", "plain", "much"],
 )
 def test_numbers_that_are_not_read_change_no_bit(sets: dict[str, Any]) -> None:
-    one, config = variant(**sets, **FAST), DEFINITION.resolve(task("fast"), sets)
+    one, config = variant(**sets, **FAST), SPEC.resolve(task("fast"), sets)
     state, metrics = train(one, chunks=2)
     again, metrics_again = train(other_unread_numbers(one, config), chunks=2)
     assert same_bits(state, again)

@@ -12,7 +12,7 @@ import variants
 from ablations.environments import Box
 from ablations.tasks import task
 from ablations.trainers.control.distribution import Parametric, distribution_of
-from ablations.trainers.control.settings import AXES, DEFINITION
+from ablations.trainers.control.ppo import SPEC
 
 BETA = {"action_distribution": "beta"}
 OF_NORMALS = {"entropy_estimate", "mean_perturbation", "policy_std"}
@@ -20,7 +20,7 @@ OF_NORMALS = {"entropy_estimate", "mean_perturbation", "policy_std"}
 
 def test_noise_is_drawn_ahead_and_says_all() -> None:
     """One action at a time, or all at once; nothing else is random."""
-    made = distribution_of(Box(3), AXES | BETA)
+    made = distribution_of(Box(3), SPEC.axes | BETA)
     assert isinstance(made, Parametric)
     variant = alone(**BETA)
     raw = jax.random.normal(jax.random.key(1), (2, 4, made.outputs.layer))
@@ -41,15 +41,15 @@ def test_noise_is_drawn_ahead_and_says_all() -> None:
 
 def test_what_belongs_to_normals_is_not_read() -> None:
     """Nothing of it is in a configuration, and to set it changes nothing."""
-    config = DEFINITION.resolve(task("fast"), BETA)
-    usual = DEFINITION.resolve(task("fast"), {})
+    config = SPEC.resolve(task("fast"), BETA)
+    usual = SPEC.resolve(task("fast"), {})
     assert OF_NORMALS - config["choices"].keys() == OF_NORMALS
     left = usual["choices"].keys() - config["choices"].keys()
     assert left == OF_NORMALS - {"mean_perturbation"}, "which is neutral"
-    assert DEFINITION.resolve(task("fast"), BETA | {"policy_std": "exp_parameter"}) == config
-    found = DEFINITION.inert(config, sorted(OF_NORMALS))
+    assert SPEC.resolve(task("fast"), BETA | {"policy_std": "exp_parameter"}) == config
+    found = SPEC.inert(config, sorted(OF_NORMALS))
     assert set(found) == OF_NORMALS
-    assert DEFINITION.completed(config)["choices"].keys() & OF_NORMALS == set()
+    assert SPEC.completed(config)["choices"].keys() & OF_NORMALS == set()
 
 
 @pytest.mark.parametrize(

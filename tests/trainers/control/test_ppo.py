@@ -14,7 +14,7 @@ import pytest
 from composed import alone, compiled, only, program, same_bits, train, variant
 from loss_checks import KEY, SETS, brax_loss, rolled_out
 
-from ablations.trainers.control.settings import DEFINITION
+from ablations.trainers.control.ppo import SPEC
 
 LOOP = only(
     "advantage",
@@ -227,7 +227,7 @@ def test_switched_and_specialised_programs_give_the_same_bits(choices: dict[str,
     switched, seen = train(one, chunks=2, **SWITCHED)
     defaults = variant().choices
     assert one.choices != defaults
-    names = tuple(sorted({**DEFINITION.axes, **choices}.items()))
+    names = tuple(sorted({**SPEC.axes, **choices}.items()))
     # The fixed choices win over those of the data, which say something else here.
     specialised, seen_too = train(variant(), chunks=2, fixed=names)
     assert same_bits(switched, specialised)

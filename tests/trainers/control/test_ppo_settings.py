@@ -7,18 +7,14 @@ from typing import Any
 import pytest
 
 import variants
-from ablations.trainers.control.settings import (
-    AXES,
-    STRUCTURE,
-    check,
-    iteration_steps,
-)
+from ablations.trainers.control.ppo import SPEC
+from ablations.trainers.control.rollouts import check, iteration_steps
 
 SETTINGS = {"episode_length": 10, "reset_group_size": 1}
 
 
 def complaints(settings: dict[str, Any] | None = None, **structure: Any) -> list[str]:
-    defaults = {name: option.default for name, option in STRUCTURE.items()}
+    defaults = {name: option.default for name, option in SPEC.structure.items()}
     return check(
         structure=defaults | structure,
         settings=SETTINGS | (settings or {}),
@@ -27,7 +23,7 @@ def complaints(settings: dict[str, Any] | None = None, **structure: Any) -> list
 
 def test_defaults_fit_together() -> None:
     assert complaints() == []
-    assert variants.conflicts(AXES) == []
+    assert variants.conflicts(SPEC.axes) == []
 
 
 @pytest.mark.parametrize(
@@ -67,7 +63,7 @@ def test_complaints(structure: dict[str, Any], settings: dict[str, Any], complai
     ],
 )
 def test_minibatches_are_equal_parts(counts: dict[str, Any], complaint: str | None) -> None:
-    found = variants.conflicts(AXES | {"unroll_length": 4} | counts)
+    found = variants.conflicts(SPEC.axes | {"unroll_length": 4} | counts)
     assert found == ([] if complaint is None else [complaint])
 
 

@@ -21,11 +21,9 @@ from ablations.trainers import optimizer
 from ablations.trainers.choices import fix
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Outcome
-from ablations.trainers.control.minibatches import Draws
 from ablations.trainers.control.networks import LayerNorm
-from ablations.trainers.control.pqn import PQN, Carried, epsilon_greedy, taken
-from ablations.trainers.control.pqn_settings import AXES, DEFINITION, STRUCTURE, compose
-from ablations.trainers.control.state import Rollout, State
+from ablations.trainers.control.pqn import PQN, SPEC, Carried, compose, epsilon_greedy, taken
+from ablations.trainers.control.rollouts import Draws, Rollout, State
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "q_updates"
 LIBRARIES = ("purejaxql", "rejax_pqn")
@@ -33,7 +31,7 @@ CARTPOLE: dict[str, Any] = {
     "name": "cartpole",
     "settings": {"episode_length": 500, "random_elapsed_steps": False},
 }
-STRUCTURAL = tuple(axis for axis in AXES if variants.axis(axis).structural)
+STRUCTURAL = tuple(axis for axis in SPEC.axes if variants.axis(axis).structural)
 
 
 def golden(library: str) -> dict[str, Any]:
@@ -47,9 +45,9 @@ def learner(library: str) -> tuple[PQN, Any, dict[str, Any]]:
     file = golden(library)
     values = preset(library).values(**file["hyperparameters"])
     values["value_layers"] = [8, 8]
-    config = DEFINITION.resolve(task("cartpole"), values)
+    config = SPEC.resolve(task("cartpole"), values)
     choices = {name: config["choices"][name]["name"] for name in STRUCTURAL}
-    full = DEFINITION.completed(config)
+    full = SPEC.completed(config)
     pqn = compose(
         task=task("cartpole"),
         settings=CARTPOLE["settings"],
@@ -79,9 +77,9 @@ def parameters_of(weights: dict[str, Any]) -> Any:
 def learned(library: str, **changes: Any) -> tuple[list[Any], list[np.ndarray], list[Any]]:
     """Parameters after each recorded iteration, losses in it, and states before it."""
     file, (pqn, learn, config) = golden(library), learner(library)
-    one = DEFINITION.data(config)._replace(iterations=np.float32(file["in_all"]))
+    one = SPEC.data(config)._replace(iterations=np.float32(file["in_all"]))
     for name, value in changes.items():
-        if name in AXES:
+        if name in SPEC.axes:
             index = np.int32(variants.axis(name).index(value))
             one = one._replace(choices={**one.choices, name: index})
         else:
@@ -152,7 +150,7 @@ def test_two_iterations_are_the_library_s(library: str) -> None:
     assert all(np.sum(one["rollout"]["termination"]) > 1 for one in file["iterations"])
     weights, losses, states = learned(library)
     pqn, _, config = learner(library)
-    one = fix(DEFINITION.data(config), {n: c["name"] for n, c in config["choices"].items()})
+    one = fix(SPEC.data(config), {n: c["name"] for n, c in config["choices"].items()})
     for iteration, state, parameters, loss in zip(
         file["iterations"], states, weights, losses, strict=False
     ):
@@ -249,7 +247,7 @@ def test_epsilon(progress: float) -> None:
 SMALL = {"num_envs": 8, "unroll_length": 8, "num_minibatches": 2, "epochs": 2}
 CHOICES = [
     (axis, choice)
-    for axis in AXES
+    for axis in SPEC.axes
     if axis not in STRUCTURAL
     for choice in variants.axis(axis)
     if not (axis == "learning_rate_schedule" and "kl" in choice)
@@ -262,7 +260,9 @@ def program(**fixed: str) -> tuple[PQN, Any, Any]:
     pqn = compose(
         task=task("cartpole"),
         settings=CARTPOLE["settings"] | {"episode_length": 20},
-        structure={n: one.default for n, one in STRUCTURE.items()} | SMALL | {"value_layers": [16]},
+        structure={n: one.default for n, one in SPEC.structure.items()}
+        | SMALL
+        | {"value_layers": [16]},
         updates_per_chunk=3,
         evaluation_envs=3,
         choices=fixed,
@@ -272,7 +272,7 @@ def program(**fixed: str) -> tuple[PQN, Any, Any]:
 
 def trained(sets: dict[str, Any], fixed: tuple[tuple[str, str], ...] = ()) -> tuple[Any, Any]:
     _, init, chunk = program(**dict(fixed))
-    one = variant_of(DEFINITION, CARTPOLE, **sets, **dict(fixed))._replace(iterations=np.float32(6))
+    one = variant_of(SPEC, CARTPOLE, **sets, **dict(fixed))._replace(iterations=np.float32(6))
     state = init(jax.random.key(0), one)
     for _ in range(2):
         state, metrics = chunk(state, one)
@@ -300,7 +300,7 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
     silent = {name for name, value in metrics.items() if not np.isfinite(value)}
     assert not silent
-    default = AXES[axis] == choice or (axis, choice) in ALIKE
+    default = SPEC.axes[axis] == choice or (axis, choice) in ALIKE
     if (axis, choice) not in {("gradient_clip", "none")}:  # a norm below the default limit
         assert same_bits(state.parameters, usual()) == default
     assert program()[2]._cache_size() == 1
@@ -330,7 +330,7 @@ COMPILED_IN = [
 
 @pytest.mark.parametrize("fixed", COMPILED_IN, ids=lambda one: one["observation_scaling"])
 def test_structural_choices_train_and_policies_act(fixed: dict[str, str]) -> None:
-    rest = tuple((n, c) for n, c in AXES.items() if n not in fixed)
+    rest = tuple((n, c) for n, c in SPEC.axes.items() if n not in fixed)
     sets = {"observation_normalization": "after"}
     fixed = {**dict(rest), **fixed, **sets}
     pqn = program(**fixed)[0]
@@ -373,17 +373,17 @@ def test_what_cannot_be_is_refused_in_one_line(
     name: str, values: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message) as error:
-        DEFINITION.resolve(task(name), values)
+        SPEC.resolve(task(name), values)
     assert "\n" not in str(error.value)
 
 
 def test_a_configuration_has_what_it_reads() -> None:
-    config = DEFINITION.resolve(task("cartpole"), {"q_target": "hard"})
+    config = SPEC.resolve(task("cartpole"), {"q_target": "hard"})
     assert "target_interval" in config["numbers"]
     assert not {"target_tau", "ladder_exponent"} & config["numbers"].keys()
     assert not {"filters", "reset_pool"} & config["structure"].keys()
-    image = DEFINITION.resolve(task("breakout"), dict(task("breakout").hyperparameters["pqn"]))
+    image = SPEC.resolve(task("breakout"), dict(task("breakout").hyperparameters["pqn"]))
     assert image["structure"]["filters"] == 16
-    assert DEFINITION.inert(config, ["q_truncation"]) == {}
-    theirs = DEFINITION.resolve(task("cartpole"), {"q_return": "rejax"})
-    assert "q_truncation" in DEFINITION.inert(theirs, ["q_truncation"])
+    assert SPEC.inert(config, ["q_truncation"]) == {}
+    theirs = SPEC.resolve(task("cartpole"), {"q_return": "rejax"})
+    assert "q_truncation" in SPEC.inert(theirs, ["q_truncation"])

@@ -93,7 +93,7 @@ def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
         reward_clip=1.0,
     )
     assert float(jnp.max(jnp.abs(reward))) == 2.0
-    from ablations.trainers.control.advantages import scaled_rewards
+    from ablations.trainers.control.rollouts import scaled_rewards
 
     sets = {"discount": 0.9, "reward_scale": 2.0, "reward_clip": 1.0}
     got, scaled = scaled_rewards(

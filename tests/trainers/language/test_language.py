@@ -27,14 +27,19 @@ from ablations.sweep.plan import plan
 from ablations.tasks import task
 from ablations.tasks.language import puzzles
 from ablations.tasks.language.puzzles import END, PAD
-from ablations.trainers import Variant
+from ablations.trainers import TracedConfig
 from ablations.trainers.choices import fix
 from ablations.trainers.language import warm_start
-from ablations.trainers.language.advantages import token_advantages
 from ablations.trainers.language.completions import masked_log_probs, read, write
-from ablations.trainers.language.loss import Batch, language_loss
-from ablations.trainers.language.settings import AXES, DEFINITION, STRUCTURE, check, compose
-from ablations.trainers.language.trainer import Language
+from ablations.trainers.language.trainer import (
+    SPEC,
+    Batch,
+    Language,
+    check,
+    compose,
+    language_loss,
+    token_advantages,
+)
 from ablations.trainers.shuffles import orders
 
 TINY = {
@@ -48,7 +53,7 @@ TINY = {
 }
 # As data: of a switch over every axis twice the program has to be compiled.
 SWITCHED = {"kl_placement", "policy_loss", "policy_loss_reduction", "prompt_advantage"}
-LOOP = tuple(item for item in AXES.items() if item[0] not in SWITCHED)
+LOOP = tuple(item for item in SPEC.axes.items() if item[0] not in SWITCHED)
 P, K, L = 4, 3, 7
 SETTINGS = {**task("addition").settings, "kinds": "reversal", "reward_scales": "1"}
 
@@ -58,7 +63,7 @@ def program(
     updates: int = 1, fixed: tuple[tuple[str, str], ...] = (), **structure: Any
 ) -> Language:
     """A composed program on lists to be written backwards."""
-    defaults = {name: option.default for name, option in STRUCTURE.items()}
+    defaults = {name: option.default for name, option in SPEC.structure.items()}
     found = compose(
         task=task("addition"),
         settings=SETTINGS,
@@ -77,12 +82,12 @@ def compiled(**composition: Any) -> Any:
     return jax.jit(language.init), jax.jit(language.chunk)
 
 
-def variant(**sets: Any) -> Variant:
+def variant(**sets: Any) -> TracedConfig:
     """The defaults with some choices and numbers set, as data."""
-    return variant_of(DEFINITION, {"name": "addition", "settings": SETTINGS}, **sets)
+    return variant_of(SPEC, {"name": "addition", "settings": SETTINGS}, **sets)
 
 
-def train(one: Variant, seed: int = 0, chunks: int = 1, **composition: Any) -> Any:
+def train(one: TracedConfig, seed: int = 0, chunks: int = 1, **composition: Any) -> Any:
     init, chunk = compiled(**{"fixed": LOOP, **composition})
     state = init(jax.random.key(seed), one)
     for _ in range(chunks):
@@ -327,7 +332,7 @@ def test_chunks_of_one_and_of_two_updates_are_the_same_training() -> None:
     """To rounding: of what is compiled without optimisation the bits differ."""
     one = variant(entropy_coefficient=1.0, learning_rate=0.01)
     twice, _ = train(one, chunks=2)
-    at_once, _ = train(one, updates=2, fixed=tuple(AXES.items()))
+    at_once, _ = train(one, updates=2, fixed=tuple(SPEC.axes.items()))
     leaves = zip(*map(jax.tree.leaves, (twice.parameters, at_once.parameters)), strict=True)
     assert all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in leaves)
     assert not same_bits(twice.parameters["policy"], twice.reference)
@@ -341,7 +346,7 @@ def test_switched_and_specialised_programs_give_the_same_bits() -> None:
     }
     sets = {"entropy_coefficient": 1.0, "learning_rate": 0.01}
     switched, seen = train(variant(**choices, **sets), chunks=2)
-    names = tuple(sorted({**AXES, **choices}.items()))
+    names = tuple(sorted({**SPEC.axes, **choices}.items()))
     assert switched.iteration == 2
     specialised, seen_too = train(variant(**sets), chunks=2, fixed=names)
     assert same_bits(switched, specialised)
@@ -351,7 +356,7 @@ def test_switched_and_specialised_programs_give_the_same_bits() -> None:
 def test_numbers_that_are_not_read_change_no_bit() -> None:
     """Without a critic, those of the critic among them."""
     sets = {"policy_loss": "clip_higher", "entropy_coefficient": 1.0, "learning_rate": 0.01}
-    one, config = variant(**sets), DEFINITION.resolve(task("addition"), sets)
+    one, config = variant(**sets), SPEC.resolve(task("addition"), sets)
     unread = one.numbers.keys() - config["numbers"].keys()
     assert {"gae_lambda", "value_coefficient", "kl_coefficient", "dual_clip"} <= unread
     states = [train(data, chunks=2)[0] for data in (one, other_unread_numbers(one, config))]
@@ -361,7 +366,7 @@ def test_numbers_that_are_not_read_change_no_bit() -> None:
 def test_epochs_minibatches_and_a_critic() -> None:
     one = variant(learning_rate=0.01, value_coefficient=1.0)
     parts = {"critic": "separate", "epochs": 2, "num_minibatches": 2}
-    state, metrics = train(one, fixed=tuple(AXES.items()), **parts)
+    state, metrics = train(one, fixed=tuple(SPEC.axes.items()), **parts)
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
     assert {"loss/value", "value/explained_variance", "value/clip_fraction"} <= metrics.keys()
 
@@ -371,11 +376,14 @@ def one_pass() -> Any:
     """`learn` in two minibatches of prompts or of samples, at choices as data."""
 
     def run(unit: str) -> Any:
-        compiled_in = AXES | {"completion_unit": unit, "policy_loss_reduction": "batch_token_mean"}
+        compiled_in = SPEC.axes | {
+            "completion_unit": unit,
+            "policy_loss_reduction": "batch_token_mean",
+        }
         del compiled_in["minibatch_order"]
         language = program(fixed=tuple(compiled_in.items()), num_minibatches=2, epochs=2)
 
-        def learn(state: Any, batch: Any, one: Variant) -> Any:
+        def learn(state: Any, batch: Any, one: TracedConfig) -> Any:
             one = fix(one, language.fixed)
             return language.learn(state, batch, jax.random.key(7), one)[0]
 
@@ -457,14 +465,14 @@ def test_one_sample_per_prompt_has_no_group() -> None:
 
 
 def test_complaints() -> None:
-    defaults = {name: option.default for name, option in STRUCTURE.items()}
+    defaults = {name: option.default for name, option in SPEC.structure.items()}
     complaints = check(structure={**defaults, "width": 20}, settings={}, numbers={})
     assert [one.partition(" ")[0] for one in complaints] == ["width=20", "the"]
 
 
 def test_batches_that_have_no_equal_parts() -> None:
     def resolve(**sets: Any) -> Any:
-        return DEFINITION.resolve(task("addition"), {"prompts": 6, "num_minibatches": 4} | sets)
+        return SPEC.resolve(task("addition"), {"prompts": 6, "num_minibatches": 4} | sets)
 
     with pytest.raises(UserError, match=r"prompts=6 .* num_minibatches=4: .*unit=samples"):
         resolve()
@@ -478,7 +486,7 @@ def test_orders_of_one_step_per_batch_are_not_read() -> None:
     names = {"completion_unit", "minibatch_order"}
 
     def read(**sets: Any) -> Any:
-        return DEFINITION.completed(DEFINITION.resolve(task("addition"), sets))["choices"].keys()
+        return SPEC.completed(SPEC.resolve(task("addition"), sets))["choices"].keys()
 
     assert not names & read()
     assert names <= read(num_minibatches=2)

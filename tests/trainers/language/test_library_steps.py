@@ -21,13 +21,11 @@ from composed import variant_of
 import variants
 from ablations.presets import preset
 from ablations.tasks import task
-from ablations.trainers import Variant, optimizer, shuffles
+from ablations.trainers import TracedConfig, optimizer, shuffles
 from ablations.trainers.choices import fix
 from ablations.trainers.language.completions import Special
 from ablations.trainers.language.decoder import Cache, Decoder
-from ablations.trainers.language.loss import Batch
-from ablations.trainers.language.settings import AXES, DEFINITION
-from ablations.trainers.language.trainer import Language, State
+from ablations.trainers.language.trainer import SPEC, Batch, Language, State
 from ablations.trainers.optimizer import Learner
 
 FILE = Path(__file__).parents[2] / "golden" / "updates" / "trl_steps_1.json"
@@ -81,7 +79,7 @@ def language(one: dict[str, Any]) -> Language:
         critic="none",
         updates_per_chunk=1,
         evaluation_prompts=1,
-        fixed={a: one.get(a, default) for a, default in AXES.items() if a not in CHANGED},
+        fixed={a: one.get(a, default) for a, default in SPEC.axes.items() if a not in CHANGED},
     )
 
 
@@ -118,7 +116,7 @@ def program() -> Any:
     trainer = language(settings())
 
     def learn(
-        learner: Learner, batch: Batch, order: jax.Array, at: jax.Array, data: Variant
+        learner: Learner, batch: Batch, order: jax.Array, at: jax.Array, data: TracedConfig
     ) -> Any:
         key = jax.random.fold_in(jax.random.key(0), at)
         first = jax.random.key_data(jax.random.split(key, trainer.epochs)[0])
@@ -137,8 +135,8 @@ def program() -> Any:
 def learned(**changes: Any) -> dict[str, Any]:
     """Losses and gradient norms [8], and the last table, of both batches."""
     one = settings(**changes)
-    known = DEFINITION.axes.keys() | DEFINITION.known_numbers().keys()
-    data = variant_of(DEFINITION, TASK, **{n: x for n, x in one.items() if n in known})
+    known = SPEC.axes.keys() | SPEC.known_numbers().keys()
+    data = variant_of(SPEC, TASK, **{n: x for n, x in one.items() if n in known})
     steps = one["epochs"] * one["num_minibatches"]
     data = data._replace(iterations=np.float32(recorded()["steps_of_training"] / steps))
     learner = optimizer.start({"policy": jnp.asarray(recorded()["table"])}, data)

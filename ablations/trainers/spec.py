@@ -1,0 +1,571 @@
+"""A trainer by name: its hyperparameters, and how they become configurations and programs.
+
+A trainer declares each hyperparameter once, as a field of a dataclass:
+
+    @dataclass(frozen=True, kw_only=True)
+    class Settings:
+        advantage: str = component("standard")              # an axis, and its default choice
+        learning_rate: float = number(3e-4, 0.0, 1.0, "…")  # a number that the trainer reads
+        discount: float = number_default(0.97)              # of a number that a choice declares
+        epochs: int = static(4, "passes over a batch", low=1)
+
+Components and numbers are data of a compiled program (`TracedConfig`). Static settings are compiled
+in. Importing this starts neither JAX nor the registry: functions that need them import them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from ablations import tasks
+from ablations.core.decode import Json
+from ablations.core.plan import Context, Formula, Settings
+from ablations.core.record import Configuration, Run
+from ablations.errors import UserError, unknown
+from ablations.tasks.task import Task
+from ablations.trainers import values as checked
+from ablations.trainers.trainer import Option, ProgramName, ResolvedSettings, TracedConfig, Trainer
+
+if TYPE_CHECKING:
+    from ablations.trainers.command import CommandTrainer
+    from variants import Axis, Number
+
+T = TypeVar("T")
+
+
+def component(default: str, *, neutral: str | None = None) -> Any:
+    """Declare an axis that the trainer reads, by its name.
+
+    neutral: of an axis that joined later, the choice under which the trainer does what it did
+        before. Configurations leave the axis out there, so that no earlier result is renamed.
+    """
+    return field(default=default, metadata={"kind": "component", "neutral": neutral})
+
+
+def number(
+    default: float, low: float, high: float, summary: str, *, neutral: float | None = None
+) -> Any:
+    """Declare a traced number; the arguments are those of `variants.Number`."""
+    about = (default, low, high, summary, neutral)
+    return field(default=default, metadata={"kind": "number", "about": about})
+
+
+def number_default(default: float) -> Any:
+    """Declare this trainer's default of a number that choices of its axes declare."""
+    return field(default=default, metadata={"kind": "number_default"})
+
+
+def static(
+    default: Json,
+    summary: str,
+    allowed: tuple[Json, ...] | None = None,
+    *,
+    low: float | None = None,
+    neutral: Json = None,
+) -> Any:
+    """Declare a setting that is compiled in; the arguments are those of `Option`.
+
+    A tuple is a list of counts, such as layers.
+    """
+    plain = list(default) if isinstance(default, tuple) else default
+    option = Option(plain, summary, allowed, low, neutral)
+    return field(default=default, metadata={"kind": "static", "about": option})
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """The settings of a trainer that has none."""
+
+
+@dataclass(frozen=True)
+class TrainerSpec:
+    """A trainer by name, and all that one can set on it. No two settings have one name.
+
+    make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
+        is an `ablations.tasks.Task`, `settings` are the task's and `structure` the static ones,
+        both resolved; `choices` names those of the axes that this program fixes (usually none).
+    iteration_steps(structure) -> steps of one iteration, in `step_unit`.
+    hyperparameters: a dataclass whose fields are made by the functions above.
+    unread(resolved) -> the settings that `ResolvedSettings` do not read, and why.
+    compiles(structure) -> axes whose choice is compiled in with this structure, beside those that
+        are structural; None: no other.
+    refuses(task) -> why it cannot train on a task at all, [] where it can.
+    check(structure, numbers, settings) -> complaints about what is read, [] when all is well.
+    ranked_by: the column by which its policies are better or worse, where a run has evaluations and
+        where it has none.
+    step_unit: what the step of a curve counts, in the singular: "environment step".
+    revision: bumped when the meaning of the trainer changes; part of every run's hash.
+    """
+
+    name: str
+    make: Callable[..., Trainer]
+    iteration_steps: Callable[..., int]
+    hyperparameters: type = NoSettings
+    unread: Callable[..., Mapping[str, str]] = field(default=lambda resolved: {})
+    compiles: Callable[..., Collection[str]] | None = None
+    refuses: Callable[[Task], list[str]] = field(default=lambda task: [])
+    check: Callable[..., list[str]] = field(default=lambda **_: [])
+    ranked_by: tuple[str, str] = ("evaluation/return", "training/return")
+    step_unit: str = "environment step"
+    revision: int = 1
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise UserError for a hyperparameter that is not declared by a function of this page."""
+        for one in fields(self.hyperparameters):
+            if "kind" not in one.metadata:
+                raise UserError(
+                    f"'{one.name}' of trainer '{self.name}' is not declared: make it component(), "
+                    f"number(), number_default() or static()"
+                )
+
+    def _declared(self, kind: str, about: str) -> dict[str, Any]:
+        return {
+            one.name: one.default if about == "default" else one.metadata[about]
+            for one in fields(self.hyperparameters)
+            if one.metadata["kind"] == kind
+        }
+
+    @cached_property
+    def axes(self) -> dict[str, str]:
+        """The axes that it reads, and their default choices."""
+        return self._declared("component", "default")
+
+    @cached_property
+    def numbers(self) -> dict[str, Number]:
+        """The numbers that it declares itself."""
+        from variants import Number
+
+        declared = self._declared("number", "about")
+        return {name: Number(*about) for name, about in declared.items()}
+
+    @cached_property
+    def defaults(self) -> dict[str, float]:
+        """Its defaults of numbers that choices declare."""
+        return self._declared("number_default", "default")
+
+    @cached_property
+    def structure(self) -> dict[str, Option]:
+        """Its static settings."""
+        return self._declared("static", "about")
+
+    @cached_property
+    def neutral(self) -> dict[str, str]:
+        """The neutral choices of its axes, where they have one."""
+        neutral = self._declared("component", "neutral")
+        return {axis: choice for axis, choice in neutral.items() if choice is not None}
+
+    def known_numbers(self) -> dict[str, Number]:
+        """Return every number that it or a choice of its axes reads, with the trainer's default.
+
+        Raises UserError where a name has two meanings, or the trainer has a default for no number.
+        """
+        known = dict(self.numbers)
+        for axis in self.axes:
+            for name, declared in _axis(axis).known_numbers.items():
+                if name in self.axes or name in self.structure:
+                    raise UserError(
+                        f"trainer '{self.name}' has a setting '{name}', which a choice of "
+                        f"{axis} cannot bring as a number: give it another name"
+                    )
+                default = _within(name, self.defaults.get(name, declared.default), declared)
+                mine = (
+                    declared if default is declared.default else replace(declared, default=default)
+                )
+                other = known.setdefault(name, mine)
+                if other is not mine and replace(mine, summary=other.summary) != other:
+                    raise UserError(
+                        f"the number '{name}' of {axis} means something else elsewhere in the "
+                        f"trainer '{self.name}': {_range(mine)} and {_range(other)}"
+                    )
+        for name in self.defaults:
+            if name not in known:
+                raise unknown(f"number that choices of '{self.name}' read", name, known)
+        return known
+
+    @property
+    def settings(self) -> set[str]:
+        """The names of all that one can set on it."""
+        return {*self._names()}
+
+    def _names(self) -> tuple[str, ...]:
+        of_axes = (name for axis in self.axes for name in _axis(axis).known_numbers)
+        return tuple(dict.fromkeys([*self.axes, *self.numbers, *of_axes, *self.structure]))
+
+    def reads(self, resolved: ResolvedSettings) -> frozenset[str]:
+        """Return the names of axes, numbers and options that are read, whatever their values."""
+        own = {*self.axes, *self.numbers, *self.structure} - self.unread(resolved).keys()
+        used = [_axis(axis)[resolved.choices[axis]] for axis in self.axes if axis in own]
+        return frozenset(own.union(*(choice.numbers for choice in used)))
+
+    def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
+        """Return a configuration without its seed and its run: the values over the defaults.
+
+        Of choices, numbers and structure it has what is read and not neutral.
+
+        more: names among the values that are none of the trainer's or the task's, and left alone.
+        Raises UserError for a name that nothing has, a value out of range, a combination that makes
+        no sense. A value that is not read is checked, and left out.
+        """
+        import variants
+
+        numbers = self.known_numbers()
+        known = [*self.axes, *numbers, *self.structure, *task.settings, *more]
+        for name in values:
+            if name not in known:
+                raise unknown("setting", name, known)
+
+        choices = {
+            name: choice_named(name, values.get(name, default))
+            for name, default in self.axes.items()
+        }
+        valued = {
+            name: _within(name, values.get(name, n.default), n) for name, n in numbers.items()
+        }
+        structure = {
+            name: checked.option(name, values.get(name, option.default), option)
+            for name, option in self.structure.items()
+        }
+        settings = {
+            name: checked.like(name, values.get(name, default), default)
+            for name, default in task.settings.items()
+        }
+        read = self.reads(ResolvedSettings(task, settings, structure, choices))
+        config: Configuration = {
+            "trainer": {"name": self.name, "revision": self.revision},
+            "task": {"name": task.name, "revision": task.revision, "settings": settings},
+            "choices": {
+                name: {"name": choice, "revision": _axis(name)[choice].revision}
+                for name, choice in choices.items()
+                if name in read
+            },
+            "numbers": {name: value for name, value in valued.items() if name in read},
+            "structure": {name: value for name, value in structure.items() if name in read},
+        }
+        complaints = [
+            *self.refuses(task),
+            *variants.conflicts(_named_values(config, task)),
+            *task.check(settings),
+            *self.check(
+                structure=config["structure"], numbers=config["numbers"], settings=settings
+            ),
+        ]
+        if complaints:
+            raise UserError("; ".join(dict.fromkeys(complaints)))
+        left_out = self.neutral_values()
+        config["task"]["settings"] = _without(task.neutral, settings)
+        config["choices"] = _without(left_out["choices"], config["choices"])
+        config["numbers"] = _without(left_out["numbers"], config["numbers"])
+        config["structure"] = _without(left_out["structure"], config["structure"])
+        return config
+
+    def neutral_values(self) -> Configuration:
+        """Return what a configuration leaves out, by part and as it would stand there.
+
+        A choice whose revision was bumped is no longer what a trainer did before it had the axis.
+        Raises UserError for a choice that is not there.
+        """
+        numbers = dict(self.numbers)
+        for axis in self.axes:
+            numbers |= _axis(axis).known_numbers
+        return {
+            "choices": {
+                axis: {"name": choice_named(axis, name), "revision": 1}
+                for axis, name in self.neutral.items()
+            },
+            "numbers": {
+                name: number.neutral
+                for name, number in numbers.items()
+                if number.neutral is not None
+            },
+            "structure": {
+                name: option.neutral
+                for name, option in self.structure.items()
+                if option.neutral is not None
+            },
+        }
+
+    def completed(self, config: Configuration) -> Configuration:
+        """Return a configuration with what it reads and leaves out, as `resolve` saw it."""
+        about = config["task"]
+        settings = self.task(about["name"]).completed(about["settings"])
+        config = {**config, "task": {**about, "settings": settings}}
+        left_out = self.neutral_values()
+        if not any(left_out.values()):
+            return config
+        read = self.reads(self._resolved(config, left_out))
+        known = self._names()
+
+        def whole(neutral: Mapping[str, T], given: Mapping[str, T]) -> dict[str, T]:
+            values = {**neutral, **given}
+            return {
+                name: values[name]
+                for name in dict.fromkeys([*known, *values])
+                if name in given or (name in values and name in read)
+            }
+
+        return {
+            **config,
+            "choices": whole(left_out["choices"], config["choices"]),
+            "numbers": whole(left_out["numbers"], config["numbers"]),
+            "structure": whole(left_out["structure"], config["structure"]),
+        }
+
+    def _resolved(self, config: Configuration, left_out: Configuration) -> ResolvedSettings:
+        """Return the settings of a configuration, its task's completed."""
+        about = config["task"]
+        options = {name: option.default for name, option in self.structure.items()}
+        made = {**left_out["choices"], **config["choices"]}
+        choices = {axis: choice_named(axis, choice["name"]) for axis, choice in made.items()}
+        return ResolvedSettings(
+            self.task(about["name"]),
+            about["settings"],
+            {**options, **left_out["structure"], **config["structure"]},
+            {**self.axes, **choices},
+        )
+
+    def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
+        """Return which of the names cannot act in a configuration, and why.
+
+        It does not read them, or to no effect. Names that the trainer does not know are passed
+        over.
+        """
+        import variants
+
+        known = self.settings
+        config = self.completed(config)
+        read = {*config["choices"], *config["numbers"], *config["structure"]}
+        task = self.task(config["task"]["name"])
+        reasons = variants.inert_settings(_named_values(config, task))
+        of_axes = self.unread(self._resolved(config, self.neutral_values()))
+        unread = {
+            number: reason
+            for axis, reason in of_axes.items()
+            if axis in self.axes
+            for number in _axis(axis).known_numbers
+        } | {**of_axes}
+        cannot = {}
+        for name in names:
+            if name in known and name not in read:
+                cannot[name] = unread.get(name, "nothing in this composition reads it")
+            elif name in reasons:
+                cannot[name] = reasons[name]
+        return cannot
+
+    def compiled_in(
+        self, config: Configuration, varied: Collection[str] | None = None
+    ) -> tuple[str, ...]:
+        """Return the axes whose choice is part of a configuration's program, instead of data.
+
+        varied: the axes in which the runs of a plan differ; None: any. Of these, structural ones
+        and those that the structure asks for are compiled in as well.
+        """
+        config = self.completed(config)
+        asked = self.compiles(config["structure"]) if self.compiles else ()
+        return tuple(
+            name
+            for name in config["choices"]
+            if _axis(name).structural
+            or name in asked
+            or (varied is not None and name not in varied)
+        )
+
+    def formulas(
+        self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
+    ) -> dict[str, dict[str, Formula]]:
+        """Return the formulas of the axes that variants set or in which they differ, by variant.
+
+        chosen: variant -> axis -> choice. sets: variant -> the names that it sets.
+        """
+        import variants
+
+        axes = [
+            axis
+            for axis in variants.axes()
+            if any(axis in sets[name] for name in chosen)
+            or len({choices.get(axis) for choices in chosen.values()}) > 1
+        ]
+        return {
+            name: {
+                axis: Formula(choice.name, choice.summary, choice.formula, choice.source)
+                for axis in axes
+                if axis in choices
+                for choice in [_axis(axis)[choices[axis]]]
+            }
+            for name, choices in chosen.items()
+        }
+
+    def task(self, name: str) -> Task:
+        """Return a task by its name. Raises UserError."""
+        return tasks.task(name)
+
+    def schedule(
+        self,
+        config: Configuration,
+        *,
+        steps: int,
+        points: int,
+        evaluations: int,
+        evaluation_envs: int,
+    ) -> Run:
+        """Return how a configuration trains for so many steps, rounded up.
+
+        Its chunks are of equal length, so that one compiled program serves them all.
+        """
+        iteration_steps = self.iteration_steps(self.completed(config)["structure"])
+        iterations = math.ceil(steps / iteration_steps)
+        updates = max(1, round(iterations / points))
+        points = math.ceil(iterations / updates)
+        return {
+            "iteration_steps": iteration_steps,
+            "updates_per_chunk": updates,
+            "points": points,
+            "evaluations": min(evaluations, points),
+            "evaluation_envs": evaluation_envs if evaluations else 0,
+        }
+
+    def program(self, config: Configuration, varied: Collection[str] | None = None) -> ProgramName:
+        """Return what names the program of a configuration: all of it that is not data.
+
+        varied: the axes that its plan varies, see `compiled_in`.
+        """
+        run = config["run"]
+        fixed = self.compiled_in(config, varied)
+        name: ProgramName = {
+            "trainer": config["trainer"],
+            "task": self.task(config["task"]["name"]).program(config["task"]["settings"]),
+            "structure": config["structure"],
+            "updates_per_chunk": run["updates_per_chunk"],
+            "evaluation_envs": run["evaluation_envs"],
+            "compiled_in": {
+                axis: config["choices"][axis]
+                for axis in fixed
+                if axis in config["choices"]  # else it is neutral, and names nothing
+            },
+        }
+        if varied is not None:
+            name["switched"] = sorted(set(varied) - set(fixed))
+        return name
+
+    def place(self, config: Configuration) -> Context:
+        """Return nothing: a program runs anywhere."""
+        return {}
+
+    def data(self, config: Configuration) -> TracedConfig:
+        """Return a configuration as the data of its program.
+
+        What it does not read is at its default, so that all configurations of a program have data
+        of one shape.
+        """
+        config = self.completed(config)
+        choices = {name: choice["name"] for name, choice in config["choices"].items()}
+        numbers = {name: number.default for name, number in self.known_numbers().items()}
+        of_task = config["task"]
+        return TracedConfig(
+            choices={
+                name: np.int32(_axis(name).index(choice))
+                for name, choice in {**self.axes, **choices}.items()
+            },
+            numbers={
+                name: np.float32(value) for name, value in {**numbers, **config["numbers"]}.items()
+            },
+            task={
+                name: as_array(of_task["settings"][name])
+                for name, as_array in tasks.task(of_task["name"]).data.items()
+            },
+        )
+
+
+def choice_named(axis: str, name: Json) -> str:
+    """Return the name of a choice that an axis has. Raises UserError."""
+    try:
+        return _axis(axis)[name if isinstance(name, str) else repr(name)].name
+    except KeyError as error:
+        raise UserError(str(error)) from None
+
+
+def _axis(name: str) -> Axis:
+    import variants
+
+    return variants.axis(name)
+
+
+def _without(neutral: Mapping[str, T], values: Mapping[str, T]) -> dict[str, T]:
+    return {name: value for name, value in values.items() if neutral.get(name) != value}
+
+
+def _named_values(config: Configuration, task: Task) -> dict[str, str | float]:
+    """Return choices, counts and numbers by name, for rules; discrete: of the task's actions."""
+    settings = {**config["task"]["settings"], **config["structure"], **config["numbers"]}
+    return {
+        "discrete": task.discrete,
+        **{name: value for name, value in settings.items() if isinstance(value, int | float)},
+        **{name: choice["name"] for name, choice in config["choices"].items()},
+    }
+
+
+def _within(name: str, value: Json, of: Number) -> float:
+    return checked.number(name, value, of.low, of.high)
+
+
+def _range(number: Number) -> str:
+    return f"{number.default:g} within {number.low:g} to {number.high:g}"
+
+
+# What planning asks to turn settings into configurations: of programs, or of a user's command.
+Composer: TypeAlias = "TrainerSpec | CommandTrainer"
+# Imported when they are asked for: they import JAX.
+BUILT_IN = {
+    "ppo": "ablations.trainers.control.ppo",
+    "pqn": "ablations.trainers.control.pqn",
+    "language": "ablations.trainers.language.trainer",
+    "command": "ablations.trainers.command",
+    "trivial": "ablations.trainers.untrained",
+}
+_REGISTERED: dict[str, TrainerSpec] = {}
+
+
+def register(spec: TrainerSpec, *, again: bool = False) -> TrainerSpec:
+    """Make a trainer known to every command. again: in place of one of its name."""
+    if spec.name in BUILT_IN or (spec.name in _REGISTERED and not again):
+        raise UserError(f"trainer '{spec.name}' is registered twice: choose another name")
+    _REGISTERED[spec.name] = spec
+    return spec
+
+
+def trainers() -> Mapping[str, TrainerSpec]:
+    """Return all trainers by name."""
+    return {name: trainer(name) for name in (*BUILT_IN, *_REGISTERED)}
+
+
+def trainer(name: str) -> TrainerSpec:
+    """Return the trainer of that name. Raises UserError."""
+    if name in BUILT_IN:
+        return _built_in(name)
+    if name not in _REGISTERED:
+        raise unknown("trainer", name, [*BUILT_IN, *_REGISTERED])
+    return _REGISTERED[name]
+
+
+def _built_in(name: str) -> TrainerSpec:
+    module = BUILT_IN[name]
+    if name == "command":
+        spec: TrainerSpec = importlib.import_module(module).SPEC
+        return spec
+    from variants.absent import stand_in
+
+    with stand_in("jax", "flax", "optax"):
+        spec = importlib.import_module(module).SPEC
+    return spec
+
+
+def composer(of: str | Composer) -> Composer:
+    """Return the trainer of a study, which names one or brings its own."""
+    return trainer(of) if isinstance(of, str) else of
