@@ -47,7 +47,7 @@ from ablations.sweep.plan import (
 )
 from ablations.tasks import Task
 from ablations.trainers import Composer, composer
-from ablations.trainers.trainer import Composition
+from ablations.trainers.trainer import ResolvedSettings
 
 Set = frozenset[str]
 
@@ -152,7 +152,7 @@ def _bringers(
         if changed in options:
             options[changed] = other["structure"][changed]
         return name in definition.reads(
-            Composition(
+            ResolvedSettings(
                 definition.task(reader["task"]["name"]),
                 reader["task"]["settings"],
                 {**{n: option.default for n, option in definition.structure.items()}, **options},

@@ -38,7 +38,7 @@ from ablations.studies.profiles import LANGUAGE_SCORE, Judgement, control, evide
 from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.tasks import Task
 from ablations.tasks.task import GYMNASIUM
-from ablations.trainers import Composer, Definition, composer, trainer, trainers
+from ablations.trainers import Composer, TrainerSpec, composer, trainer, trainers
 from ablations.trainers.field_names import FIELD_NAMES, in_our_names
 from ablations.trainers.values import count
 
@@ -104,7 +104,7 @@ def score_of(trainer: str) -> Judgement:
     return LANGUAGE_SCORE if trainer == "language" else usual
 
 
-def _trainer(request: Request) -> Definition:
+def _trainer(request: Request) -> TrainerSpec:
     """Return the trainer that has the varied settings, for the tasks and presets asked for."""
     known = trainers()
     named = [request.base] if request.base else request.vary.get(PRESET, ())

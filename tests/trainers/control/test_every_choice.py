@@ -15,7 +15,7 @@ import variants
 from ablations.trainers.control.ppo import SPEC
 
 UPDATES, CHUNKS = 14, 7
-SPEC.structure = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs": 2}
+STRUCTURE = {"num_envs": 32, "unroll_length": 16, "num_minibatches": 4, "epochs": 2}
 STEPS = UPDATES * CHUNKS * 32 * 16
 
 CHOICES = [
@@ -66,7 +66,7 @@ SETS: dict[str, dict[str, Any]] = {
 
 @cache
 def default_parameters() -> Any:
-    return train(variant(), updates=UPDATES, chunks=CHUNKS, **SPEC.structure)[0].parameters
+    return train(variant(), updates=UPDATES, chunks=CHUNKS, **STRUCTURE)[0].parameters
 
 
 @pytest.mark.parametrize(("axis", "choice"), CHOICES, ids=lambda name: name)
@@ -81,7 +81,7 @@ def test_every_choice_trains(axis: str, choice: str) -> None:
     if choice.startswith("vtrace"):
         sets |= {"advantage_timing": "minibatch"}
     one = variant(**sets)._replace(iterations=np.float32(UPDATES * CHUNKS))
-    init, chunk = compiled(updates=UPDATES, **SPEC.structure)
+    init, chunk = compiled(updates=UPDATES, **STRUCTURE)
     state = init(jax.random.key(0), one)
     chosen = {**SPEC.axes, **sets}
     silent = {
