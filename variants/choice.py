@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from variants.agreement import differences
 from variants.checks import RegistrationError, require_text
 
 if TYPE_CHECKING:
+    from variants.registry import Axis
     from variants.shapes import Tree
 
 
@@ -65,6 +67,7 @@ class Choice:
     revision: bumped when the meaning changes; part of the hash of every result that rests on it.
     inputs: those of the axis that it reads. numbers: those that it reads, the axis' and its own.
     fn: the function, called with keywords only; None on a loop axis.
+    axis: the axis that has it.
     """
 
     name: str
@@ -75,3 +78,29 @@ class Choice:
     inputs: tuple[str, ...] = ()
     numbers: Mapping[str, Number] = field(default_factory=dict, hash=False)
     fn: Callable[..., Tree] | None = None
+    axis: Axis | None = field(default=None, repr=False, compare=False)
+
+    def __call__(self, *state: Tree, **given: Tree) -> Tree:
+        """Apply the choice, under jit, vmap and grad too.
+
+            advantages, targets = variants.axis("advantage")["brax"](rewards=..., values=..., ...)
+
+        given: inputs and numbers by keyword, those of other choices of the axis too. Numbers have
+        their defaults. state: on a stateful axis, before them. Raises TypeError for what is missing
+        or unknown.
+        """
+        if self.fn is None or self.axis is None or self.axis.inputs is None:
+            raise TypeError(
+                f"choice '{self.name}' has no function: a trainer's loop reads its name"
+            )
+        known = {n: number.default for n, number in self.axis.known_numbers.items()}
+        values = {**self.axis.defaults, **known, **given}
+        reads = (*self.inputs, *self.numbers)
+        missing = [n for n in reads if n not in values]
+        unknown = [n for n in given if n not in self.axis.inputs and n not in known]
+        if missing or unknown:
+            raise TypeError(
+                f"choice '{self.name}' of axis '{self.axis.name}' reads {', '.join(reads)}: "
+                + differences(missing, unknown)
+            )
+        return self.fn(*state, **{n: values[n] for n in reads})

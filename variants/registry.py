@@ -362,7 +362,7 @@ class Axis(Mapping[str, Choice]):
                     f"give it another name, or the same default, bounds and summary"
                 )
         own = MappingProxyType(dict(numbers))
-        return Choice(name, formula, source, summary, revision, numbers=own)
+        return Choice(name, formula, source, summary, revision, numbers=own, axis=self)
 
     def _require_new(self, name: str) -> None:
         if name in self._choices:

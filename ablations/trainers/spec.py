@@ -220,7 +220,7 @@ class TrainerSpec:
         known = [*self.axes, *numbers, *self.structure, *task.settings, *more]
         for name in values:
             if name not in known:
-                raise unknown("setting", name, known)
+                raise self._unknown(name, known)
 
         choices = {
             name: choice_named(name, values.get(name, default))
@@ -265,6 +265,20 @@ class TrainerSpec:
         config["numbers"] = _without(left_out["numbers"], config["numbers"])
         config["structure"] = _without(left_out["structure"], config["structure"])
         return config
+
+    def _unknown(self, name: str, known: Collection[str]) -> UserError:
+        """Return what is wrong with a name that is no setting."""
+        import variants
+
+        if name not in variants.axes():
+            return unknown("setting", name, known)
+        readers = [f"'{spec.name}'" for spec in trainers().values() if name in spec.axes]
+        if readers:
+            return UserError(f"'{name}' belongs to {' and '.join(readers)}, not to '{self.name}'")
+        return UserError(
+            f"no trainer reads the axis '{name}': declare it in a trainer's settings with "
+            f"component(), or call its choices yourself"
+        )
 
     def neutral_values(self) -> Configuration:
         """Return what a configuration leaves out, by part and as it would stand there.

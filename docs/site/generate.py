@@ -110,7 +110,10 @@ _API = {
         ("Study", "Variant", "Profile", "Tuning", "register", "crossed", "fraction"),
     ),
     "ablations.tasks": (tasks, ("Task", "register")),
-    "ablations.trainers": (trainers, ("Trainer", "TracedConfig", "TrainerSpec", "Option", "register")),
+    "ablations.trainers": (
+        trainers,
+        ("Trainer", "TracedConfig", "TrainerSpec", "Option", "register"),
+    ),
     "variants": (variants, ("axis", "axes", "Axis", "Choice", "Number", "register", "conflicts")),
 }
 

@@ -138,6 +138,7 @@ def test_what_is_read_is_asked_of_the_definition_too() -> None:
     [
         ({"gae_lamda": 0.9}, "unknown setting 'gae_lamda': did you mean 'gae_lambda'?"),
         ({"kl_coefficient": 1.0}, "unknown setting 'kl_coefficient'"),  # the language trainer's
+        ({"kl_placement": "none"}, "'kl_placement' belongs to 'language', not to 'ppo'"),
         ({"advantage": "braks"}, "unknown choice 'braks' of axis 'advantage': did you mean 'brax'"),
         ({"torso": "shard"}, "unknown torso 'shard': did you mean 'shared'?"),
         ({"discount": 2}, "discount=2 is out of range: it goes from 0 to 1"),
@@ -148,6 +149,13 @@ def test_what_is_refused(sets: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError) as error:
         composed(PPO, **sets)
     assert complaint in str(error.value)
+
+
+def test_an_axis_that_no_trainer_reads_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
+    variants.register(variants.Axis("toy_orphan", summary="a toy"))
+    with pytest.raises(UserError, match="no trainer reads the axis 'toy_orphan'"):
+        composed(PPO, toy_orphan="on")
 
 
 def test_what_cannot_act_is_told() -> None:

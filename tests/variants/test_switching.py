@@ -121,15 +121,39 @@ def test_switch_is_the_same_as_calling(axis):
     lanes = jax.jit(jax.vmap(call, in_axes=(0, None, None)))(jnp.arange(len(axis)), state, data)
     for index, choice in enumerate(axis.values()):
         assert choice.fn is not None
-        direct = jax.jit(
-            lambda state, data, one=choice: one.fn(*state, **read_by(one, data | static))
-        )(state, data)
+        direct = jax.jit(lambda state, data, choice=choice: choice(*state, **data, **static))(
+            state, data
+        )
         assert_same_bits(named(choice.name, state, data), direct)
         assert_same_bits(switched(jnp.int32(index), state, data), direct)
         lane = jax.tree.map(lambda x, index=index: x[index], lanes)
         for one, other in zip(jax.tree.leaves(lane), jax.tree.leaves(direct), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     assert switched._cache_size() == 1
+
+
+@pytest.mark.parametrize("name", ["advantage", "policy_loss", "reward_scaling"])
+def test_a_choice_is_called_in_anybodys_code(name):
+    """With what it reads alone, jitted or not; its numbers have defaults."""
+    axis = variants.axis(name)
+    (state, data), static = inputs_of(axis)
+    for choice in axis.values():
+        inputs = {n: x for n, x in (data | static).items() if n in choice.inputs}
+        plain = choice(*state, **inputs)
+        inputs_alone = {n: x for n, x in data.items() if n in axis.inputs}
+        assert_same_bits(plain, axis.apply(choice.name, *state, **inputs_alone, **static))
+        arrays = {n: x for n, x in inputs.items() if n in data}
+        rest = {n: x for n, x in inputs.items() if n not in data}
+        jitted = jax.jit(lambda state, arrays: choice(*state, **arrays, **rest))(state, arrays)  # noqa: B023
+        for one, other in zip(jax.tree.leaves(jitted), jax.tree.leaves(plain), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_choice_cannot_be_called_with():
+    with pytest.raises(TypeError, match=r"reads values, targets: missing targets; unknown value$"):
+        variants.axis("value_error")["squared"](values=1, value=1)
+    with pytest.raises(TypeError, match="'epoch' has no function"):
+        variants.axis("advantage_timing")["epoch"]()
 
 
 @pytest.mark.parametrize("axis", WITH_FUNCTIONS, ids=lambda axis: axis.name)
