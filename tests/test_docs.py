@@ -129,7 +129,7 @@ def test_the_table_of_the_readme_is_printed_and_its_component_runs(
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "100")
     (shown,) = (text for language, text in blocks(README) if language == "console")
-    command, _, table = shown.partition("\n")
+    command, _, table = joined(shown).partition("\n")
     assert main(shlex.split(command)[2:]) == 0
     assert squeezed(table) in squeezed(capsys.readouterr().out)
     (component,) = (text for language, text in blocks(README) if language == "python")

@@ -30,6 +30,10 @@ TEXTS = {".py": "python", ".toml": "toml", ".txt": "text"}
 BOOSTS = {"results/questions/": 3, "results/reference/": 0.5}
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+# An interval, with its estimate, stays on one line. Code is left as it is.
+INTERVAL = re.compile(
+    rf"{FENCE.pattern}|`[^`]*`|(?:[+\u2212-]?[\d.]+%? )?\[[+\u2212-]?[\d.]+, [+\u2212-]?[\d.]+\]", FENCE.flags
+)
 
 
 def settings() -> dict[str, Any]:
@@ -92,6 +96,7 @@ def stage(folder: Path) -> None:
             waiting += targets(path, text)
             boost = next((b for start, b in BOOSTS.items() if name.startswith(start)), 1)
             head = f"---\nsearch: {{boost: {boost}}}\n---\n"
+            text = INTERVAL.sub(_unbroken, text)
             to.write_text(head + LINK.sub(partial(_page, path), text))
         else:
             shutil.copy(path, to)
@@ -104,6 +109,11 @@ def _page(page: Path, link: re.Match[str]) -> str:
     if target.endswith(".ipynb") and page.name != "notebook.md":
         return target.removesuffix("ipynb") + "md"
     return f"{target.rstrip('/')}/index.md" if folder else target
+
+
+def _unbroken(found: re.Match[str]) -> str:
+    """Return an interval with spaces that do not break; code as it is."""
+    return found[0] if found[0].startswith("`") else found[0].replace(" ", "\N{NO-BREAK SPACE}")
 
 
 class _Warnings(logging.Handler):
