@@ -59,9 +59,11 @@ def test_pages_are_few_and_the_readme_is_short_and_names_each() -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "benchmarks" / "README.md"], ids=lambda p: p.stem)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_and_files_are_there(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         assert "://" in target or (page.parent / target).resolve().exists(), target
+    for name in re.findall(r"\b(?:ablations|benchmarks|tests|variants)/[\w/.]+\w", page.read_text()):
+        assert (ROOT / name).exists(), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)

@@ -32,7 +32,8 @@ LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # An interval, with its estimate, stays on one line. Code is left as it is.
 INTERVAL = re.compile(
-    rf"{FENCE.pattern}|`[^`]*`|(?:[+\u2212-]?[\d.]+%? )?\[[+\u2212-]?[\d.]+, [+\u2212-]?[\d.]+\]", FENCE.flags
+    rf"{FENCE.pattern}|`[^`]*`|(?:[+\u2212-]?[\d.]+%? )?\[[+\u2212-]?[\d.]+, [+\u2212-]?[\d.]+\]",
+    FENCE.flags,
 )
 
 
