@@ -34,6 +34,7 @@ INSIDE = ("ablations/environments", "ablations/trainers", "variants")
 BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\$ )?(ablations .*(?:\\\n.*)*)$", re.MULTILINE)
 INLINE = re.compile(r"`(ablations [^`]*--[^`]*)`")
+FILE = re.compile(r"(?<![\w-])(?:ablations|benchmarks|tests|variants)/[\w/.]+\w")
 NAMED = re.compile(r"# (\w+\.(?:py|toml))\n")
 
 
@@ -62,7 +63,7 @@ def test_pages_are_few_and_the_readme_is_short_and_names_each() -> None:
 def test_links_and_files_are_there(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         assert "://" in target or (page.parent / target).resolve().exists(), target
-    for name in re.findall(r"\b(?:ablations|benchmarks|tests|variants)/[\w/.]+\w", page.read_text()):
+    for name in FILE.findall(page.read_text()):
         assert (ROOT / name).exists(), name
 
 
