@@ -20,10 +20,10 @@ from ablations.policies import file_of, folder_of, record_of
 from ablations.sweep.checkpoints import ABOUT
 from ablations.trainers import Trainer, Tree
 from ablations.trainers import trainer as trainer_named
-from ablations.trainers.composed import compose
 from ablations.trainers.control.environment import Environments
 from ablations.trainers.control.rollouts import whole_episodes
 from ablations.trainers.leaves import Mismatch, from_arrays
+from ablations.trainers.revisions import compose
 from ablations.trainers.values import count
 
 

@@ -20,7 +20,7 @@ from ablations.sweep.plan import comparison_request
 from ablations.sweep.status import status as status_of
 from ablations.sweep.stored import planned, resolved
 from ablations.trainers import TracedConfig, Trainer
-from ablations.trainers.composed import compose
+from ablations.trainers.revisions import compose
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

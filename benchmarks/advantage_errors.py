@@ -39,10 +39,10 @@ from ablations.sweep.job import Cell, cells_of
 from ablations.sweep.machine import use_cache
 from ablations.sweep.plan import plan
 from ablations.trainers.choices import apply, fix
-from ablations.trainers.composed import compose as composed
 from ablations.trainers.control.advantages import Experience
 from ablations.trainers.control.environment import Episodes
 from ablations.trainers.control.ppo import PPO, SPEC, PPOState, compose
+from ablations.trainers.revisions import compose as composed
 from ablations.trainers.trainer import Metrics, TracedConfig
 
 STAGES = (0.1, 0.5, 1.0)
@@ -86,7 +86,7 @@ def advantage_errors(
     <choice>/variance: mean over states of the estimate's variance, given state and action.
     <choice>/correlation: of an estimate with the A of the other continuations, over all.
     """
-    N, M, T = ppo.environments.num_envs, continuations, ppo.unroll_length
+    N, M, T = ppo.environments.num_envs, continuations, ppo.settings.unroll_length
     discount = variant.numbers["discount"]
     environments = replace(
         ppo.environments, num_envs=2 * N * M, episode_length=FOREVER, reset_group_size=1
@@ -198,7 +198,7 @@ def measurements(cell: Cell) -> Iterator[tuple[int, dict[str, float]]]:
         choices={axis: one for axis, one in choices.items() if axis != "advantage"},
     )
     variant = composed(cell.config)[1](cell.config)
-    steps = horizon(config["numbers"]["discount"], ppo.unroll_length)
+    steps = horizon(config["numbers"]["discount"], ppo.settings.unroll_length)
     measure = jax.jit(partial(advantage_errors, ppo, horizon=steps, continuations=CONTINUATIONS))
     init, chunk = jax.jit(ppo.init), jax.jit(ppo.chunk)
     key = jax.random.key(cell.seed)

@@ -182,7 +182,7 @@ def run_ours(spec: Spec) -> None:
     from ablations.presets import preset
     from ablations.tasks import task
     from ablations.trainers import trainer
-    from ablations.trainers.composed import compose
+    from ablations.trainers.revisions import compose
 
     on, definition = task(spec["task"]), trainer("ppo")
     library = preset(spec["side"]).on(on)

@@ -321,8 +321,8 @@ def judge_ours(spec: Spec) -> Measured:
 
     from ablations.policies import find_cell
     from ablations.sweep.checkpoints import ABOUT
-    from ablations.trainers.composed import compose
     from ablations.trainers.leaves import from_arrays
+    from ablations.trainers.revisions import compose
 
     cells = [
         find_cell(STUDY, variant=variant, seed=seed, results=spec["results"])

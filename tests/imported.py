@@ -8,7 +8,7 @@ for name in (
     "flax.linen",
     "optax",
     "variants",
-    "ablations.trainers.composed",
+    "ablations.trainers.revisions",
     "ablations.trainers.control.ppo",
     "ablations.trainers.language.trainer",
     "ablations.sweep.backends.compiled.program",

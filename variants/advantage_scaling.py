@@ -15,8 +15,7 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import conflict_where, inert_where
-from variants.shapes import require_equal_shapes
-from variants.symlog import symlog
+from variants.shapes import require_equal_shapes, symlog
 
 Array = jax.Array
 

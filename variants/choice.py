@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from variants.agreement import differences
-from variants.checks import RegistrationError, require_text
+from variants.checks import RegistrationError, differences, require_text
 
 if TYPE_CHECKING:
     from variants.registry import Axis

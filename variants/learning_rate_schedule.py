@@ -16,9 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
-from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
-from variants.rules import conflict_where, inert
+from variants.rules import WHERE, conflict_where, inert, on_policy
 
 Array = jax.Array
 

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 
 from variants.advantage import AXIS, Steps, require_alike, sum_backwards, temporal_difference
 from variants.choice import Number
-from variants.on_policy import WHERE, on_policy
-from variants.rules import conflict, conflict_where, inert
+from variants.rules import WHERE, conflict, conflict_where, inert, on_policy
 
 Array = jax.Array
 

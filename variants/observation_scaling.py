@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import inert_where
-from variants.symlog import symlog
+from variants.shapes import symlog
 
 Array = jax.Array
 

@@ -2,7 +2,7 @@
 """Observations that the running statistics hold, and when they enter: a structural axis.
 
 n observations of mean μ and variance σ² are joined with new ones as by Chan, Golub and LeVeque
-(1979), see `variants.moments`. "Per step" means that each step of the N environments goes in before
+(1979), see `variants.shapes`. "Per step" means that each step of the N environments goes in before
 the policy sees it, and that it is stored as it was normalised then. Those statistics start as the
 ones of 10⁻⁴ observations of mean 0 and variance 1.
 """

@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
-from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
-from variants.rules import inert_where
+from variants.rules import WHERE, inert_where, on_policy
 
 Array = jax.Array
 

@@ -35,6 +35,7 @@ import jax.numpy as jnp
 from variants.advantage_statistics import standardised
 from variants.choice import Number
 from variants.registry import Axis, register
+from variants.rules import conflict_where
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array
@@ -393,3 +394,91 @@ def per_prompt_mean_batch_std(
         samples_epsilon if epsilon is None else epsilon,
     )
     return completions.returns_to_go(completions.clipped(values))
+
+
+@AXIS.choice(
+    "greedy",
+    formula="a = R - R(ŷ),  ŷ: the prompt's greedy completion",
+    source="ReMax (Li et al. 2023, https://arxiv.org/abs/2310.10505); verl (adv_estimator remax)",
+    summary="the baseline is what the policy would say without sampling, at the cost of saying it",
+)
+def greedy(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Scalar,
+    advantage_clip: Scalar | None,
+    greedy_rewards: Array | None,
+) -> Array:
+    """G_t with a = clip(R - R(ŷ))."""
+    completions = Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip)
+    baseline = 0.0 if greedy_rewards is None else greedy_rewards[:, None]
+    return completions.returns_to_go(completions.clipped(rewards - baseline))
+
+
+@AXIS.choice(
+    "per_prompt_mean_batch_std_whitened",
+    formula=(
+        "clip((G - mean G) / sqrt(var G + 1e-8)) over all valid tokens,\n"
+        "a as in per_prompt_mean_batch_std, not clipped"
+    ),
+    source="ROLL's page on Lite PPO (whiten_advantages, then advantage_clip)",
+    summary=(
+        "the unit is that of the tokens, whatever the rewards' was: per_prompt_baseline_batch, but "
+        "for its ddof and for being clipped at the end"
+    ),
+    numbers={"samples_epsilon": SAMPLES_EPSILON},
+)
+def per_prompt_mean_batch_std_whitened(
+    *,
+    rewards: Array,
+    token_kl: Array,
+    mask: Array,
+    kl_coefficient: Scalar,
+    advantage_clip: Scalar | None,
+    ddof: Scalar | None,
+    epsilon: Scalar | None,
+    samples_epsilon: Scalar,
+) -> Array:
+    """clip((G - mean G) / sqrt(var G + 1e-8)), ddof 1, a = (R - mean_p R) / (std R + ε)."""
+    returns = per_prompt_mean_batch_std(
+        rewards=rewards,
+        token_kl=token_kl,
+        mask=mask,
+        kl_coefficient=kl_coefficient,
+        advantage_clip=None,
+        ddof=ddof,
+        epsilon=epsilon,
+        samples_epsilon=samples_epsilon,
+    )
+    centred, count, differ = centred_tokens(returns, mask)
+    variance = jnp.sum(jnp.square(centred)) / jnp.maximum(count - 1, 1)
+    whitened = jnp.where(differ, centred / jnp.sqrt(jnp.where(differ, variance, 1) + 1e-8), 0)
+    if advantage_clip is None:
+        return whitened
+    return jnp.clip(whitened, -advantage_clip, advantage_clip)
+
+
+GROUP_STATISTICS = frozenset(
+    {
+        "per_prompt",
+        "per_prompt_baseline_batch",
+        "per_prompt_baseline_batch_mean",
+        "per_prompt_baseline_batch_samples",
+        "leave_one_out",
+        "per_prompt_mean",
+        "per_prompt_mean_batch_std",
+        "per_prompt_mean_batch_std_whitened",
+    }
+)
+
+
+@conflict_where(
+    "prompt_advantage={prompt_advantage} compares the samples of a prompt, and "
+    "samples_per_prompt={samples_per_prompt} leaves nothing to compare: set "
+    "samples_per_prompt to 2 or more, or prompt_advantage=none, batch, batch_mean or "
+    "batch_samples"
+)
+def group_statistics_need_a_group(*, prompt_advantage: str, samples_per_prompt: int) -> bool:
+    return samples_per_prompt < 2 and prompt_advantage in GROUP_STATISTICS

@@ -33,10 +33,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from variants.agreement import differences
 from variants.checks import (
     RegistrationError,
     arguments_read,
+    differences,
     require_free_names,
     require_identifier,
     require_index,

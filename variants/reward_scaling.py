@@ -18,9 +18,8 @@ import jax.numpy as jnp
 
 from variants.advantage import DISCOUNT
 from variants.choice import Number
-from variants.moments import merged
 from variants.registry import Axis, register
-from variants.shapes import require_equal_shapes
+from variants.shapes import merged, require_equal_shapes
 
 Array = jax.Array
 

@@ -125,3 +125,23 @@ def _answers(
 def _defaults(rule: Callable[..., Answer]) -> dict[str, object]:
     """Return what a rule looks at, each with its default, or `inspect.Parameter.empty`."""
     return {name: p.default for name, p in inspect.signature(rule).parameters.items()}
+
+
+WHERE = "with one epoch of one minibatch"
+
+
+def on_policy(
+    *,
+    epochs: int,
+    num_minibatches: int,
+    observation_normalization: str,
+    mean_perturbation: str = "none",
+) -> bool:
+    """Return whether π/π_old = 1 and V = V_old, but for rounding, at every gradient step.
+
+    With one epoch of one minibatch there is one gradient step per batch, and nothing has moved when
+    it is taken. Observations that are normalised anew before the step are the exception: policy and
+    critic see other inputs than when the batch was collected.
+    """
+    one_step = epochs == 1 and num_minibatches == 1
+    return one_step and observation_normalization != "before" and mean_perturbation == "none"

@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
-from variants.on_policy import WHERE, on_policy
 from variants.registry import Axis, register
-from variants.rules import inert
+from variants.rules import WHERE, inert, on_policy
 from variants.shapes import require_equal_shapes
 
 Array = jax.Array

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from variants.registry import Axis, register
 from variants.rules import conflict_where
-from variants.symlog import symexp, symlog
+from variants.shapes import symexp, symlog
 
 Array = jax.Array
 

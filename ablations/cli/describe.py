@@ -25,7 +25,7 @@ from ablations.sweep.plan import known_studies, plan
 from ablations.sweep.stored import planned
 from ablations.tasks import task, tasks
 from ablations.trainers import trainer
-from ablations.trainers.field_names import FIELD_NAMES
+from ablations.trainers.values import FIELD_NAMES
 
 
 def add_show(command: Parser) -> None:

@@ -17,8 +17,8 @@ from ablations.records import Plan, cell_folder, usable_record
 from ablations.request import Request, selects
 from ablations.sweep import stored as planning
 from ablations.trainers import trainer
-from ablations.trainers.field_names import FIELD_NAMES
 from ablations.trainers.revisions import current, differences
+from ablations.trainers.values import FIELD_NAMES
 
 
 def is_setting(name: str) -> bool:

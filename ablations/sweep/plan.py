@@ -39,8 +39,7 @@ from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.tasks import Task
 from ablations.tasks.task import GYMNASIUM
 from ablations.trainers import Composer, TrainerSpec, composer, trainer, trainers
-from ablations.trainers.field_names import FIELD_NAMES, in_our_names
-from ablations.trainers.values import count
+from ablations.trainers.values import FIELD_NAMES, count, in_our_names
 
 PREFIX = "sweep."
 # Of presets and comparisons of a trainer; others have those of control tasks.

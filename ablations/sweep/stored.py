@@ -22,7 +22,7 @@ from ablations.sweep.claims import hold
 from ablations.sweep.plan import known_studies, study_of
 from ablations.sweep.plan import plan as plan_of
 from ablations.trainers import trainer
-from ablations.trainers.field_names import FIELD_NAMES, in_our_names
+from ablations.trainers.values import FIELD_NAMES, in_our_names
 
 
 def resolved(studies: Iterable[str], selection: Selection) -> list[Plan]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Unpack
 
 from ablations.core.decode import Json
@@ -68,32 +68,15 @@ class Line:
 
     def plain(self) -> CommandLine:
         """Return it as a configuration has it."""
-        return {
-            "run": list(self.run),
-            "cwd": self.cwd,
-            "curve": self.curve,
-            "metric": self.metric,
-            "step": self.step,
-            "better": self.better,
-            "environment": dict(self.environment),
-            "resume": list(self.resume),
-            "resume_if": self.resume_if,
-        }
+        lists = {"run": list(self.run), "resume": list(self.resume)}
+        plain: CommandLine = {**asdict(self), **lists}  # type: ignore[typeddict-item]
+        return plain
 
     @classmethod
     def of(cls, plain: CommandLine) -> Line:
         """Read it from a configuration."""
-        return cls(
-            tuple(plain["run"]),
-            plain["curve"],
-            plain["metric"],
-            plain["step"],
-            plain["better"],
-            plain["cwd"],
-            plain["environment"],
-            tuple(plain["resume"]),
-            plain["resume_if"],
-        )
+        known = {f.name: plain[f.name] for f in fields(cls)}  # type: ignore[literal-required]
+        return cls(**{**known, "run": tuple(plain["run"]), "resume": tuple(plain["resume"])})
 
 
 @dataclass(frozen=True)

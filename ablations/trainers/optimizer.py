@@ -62,6 +62,18 @@ class Rule(NamedTuple):
 
 
 ADAM = Rule()
+OF_RULES = {
+    "optimizer": "optimizer",
+    "reset": "optimizer_reset",
+    "regularization": "weight_regularization",
+    "warmup": "learning_rate_warmup",
+}
+
+
+def rule_of(settings: StepSettings, fixed: Mapping[str, str]) -> Rule:
+    """Return the rule of some settings; fixed: axis -> the choice that is compiled in."""
+    chosen = {name: fixed[axis] for name, axis in OF_RULES.items() if axis in fixed}
+    return Rule(beta1=settings.adam_beta1, beta2=settings.adam_beta2, **chosen)
 
 
 class Learner(NamedTuple):

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from variants import Axis, Number
 
 T = TypeVar("T")
+PARTS: Final = ("choices", "numbers", "structure")  # of a configuration
 
 
 def component(default: str, *, neutral: str | None = None) -> Any:
@@ -259,12 +260,11 @@ class TrainerSpec:
         ]
         if complaints:
             raise UserError("; ".join(dict.fromkeys(complaints)))
-        left_out = self.neutral_values()
         config["task"]["settings"] = _without(task.neutral, settings)
-        config["choices"] = _without(left_out["choices"], config["choices"])
-        config["numbers"] = _without(left_out["numbers"], config["numbers"])
-        config["structure"] = _without(left_out["structure"], config["structure"])
-        return config
+        left_out: Any = self.neutral_values()
+        parts: Any = {name: _without(left_out[name], config[name]) for name in PARTS}
+        whole: Configuration = {**config, **parts}
+        return whole
 
     def _unknown(self, name: str, known: Collection[str]) -> UserError:
         """Return what is wrong with a name that is no setting."""
@@ -325,12 +325,9 @@ class TrainerSpec:
                 if name in given or (name in values and name in read)
             }
 
-        return {
-            **config,
-            "choices": whole(left_out["choices"], config["choices"]),
-            "numbers": whole(left_out["numbers"], config["numbers"]),
-            "structure": whole(left_out["structure"], config["structure"]),
-        }
+        parts: Any = {name: whole(left_out[name], config[name]) for name in PARTS}
+        complete: Configuration = {**config, **parts}
+        return complete
 
     def _resolved(self, config: Configuration, left_out: Configuration) -> ResolvedSettings:
         """Return the settings of a configuration, its task's completed."""

@@ -1,15 +1,20 @@
-"""Values as users give them, checked: in range, of the type of their default.
+"""Settings as users give them: names of other libraries, and values checked by their default.
 
-No registry, so that what trains without it has the same messages.
+No registry, so that trainers without it have the same messages.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Collection, Mapping
+from typing import TypeVar
 
 from ablations.core.decode import Json
-from ablations.errors import UserError, unknown
+from ablations.errors import Note, UserError, unknown
 from ablations.trainers.trainer import Option
+
+T = TypeVar("T")
 
 
 def number(name: str, value: Json, low: float, high: float) -> float:
@@ -63,3 +68,54 @@ def like(name: str, value: Json, default: Json) -> Json:
     if not isinstance(value, str):
         raise UserError(f"{name} must be a text such as '{default}', not {value!r}")
     return value
+
+
+# Of CleanRL, SB3, Brax, RSL-RL, rejax, PureJaxRL, TorchRL and TRL, where one name is one setting.
+FIELD_NAMES: Mapping[str, str] = {
+    theirs: ours
+    for ours, names in {
+        "learning_rate": "lr",
+        "discount": "gamma discounting",
+        "gae_lambda": "lam lmbda",
+        "entropy_coefficient": "ent_coef entropy_coef entropy_cost",
+        "value_coefficient": "vf_coef value_loss_coef critic_coeff",
+        "clip_epsilon": "clip clip_coef clip_eps clip_param clip_range clipping_epsilon cliprange",
+        "value_clip_range": "clip_range_vf cliprange_value",
+        "max_gradient_norm": "max_grad_norm",
+        "adam_epsilon": "adam_eps",
+        "unroll_length": "n_steps num_steps num_steps_per_env",
+        "epochs": "n_epochs num_epochs num_learning_epochs num_ppo_epochs "
+        "num_updates_per_batch update_epochs",
+        "num_envs": "n_envs",
+        "num_minibatches": "num_mini_batches",
+        "activation": "activation_fn",
+        "kl_coefficient": "beta kl_coef",
+        "samples_per_prompt": "num_generations",
+        "perturbation_width": "rpo_alpha",
+        "warmup_share": "warmup_ratio",
+    }.items()
+    for theirs in names.split()
+}
+
+
+def in_our_names(settings: Mapping[str, T], known: Collection[str]) -> dict[str, T]:
+    """Return settings by the names that they have here, and note each that has another.
+
+    Args:
+        settings: name -> anything.
+        known: the names that a trainer has. A name among them means itself.
+
+    Raises:
+        UserError: two names of one setting.
+    """
+    named: dict[str, T] = {}
+    for name, value in settings.items():
+        ours = FIELD_NAMES.get(name, name)
+        ours = ours if name not in known and ours in known else name
+        if ours in named:
+            alias = next(one for one in (name, *settings) if FIELD_NAMES.get(one) == ours)
+            raise UserError(f"{alias} is {ours} here: it is given twice, leave one of them out")
+        if ours != name:
+            warnings.warn(Note(f"{name} is {ours} here"), stacklevel=2)
+        named[ours] = value
+    return named

@@ -17,7 +17,7 @@ import variants
 from ablations import presets, studies, tasks, trainers
 from ablations.cli import parser
 from ablations.trainers import TrainerSpec
-from ablations.trainers.field_names import FIELD_NAMES
+from ablations.trainers.values import FIELD_NAMES
 
 DOCS = Path(__file__).parents[1]
 HEAD = "Generated from the code.\n"

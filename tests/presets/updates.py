@@ -28,7 +28,7 @@ from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.environment import Environments, Outcome
 from ablations.trainers.control.networks import SPREAD, make_networks
 from ablations.trainers.control.normalizer import Normalizer
-from ablations.trainers.control.ppo import PPO, Carried, PPOState, Sample
+from ablations.trainers.control.ppo import PPO, Carried, PPOState, Sample, Settings
 from ablations.trainers.control.rollouts import Draws, Rollout, State
 
 # A task of either kind of actions; what it sets is none of an update.
@@ -135,9 +135,9 @@ def learner(
             **dict(layers),
         ),
         distribution=distribution,
-        unroll_length=size["unroll_length"],
-        num_minibatches=size["num_minibatches"],
-        epochs=size["epochs"],
+        settings=Settings(
+            **{name: size[name] for name in ("unroll_length", "num_minibatches", "epochs")}
+        ),
         updates_per_chunk=1,
         fixed=choices,
     )

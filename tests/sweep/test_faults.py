@@ -33,7 +33,7 @@ from ablations.sweep.slurm import commands, submissions
 from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.submissions import MAX_REQUEUES, Submission
-from ablations.trainers.composed import compose
+from ablations.trainers.revisions import compose
 
 RUN = {"points": 10, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
 

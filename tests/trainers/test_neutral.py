@@ -26,7 +26,7 @@ from ablations.sweep.job import cells_of
 from ablations.sweep.plan import plan
 from ablations.tables.effects import settings_of
 from ablations.trainers import Trainer, TrainerSpec, component, number, static
-from ablations.trainers.composed import compose, require_current
+from ablations.trainers.revisions import compose, require_current
 from ablations.trainers.spec import BUILT_IN
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "hashes.json"

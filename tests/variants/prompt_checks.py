@@ -132,7 +132,7 @@ def loop_advantages(
     return result
 
 
-@check_of("prompt_advantage", "whitened_advantage")
+@check_of("prompt_advantage")
 def advantages_equal_loop(module: ModuleType) -> None:
     for seed, settings in enumerate(
         (
@@ -192,7 +192,7 @@ def advantages_equal_golden(module: ModuleType) -> None:
     assert sum(seen.values()) >= 85, seen
 
 
-@check_of("prompt_advantage", "whitened_advantage")
+@check_of("prompt_advantage")
 def constant_prompts_give_exact_zeros(module: ModuleType) -> None:
     """Without KL. 0.9 three times has a mean of its own; token means are of other prompts too."""
     call = compiled(module)
@@ -215,7 +215,7 @@ def constant_prompts_give_exact_zeros(module: ModuleType) -> None:
                 assert K > 1 or np.all(got == 0), choice
 
 
-@check_of("prompt_advantage", "whitened_advantage")
+@check_of("prompt_advantage")
 def equal_tokens_give_exact_zeros(module: ModuleType) -> None:
     """Whatever the batch: all rewards equal, one valid token, none."""
     call = compiled(module)
@@ -262,7 +262,7 @@ def advantages_and_gradients_are_finite(module: ModuleType) -> None:
                     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(found)), choice
 
 
-@check_of("whitened_advantage")
+@check_of("prompt_advantage")
 def whitening_undoes_the_scale_of_rewards(module: ModuleType) -> None:
     """It is per_prompt_baseline_batch with ddof 1 but for ε, in whatever unit rewards are."""
     case = rollout(3) | {"kl_coefficient": 0.0}

@@ -30,7 +30,7 @@ def test_transitions_have_no_advantages_of_their_own():
 
 
 def test_group_statistics_need_a_group():
-    from variants.prompt_groups import GROUP_STATISTICS
+    from variants.prompt_advantage import GROUP_STATISTICS
 
     for choice in variants.axis("prompt_advantage"):
         variant = {"prompt_advantage": choice, "samples_per_prompt": 1, "learning_rate": 1e-3}

@@ -1,4 +1,4 @@
-"""What choices of variants/token_losses.py must satisfy, beside the libraries' recorded losses."""
+"""What must hold of the policy losses made for completions, beside the libraries' recorded losses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def losses(module: ModuleType, choice: str, **case: Any) -> tuple[Any, Any]:
     return module.AXIS.apply(choice, numbers=numbers, **arrays)
 
 
-@check_of("token_losses")
+@check_of("policy_loss")
 def sequence_ratio_is_the_product(module: ModuleType) -> None:
     """One loss per completion, at each of its tokens, clipped as a whole."""
     case = completions(0)
@@ -53,7 +53,7 @@ def sequence_ratio_is_the_product(module: ModuleType) -> None:
     assert clipped > 2
 
 
-@check_of("token_losses")
+@check_of("policy_loss")
 def sequence_ratio_is_differentiated_through_all_tokens(module: ModuleType) -> None:
     """Of the mean over completions, by log π: -sA/B at each token, 0 where s is clipped."""
     case = completions(1)
@@ -70,7 +70,7 @@ def sequence_ratio_is_differentiated_through_all_tokens(module: ModuleType) -> N
     close(got, np.where(clipped, 0, -ratio * a) * case["mask"], atol=2e-5)
 
 
-@check_of("token_losses")
+@check_of("policy_loss")
 def soft_gate_equals_loop(module: ModuleType) -> None:
     case = completions(2)
     got, _ = losses(module, "sapo", **case)
@@ -81,7 +81,7 @@ def soft_gate_equals_loop(module: ModuleType) -> None:
         close(got[b, t], -gate * advantage)
 
 
-@check_of("token_losses")
+@check_of("policy_loss")
 def soft_gate_fades_on_both_sides(module: ModuleType) -> None:
     """By log π: -4σ'(τ(ρ - 1))ρA, which is that of clip at ρ = 1 alone."""
     log_ratio = np.array([-1.5, -0.3, 0.0, 0.3, 1.5])

@@ -1,3 +1,4 @@
+# ruff: noqa: D102  # `Distribution` documents the methods
 """The policy's distribution over actions, by the raw outputs of its network.
 
 `Normal` is what the axes policy_std, action_distribution and entropy_estimate make of it,
@@ -96,7 +97,7 @@ def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 @dataclass(frozen=True)
 class Normal(Distribution):
-    """x ~ N(μ, σ²) in each of `size` dimensions, raw: means, then what policy_std makes σ of.
+    """x = μ + σ·noise in each of `size` dimensions, raw: means, then what policy_std makes σ of.
 
     spread: the input of policy_std that the second half of raw is.
     """
@@ -106,7 +107,6 @@ class Normal(Distribution):
 
     @property
     def outputs(self) -> Outputs:
-        """Means, and what stds are made of."""
         made_of = {
             "parameter": (self.size, self.size),
             "feature_variance": (self.size, 0, self.size),
@@ -115,32 +115,25 @@ class Normal(Distribution):
 
     @property
     def dimensions(self) -> int:
-        """A."""
         return self.size
 
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Draw standard normal noise [*shape, A]."""
         return jax.random.normal(key, (*shape, self.size))
 
     def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
-        """Return x = μ + σ·noise, and what becomes of it."""
         mean, std = mean_and_std(raw, variant)
         x = mean + std * noise
         action, log_prob, _ = drawn(mean, std, x, variant)
         return Sample(x, action, log_prob)
 
     def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return what becomes of μ."""
         mean, std = mean_and_std(raw, variant)
         return drawn(mean, std, mean, variant).action
 
     def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return the log density [...] of x [..., A]."""
         return drawn(*mean_and_std(raw, variant), x, variant).log_prob
 
     def perturbed(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return raw, its means displaced by the choice of mean_perturbation."""
-
         def displaced() -> jax.Array:
             mean, spread = jnp.split(raw, 2, axis=-1)
             noise = jax.random.uniform(jax.random.fold_in(key, 2), mean.shape)
@@ -150,7 +143,6 @@ class Normal(Distribution):
         return switch("mean_perturbation", variant, {"none": lambda: raw, "uniform": displaced})
 
     def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return the choice of entropy_estimate, [B]."""
         mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw, variant))
         estimate: jax.Array = apply(
             "entropy_estimate",
@@ -200,21 +192,16 @@ class Parametric(Distribution):
 
     @property
     def outputs(self) -> Outputs:
-        """Two for each number of an action."""
         return Outputs(2 * self.size)
 
     @property
     def dimensions(self) -> int:
-        """A."""
         return self.size
 
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Draw keys [*shape]."""
         return jax.random.split(key, shape)
 
     def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
-        """Return x that the keys `noise` draw, and what becomes of it."""
-
         def draw(raw: jax.Array, key: jax.Array) -> jax.Array:
             return _by_choice(raw, variant).sample(key)
 
@@ -224,16 +211,13 @@ class Parametric(Distribution):
         return Sample(x, made.action(x), made.log_prob(x))
 
     def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return what becomes of the mode."""
         made = _by_choice(raw, variant)
         return made.action(made.mode())
 
     def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return the log density [...] of x [..., A]."""
         return _by_choice(raw, variant).log_prob(x)
 
     def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return the distribution's own, [B]."""
         return _by_choice(raw, variant).entropy().reshape(-1)
 
     def kl(
@@ -264,30 +248,24 @@ class Categorical(Distribution):
 
     @property
     def outputs(self) -> Outputs:
-        """A logit each."""
         return Outputs(self.count)
 
     def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Draw Gumbel noise [*shape, count]."""
         return jax.random.gumbel(key, (*shape, self.count))
 
     def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
-        """Return argmax(logits + noise)."""
         action = self.mode(raw + noise, variant)
         return Sample(action, action, self.log_prob(raw, action, variant))
 
     def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return the most probable action, the first of several."""
         return jnp.argmax(raw, axis=-1).astype(jnp.int32)
 
     def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return log π [...] of actions x [...]."""
         # A sum over all instead of a gather: its gradient is one, too, and not a scatter
         chosen = jax.nn.one_hot(x, self.count, dtype=raw.dtype)
         return jnp.sum(jax.nn.log_softmax(raw) * chosen, axis=-1)
 
     def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return -Σ π log π, [B]."""
         log_probs = jax.nn.log_softmax(raw.reshape(-1, self.count))
         return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
 

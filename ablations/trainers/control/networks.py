@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,29 +33,17 @@ NORM_EPSILON = 1e-6
 SPREAD = "spread"
 
 
-class KernelInit(Protocol):
-    """Initializer of the weights of one layer."""
-
-    def __call__(self, *, key: jax.Array, shape: tuple[int, int], gain: Scalar) -> jax.Array:
-        """Return weights [I, O]; gain is that of the layer's activation, 1 without."""
-
-
-class BiasInit(Protocol):
-    """Initializer of the biases of one layer."""
-
-    def __call__(self, *, key: jax.Array, fan_in: int, size: int) -> jax.Array:
-        """Return biases [size] of a layer of so many inputs."""
-
-
 class Start(NamedTuple):
     """The start of the parameters of both networks.
 
+    kernel(key, shape [I, O], gain) -> weights [I, O] of one layer; gain is that of the layer's
+        activation, 1 without. bias(key, fan_in, size) -> biases [size].
     policy_gain, value_gain: of the hidden layers. policy_scale, value_scale: factors on the weights
         of the last ones.
     """
 
-    kernel: KernelInit = partial(variants.axis("network_init").apply, "lecun_uniform")
-    bias: BiasInit = partial(variants.axis("bias_init").apply, "zeros")
+    kernel: Callable[..., jax.Array] = partial(variants.axis("network_init").apply, "lecun_uniform")
+    bias: Callable[..., jax.Array] = partial(variants.axis("bias_init").apply, "zeros")
     policy_gain: Scalar = HIDDEN_GAIN
     value_gain: Scalar = HIDDEN_GAIN
     policy_scale: Scalar = 1.0
@@ -115,8 +103,8 @@ class MLP(linen.Module):
     layers: Sequence[int]
     activation: Callable[[jax.Array], jax.Array]
     activate_final: bool = False
-    kernel_init: KernelInit = Start().kernel
-    bias_init: BiasInit = Start().bias
+    kernel_init: Callable[..., jax.Array] = Start().kernel
+    bias_init: Callable[..., jax.Array] = Start().bias
     hidden_gain: Scalar = HIDDEN_GAIN
     normalized: bool = False
     image: tuple[int, int, int] | None = None

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ablations.trainers.trainer import Scalar
-from variants.moments import merged
+from variants.shapes import merged
 
 # Per-step statistics start as those of so many observations of mean 0 and variance 1.
 PRIOR_COUNT = 1e-4
@@ -155,7 +155,7 @@ def _joined(
 ) -> Normalizer:
     """Join the statistics with those of one more batch; before: how many there were, in batches.
 
-    What `moments.merged` says, for a prior that weighs next to nothing: 1 less a weight of nearly 1
+    What `shapes.merged` says, for a prior that weighs next to nothing: 1 less a weight of nearly 1
     would keep three digits of it.
     """
     shift = mean - normalizer.mean

@@ -211,7 +211,8 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
 
     def noise(self, key: Array) -> Tree:
         """Draw the noise of a rollout, leaves [T, N, ...]."""
-        return self.distribution.noise(key, (self.unroll_length, self.environments.num_envs))
+        shape = (self.settings.unroll_length, self.environments.num_envs)
+        return self.distribution.noise(key, shape)
 
     def choose(self, state: PPOState, variant: TracedConfig) -> rollouts.Choose[Sample]:
         """Return the function that samples actions from the policy."""
@@ -358,13 +359,13 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
                     "kl_stop",
                     variant,
                     approximate_kl=metrics["policy/approximate_kl"],
-                    last_of_epoch=place == self.num_minibatches - 1,
+                    last_of_epoch=place == self.settings.num_minibatches - 1,
                 )
                 stepped = where(stopped | stop.here, learner, stepped)
                 stopped = stopped | stop.later
             return (stepped, stopped), metrics
 
-        now, metrics = jax.lax.scan(step, now, (draws, jnp.arange(self.num_minibatches)))
+        now, metrics = jax.lax.scan(step, now, (draws, jnp.arange(self.settings.num_minibatches)))
         return now, metrics
 
     def gradient_step(
@@ -402,7 +403,7 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
                 metrics.pop("policy/offset_kl"),
             ),
             progress=progress,
-            steps=self.epochs * self.num_minibatches,
+            steps=self.settings.epochs * self.settings.num_minibatches,
             variant=variant,
             rule=self.rule,
         )
@@ -523,8 +524,7 @@ def compose(**program: Unpack[Program[EpisodeSettings]]) -> PPO:
             f"torso=shared has one observation for policy and critic, and those of task "
             f"'{task.name}' differ: use torso=separate"
         )
-    parts = rollouts.parts_of(env, SPEC.axes, settings, program)
-    fixed = parts["fixed"]
+    fixed = rollouts.fixed_choices(SPEC.axes, settings, program)
     distribution, head = distribution_of(env.actions, fixed), SCALAR
     if fixed["critic_head"] != "scalar":
         head = Head(fixed["critic_head"], settings.value_outputs, settings.value_range)
@@ -539,7 +539,7 @@ def compose(**program: Unpack[Program[EpisodeSettings]]) -> PPO:
         filters=settings.filters,
         head=head,
     )
-    return PPO(networks=networks, distribution=distribution, **parts)
+    return PPO.of(env, fixed, settings, program, networks=networks, distribution=distribution)
 
 
 SPEC = TrainerSpec(

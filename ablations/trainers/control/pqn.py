@@ -164,7 +164,7 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
 
     def noise(self, key: Array) -> Array:
         """Draw the noise of a rollout, uniform [T, N, 2]."""
-        return jax.random.uniform(key, (self.unroll_length, self.environments.num_envs, 2))
+        return jax.random.uniform(key, (self.settings.unroll_length, self.environments.num_envs, 2))
 
     def choose(self, state: PQNState, variant: TracedConfig) -> rollouts.Choose[Array]:
         """Return the function that chooses the best actions by Q, or random ones."""
@@ -290,7 +290,7 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
             # No choice that reads it can be had here.
             divergence=Divergence(jnp.float32(jnp.nan)),
             progress=progress,
-            steps=self.epochs * self.num_minibatches,
+            steps=self.settings.epochs * self.settings.num_minibatches,
             variant=variant,
             rule=self.rule,
         )
@@ -318,16 +318,16 @@ def compose(**program: Unpack[Program[EpisodeSettings]]) -> PQN:
     task, settings = program["task"], Settings(**program["structure"])
     env = adapted(task.made(program["settings"]), task)
     assert isinstance(env.actions, Discrete), "`refuses` lets no other task through"
-    parts = rollouts.parts_of(env, SPEC.axes, settings, program)
+    fixed = rollouts.fixed_choices(SPEC.axes, settings, program)
     network = make_q_network(
         env.observations,
         env.actions.choices,
         settings.value_layers,
         activation=settings.activation,
-        normalized=parts["fixed"]["network_normalization"] != "none",
+        normalized=fixed["network_normalization"] != "none",
         filters=settings.filters,
     )
-    return PQN(network=network, **parts)
+    return PQN.of(env, fixed, settings, program, network=network)
 
 
 SPEC = TrainerSpec(

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypedDict, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -187,19 +187,49 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
     """The functions of a trainer, closed over one task and its static settings.
 
     fixed: axis -> the choice that is compiled in instead of the variant's, structural ones always.
-    rule: how steps are taken.
     """
 
     ACTING: ClassVar[tuple[str, ...]]  # Actions depend on these axes and on no others.
 
     environments: Environments
     evaluation_environments: Environments
-    unroll_length: int
-    num_minibatches: int
-    epochs: int
+    settings: RolloutSettings
     updates_per_chunk: int
     fixed: Mapping[str, str] = field(default_factory=dict)
-    rule: Rule = optimizer.ADAM
+
+    @classmethod
+    def of(
+        cls,
+        env: Environment,
+        fixed: Mapping[str, str],
+        settings: RolloutSettings,
+        program: Program[EpisodeSettings],
+        **networks: Any,
+    ) -> Self:
+        """Return the trainer of one task.
+
+        `reset_group_size` (1) and `random_elapsed_steps` (True) are read where the task has them.
+        """
+        of_task = program["settings"]
+        unpaid, length = program["task"].unpaid(of_task), of_task["episode_length"]
+        return cls(
+            environments=Environments(
+                env=env,
+                num_envs=settings.num_envs,
+                episode_length=length,
+                reset_group_size=of_task.get("reset_group_size", 1),
+                random_elapsed_steps=of_task.get("random_elapsed_steps", True),
+                reset_pool=settings.reset_pool,
+                unpaid=unpaid,
+            ),
+            evaluation_environments=Environments(
+                env, program.get("evaluation_envs", 16), length, unpaid=unpaid
+            ),
+            settings=settings,
+            updates_per_chunk=program["updates_per_chunk"],
+            fixed=fixed,
+            **networks,
+        )
 
     @abstractmethod
     def initial_parameters(self, key: jax.Array, variant: TracedConfig) -> Tree:
@@ -233,9 +263,14 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         """
 
     @property
+    def rule(self) -> Rule:
+        """How steps are taken."""
+        return optimizer.rule_of(self.settings, self.fixed)
+
+    @property
     def trainer(self) -> Trainer:
         """The program in the form that the engine runs."""
-        iteration_steps = self.environments.num_envs * self.unroll_length
+        iteration_steps = self.environments.num_envs * self.settings.unroll_length
         return Trainer(
             init=self.init,
             chunk=self.chunk,
@@ -386,8 +421,9 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
 
     def draws(self, key: jax.Array, variant: TracedConfig) -> Draws:
         """Draw the randomness of an update, ahead of it."""
-        keys = jax.vmap(jax.random.split)(jax.random.split(key, self.epochs))
-        of_losses = jax.vmap(lambda key: jax.random.split(key, self.num_minibatches))(keys[:, 1])
+        keys = jax.vmap(jax.random.split)(jax.random.split(key, self.settings.epochs))
+        split = partial(jax.random.split, num=self.settings.num_minibatches)
+        of_losses = jax.vmap(split)(keys[:, 1])
         return Draws(self.order(keys[:, 0], variant), of_losses)
 
     def order(self, keys: jax.Array, variant: TracedConfig) -> jax.Array:
@@ -397,15 +433,15 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         [epochs, minibatches, 1, T·N/minibatches] where that is no whole number. keys: of each
         epoch. Segments stay whole: each column of a minibatch is one environment's.
         """
-        T, N = self.unroll_length, self.environments.num_envs
-        shape = (self.epochs, self.num_minibatches)
+        T, N = self.settings.unroll_length, self.environments.num_envs
+        shape = (self.settings.epochs, self.settings.num_minibatches)
 
         def segments() -> jax.Array:
             columns = orders(keys, N, variant).reshape(*shape, 1, -1)
             return columns + N * jnp.arange(T)[:, None]
 
         def transitions() -> jax.Array:
-            rows = T if N % self.num_minibatches == 0 else 1
+            rows = T if N % self.settings.num_minibatches == 0 else 1
             return orders(keys, T * N, variant).reshape(*shape, rows, -1)
 
         return switch("minibatch_unit", variant, {"segments": segments, "transitions": transitions})
@@ -424,63 +460,16 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         }
 
 
-class Parts(TypedDict):
-    """The keywords that every `RolloutTrainer` takes."""
-
-    environments: Environments
-    evaluation_environments: Environments
-    unroll_length: int
-    num_minibatches: int
-    epochs: int
-    updates_per_chunk: int
-    fixed: Mapping[str, str]
-    rule: Rule
-
-
-def parts_of(
-    env: Environment,
-    axes: Mapping[str, str],
-    settings: RolloutSettings,
-    program: Program[EpisodeSettings],
-) -> Parts:
-    """Return what a trainer of one task needs beside its networks.
-
-    `reset_group_size` (1) and `random_elapsed_steps` (True) are read where the task has them.
-
-    axes: of the trainer, with their defaults.
-    """
-    of_task = program["settings"]
+def fixed_choices(
+    axes: Mapping[str, str], settings: RolloutSettings, program: Program[EpisodeSettings]
+) -> dict[str, str]:
+    """Return axis -> the choice that is compiled in; axes: with their defaults."""
     fixed = {axis: choice for axis, choice in axes.items() if variants.axis(axis).structural}
-    fixed |= dict.fromkeys(compiles(vars(settings)), "transitions")
-    fixed |= program.get("choices", {})
-    unpaid, length = program["task"].unpaid(of_task), of_task["episode_length"]
-    return {
-        "environments": Environments(
-            env=env,
-            num_envs=settings.num_envs,
-            episode_length=length,
-            reset_group_size=of_task.get("reset_group_size", 1),
-            random_elapsed_steps=of_task.get("random_elapsed_steps", True),
-            reset_pool=settings.reset_pool,
-            unpaid=unpaid,
-        ),
-        "evaluation_environments": Environments(
-            env, program.get("evaluation_envs", 16), length, unpaid=unpaid
-        ),
-        "unroll_length": settings.unroll_length,
-        "num_minibatches": settings.num_minibatches,
-        "epochs": settings.epochs,
-        "updates_per_chunk": program["updates_per_chunk"],
-        "fixed": fixed,
-        "rule": Rule(
-            optimizer=fixed["optimizer"],
-            reset=fixed["optimizer_reset"],
-            regularization=fixed["weight_regularization"],
-            beta1=settings.adam_beta1,
-            beta2=settings.adam_beta2,
-            warmup=fixed["learning_rate_warmup"],
-        ),
-    }
+    return (
+        fixed
+        | dict.fromkeys(compiles(vars(settings)), "transitions")
+        | dict(program.get("choices", {}))
+    )
 
 
 # Batches and episodes

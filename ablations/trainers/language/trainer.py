@@ -14,6 +14,7 @@ is 1 up to and with the end token of a completion, and 0 after it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Unpack
@@ -212,25 +213,29 @@ class Language:
     """The functions of the trainer, closed over one task and one structure.
 
     start: seed -> parameters of the decoder, from which all variants of the seed start, and
-    closeness to which is measured. prompts, samples: P and K. length: L, the longest completion.
-    evaluation_prompts: how many held-out prompts an evaluation has. fixed: axis -> the choice that
-    is compiled in. rule: how steps are taken.
+    closeness to which is measured. evaluation_prompts: how many held-out prompts an evaluation has.
+    fixed: axis -> the choice that is compiled in.
     """
 
     problems: Problems
     decoder: Decoder
     start: Callable[[int], Tree]
     special: Special
-    prompts: int
-    samples: int
+    settings: Settings
     length: int
-    num_minibatches: int
-    epochs: int
-    critic: str
     updates_per_chunk: int
     evaluation_prompts: int
     fixed: Mapping[str, str] = field(default_factory=dict)
-    rule: Rule = optimizer.ADAM
+
+    @property
+    def rule(self) -> Rule:
+        """How steps are taken."""
+        return optimizer.rule_of(self.settings, self.fixed)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """P prompts and K completions of each."""
+        return self.settings.prompts, self.settings.samples_per_prompt
 
     @property
     def trainer(self) -> Trainer:
@@ -240,7 +245,7 @@ class Language:
             chunk=self.chunk,
             evaluate=self.evaluate,
             policy=self.policy,
-            steps_per_chunk=self.updates_per_chunk * self.prompts * self.samples,
+            steps_per_chunk=self.updates_per_chunk * math.prod(self.shape),
             act=self.act,
             start=self.start,
             given=jax.eval_shape(self.decoder.init, jax.random.key(0)),
@@ -254,7 +259,7 @@ class Language:
         variant = fix(variant, self.fixed)
         reference = self.decoder.init(key) if given is None else jax.tree.map(jnp.asarray, given)
         parameters = {"policy": reference}
-        if self.critic == "separate":
+        if self.settings.critic == "separate":
             head = jnp.zeros(self.decoder.config.width)
             parameters["critic"] = {"decoder": reference, "head": head}
         learner = optimizer.start(parameters, variant, self.rule)
@@ -273,7 +278,7 @@ class Language:
         )
         # Drawn ahead: within an iteration, the compiler would fuse them into all that reads them.
         problems = jax.vmap(
-            lambda key: self.problems.train(jax.random.split(key)[0], state.key, self.prompts)
+            lambda key: self.problems.train(jax.random.split(key)[0], state.key, self.shape[0])
         )(keys)
 
         def body(state: State, now: tuple[jax.Array, Problem, jax.Array]) -> tuple[State, Metrics]:
@@ -300,7 +305,7 @@ class Language:
         key_samples, key_rewards, key_epochs = jax.random.split(key, 3)
         temperature = variant.numbers["temperature"]
         completions = self.sample(state.parameters["policy"], problems, key_samples, temperature)
-        tokens = completions.tokens.reshape(self.prompts, self.samples, self.length)
+        tokens = completions.tokens.reshape(*self.shape, self.length)
         correct = self.problems.correct(problems, tokens)
         reward = paid(correct, problems.kind, variant.task, key_rewards)
         batch, metrics = self.prepare(state, problems, completions, reward, last, variant)
@@ -318,9 +323,9 @@ class Language:
         self, policy: Tree, problems: Problem, key: jax.Array, temperature: Scalar = 1.0
     ) -> Completions:
         """Sample K completions of each problem, [P·K, L]."""
-        noise = self._noise(key, self.prompts * self.samples)
+        noise = self._noise(key, math.prod(self.shape))
         return write(
-            self.decoder, policy, problems.prompt, self.special, self.samples, noise, temperature
+            self.decoder, policy, problems.prompt, self.special, self.shape[1], noise, temperature
         )
 
     def greedy_reward(self, policy: Tree, problems: Problem, variant: TracedConfig) -> jax.Array:
@@ -349,7 +354,7 @@ class Language:
         those of GAE over tokens.
         """
         tokens, mask, log_prob = completions
-        shape = (self.prompts, self.samples, self.length)
+        shape = (*self.shape, self.length)
 
         # Two thirds of the time of an iteration are the gradient; a variant that does not look at
         # the reference does not pay for it.
@@ -378,14 +383,14 @@ class Language:
         reward = transformed(reward) - of_samples
 
         old_value = target = jnp.zeros_like(mask)
-        if self.critic == "none":
+        if self.settings.critic == "none":
             # Only the choice that compares with greedy completions pays for writing them.
             greedy = jax.lax.cond(
                 jnp.asarray(matches("prompt_advantage", variant, "greedy")),
                 lambda: transformed(
                     self.greedy_reward(state.parameters["policy"], problems, variant)[:, None]
                 )[:, 0],
-                lambda: jnp.zeros(self.prompts),
+                lambda: jnp.zeros(self.shape[0]),
             )
             advantage = apply(
                 "prompt_advantage",
@@ -445,8 +450,8 @@ class Language:
         completions, or completions, whoever's they are.
         """
         progress = state.iteration.astype(jnp.float32) / variant.iterations
-        keys = jax.random.split(key, self.epochs)
-        step_tokens = jnp.maximum(jnp.sum(batch.mask), 1.0) / self.num_minibatches
+        keys = jax.random.split(key, self.settings.epochs)
+        step_tokens = jnp.maximum(jnp.sum(batch.mask), 1.0) / self.settings.num_minibatches
 
         def step(learner: Learner, part: Batch, key: jax.Array) -> tuple[Learner, Metrics]:
             return self.gradient_step(learner, part, key, step_tokens, progress, variant)
@@ -455,7 +460,7 @@ class Language:
             learner, metrics = step(learner, batch, key)
             return learner, {name: value[None] for name, value in metrics.items()}
 
-        if self.num_minibatches == 1:
+        if self.settings.num_minibatches == 1:
             return jax.lax.scan(whole, state.learner, keys)
 
         units = batch if self.fixed["completion_unit"] == "prompts" else single(batch)
@@ -469,8 +474,8 @@ class Language:
                 ),
                 learner,
                 (
-                    order.reshape(self.num_minibatches, -1),
-                    jax.random.split(key, self.num_minibatches),
+                    order.reshape(self.settings.num_minibatches, -1),
+                    jax.random.split(key, self.settings.num_minibatches),
                 ),
             )
 
@@ -494,7 +499,7 @@ class Language:
             gradient,
             divergence=Divergence(metrics["policy/approximate_kl"]),
             progress=progress,
-            steps=self.epochs * self.num_minibatches,
+            steps=self.settings.epochs * self.settings.num_minibatches,
             variant=variant,
             factors={"critic": variant.numbers["critic_rate_factor"]},
             rule=self.rule,
@@ -755,15 +760,10 @@ def compose(**program: Unpack[Program[TaskSettings]]) -> Language:
         decoder=make_decoder(config),
         start=start,
         special=special,
-        prompts=settings.prompts,
-        samples=settings.samples_per_prompt,
+        settings=settings,
         length=problems.mixture.response_length,
-        num_minibatches=settings.num_minibatches,
-        epochs=settings.epochs,
-        critic=settings.critic,
         updates_per_chunk=program["updates_per_chunk"],
         evaluation_prompts=program.get("evaluation_envs", 256),
-        rule=Rule(beta1=settings.adam_beta1, beta2=settings.adam_beta2),
         fixed={"completion_unit": SPEC.axes["completion_unit"], **program.get("choices", {})},
     )
 

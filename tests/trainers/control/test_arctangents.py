@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ablations.trainers.control import arctangents
+from ablations.trainers.control import batching as arctangents
 
 
 def last_places(found: jax.Array, exact: np.ndarray) -> np.ndarray:

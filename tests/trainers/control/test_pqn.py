@@ -101,9 +101,9 @@ def learned(library: str, **changes: Any) -> tuple[list[Any], list[np.ndarray], 
         states.append(state)
         order = np.asarray(iteration["minibatches"], np.int32)
         draws = Draws(jnp.asarray(order[:, :, None, :]), jnp.zeros(order.shape[:2]))
-        if pqn.unroll_length and order.shape[-1] % pqn.unroll_length == 0:
+        if pqn.settings.unroll_length and order.shape[-1] % pqn.settings.unroll_length == 0:
             draws = draws._replace(
-                order=draws.order.reshape(*order.shape[:2], pqn.unroll_length, -1)
+                order=draws.order.reshape(*order.shape[:2], pqn.settings.unroll_length, -1)
             )
         state, metrics = learn(state, rollout_of(iteration["rollout"]), draws, one)
         state = state._replace(iteration=state.iteration + 1)

@@ -14,7 +14,7 @@ import variants
 from ablations import make_trainer
 from ablations.tasks import task
 from ablations.trainers import trainer
-from ablations.trainers.composed import compose
+from ablations.trainers.revisions import compose
 
 ONE_MINIBATCH = {"num_minibatches": 1, "epochs": 1, "fixed": only("minibatch_unit")}
 STATEFUL = {
@@ -71,7 +71,7 @@ def test_states_go_on_from_chunk_to_chunk() -> None:
     one, _ = train(variant(**STATEFUL), chunks=3, **LOOP)
     three, _ = train(variant(**STATEFUL), updates=3, **LOOP)
     assert same_bits(one, three)
-    assert int(one.reward_scaling.steps) == 3 * program().unroll_length
+    assert int(one.reward_scaling.steps) == 3 * program().settings.unroll_length
     assert float(one.learner.schedule.current) != pytest.approx(3e-4)
 
 
@@ -115,13 +115,13 @@ def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
 
 def test_every_place_is_in_one_minibatch() -> None:
     ppo = program()
-    T, N = ppo.unroll_length, ppo.environments.num_envs
+    T, N = ppo.settings.unroll_length, ppo.environments.num_envs
     for unit in ("segments", "transitions"):
         got, again, other = (
             np.asarray(ppo.draws(jax.random.key(seed), alone(minibatch_unit=unit)).order[0])
             for seed in (0, 0, 1)
         )
-        assert got.shape == (ppo.num_minibatches, T, N // ppo.num_minibatches)
+        assert got.shape == (ppo.settings.num_minibatches, T, N // ppo.settings.num_minibatches)
         np.testing.assert_array_equal(np.sort(got, axis=None), np.arange(T * N))
         np.testing.assert_array_equal(got, again)
         assert (got != other).any()

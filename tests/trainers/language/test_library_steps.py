@@ -25,7 +25,7 @@ from ablations.trainers import TracedConfig, optimizer, shuffles
 from ablations.trainers.choices import fix
 from ablations.trainers.language.completions import Special
 from ablations.trainers.language.decoder import Cache, Decoder
-from ablations.trainers.language.trainer import SPEC, Batch, Language, State
+from ablations.trainers.language.trainer import SPEC, Batch, Language, Settings, State
 from ablations.trainers.optimizer import Learner
 
 FILE = Path(__file__).parents[2] / "golden" / "updates" / "trl_steps_1.json"
@@ -71,12 +71,13 @@ def language(one: dict[str, Any]) -> Language:
         decoder=table_of_logits(),
         start=None,
         special=Special(pad=-1, end=-1),
-        prompts=one["prompts"],
-        samples=one["samples_per_prompt"],
+        settings=Settings(
+            **{
+                name: one[name]
+                for name in ("prompts", "samples_per_prompt", "num_minibatches", "epochs")
+            }
+        ),
         length=np.shape(recorded()["batches"][0]["mask"])[1],
-        num_minibatches=one["num_minibatches"],
-        epochs=one["epochs"],
-        critic="none",
         updates_per_chunk=1,
         evaluation_prompts=1,
         fixed={a: one.get(a, default) for a, default in SPEC.axes.items() if a not in CHANGED},
@@ -119,7 +120,7 @@ def program() -> Any:
         learner: Learner, batch: Batch, order: jax.Array, at: jax.Array, data: TracedConfig
     ) -> Any:
         key = jax.random.fold_in(jax.random.key(0), at)
-        first = jax.random.key_data(jax.random.split(key, trainer.epochs)[0])
+        first = jax.random.key_data(jax.random.split(key, trainer.settings.epochs)[0])
 
         def permutation(key: jax.Array, size: int) -> jax.Array:
             assert size == len(order)

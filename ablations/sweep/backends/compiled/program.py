@@ -34,8 +34,8 @@ from ablations.sweep.claims import Claim
 from ablations.sweep.job import Cell, Ended, Keeping, Lane, Saved, TrainingFailed
 from ablations.trainers import TracedConfig as Variant
 from ablations.trainers import Trainer, Tree, trainer
-from ablations.trainers.composed import compose
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
+from ablations.trainers.revisions import compose
 
 LARGE_BYTES = 2**20
 Lift: TypeAlias = Callable[[Callable[..., Tree]], Callable[..., Tree]]
