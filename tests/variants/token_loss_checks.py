@@ -1,4 +1,4 @@
-"""What must hold of the policy losses made for completions, beside the libraries' recorded losses."""
+"""What must hold of policy losses made for completions, beside libraries' recorded losses."""
 
 from __future__ import annotations
 
