@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/figures.md with the command that the page shows below each.
+"""Draws the pictures of docs/figures.md with the command that the page shows before each.
 
 python docs/site/gallery.py [NAME ...]       writes docs/gallery/*.svg
 """
@@ -16,14 +16,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FOLDER = DOCS / "gallery"
-SHOWN = re.compile(r"^!\[[^]]*\]\(gallery/([\w.]+)\)\n\n(.+?)(?:\n\n|\n?\Z)", re.M | re.S)
+SHOWN = re.compile(r"`([^`]+)`\n\n!\[[^]]*\]\(gallery/([\w.]+)\)$", re.M)
 SCRIPT = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.M | re.S)
 
 
 def pictures() -> dict[str, str]:
-    """Return the command of each picture, the last code of its caption, by the name of its file."""
+    """Return the command of each picture, which ends the paragraph before it, by its file."""
     shown = SHOWN.findall((DOCS / "figures.md").read_text())
-    return {picture: re.findall("`([^`]+)`", caption)[-1] for picture, caption in shown}
+    return {picture: command for command, picture in shown}
 
 
 def draw(picture: str, command: str) -> None:
