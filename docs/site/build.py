@@ -1,9 +1,9 @@
-"""Builds the site of these pages, without network; a link that leads nowhere fails it.
+"""Builds the site of these pages, without network. The build fails if a link leads nowhere.
 
     python docs/site/build.py [FOLDER]       by default site/
 
-Pages are laid out as they lie in the repository, so that their links mean the same here and there. Beside the pages
-of `nav` the site has what they link to: further pages, pictures, files, and a listing for a folder.
+The site has the folders of the repository, so that links mean the same in both. It has the pages of `nav` and everything
+that they link to: pages, pictures, files, and a listing for each folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INTERVAL = re.compile(
 
 
 def settings() -> dict[str, Any]:
-    """Return what mkdocs.yml says."""
+    """Return the settings in mkdocs.yml."""
     from mkdocs.utils.yaml import yaml_load
 
     with (SITE / "mkdocs.yml").open() as file:
@@ -64,7 +64,7 @@ def targets(page: Path, text: str) -> Iterator[Path]:
 
 
 def listing(folder: Path) -> str:
-    """Write a page of the files of a folder, with the text of those that are short."""
+    """Write a page that lists the files of a folder, with the text of code and text files."""
     lines = [f"# {folder.relative_to(ROOT)}", ""]
     for file in sorted(f for f in folder.iterdir() if f.is_file() and f.suffix != ".sha256"):
         language = TEXTS.get(file.suffix)
@@ -75,7 +75,7 @@ def listing(folder: Path) -> str:
 
 
 def stage(folder: Path) -> None:
-    """Lay out the pages of the site, and what they link to, in a folder."""
+    """Copy the pages of the site, and everything that they link to, into a folder."""
     import generate
 
     generated = generate.pages()
@@ -104,7 +104,7 @@ def stage(folder: Path) -> None:
 
 
 def _page(page: Path, link: re.Match[str]) -> str:
-    """Return a link to a folder as one to its listing, and one to a notebook as one to its page."""
+    """Replace a link to a folder by a link to its listing, and a link to a notebook by a link to its page."""
     target = link[1]
     folder = "://" not in target and (page.parent / target).is_dir()
     if target.endswith(".ipynb") and page.name != "notebook.md":
@@ -127,7 +127,7 @@ class _Warnings(logging.Handler):
 
 
 def build(site: Path) -> list[str]:
-    """Build the site into a folder; return the complaints of mkdocs, none where all is well."""
+    """Build the site into a folder and return the warnings of mkdocs."""
     from mkdocs.commands.build import build as build_pages
     from mkdocs.config import load_config
 

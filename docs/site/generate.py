@@ -37,7 +37,7 @@ def pages() -> dict[str, str]:
 
 
 def plain(text: str) -> str:
-    """Escape what Markdown and HTML would take for their own, outside of code and for cells of a table."""
+    """Escape Markdown and HTML, except in code, for a table."""
     parts = re.split(r"(`[^`]*`)", text)
     for place in range(0, len(parts), 2):
         part = parts[place].replace("&", "&amp;").replace("<", "&lt;")

@@ -1,6 +1,6 @@
-"""Executes a notebook, whose cells print what they show, and writes it as Markdown.
+"""Executes a notebook and stores its output, or writes it as Markdown.
 
-python docs/site/notebook.py docs/notebook.ipynb        in its folder; keeps what the cells print
+python docs/site/notebook.py docs/notebook.ipynb        runs in the folder of the notebook
 """
 
 from __future__ import annotations
