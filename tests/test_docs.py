@@ -87,7 +87,7 @@ def test_blocks_are_valid(page: Path) -> None:
 
 def _page(name: str) -> Any:
     page = DOCS / f"{name}.md"
-    inputs = (f"docs/{name}.md", *TYPED, *(INSIDE if name in TRAINING else ()))
+    inputs = (f"docs/{name}.md", "docs/examples", *TYPED, *(INSIDE if name in TRAINING else ()))
     return pytest.param(page, marks=pytest.mark.inputs(*inputs), id=name)
 
 
