@@ -13,25 +13,34 @@ from pathlib import Path
 from ablations.errors import UserError
 
 JOB_CODE = "code-of-jobs"  # copies that jobs of a cluster run
-JOBS = "jobs"  # what submitit writes for them
+JOBS = "jobs"  # their specifications, and what submitit writes for them
+COMMITS = "commits"  # copies of commits, made again where they are missing
+
+
+def private_path(part: str) -> Path:
+    """Return $XDG_CACHE_HOME/rl-ablations/<part>, whether it is there or not."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(cache) / "rl-ablations" / part
 
 
 def private_folder(part: str) -> Path | None:
-    """Return $XDG_CACHE_HOME/rl-ablations/<part>, made if it is missing.
+    """Return the private folder of that name, made if it is missing.
 
     None where this user cannot have one that nobody else may write to.
     """
     try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rl-ablations"
-        folder = base / part
+        folder = private_path(part)
+        base = folder.parent
         others = stat.S_IWGRP | stat.S_IWOTH
+        if not base.is_absolute():
+            return None
         base.parent.mkdir(parents=True, exist_ok=True)
         for path in (base, folder):
             path.mkdir(mode=0o700, exist_ok=True)
             about = path.stat()
             if about.st_uid != os.getuid() or about.st_mode & others:
                 return None
-    except (OSError, RuntimeError):  # no home, or none that can be written
+    except OSError:  # no home, or none that can be written
         return None
     return folder
 

@@ -24,7 +24,7 @@ from ablations.request import Request
 from ablations.scoring import final
 from ablations.studies import Study, study
 from ablations.studies.tuned import OfTask, Tuned, Tuning
-from ablations.sweep.job import Cell, Keeping, cells_of, distinct
+from ablations.sweep.job import Cell, CheckpointPolicy, cells_of, distinct
 from ablations.sweep.local import Processes
 from ablations.sweep.plan import plan
 from ablations.sweep.prepare import clear_the_way, require_writable
@@ -78,8 +78,8 @@ def tune(
         require_writable(folder)
         cells = distinct([cell for _, cell in runs])
         work = clear_the_way(cells, folder, say=lambda line: print(line, file=sys.stderr))
-        keeping = Keeping(snapshots=0)
-        executor = Processes(workers, keeping=keeping, quiet=quiet, output=sys.stderr)
+        checkpoints = CheckpointPolicy(snapshots=0)
+        executor = Processes(workers, checkpoints=checkpoints, quiet=quiet, output=sys.stderr)
         executor.carry_out(work, folder, f"tuning of {name}")
 
     # All tasks at once, so that their programs compile side by side; extensions come after.

@@ -23,10 +23,10 @@ from typing import Any
 import forks
 
 from ablations.sweep import worker
-from ablations.sweep.local import Crew
+from ablations.sweep.local import Workers
 from ablations.sweep.machine import PORTABLE_JAXLIB
 
-_STARTED = Crew._start
+_STARTED = Workers._start
 # Where programs are kept and serve many commands: they take longer to compile than the other tests'
 # and less to run.
 _SHARED = "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true"
@@ -136,7 +136,7 @@ def main(command: list[str], one_core: bool = False, workers_are_forks: bool = F
     quick = os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS") == "1"
     jax.config.update("jax_disable_most_optimizations", quick)
     if workers_are_forks:
-        Crew._start = _start_worker  # type: ignore[method-assign]
+        Workers._start = _start_worker  # type: ignore[method-assign]
     if command[0] == "python":
         sys.argv = command[1:2]
         return exec(
@@ -149,13 +149,13 @@ def main(command: list[str], one_core: bool = False, workers_are_forks: bool = F
 
 
 class _Worker:
-    """A fork of this process, with as much of `subprocess.Popen` as a crew needs."""
+    """A fork of this process, with as much of `subprocess.Popen` as `Workers` needs."""
 
-    def __init__(self, crew: Crew, index: int):
-        crew.logs.mkdir(parents=True, exist_ok=True)
-        crew._log(index).touch()
+    def __init__(self, workers: Workers, index: int):
+        workers.logs.mkdir(parents=True, exist_ok=True)
+        workers._log(index).touch()
         self._process = multiprocessing.get_context("fork").Process(
-            target=_work, args=(crew, index)
+            target=_work, args=(workers, index)
         )
         self._process.start()
 
@@ -174,17 +174,17 @@ class _Worker:
         self._process.kill()
 
 
-def _start_worker(crew: Crew, index: int) -> Any:
-    """What `Crew._start` does, without imports. A process with threads is not forked."""
-    return _Worker(crew, index) if threading.active_count() == 1 else _STARTED(crew, index)
+def _start_worker(workers: Workers, index: int) -> Any:
+    """What `Workers._start` does, without imports. A process with threads is not forked."""
+    return _Worker(workers, index) if threading.active_count() == 1 else _STARTED(workers, index)
 
 
-def _work(crew: Crew, index: int) -> None:
+def _work(workers: Workers, index: int) -> None:
     os.setsid()
-    log = os.open(crew._log(index), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    log = os.open(workers._log(index), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
-    environment = crew.order.backend.environment(crew.order, index)
+    environment = workers.job.backend.environment(workers.job, index)
     os.environ.clear()
     os.environ.update(environment)
-    sys.exit(worker.main([str(crew.path), str(index), str(os.getppid())]))
+    sys.exit(worker.main([str(workers.path), str(index), str(os.getppid())]))

@@ -15,6 +15,7 @@ COMMANDS = {
             "of its studies",
             only_reads=True,
         ),
+        "work": Command("running", "train runs of a stored plan, beside workers elsewhere"),
     },
     "Analyse": {
         "table": Command("results", "print the comparison", "of its studies", only_reads=True),

@@ -9,7 +9,7 @@ from typing import Any
 
 from ablations.cli.arguments import add_flags, minutes, natural, positive
 from ablations.errors import UserError
-from ablations.sweep.job import Keeping
+from ablations.sweep.job import CheckpointPolicy
 from ablations.sweep.slurm.cluster import Cluster, read_cluster
 
 _CLUSTER = (
@@ -106,9 +106,9 @@ def add_keeping(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def keeping(options: argparse.Namespace) -> Keeping:
+def keeping(options: argparse.Namespace) -> CheckpointPolicy:
     """Return what is saved while cells run."""
-    return Keeping(
+    return CheckpointPolicy(
         minutes=options.checkpoint_minutes,
         steps=options.checkpoint_steps,
         checkpoints=options.keep_checkpoints,

@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from pandas import DataFrame
 
 from ablations import until
-from ablations.cli.arguments import Parser, add_flags, add_studies, positive
+from ablations.cli.arguments import Parser, add_flags, add_studies, minutes, natural, positive
 from ablations.cli.execution import add_cluster, add_keeping, cluster, keeping
 from ablations.cli.output import folder_flag
 from ablations.cli.selected import resolved
-from ablations.errors import UserError, count, duration, printable
+from ablations.errors import UserError, count, printable
 from ablations.records import Plan
 from ablations.request import budget_of
 from ablations.runs import keep_ranges
-from ablations.sweep.estimate import Estimate, Job
-from ablations.sweep.local import Processes, ThisProcess
+from ablations.sweep.local import Outcome, Processes, ThisProcess, work
 from ablations.sweep.prepare import missing
 from ablations.sweep.slurm.cluster import Cluster
 from ablations.sweep.slurm.submit import Slurm, Submitted, require_submitit
@@ -41,7 +41,11 @@ def add_run(command: Parser) -> None:
 
 def add_running(parser: argparse.ArgumentParser) -> None:
     """Add the flags of what runs cells."""
-    add_flags(parser, {"--workers N": "default: one per core"}, type=positive)
+    add_flags(
+        parser,
+        {"--workers N": "default: as many as it is worth; 0: plan only, for `ablations work`"},
+        type=natural,
+    )
     add_flags(
         parser,
         {
@@ -61,6 +65,26 @@ def run_run(options: argparse.Namespace) -> int:
     here = cluster(options) is None
     seconds = budget_of(options.until, options.budget, fresh=options.fresh, here=here)
     return carry_out(options, resolved(options), seconds)
+
+
+def add_work(command: Parser) -> None:
+    """Add the flags of `work`."""
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="the results folder")
+    add_studies(command, "*")
+    add_flags(command, {"--minutes M": "when it ends; default: when no run is left"}, type=minutes)
+    add_flags(
+        command,
+        {"--workers N": "processes; default: as many as it is worth", "--lanes N": "parallel runs"},
+        type=positive,
+    )
+    add_flags(command, {"--quiet": "no progress display"}, action="store_true")
+
+
+def run_work(options: argparse.Namespace) -> int:
+    """Train missing runs of stored plans, beside other workers; return the exit code."""
+    flags = {name: getattr(options, name) for name in ("minutes", "workers", "lanes", "quiet")}
+    outcome = work(options.folder, options.studies, **flags)
+    return _say_outcome(outcome, quiet=options.quiet)
 
 
 def carry_out(options: argparse.Namespace, plans: list[Plan], seconds: float | None = None) -> int:
@@ -118,16 +142,21 @@ def _run_here(options: argparse.Namespace, plans: list[Plan], seconds: float | N
         outcome = executor.run(plans, options.results, fresh=options.fresh)
         for plan in plans if outcome.computed else ():
             keep_ranges(plan, options.results)
+    code = _say_outcome(outcome, quiet=options.quiet)
+    if outcome.done and not options.quiet:
+        print(f"next: ablations table {_names(plans)}{folder_flag(options)}")
+    return code
+
+
+def _say_outcome(outcome: Outcome, *, quiet: bool) -> int:
     for cell, record in outcome.failed:
         where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
         print(printable(f"failed: {where}: {record.reason}"), file=sys.stderr)
-    if not options.quiet:
+    if not quiet:
         print(
-            f"{outcome.done} of {outcome.cells} cells done, {len(outcome.failed)} failed, "
+            f"{outcome.done} of {outcome.cells} runs done, {len(outcome.failed)} failed, "
             f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
         )
-        if outcome.done:
-            print(f"next: ablations table {_names(plans)}{folder_flag(options)}")
     return 1 if outcome.failed else 0
 
 
@@ -144,24 +173,22 @@ def _submit(options: argparse.Namespace, plans: list[Plan], cluster: Cluster) ->
         print(*_submitted(_names(plans), folder_flag(options), sent, dry), sep="\n")
     if sent.refused:
         raise UserError(
-            f"Slurm took {sent.taken} of {len(sent.estimate.jobs)} jobs ({sent.refused}): the same "
+            f"Slurm took {sent.taken} of {sent.estimate.jobs} jobs ({sent.refused}): the same "
             f"command submits the others later"
         )
     return 0
 
 
 def _submitted(names: str, flag: str, sent: Submitted, dry: bool) -> Iterable[str]:
-    jobs = sent.estimate.jobs
-    counts = f"{names}: {count(sent.cells, 'cell')}: {sent.found} done, {sent.queued} queued"
-    if not jobs:
+    counts = f"{names}: {count(sent.cells, 'run')}: {sent.found} done, {sent.queued} queued"
+    if not sent.new:
         yield f"{counts}; nothing to submit"
     else:
-        left = sum(len(job.cells) for job in jobs)
-        yield f"{counts}, {left} {'to submit' if dry else 'submitted'}"
-        yield from _estimated(sent.estimate, here=False)
+        yield f"{counts}, {sent.new} {'to submit' if dry else 'submitted'}"
+        yield from sent.estimate.lines()
         if not dry:
             yield f"submitted as {', '.join(sent.arrays)}"
-    if not dry and (jobs or sent.queued):
+    if not dry and (sent.new or sent.queued):
         studies = names + flag
         yield f"follow: ablations status {studies} --watch; stop: the same with --cancel"
 
@@ -178,37 +205,7 @@ def _say_what_would_run_here(options: argparse.Namespace, plans: list[Plan]) -> 
         f", {len(todo) - len(run)} of them only to be read again" if len(run) < len(todo) else ""
     )
     done = f"{cells - len(todo)} done, {len(todo)} to run{again}"
-    print(f"{_names(plans)}: {count(cells, 'cell')}: {done}")
+    print(f"{_names(plans)}: {count(cells, 'run')}: {done}")
     if todo := run:
         estimate = processes(options).estimate(todo, options.results)
-        print(*_estimated(estimate, here=True), sep="\n")
-        print(f"    about {duration(estimate.seconds)} on this machine")
-
-
-def _estimated(estimate: Estimate, *, here: bool) -> Iterable[str]:
-    """Yield a line per program, and the sum. here: on this machine, which has no queue of jobs."""
-    by_program: dict[str, list[Job]] = {}
-    for job in estimate.jobs:
-        by_program.setdefault(job.program, []).append(job)
-    compiled = 0
-    for program, jobs in by_program.items():
-        speed, first = estimate.speeds[program], jobs[0]
-        backend = first.cells[0].backend
-        compiled += backend.compiles
-        sizes = sorted({len(job.cells) for job in jobs})
-        of = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        packed = "" if here and len(jobs) == 1 else f"{count(len(jobs), 'job')} of "
-        crew = backend.crew(max(job.workers for job in jobs), first.lanes)
-        longest = duration(max(job.seconds for job in jobs))
-        how = "measured" if speed.measured else "assumed: nothing like it has run here"
-        tasks = ", ".join(dict.fromkeys(cell.task for job in jobs for cell in job.cells))
-        title = backend.title.format(program)
-        title = f"{tasks} ({title})" if backend.compiles else title
-        yield (
-            f"    {title}: {packed}{of} cell{'' if sizes == [1] else 's'}, "
-            f"{crew}, about {longest}{'' if here else ' each'} "
-            f"({backend.pace(first.cells[0], speed)}, {how})"
-        )
-    programs = f"{count(compiled, 'program')} to compile, " if compiled else ""
-    unit = "GPU-hours" if estimate.gpus else "core-hours"
-    yield f"    {count(len(estimate.jobs), 'job')}, {programs}about {estimate.hours:.2g} {unit}"
+        print(*estimate.lines(), sep="\n")

@@ -28,9 +28,8 @@ from ablations.errors import UserError, count, printable, shortened
 from ablations.request import selects
 from ablations.sweep.clean import delete, size, waste
 from ablations.sweep.machine import programs_folder
-from ablations.sweep.slurm import commands
 from ablations.sweep.slurm.commands import remembered
-from ablations.sweep.slurm.submissions import living
+from ablations.sweep.slurm.submissions import cancel
 from ablations.sweep.status import STATES, Status, status
 from ablations.sweep.stored import remove
 
@@ -59,22 +58,16 @@ def _cancel(options: argparse.Namespace) -> None:
     """Take the jobs of studies out of the queue."""
     if not options.studies:
         raise UserError("name the studies whose jobs are to be cancelled")
-    named = plans(options)
-    cells = {cell.hash for plan in named for cell in plan.cells}
     selected = selects(selection(options))
-    jobs = living(
-        options.results,
-        lambda cell: cell.hash in cells if selected else cell.study in options.studies,
-    )
+    cells = {cell.hash for plan in plans(options) for cell in plan.cells} if selected else None
+    jobs, left = cancel(options.results, options.studies, cells)
     names = ", ".join(dict.fromkeys(options.studies))
     if not jobs:
         print(f"no job of {names} is in the queue")
         return
-    commands.cancel(jobs)
-    left = {cell.hash for cells in jobs.values() for cell in cells}
     print(
-        f"{count(len(jobs), 'job')} of {names} cancelled, with {count(len(left), 'cell')}; what "
-        f"ran goes on from its last checkpoint when it is submitted again"
+        f"{count(jobs, 'job')} of {names} cancelled, with {count(left, 'run')}; what was running "
+        f"goes on from its last checkpoint when it is submitted again"
     )
 
 

@@ -35,6 +35,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 from ablations.core.decode import Count, Part, Within
 from ablations.core.files import find_json
 from ablations.records import cell_folder, write_atomically
+from ablations.sweep.machine import slurm_job
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
@@ -89,7 +90,7 @@ class Heartbeat(Part, frozen=True):
     """A sign of life of a running cell.
 
     rate: environment steps per second. score: None also where it is NaN. start: the step at which
-    its process took it up.
+    its process took it up. job: Slurm's id of the job that it is in.
     """
 
     host: str
@@ -101,6 +102,7 @@ class Heartbeat(Part, frozen=True):
     score: float | None
     time: float
     start: Count = 0
+    job: str | None = None
 
     @property
     def alive(self) -> bool:
@@ -198,7 +200,8 @@ class Claim:
             return
         self._last_beat = now
         host, pid = socket.gethostname(), os.getpid()
-        sign = Heartbeat(host, pid, phase, step, steps, rate, score, time.time(), self.start)
+        when, job = time.time(), slurm_job()
+        sign = Heartbeat(host, pid, phase, step, steps, rate, score, when, self.start, job)
         path = self._folder / "heartbeat.json"
         with contextlib.suppress(OSError):
             write_atomically(path, msgspec.json.encode(sign), lasting=False)

@@ -9,18 +9,21 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ablations.core.files import set_aside
 from ablations.errors import UserError
 from ablations.names import NAME
+from ablations.private import COMMITS, JOB_CODE, JOBS, private_path
 from ablations.records import read_plan
 from ablations.sweep.backends.command.training import is_gone
 from ablations.sweep.claims import at_rest, hold
 from ablations.sweep.slurm import commands
-from ablations.sweep.slurm.submissions import all_submissions
+from ablations.sweep.slurm.submissions import COMMENT, all_submissions
 
+DAYS_KEPT = 30  # of copies of code in the private cache
 _CELL = "[0-9a-f]{16}"
 _RUN = "[0-9a-f]{8}"
 # Folder -> the names that the suite gives to what it puts there.
@@ -47,8 +50,9 @@ def size(path: Path) -> int:
 def waste(results: Path) -> list[Path]:
     """Find files that no plan and no running process needs; [] where no plan is stored.
 
-    Leftovers of stopped work, also of cells that would go on from a checkpoint; records that were
-    set aside or that no plan refers to; copies of commits; programs that earlier versions compiled.
+    Leftovers of stopped work, also of runs that would go on from a checkpoint; records that were
+    set aside or that no plan refers to; programs that earlier versions compiled; copies of code in
+    the user's private cache that were not used for `DAYS_KEPT`.
     """
     wanted, whole = _wanted(results)
     if wanted is None:
@@ -58,7 +62,26 @@ def waste(results: Path) -> list[Path]:
     for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code"):
         found += (path for path in _ours(results, part) if not _needed(results, path))
     found += (path for path in _ours(results, "work/ended") if is_gone(results, path))
-    return [*found, *_ours(results, "cache"), *_ours(results, "code")]
+    return [*found, *_ours(results, "cache"), *_ours(results, "code"), *_old_copies()]
+
+
+def _old_copies() -> Iterator[Path]:
+    """Yield copies in the private cache that nothing used for long and no job of ours needs.
+
+    Those of a ledger stay: only the ledger knows whether it will run them again.
+    """
+    since = time.time() - 86_400 * DAYS_KEPT
+    for part in (JOB_CODE, JOBS, COMMITS):
+        if (folder := private_path(part)).is_dir() and not (part != COMMITS and _has_jobs()):
+            yield from (path for path in sorted(folder.iterdir()) if path.stat().st_mtime < since)
+
+
+def _has_jobs() -> bool:
+    """Return whether this user may have jobs of ours in a queue, of any results folder."""
+    try:
+        return shutil.which("squeue") is not None and bool(commands.commented(COMMENT))
+    except commands.Silent:
+        return True
 
 
 def _wanted(results: Path) -> tuple[set[str] | None, bool]:

@@ -1,4 +1,4 @@
-"""Estimate the duration of cells, by records or assumptions, and pack them into jobs.
+"""Estimate how long runs take, by records or assumptions, and how many jobs they are worth.
 
 The one estimator of runs on this machine and of jobs of a cluster.
 """
@@ -6,18 +6,17 @@ The one estimator of runs on this machine and of jobs of a cluster.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.core.record import Provenance
-from ablations.errors import UserError
+from ablations.errors import UserError, count, duration
 from ablations.records import Record, read_record
 from ablations.sweep.backends import Speed, backend_of
-from ablations.sweep.job import Cell, Order
+from ablations.sweep.job import Cell, backend_of_all
 from ablations.sweep.machine import even_lanes
 
 SUPERVISOR_MEGABYTES = 500
@@ -28,9 +27,9 @@ SPARE_MEMORY = 1.5
 class Resources:
     """The resources of a job.
 
-    lanes: cells side by side in a worker; None: as the backend says. threads: of each command.
-    memory: in megabytes; None or 0: as much as it needs. minutes: how long it should take; limit:
-    when it is ended, also in minutes; reserve: seconds before that in which it saves what it has.
+    lanes: parallel runs of a worker; None: as the backend says. threads: of each command. memory:
+    in megabytes; None or 0: as much as it needs. minutes: how long it should take; limit: when it
+    is ended, also in minutes; reserve: seconds before that in which it saves what it has.
     """
 
     cores: int
@@ -44,54 +43,81 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Job:
-    """Cells of one program that run together.
-
-    workers: processes. lanes: cells side by side in each. seconds: how long it should take,
-    compilation included. megabytes: what it needs.
-    """
+class OfProgram:
+    """The runs of one program. seconds: that one worker trains them, without compilation."""
 
     program: str
     cells: tuple[Cell, ...]
-    workers: int
-    lanes: int
+    speed: Speed
     seconds: float
-    megabytes: int
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The jobs of some cells. speeds: program -> what their times rest on. gpus: of each job."""
+    """The jobs that share some runs: each takes runs until none is left.
 
-    jobs: tuple[Job, ...]
-    speeds: Mapping[str, Speed]
+    workers: processes of each job. lanes: parallel runs of each worker. seconds: of each job,
+    compilation included; megabytes: that it needs; gpus: that it has.
+    """
+
+    programs: tuple[OfProgram, ...] = ()
+    jobs: int = 0
+    workers: int = 0
+    lanes: int = 1
+    seconds: float = 0.0
+    megabytes: int = 0
     gpus: int = 0
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds of the jobs one after the other."""
-        return sum(job.seconds for job in self.jobs)
 
     @property
     def hours(self) -> float:
         """Return hours of cores, or of GPUs where there are any."""
-        return sum(job.seconds * (self.gpus or job.workers) for job in self.jobs) / 3600
+        return self.jobs * self.seconds * (self.gpus or self.workers) / 3600
+
+    @property
+    def compile_seconds(self) -> float:
+        """Return how long the slowest program takes to compile."""
+        return max((each.speed.compile_seconds for each in self.programs), default=0.0)
+
+    @property
+    def measured(self) -> bool:
+        """Return whether it rests on records alone."""
+        return all(each.speed.measured for each in self.programs)
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each program, and one for all jobs."""
+        backend = self.programs[0].cells[0].backend
+        for each in self.programs:
+            tasks = ", ".join(dict.fromkeys(cell.task for cell in each.cells))
+            title = backend.title.format(each.program)
+            how = "measured" if each.speed.measured else "assumed: nothing like it has run here"
+            pace = backend.pace(each.cells[0], each.speed)
+            yield (
+                f"    {f'{tasks} ({title})' if backend.compiles else title}: "
+                f"{count(len(each.cells), 'run')}, {pace} ({how})"
+            )
+        compiled = (
+            f"{count(len(self.programs), 'program')} to compile, " if backend.compiles else ""
+        )
+        unit = "GPU-hours" if self.gpus else "core-hours"
+        yield (
+            f"    {count(self.jobs, 'job')} of {backend.crew(self.workers, self.lanes)}, {compiled}"
+            f"about {duration(self.seconds)}{' each' if self.jobs > 1 else ''}, "
+            f"{self.hours:.2g} {unit}"
+        )
 
 
 def estimate(cells: Sequence[Cell], results: Path, resources: Resources) -> Estimate:
-    """Pack cells into jobs, at the speeds that their like had in a results folder.
+    """Estimate jobs of some runs, at the speeds that their like had in a results folder.
 
     Raises:
-        UserError: as `pack` does.
+        UserError: as `sized` does.
     """
     known = speeds(results, cells, accelerator=resources.gpus > 0)
-    return Estimate(tuple(pack(cells, resources, known)), known, resources.gpus)
+    return sized(cells, resources, known)
 
 
-def pack(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed]) -> list[Job]:
-    """Pack cells into jobs of at most `minutes` each, where one cell allows that.
-
-    Jobs of a program have equal size.
+def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed]) -> Estimate:
+    """Return as many jobs as make each of them take `minutes`, where one run allows that.
 
     Args:
         cells: to be run.
@@ -104,31 +130,39 @@ def pack(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed
     """
     groups: dict[tuple[str, int, frozenset[int]], list[Cell]] = {}
     for cell in cells:
-        program = cell.program()
-        groups.setdefault((program, cell.points, cell.measured), []).append(cell)
-    jobs = []
+        groups.setdefault((cell.program(), cell.points, cell.measured), []).append(cell)
+    backend = backend_of_all(cells)
+    hungriest = max(speeds.values(), key=lambda speed: (speed.megabytes, speed.measured))
+    workers, lanes = backend.shape(
+        len(cells), _workers(resources, hungriest), resources.gpus, resources.lanes
+    )
+    lanes = min(lanes, even_lanes(max(map(len, groups.values())), resources.gpus))
+    programs: list[OfProgram] = []
+    batches, longest = 0, 0.0
     for (program, _, _), mine in groups.items():
-        speed, backend = speeds[program], mine[0].backend
-        workers, lanes = backend.shape(
-            len(mine), _workers(resources, speed), resources.gpus, resources.lanes
-        )
-        lanes = min(lanes, even_lanes(len(mine), resources.gpus))
+        speed = speeds[program]
         unsaved, why = backend.unsaved(mine[0], speed, lanes)
         if unsaved + resources.reserve > 60 * resources.limit:
             raise UserError(f"the time limit of {resources.limit} minutes is too short for {why}")
-        block_seconds = (mine[0].steps or 1) * lanes / speed.rate
-        rounds = (60 * resources.minutes - speed.compile_seconds) / block_seconds
-        rounds = max(1, math.floor(min(rounds, len(mine))))
-        for part in _split(mine, math.ceil(len(mine) / (rounds * workers * lanes))):
-            wanted = min(workers, math.ceil(len(part) / lanes))
-            seconds = speed.compile_seconds + block_seconds * math.ceil(len(part) / wanted / lanes)
-            megabytes = SUPERVISOR_MEGABYTES + math.ceil(wanted * speed.megabytes * SPARE_MEMORY)
-            jobs.append(Job(program, tuple(part), wanted, lanes, seconds, megabytes))
-    return jobs
+        batch_seconds, number = (mine[0].steps or 1) * lanes / speed.rate, -(-len(mine) // lanes)
+        programs.append(OfProgram(program, tuple(mine), speed, number * batch_seconds))
+        batches, longest = batches + number, max(longest, batch_seconds)
+    training = sum(each.seconds for each in programs)
+    compiling = max(speed.compile_seconds for speed in speeds.values())
+    rounds = (60 * resources.minutes - compiling) * batches / training
+    rounds = max(1, math.floor(min(rounds, batches)))
+    jobs = math.ceil(batches / (rounds * workers))
+    workers = min(workers, math.ceil(batches / jobs))
+    compiling *= math.ceil(len(programs) / (jobs * workers))
+    trained = max(longest, math.ceil(batches / (jobs * workers)) * training / batches)
+    megabytes = SUPERVISOR_MEGABYTES + math.ceil(workers * hungriest.megabytes * SPARE_MEMORY)
+    return Estimate(
+        tuple(programs), jobs, workers, lanes, compiling + trained, megabytes, resources.gpus
+    )
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
-    """Return the speed of each program of the cells.
+    """Return the speed of each program of some runs.
 
     By its own records, else by those of its kind, else as assumed.
     """
@@ -158,17 +192,6 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
     return found
 
 
-def compile_seconds(order: Order) -> float | None:
-    """Return how long the slowest program of an order takes to compile.
-
-    None where nothing like them was compiled.
-    """
-    if not order.backend.compiles:
-        return None
-    known = speeds(Path(order.results), order.cells, accelerator=order.accelerator)
-    return max((speed.compile_seconds for speed in known.values() if speed.measured), default=None)
-
-
 def _records(results: Path) -> Iterable[Record]:
     for path in (results / "cells").glob("[!.]*"):
         with contextlib.suppress(UserError):  # one of another version, or damaged
@@ -188,9 +211,3 @@ def _workers(resources: Resources, speed: Speed) -> int:
             f"MB, and {SUPERVISOR_MEGABYTES} MB beside: raise --memory"
         )
     return min(cores, max(1, fitting))
-
-
-def _split(cells: Sequence[Cell], number: int) -> list[Sequence[Cell]]:
-    """Split cells into `number` parts whose sizes differ by one at most."""
-    ends = [len(cells) * k // number for k in range(number + 1)]
-    return [cells[a:b] for a, b in itertools.pairwise(ends)]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
+from msgspec import structs
 
-from ablations.core.decode import Part, encode
-from ablations.core.files import read_json
+from ablations.core.decode import Mismatch, Part, decode, encode
+from ablations.core.files import Foreign, read_json
 from ablations.core.plan import Context
 from ablations.core.record import (
     Checkout,
@@ -33,13 +36,12 @@ from ablations.trainers import trainer
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a plan.
+    """A run of a plan, named by the hash of its configuration.
 
-    study, task, variant, seed: its place in a plan. config: all that decides its result, its
-    seed included; hash: the name of that. metric: the column of its curve that the study judges.
-    place: the execution context of a command, which decides nothing and is in no hash. varied: the
-    axes in which the cells of its plan on its task differ, over which its program switches; None:
-    over all that it can.
+    config: all that decides its result, its seed included. metric: the column of its curve that the
+    study judges. place: the execution context of a command, which decides nothing and is in no
+    hash. varied: the components in which the plan's runs on its task differ, over which its program
+    switches; None: over all that it can.
 
     A point is a chunk of training, counted from 1; a step is one of the environment (or a
     completion), which is what curves are drawn over.
@@ -96,14 +98,18 @@ class Cell:
 
     def program(self) -> str:
         """Return the name of the program that it runs in."""
+        return self._program
+
+    @cached_property
+    def _program(self) -> str:
         return self.backend.program(self.config, self.varied)
 
 
 def backend_of_all(cells: Iterable[Cell]) -> Backend:
-    """Return the backend that all of the cells have.
+    """Return the backend of some runs.
 
     Raises:
-        UserError: they have two.
+        UserError: some are commands and some are not.
     """
     backend, *others = dict.fromkeys(cell.backend for cell in cells)
     if others:
@@ -112,7 +118,7 @@ def backend_of_all(cells: Iterable[Cell]) -> Backend:
 
 
 def cells_of(plan: Plan) -> tuple[Cell, ...]:
-    """Return the cells of a plan, in its order."""
+    """Return the runs of a plan, in its order."""
     study, metric = plan.study.name, plan.study.metric
     places = {name: variant.place or Context() for name, variant in plan.variants.items()}
     choices: dict[str, dict[str, Mapping[str, Named]]] = {}
@@ -125,20 +131,20 @@ def cells_of(plan: Plan) -> tuple[Cell, ...]:
             metric=metric,
             place=places[entry.variant],
             varied=varied[entry.task],
-            **asdict(entry),
+            **structs.asdict(entry),
         )
         for entry in plan.cells
     )
 
 
 def _varied(choices: Collection[Mapping[str, Named]]) -> tuple[str, ...]:
-    """Return the axes in which choices differ. One that a configuration leaves out differs too."""
+    """Return the components in which choices differ, also where one configuration has none."""
     axes = dict.fromkeys(axis for each in choices for axis in each)
     return tuple(axis for axis in axes if len({str(each.get(axis)) for each in choices}) > 1)
 
 
 def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Remove cells with equal hashes, which studies share, keeping the first."""
+    """Remove runs with equal hashes, which studies share, keeping the first."""
     kept: dict[str, Cell] = {}
     for cell in cells:
         kept.setdefault(cell.hash, cell)
@@ -147,7 +153,7 @@ def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
 
 @dataclass
 class Lane:
-    """The curve of a cell, and the steps between which its numbers stopped being finite."""
+    """The curve of a run, and the steps between which its numbers stopped being finite."""
 
     columns: Columns = field(default_factory=lambda: {"step": []})
     diverged: tuple[int, int] | None = None
@@ -178,7 +184,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Saved:
-    """The saved state of a cell: its point, its curve, its arrays (by `to_arrays`)."""
+    """The saved state of a run: its point, its curve, its arrays (by `to_arrays`)."""
 
     point: int
     lane: Lane
@@ -186,8 +192,8 @@ class Saved:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """The end of a cell, for its record.
+class Result:
+    """The result of a run, for its record.
 
     failure: why it failed, with its reason and step; None: it is done. folder: of the policies.
     files: the folder that its record keeps whole.
@@ -202,7 +208,7 @@ class Ended:
     files: Path | None = None
 
     def record(self, cell: Cell, provenance: Provenance) -> Record:
-        """Return the record of a cell that ended so."""
+        """Return the record of a run with this result."""
         return Record(
             cell.hash,
             cell.config,
@@ -216,9 +222,9 @@ class Ended:
 
 
 class TrainingFailed(Exception):
-    """An error of training: the cell's own failure, unlike a disc that is full.
+    """An error of training: the run's own failure, unlike a disc that is full.
 
-    stops: others would fail in the same way, so no further cell of the order is begun.
+    stops: others would fail in the same way, so no further run of the job is begun.
     """
 
     def __init__(self, error: Exception, *, stops: bool = False):
@@ -233,8 +239,8 @@ NO_ROOM_HINT = "make room or give another --results; what is done is safe"
 STOP_SECONDS = 5.0
 
 
-class Keeping(Part, frozen=True):
-    """The checkpoint policy: how often runs are saved, and how much stays. It changes no result.
+class CheckpointPolicy(Part, frozen=True):
+    """How often runs are saved, and how much stays. It changes no result.
 
     minutes, steps: how often the whole state of a run is saved; None: not by that measure.
     checkpoints: how many of those stay, besides the best. snapshots: how many policies of a run are
@@ -247,8 +253,8 @@ class Keeping(Part, frozen=True):
     snapshots: int = 4
 
 
-class Order(Part, frozen=True):
-    """A job specification, one file. Nothing but the cells decides a result.
+class JobSpec(Part, frozen=True):
+    """A job specification, one file. Nothing but the runs decides a result.
 
     run: its name, in logs and claims. results: where records go. workers: processes. lanes:
     parallel runs in each. threads: of each command, as a flag asks; None: its share of the cores.
@@ -267,17 +273,17 @@ class Order(Part, frozen=True):
     waits: bool = True
     stop_seconds: float = STOP_SECONDS
     plugins: tuple[str, ...] = ()
-    keeping: Keeping = Keeping()
+    checkpoints: CheckpointPolicy = CheckpointPolicy()
     provenance: Checkout = msgspec.field(default_factory=Checkout)
 
     @property
     def backend(self) -> Backend:
-        """Return the backend of its cells."""
+        """Return the backend of its runs."""
         return backend_of_all(self.cells)
 
     @property
     def left(self) -> tuple[Cell, ...]:
-        """Return its cells that have no record yet."""
+        """Return its runs that have no record yet."""
         results = Path(self.results)
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
 
@@ -287,7 +293,7 @@ class Order(Part, frozen=True):
 
     @property
     def stopped(self) -> str | None:
-        """Return why its remaining cells are not to be begun; None where they are."""
+        """Return why the runs that are left are not to be begun; None where they are."""
         try:
             reason = self._stop.read_text()
         except FileNotFoundError:
@@ -303,15 +309,33 @@ class Order(Part, frozen=True):
         return Path(self.results) / "work" / "orders" / f"{self.run}.stopped"
 
     def write(self, path: Path) -> Path:
-        """Write the order as JSON; return the path."""
-        write_atomically(path, encode(self))
+        """Write it as JSON, where runs name what they share by its place; return the path."""
+        shared: dict[str, int] = {}
+        rows = []
+        for cell in self.cells:
+            fields = {n: part for n, part in vars(cell).items() if n in Cell.__match_args__}
+            seed, name = fields.pop("seed"), fields.pop("hash")
+            fields["config"] = {n: part for n, part in cell.config.items() if n != "seed"}
+            rows.append([seed, name, shared.setdefault(encode(fields), len(shared))])
+        described = {**structs.asdict(self), "shared": [*map(json.loads, shared)], "cells": rows}
+        write_atomically(path, encode(described))
         return path
 
     @classmethod
-    def read(cls, path: Path) -> Order:
+    def read(cls, path: Path) -> JobSpec:
         """Read a job specification.
 
         Raises:
             Foreign: the file is damaged.
         """
-        return read_json(path, cls)
+        fields = read_json(path, dict[str, Any])
+        shared = fields.pop("shared", [])
+        try:
+            cells = [
+                {**shared[n], "seed": seed, "hash": name}
+                | {"config": {**shared[n]["config"], "seed": seed}}
+                for seed, name, n in fields.get("cells", ())
+            ]
+            return decode(cls, fields | {"cells": cells})
+        except (Mismatch, IndexError, KeyError, TypeError, ValueError) as why:
+            raise Foreign(f"'{path}' is damaged: {why}") from None

@@ -190,6 +190,14 @@ def even_lanes(lanes: int, devices: int) -> int:
     return -(-lanes // max(devices, 1)) * max(devices, 1)
 
 
+def slurm_job() -> str | None:
+    """Return Slurm's id of the job or array task that this process is in."""
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    return (
+        f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID")
+    )
+
+
 def programs_folder() -> Path | None:
     """Return where compiled programs are kept; None where there can be no such folder.
 

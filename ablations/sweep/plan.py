@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -28,7 +29,7 @@ from ablations.core.plan import (
 )
 from ablations.core.record import Configuration, Run, settings_read, steps_of
 from ablations.errors import UserError, unknown
-from ablations.records import Plan, digest
+from ablations.records import Plan, canonical, digest
 from ablations.request import FIRST_LOOK, Request, Selection, level_text
 from ablations.stats.interim import planned
 from ablations.studies import Profile, Study, Variant
@@ -42,11 +43,14 @@ from ablations.trainers import Composer, TrainerSpec, composer, trainer, trainer
 from ablations.trainers.values import FIELD_NAMES, count, in_our_names
 
 PREFIX = "sweep."
+PRESET = "preset"  # what is varied, where libraries are compared
+RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
 # Of presets and comparisons of a trainer; others have those of control tasks.
 PROFILES: Mapping[str, Callable[..., dict[str, Profile]]] = {
     "language": language,
     "pqn": few_actions,
 }
+OfVariants: TypeAlias = Mapping[str, Configuration]  # variant -> all of it but the seed
 
 
 def comparison_name(settings: Iterable[str]) -> str:
@@ -121,16 +125,12 @@ def _trainer(request: Request) -> TrainerSpec:
     return (fitting or able)[0]
 
 
-PRESET = "preset"  # what is varied, where libraries are compared
-RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
-
-
 @dataclass(frozen=True)
 class Selected:
     """The part of a study that a request selects.
 
     study: with the variants that are asked for, in the order of the tables. seeds: of the first
-    look, where there are looks. of_baseline: further ones of its baseline.
+    stage, where there are stages. of_baseline: further ones of its baseline.
     """
 
     study: Study
@@ -323,13 +323,8 @@ def preset_study(name: str) -> Study:
     )
 
 
-def defaults(
-    task: Task,
-    definition: Composer,
-    study: Study,
-    variant: Variant,
-    request: Request,
-    profile: Profile,
+def _defaults(
+    study: Study, profile: Profile, task: Task, variant: Variant, request: Request
 ) -> dict[str, Json]:
     """Return the settings of a variant that neither the study nor a flag sets.
 
@@ -340,7 +335,7 @@ def defaults(
     Raises:
         UserError: the preset is of another trainer, or of another kind of actions.
     """
-    instead = profile.own.get(task.name, {})
+    definition, instead = composer(study.trainer), profile.own.get(task.name, {})
     own = {
         **task.hyperparameters.get(definition.name, {}),
         **{name: value for name, value in instead.items() if name in definition.settings},
@@ -362,7 +357,7 @@ def defaults(
     return structure | rest
 
 
-def require_presets(study: Study, request: Request) -> None:
+def _require_presets(study: Study, request: Request) -> None:
     """Raise UserError for a flag about presets where none apply, or each variant has its own."""
     own = [name for name, variant in study.variants.items() if variant.preset]
     if request.base and own:
@@ -376,38 +371,36 @@ def require_presets(study: Study, request: Request) -> None:
         )
 
 
-# Variant -> all of its configuration but the seed.
-OfVariants = Mapping[str, Configuration]
-
-
 def plan(request: Request) -> Plan:
-    """Resolve a request to the cells that answer it.
+    """Resolve a request to the runs that answer it.
 
     Raises:
         UserError: a name is unknown, or settings or flags make no sense together.
     """
     selected = select(study_of(request), request)
     study, profile = selected.study, selected.profile
-    require_presets(study, request)
+    _require_presets(study, request)
     tasks = {name: composer(study.trainer).task(name) for name in selected.tasks}
     configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
-    every = [config for of_variants in configs.values() for config in of_variants.values()]
-    _require_that_flags_act(study, request, every)
-    for name, of_variants in configs.items():
-        _require_differences(study, name, of_variants)
-    _require_that_variants_act(study, every)
-    if not (request.set or request.vary or request.variants or profile.variants):
-        _require_readers(study, profile, every)
+    _require_sense(study, profile, request, configs)
+    # Where the profile scores evaluations, their return is judged.
+    evaluated = study.metric.startswith("evaluation/") or profile.score is None
+    shared = {
+        name: of.get(study.baseline) or next(iter(of.values())) for name, of in configs.items()
+    }
     return Plan(
         request=request.flags(),
         study=replace(
             described_study(study, request),
             tuned=_tuned(study, request, tasks),
             score=profile.score,
-            metric=_metric(study, profile),
+            metric=study.metric if evaluated else "evaluation/return",
         ),
         variants=_described_variants(study, configs),
-        tasks={name: _described_task(study, one, configs[name]) for name, one in tasks.items()},
+        tasks={
+            name: StoredTask(steps_of(config), config["task"]["settings"], tasks[name].summary)
+            for name, config in shared.items()
+        },
         cells=tuple(
             entry(task, name, seed, config)
             for task, of_variants in configs.items()
@@ -417,12 +410,6 @@ def plan(request: Request) -> Plan:
         ),
         looks=_looks(study, configs, request),
     )
-
-
-def _metric(study: Study, profile: Profile) -> str:
-    """Return what is judged: the return of evaluations where the profile scores those."""
-    evaluated = study.metric.startswith("evaluation/") or profile.score is None
-    return study.metric if evaluated else "evaluation/return"
 
 
 def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
@@ -441,7 +428,7 @@ def on_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
 
 
 def entry(task: str, variant: str, seed: int, config: Configuration) -> CellEntry:
-    """Return the cell of a configuration and a seed, with its hash."""
+    """Return the run of a configuration and a seed, with its hash."""
     config = {**config, "seed": seed}
     return CellEntry(task, variant, seed, digest(config), config)
 
@@ -472,12 +459,7 @@ def described_study(study: Study, request: Request) -> StoredStudy:
     )
 
 
-def _configurations(
-    study: Study,
-    profile: Profile,
-    task: Task,
-    request: Request,
-) -> OfVariants:
+def _configurations(study: Study, profile: Profile, task: Task, request: Request) -> OfVariants:
     """Resolve every variant on a task."""
     definition = composer(study.trainer)
     found: dict[str, Configuration] = {}
@@ -492,11 +474,20 @@ def _configurations(
     return found
 
 
-def _require_that_flags_act(study: Study, request: Request, every: Sequence[Configuration]) -> None:
-    """Raise UserError for a flag that changes nothing, in any variant on any task."""
+def _require_sense(
+    study: Study, profile: Profile, request: Request, configs: Mapping[str, OfVariants]
+) -> None:
+    """Raise UserError for what is set or compared to no effect."""
+    every = [config for of_variants in configs.values() for config in of_variants.values()]
     flags = {name: f"--set {name}" for name in request.set}
-    flags |= {name: f"--vary {name}" for name in request.vary}
-    _require_effects(study, flags, every)
+    _require_effects(study, flags | {name: f"--vary {name}" for name in request.vary}, every)
+    for name, of_variants in configs.items():
+        _require_differences(study, name, of_variants)
+    if len(study.variants) > 1:
+        varied = {name for variant in study.variants.values() for name in variant.sets}
+        _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
+    if not (request.set or request.vary or request.variants or profile.variants):
+        _require_readers(study, profile, every)
 
 
 def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
@@ -518,13 +509,6 @@ def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
         f"settings{''.join(f', since {reason}' for reason in dict.fromkeys(reasons))}{too}: there "
         f"is nothing to compare; leave one out with --variants"
     )
-
-
-def _require_that_variants_act(study: Study, every: Sequence[Configuration]) -> None:
-    """Raise UserError for a setting of variants that changes nothing."""
-    if len(study.variants) > 1:
-        varied = {name for variant in study.variants.values() for name in variant.sets}
-        _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
 
 
 def _require_readers(study: Study, profile: Profile, every: Sequence[Configuration]) -> None:
@@ -550,7 +534,7 @@ def _require_effects(
 ) -> None:
     """Raise UserError for a setting that acts nowhere. names: setting -> its origin, in words."""
     definition = composer(study.trainer)
-    reasons = [definition.inert(config, names) for config in every]
+    reasons = [definition.inert(config, names) for config in every] if names else []
     for name in sorted(names):
         if all(name in one for one in reasons):
             reason = reasons[0][name]
@@ -558,10 +542,9 @@ def _require_effects(
 
 
 def _looks(study: Study, configs: Mapping[str, OfVariants], request: Request) -> Looks:
-    """Return the looks of a request."""
+    """Return the stages of a request, at which seeds are added."""
     if request.until is None or request.most_seeds is None:
         return NO_LOOKS
-
     compared = [
         (task, name)
         for task, of_variants in configs.items()
@@ -609,6 +592,8 @@ def _described_variants(
     sets = {name: one.sets for name, one in study.variants.items()}
     varied = {name for of in sets.values() for name in of}
     of_choices = definition.formulas(chosen, sets)
+    composed = {name: canonical([of[name] for of in configs.values()]) for name in study.variants}
+    alike = {text: name for name, text in reversed(composed.items())}
     # Of a grid, whose variants share their choices, the first variant with a choice explains it.
     first = {
         (axis, formula.choice): name
@@ -625,11 +610,7 @@ def _described_variants(
                 for axis, formula in of_choices[name].items()
                 if not variant.grid or first[axis, formula.choice] == name
             },
-            same_as=next(
-                other
-                for other in study.variants
-                if all(of[other] == of[name] for of in configs.values())
-            ),
+            same_as=alike[composed[name]],
             neutral=_neutral(definition, one_of[name], varied) or None,
             place=definition.place(one_of[name]) or None,
         )
@@ -645,11 +626,6 @@ def _neutral(
     return {name: whole[name] for name in sorted(whole.keys() - stated) if name in names}
 
 
-def _described_task(study: Study, task: Task, configs: OfVariants) -> StoredTask:
-    shared = configs.get(study.baseline) or next(iter(configs.values()))
-    return StoredTask(steps_of(shared), shared["task"]["settings"], task.summary)
-
-
 def values_of(
     study: Study, profile: Profile, task: Task, variant: Variant, request: Request
 ) -> dict[str, Json]:
@@ -658,7 +634,7 @@ def values_of(
     Raises UserError for a multiple, such as "x1/3", of a setting that has no number beneath it.
     """
     values = {
-        **defaults(task, composer(study.trainer), study, variant, request, profile),
+        **_defaults(study, profile, task, variant, request),
         **study.settings,
         **profile.settings,
         **profile.task_settings.get(task.name, {}),
@@ -681,21 +657,17 @@ def _multiplied(name: str, value: Json, beneath: Settings) -> Json:
 
 
 def schedule(
-    definition: Composer,
-    config: Configuration,
-    values: Settings,
-    profile: Profile,
-    task: Task,
+    definition: Composer, config: Configuration, values: Settings, profile: Profile, task: Task
 ) -> Run:
     """Return how long a configuration trains, and where its curve has points."""
-    evaluations = count("evaluations", values.get("evaluations", profile.evaluations), 0)
-    environments = count(
-        "evaluation_envs", values.get("evaluation_envs", profile.evaluation_envs), 1
-    )
+
+    def read(name: str, default: int, low: int = 1) -> int:
+        return count(name, values.get(name, default), low)
+
     return definition.schedule(
         config,
-        steps=count("steps", values.get("steps", profile.steps or task.steps), 1),
-        points=count("points", values.get("points", profile.points), 1),
-        evaluations=evaluations,
-        evaluation_envs=environments,
+        steps=read("steps", profile.steps or task.steps),
+        points=read("points", profile.points),
+        evaluations=read("evaluations", profile.evaluations, 0),
+        evaluation_envs=read("evaluation_envs", profile.evaluation_envs),
     )

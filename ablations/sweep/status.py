@@ -1,4 +1,4 @@
-"""Find the state of every cell of a plan: done, running, queued, failed, missing, damaged."""
+"""Find the state of every run of a plan: done, running, queued, failed, missing, damaged."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ablations.records import DamagedRecord, OtherFormat, Plan, Record, read_rec
 from ablations.sweep.claims import checkpoint_points, read_heartbeat
 from ablations.sweep.job import Cell, cells_of
 from ablations.sweep.slurm import commands
-from ablations.sweep.slurm.submissions import Held, holders
+from ablations.sweep.slurm.submissions import Held, cores_of_jobs, holders
 
 STATES = ("done", "running", "queued", "failed", "damaged", "missing")
 
 
 class Row(TypedDict, total=False):
-    """A cell and its state.
+    """A run and its state.
 
     "done"; "running" (with phase, step, steps, 0 where they are not known, rate, score, host, and
-    on a cluster job, cores that it may use and cores_given); "queued" (job, queue: what Slurm calls
-    its state, reason); "failed" (reason, failed_step, log: the end of its traceback); "damaged"
-    (reason); or "missing" (checkpoint: the step to go on from, reason and log: what became of the
-    job that had it; where there are such).
+    on a cluster job, cores that it may use and cores_given); "queued" (job: one that may take it,
+    queue: what Slurm calls its state, reason); "failed" (reason, failed_step, log: the end of its
+    traceback); "damaged" (reason); or "missing" (checkpoint: the step to go on from, reason and
+    log: what became of the jobs that should have taken it; where there are such).
     """
 
     study: str
@@ -51,9 +51,9 @@ class Row(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Status:
-    """The states of cells.
+    """The states of runs.
 
-    rows: one per cell. edited: a line for each plugin that was edited between the cells of a plan.
+    rows: one per run. edited: a line for each plugin that was edited between the runs of a plan.
     silent: why the queue of the cluster could not be asked, or None; what it has is then among the
     missing.
     """
@@ -64,12 +64,12 @@ class Status:
 
     @property
     def moving(self) -> bool:
-        """Return whether a cell is running or queued."""
+        """Return whether a run is running or queued."""
         return any(row["state"] in ("running", "queued") for row in self.rows)
 
 
 def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = None) -> Status:
-    """Return the state of every cell, in the plans' order.
+    """Return the state of every run, in the plans' order.
 
     queue: how Slurm's is asked; None: anew.
     """
@@ -91,26 +91,30 @@ def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = 
                 **_state(results, cell, record),
             }
             rows.append(row)
-            if row["state"] in ("missing", "running"):
+            if row["state"] == "missing":
                 lost.append(row)
         edited += [f"{plan.study.name}: {line}" for line in plugins.edited(used)]
-    silent = None
-    if lost:
-        try:
-            held = holders(results, (row["hash"] for row in lost), queue)
-        except commands.Silent as why:
-            held, silent = {}, str(why)
-        for row in lost:
-            if row["hash"] in held:
-                row.update(_in_queue(held[row["hash"]], running=row["state"] == "running"))
+    silent = _ask_the_queue(lost, results, queue)
+    if running := [row for row in rows if row.get("job") and row["state"] == "running"]:
+        cores = cores_of_jobs(results)
+        for row in running:
+            row["cores"], row["cores_given"] = cores.get(row["job"] or "") or (None, None)
     return Status(tuple(rows), tuple(edited), silent)
 
 
-def _in_queue(held: Held, *, running: bool) -> Row:
-    if running:
-        used, given = held.submission.cores(held.index) or (None, None)
-        alive: Row = {"job": held.id, "cores": used, "cores_given": given}
-        return alive if held.state.alive else {}
+def _ask_the_queue(lost: Sequence[Row], results: Path, queue: commands.Queue | None) -> str | None:
+    """Tell of runs without a record which job may take them; return why that is not known."""
+    try:
+        held = holders(results, (row["hash"] for row in lost), queue) if lost else {}
+    except commands.Silent as why:
+        return str(why)
+    for row in lost:
+        if row["hash"] in held:
+            row.update(_in_queue(held[row["hash"]]))
+    return None
+
+
+def _in_queue(held: Held) -> Row:
     if held.state.alive:
         return {
             "state": "queued",
@@ -122,7 +126,7 @@ def _in_queue(held: Held, *, running: bool) -> Row:
 
 
 def _read(results: Path, cell: Cell) -> Record | Exception | None:
-    """Return a cell's record, None without one, or the error of reading it."""
+    """Return a run's record, None without one, or the error of reading it."""
     try:
         return read_record(results, cell.hash)
     except (DamagedRecord, OtherFormat, PermissionError) as why:
@@ -151,6 +155,7 @@ def _state(results: Path, cell: Cell, record: Record | Exception | None) -> Row:
             "rate": round(beat.rate, 1) if beat.rate < 10 else round(beat.rate),
             "score": beat.score,
             "host": beat.host,
+            "job": beat.job,
         }
     if points := checkpoint_points(results, cell.hash):
         return {"state": "missing", "checkpoint": cell.step_at(points[-1])}

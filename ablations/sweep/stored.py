@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from ablations import plugins, presets
 from ablations.core.files import set_aside
 from ablations.core.plan import Flags
@@ -75,6 +77,28 @@ def planned(studies: Iterable[str], results: Path, selection: Selection | Flags)
     return plans
 
 
+def to_work_on(studies: Iterable[str], results: Path) -> list[Plan]:
+    """Return the last plans of studies, or of all that are stored, that can be run.
+
+    Raises:
+        UserError: a plan runs commands and its study file is not named: none that is written in a
+            results folder is executed.
+    """
+    plans = []
+    for request in _requests(list(studies) or _that_ran(results), {}):
+        plan = read_plan(results, request.study)
+        if request.brought:
+            plan = _as_it_is_now(plan, request)
+        elif any("command" in cell.config for cell in plan.cells):
+            raise UserError(
+                f"'{request.study}' runs commands, and none that is written in a results folder is "
+                f"executed: `ablations work {results} {plan.study.file or 'FILE.toml'}`"
+            )
+        if not plan.imported:
+            plans.append(plan)
+    return plans
+
+
 def _stored(request: Request, results: Path, selection: Selection | Flags) -> Plan:
     """Return the plan of one request; see `planned`."""
     if not selects(selection):
@@ -119,10 +143,11 @@ def _as_it_is_now(plan: Plan, request: Request) -> Plan:
     """Return the plan of a study file, made anew where its command or code was edited since.
 
     What ran before an edit is no result of what is there now. Of other revisions of our code the
-    plan stays.
+    plan stays; where its commands run is said by the file in any case.
     """
     now = _resolve(Request.of(plan.study.name, plan.request, request.brought))
-    return plan if _configurations(now) == _configurations(plan) else now
+    same = _configurations(now) == _configurations(plan)
+    return structs.replace(plan, variants=now.variants) if same else now
 
 
 def _configurations(plan: Plan) -> dict[tuple[str, str], Configuration]:

@@ -1,11 +1,10 @@
-"""Run cells: the process that `crew` starts.
+"""Train runs: the process that `Workers` starts.
 
-The same on this machine and on a cluster. It reads an order, claims cells of it that nobody has,
-and leaves records behind; the order, the claims and the records are all that it shares with
-anybody. On CPU it runs one lane on one core, on an accelerator a block of lanes. It ends when every
-cell of the order has a record, also those that others run: if one of them dies, its cell is taken
-over, and goes on from its last checkpoint. (Where it is not to wait, it ends when nothing is left
-that nobody runs.)
+The same on this machine and on a cluster. It reads a job specification, locks runs of it that
+nobody has, and leaves records behind. On CPU it trains one run at a time on one core, on an
+accelerator a batch of parallel runs. It ends when every run has a record, also those that others
+compute: if one of those dies, its run is taken over, from its last checkpoint. (Where the job says
+not to wait, it ends when no run is left that nobody computes.)
 
 Lines of its output that start with "notice: " are for the user; the rest is its log.
 """
@@ -33,7 +32,8 @@ from ablations.records import write_record
 from ablations.sweep.backends import Prepared
 from ablations.sweep.checkpoints import tidy
 from ablations.sweep.claims import Claim, checkpoint_points, claim, published, work_folder
-from ablations.sweep.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, Ended, Order, TrainingFailed
+from ablations.sweep.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, JobSpec, Result, TrainingFailed
+from ablations.sweep.machine import slurm_job
 
 MAX_TRIES = 3
 LOG_LINES = 12
@@ -42,7 +42,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class Kind(NamedTuple):
-    """The properties that cells share which may run side by side, but for their progress."""
+    """What runs share that may train in parallel, once they are equally far."""
 
     program: str
     points: int
@@ -50,40 +50,41 @@ class Kind(NamedTuple):
 
 
 class Worker:
-    """One process of an order."""
+    """One process of a job."""
 
-    def __init__(self, order: Order, index: int):
-        """Read the order. index: of the worker, which spreads workers over programs."""
-        self.order = order
-        self.backend = order.backend
+    def __init__(self, job: JobSpec, index: int):
+        """Take the runs of a job. index: of the worker, which spreads workers over programs."""
+        self.job = job
+        self.backend = job.backend
         self.index = index
-        self.results = Path(order.results)
+        self.results = Path(job.results)
         self._program: tuple[str, Prepared] | None = None
-        # A job that Slurm puts back into its queue dies with all its cells: not the fault of one.
-        self._attempt = f"{order.run}/{os.environ.get('SLURM_RESTART_COUNT', '0')}"
+        # A job that Slurm puts back into its queue dies with all its runs: not the fault of one.
+        restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
+        self._attempt = f"{job.run}/{slurm_job() or job.run}/{restarts}"
         self._claims: list[Claim] = []
         self._training = False
         self._stopping = False
-        self._programs = {cell.hash: cell.program() for cell in order.cells}
-        # Kind -> hash -> cell, of those that are not known to have a record. A plain dict would go
-        # over the places of all that were deleted whenever it is gone through.
+        self._programs = {cell.hash: cell.program() for cell in job.cells}
+        # Kind -> hash -> run, of those that are not known to have a record. Iterating a plain dict
+        # would visit the slots of all that were deleted.
         self._waiting: dict[Kind, OrderedDict[str, Cell]] = {}
-        for cell in order.cells:
+        for cell in job.cells:
             self._waiting.setdefault(self._kind(cell), OrderedDict())[cell.hash] = cell
 
     def run(self) -> None:
-        """Run cells until nothing is left to do, or none is to be begun any more."""
-        while self._waiting and self.order.stopped is None:
+        """Train until nothing is left to do, or no run is to be begun any more."""
+        while self._waiting and self.job.stopped is None:
             block = self._claim_block()
             if block:
                 self._run_block(block)
-            elif self._waiting and not self.order.waits:
+            elif self._waiting and not self.job.waits:
                 return
             elif self._waiting:
                 time.sleep(WAIT_SECONDS)
 
     def release(self) -> None:
-        """Release all unfinished cells, as if they had never been begun."""
+        """Release all unfinished runs, as if they had never been begun."""
         if self._program is not None:
             self._program[1].abandon()
         while self._claims:
@@ -98,11 +99,7 @@ class Worker:
         return self._training
 
     def _claim_block(self) -> list[Cell]:
-        """Lock at most `lanes` cells that run side by side: of one program, length and progress.
-
-        Each cell is looked at until it is found done, or held by another: so many looks, however
-        many cells there are.
-        """
+        """Lock at most `lanes` runs that train in parallel: of one program, length and progress."""
         for kind in self._kinds():
             waiting = self._waiting[kind]
             block, done = self._claim_among(waiting.values())
@@ -115,7 +112,7 @@ class Worker:
         return []
 
     def _claim_among(self, cells: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
-        """Lock a block of cells of one kind. Return it, and the cells that have a record."""
+        """Lock a batch of runs of one kind. Return it, and the runs that have a record."""
         block: list[Cell] = []
         done: list[Cell] = []
         start = 0
@@ -140,9 +137,9 @@ class Worker:
         return block, done
 
     def _kinds(self) -> list[Kind]:
-        """Return the kinds of waiting cells, those of the loaded program first.
+        """Return the kinds of waiting runs, those of the loaded program first.
 
-        Without one each worker starts with another, to compile side by side.
+        Without one each worker starts with another, so that they compile in parallel.
         """
         kinds = list(self._waiting)
         programs = list(dict.fromkeys(kind.program for kind in kinds))
@@ -153,13 +150,10 @@ class Worker:
         return sorted(kinds, key=lambda kind: place[kind.program])
 
     def _lanes(self, cell: Cell) -> int:
-        """Return how many lanes a batch with this cell may have.
-
-        Fewer than ordered where the program at hand has found that no more fit.
-        """
+        """Return how many runs may train in parallel, as far as the program knows."""
         if self._program is not None and self._program[0] == self._programs[cell.hash]:
             return self._program[1].lanes
-        return self.order.lanes
+        return self.job.lanes
 
     def _kind(self, cell: Cell) -> Kind:
         return Kind(self._programs[cell.hash], cell.points, cell.measured)
@@ -177,11 +171,11 @@ class Worker:
             for one in held:
                 one.beat(phase, 0, cells[0].steps, 0.0, None, force=True)
             program, compile_seconds = self._program_for(cells[0])
-            for one in held[program.lanes :]:  # they do not fit, and wait for the next block
+            for one in held[program.lanes :]:  # they do not fit, and wait for the next batch
                 self._claims.remove(one)
                 one.release()
             cells, held = cells[: program.lanes], held[: program.lanes]
-            training = program.training(cells, self.results, self.order.keeping)
+            training = program.training(cells, self.results, self.job.checkpoints)
         except Exception as error:
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 raise
@@ -200,21 +194,21 @@ class Worker:
         except TrainingFailed as failed:
             self._publish_failure(cells, held, failed.error, costs)
             if failed.stops:
-                self.order.stop(f"{cells[0].name}: {failed}; {self.backend.mending}")
+                self.job.stop(f"{cells[0].name}: {failed}; {self.backend.mending}")
             return
         finally:
             self._training = False
         for index, (cell, one) in enumerate(zip(cells, held, strict=True)):
-            self._publish(cell, one, training.ended(index), {**costs, **training.cost(index)})
+            self._publish(cell, one, training.result(index), {**costs, **training.cost(index)})
             one.finish()
 
     def _program_for(self, cell: Cell) -> tuple[Prepared, float]:
-        """Return the cell's program, and the seconds that it took to compile it."""
+        """Return the run's program, and the seconds that it took to compile it."""
         name = self._programs[cell.hash]
         if self._program is None or self._program[0] != name:
             self._program = None  # frees the last one's memory first
             sharing = list(self._programs.values()).count(name)
-            program = self.backend.prepare(cell, self.order, sharing)
+            program = self.backend.prepare(cell, self.job, sharing)
             self._program = (name, program)
             print(f"program {name} ready in {program.compile_seconds:.1f} s", flush=True)
             return program, round(program.compile_seconds, 3)
@@ -241,22 +235,22 @@ class Worker:
         self._publish(cell, held, _failed(reason), {})
         held.release()
 
-    def _publish(self, cell: Cell, held: Claim, ended: Ended, about: Provenance) -> None:
-        ran = self.backend.provenance(cell, self.order)
+    def _publish(self, cell: Cell, held: Claim, result: Result, about: Provenance) -> None:
+        ran = self.backend.provenance(cell, self.job)
         first = write_record(
             self.results,
-            ended.record(cell, {**self.order.provenance, **ran, **about}),
-            ended.columns,
-            ended.folder,
-            ended.files,
+            result.record(cell, {**self.job.provenance, **ran, **about}),
+            result.columns,
+            result.folder,
+            result.files,
             within=work_folder(self.results, cell.hash),
         )
         print(f"{'ended' if first else 'doubled'} {cell.hash}", flush=True)
         self._claims.remove(held)
 
 
-def _failed(reason: str) -> Ended:
-    return Ended({"step": []}, "error", reason)
+def _failed(reason: str) -> Result:
+    return Result({"step": []}, "error", reason)
 
 
 def _one_line(error: BaseException) -> str:
@@ -296,28 +290,34 @@ def end_with_parent(release: Callable[[], None], parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _why(error: OSError | UserError, order: Order) -> str:
-    """Return a line on why the workers of an order had to stop."""
+def _why(error: OSError | UserError, job: JobSpec) -> str:
+    """Return a line on why the workers of a job had to stop."""
     if isinstance(error, UserError):
         return str(error)
     reason = error.strerror or error
     if error.errno in NO_ROOM or not error.filename:
-        return f"cannot write to '{order.results}': {reason}: {NO_ROOM_HINT}"
+        return f"cannot write to '{job.results}': {reason}: {NO_ROOM_HINT}"
     return f"cannot read or write '{error.filename}': {reason}; what is done is safe"
 
 
+def without_warp() -> None:
+    """Let MuJoCo MJX find no NVIDIA Warp: it takes seconds to import and computes nothing here."""
+    sys.modules.setdefault("warp", None)  # type: ignore[arg-type]
+
+
 def main(arguments: list[str]) -> int:
-    """Work on an order. arguments: its file, the number of this worker, the parent's process id."""
+    """Work on a job. arguments: its file, the number of this worker, the parent's process id."""
     path, index, parent = arguments
     held: list[Worker] = []
     end_with_parent(lambda: _release(held), int(parent))
-    order = Order.read(Path(path))
-    plugins.load(order.plugins)
+    job = JobSpec.read(Path(path))
+    plugins.load(job.plugins)
+    without_warp()
     try:
-        _work(order, int(index), held)
+        _work(job, int(index), held)
     except (OSError, UserError) as error:
         with contextlib.suppress(OSError):  # the log may lie on the same full disc
-            print(f"cannot go on: {_why(error, order)}", file=sys.stderr)
+            print(f"cannot go on: {_why(error, job)}", file=sys.stderr)
         return CANNOT_GO_ON
     return 0
 
@@ -327,14 +327,14 @@ def _release(held: Sequence[Worker]) -> None:
         worker.release()
 
 
-def _work(order: Order, index: int, held: list[Worker]) -> None:
-    """Run the cells that are left.
+def _work(job: JobSpec, index: int, held: list[Worker]) -> None:
+    """Train the runs that are left.
 
-    held: takes the worker, for whoever has to release what it holds. Raises OSError or UserError
-    where another worker would not fare better.
+    held: takes the worker, so that what it holds can be released. Raises OSError or UserError where
+    another worker would not fare better.
     """
-    order.backend.require_device(order)
-    worker = Worker(order, index)
+    job.backend.require_device(job)
+    worker = Worker(job, index)
     held.append(worker)
 
     def stop(*_: int | FrameType | None) -> None:

@@ -258,7 +258,7 @@ def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
     assert done.stderr.count("\n") == 1
     assert not list(shell.results.glob("work/*/checkpoints/.*"))
     resumed = shell("run", "toy", *flags).stdout
-    assert "1 of 1 cells done" in resumed
+    assert "1 of 1 runs done" in resumed
 
 
 def test_what_cannot_be_read_is_not_called_written(shell) -> None:

@@ -92,7 +92,7 @@ def test_run_repeats_what_failed_with_an_error(shell) -> None:
     (shell.folder / "deaths").write_text("3")  # the third takes the cell with it
     flags = ("toy_deadly", "--seeds", "1", "--workers", "1", "--variants", "deadly")
     assert "its worker died 3 times" in shell("run", *flags, code=1).stderr
-    assert "1 of 1 cells done, 0 failed" in shell("run", *flags).stdout
+    assert "1 of 1 runs done, 0 failed" in shell("run", *flags).stdout
 
 
 def test_a_variant_at_another_setting_is_shown(done) -> None:

@@ -139,7 +139,7 @@ VARY = ("--vary", "rate=0.1,0.5,1.0", "--seeds", "3-5")
 def varied(shells):
     shell = shells()
     shell("run", "toy", "--seeds", "2", "--quiet", "--cluster", "debug")
-    assert "9 of 9 cells done" in shell("run", "toy", *VARY, "--cluster", "debug").stdout
+    assert "9 of 9 runs done" in shell("run", "toy", *VARY, "--cluster", "debug").stdout
     return shell
 
 
@@ -150,7 +150,7 @@ def rows(text: str) -> list[dict[str, str]]:
 def test_a_study_without_a_file(varied) -> None:
     found = rows(varied("table", "toy", *VARY, "--format", "csv").stdout)
     assert {row["variant"] for row in found} == {"rate=0.1", "rate=0.5", "rate=1.0"}
-    assert "all 9 cells are done; nothing to run" in varied("run", "toy", *VARY).stdout
+    assert "all 9 runs are done; nothing to run" in varied("run", "toy", *VARY).stdout
 
 
 def test_the_same_flags_mean_the_same_to_every_command(varied) -> None:
@@ -181,7 +181,7 @@ def test_what_ran_at_other_settings_is_never_pooled(varied) -> None:
 
 def test_a_choice_varied_is_the_cell_of_the_variant_that_has_it(varied) -> None:
     flags = ("--vary", "toy_direction=up,down", "--seeds", "2")
-    assert "all 4 cells are done" in varied("run", "toy", *flags).stdout
+    assert "all 4 runs are done" in varied("run", "toy", *flags).stdout
     crossed = ("--variants", "up", "down", "--vary", "rate=0.1,0.5", "--seeds", "2")
     status = json.loads(varied("status", "toy", *crossed, "--json").stdout)
     assert {(row["variant"], row["state"]) for row in status} == {

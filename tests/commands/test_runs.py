@@ -23,7 +23,7 @@ from ablations.comparison import compare
 from ablations.errors import UserError
 from ablations.records import read_plan
 from ablations.runs import Runs
-from ablations.sweep.job import Order, cells_of
+from ablations.sweep.job import JobSpec, cells_of
 from ablations.sweep.status import status
 from ablations.sweep.worker import Worker
 
@@ -332,10 +332,10 @@ def test_what_would_run_is_said_of_commands_not_of_programs(folder, capsys) -> N
         return capsys.readouterr().out
 
     first = said("run", "walk.toml")
-    assert "commands: 6 cells" in first
-    assert "(10 min for one, assumed: nothing like it has run here)" in first
+    assert "commands: 6 runs" in first
+    assert "10 min for one (assumed: nothing like it has run here)" in first
     folder.run()
-    assert "s for one, measured)" in said("run", "walk.toml", "--seeds", "6")
+    assert "s for one (measured)" in said("run", "walk.toml", "--seeds", "6")
     compared = said("explain", "walk.toml/slow", "walk.toml/fast", "--seeds", "6")
     assert "6 to run" in compared
     for text in (first, compared):
@@ -450,7 +450,7 @@ def test_a_command_whose_worker_is_abandoned_has_not_failed(folder) -> None:
     still waits for it."""
     folder.script("echo $$ > $out/pid; sleep 1000")
     (plan,) = folder.plans()
-    order = Order("run", str(folder.results), tuple(cells_of(plan)))
+    order = JobSpec("run", str(folder.results), tuple(cells_of(plan)))
     worker = Worker(order, 0)
 
     def work() -> None:
@@ -508,13 +508,13 @@ def test_the_command_line_in_a_base_install(folder, base_install: dict[str, str]
         return done.stdout + done.stderr
 
     said = ablations("run", "walk.toml", "--seeds", "6", "--workers", "2")
-    assert "12 cells on 1 task (task): 0 done, 12 to run; 2 workers" in said
-    assert "all 12 cells are done" in ablations("run", "walk.toml", "--seeds", "6")
+    assert "12 runs on 1 task (task): 0 done, 12 to run; 2 workers" in said
+    assert "all 12 runs are done" in ablations("run", "walk.toml", "--seeds", "6")
     assert "walk: 12 done" in ablations("status", "walk.toml")
     assert "1 comparison inconclusive" in ablations("table", "walk")
     assert ablations("table", "walk.toml", "--format", "csv").startswith("task,variant")
     assert "drift = 12" in ablations("show", "walk.toml/fast")
-    assert "12 cells: 12 done" in ablations("run", "walk.toml", "--seeds", "6", "--dry-run")
+    assert "12 runs: 12 done" in ablations("run", "walk.toml", "--seeds", "6", "--dry-run")
     assert "decided" in ablations("run", "walk.toml", "--until", "decided", "--most-seeds", "8")
     said = ablations("run", "walk.toml", "--vary", "drift=10,11", "--seeds", "2", "--quiet")
     assert ablations("check", "b", "--save", "walk", code=2).count("\n") == 1

@@ -123,12 +123,12 @@ def test_workers_import_nothing_from_the_current_folder(folder) -> None:
 
 
 def test_a_worker_whose_driver_is_gone_before_it_starts_runs_nothing(folder) -> None:
-    from ablations.sweep.job import Order
+    from ablations.sweep.job import JobSpec
     from ablations.sweep.local import _WORKER, OUR_ROOT
     from ablations.sweep.prepare import prepare
 
     work = prepare(folder.plans(), folder.results)
-    order = Order("run", str(folder.results), work.todo)
+    order = JobSpec("run", str(folder.results), work.todo)
     path = order.write(folder.path / "order.json")
     gone = subprocess.run(["sh", "-c", "echo $$"], check=True, capture_output=True, text=True)
     told = [str(OUR_ROOT), str(path), "0", gone.stdout.strip()]

@@ -39,7 +39,7 @@ def test_a_half_finished_study_goes_on_from_its_archive_alone(shells) -> None:
     told = [second("table", "toy", "--format", form).stdout for form in ("markdown", "csv")]
     assert told == tables, "the table is another one"
     assert "4 done" in second("status", "toy").stdout
-    assert "4 cells are done" in second("run", "toy", "--seeds", "2").stdout
+    assert "4 runs are done" in second("run", "toy", "--seeds", "2").stdout
     assert "4 done, 4 to run" in second("run", "toy").stdout
 
     whole = shells()

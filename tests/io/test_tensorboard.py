@@ -26,7 +26,7 @@ from ablations.io.tensorboard import Part, in_order, parts
 from ablations.records import read_plan
 from ablations.sweep.backends.command.training import OUTPUT, Run
 from ablations.sweep.claims import hold, work_folder
-from ablations.sweep.job import Cell, Order
+from ablations.sweep.job import Cell, JobSpec
 from ablations.trainers.command import Line
 
 TAGS = ("loss", "rollout/ep_rew_mean", "time/fps")
@@ -252,7 +252,7 @@ def test_a_command_is_asked_to_end_while_its_log_is_read(
     cell = Cell("mine", "t", "up", 0, "c" * 16, config, place=place)
     held = hold(tmp_path, cell.hash)
     assert held is not None
-    run = Run(cell, tmp_path, Order("r", str(tmp_path), (cell,)))
+    run = Run(cell, tmp_path, JobSpec("r", str(tmp_path), (cell,)))
     looking, over, ended = threading.Event(), threading.Event(), threading.Event()
 
     def look(*_: Any) -> None:

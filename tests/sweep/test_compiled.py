@@ -20,7 +20,7 @@ from ablations import plugins
 from ablations.sweep.backends.compiled import BACKEND
 from ablations.sweep.backends.compiled import executables as compiled
 from ablations.sweep.backends.compiled.executables import Compiled, by_turns, find_or_make, place
-from ablations.sweep.job import Cell, Order
+from ablations.sweep.job import Cell, JobSpec
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_code_in_a_results_folder_is_never_loaded(tmp_path: Path, monkeypatch) -
     before = jax.config.jax_compilation_cache_dir
     try:
         cell = Cell("s", "t", "v", 0, "0" * 16, {"trainer": "ppo"})
-        BACKEND.prepare(cell, Order("run", str(results), (cell,)), 1)
+        BACKEND.prepare(cell, JobSpec("run", str(results), (cell,)), 1)
         kept = place("mine")
         (results / "cache").mkdir(parents=True)
         planted = zlib.compress(pickle.dumps(Planted(trace)))

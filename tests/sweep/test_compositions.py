@@ -10,7 +10,7 @@ import pytest
 from ablations.request import Request
 from ablations.sweep import worker
 from ablations.sweep.estimate import estimate
-from ablations.sweep.job import Cell, Order, cells_of
+from ablations.sweep.job import Cell, JobSpec, cells_of
 from ablations.sweep.plan import plan
 from ablations.sweep.slurm.cluster import Cluster
 
@@ -23,7 +23,7 @@ def cells() -> tuple[Cell, ...]:
 
 @pytest.mark.parametrize("accelerator", [False, True])
 def test_a_block_is_of_several_compositions(accelerator: bool, tmp_path: Path) -> None:
-    order = Order("r", str(tmp_path), cells(), 1, LANES, accelerator)
+    order = JobSpec("r", str(tmp_path), cells(), 1, LANES, accelerator)
     one = worker.Worker(order, 0)
     sizes = []
     while block := one._claim_block():
@@ -45,7 +45,7 @@ def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
     monkeypatch.setattr("ablations.sweep.backends.compiled.program.Program", program)
     monkeypatch.setattr("jax.devices", lambda: [None] * devices)
     for accelerator in (False, True):
-        order = Order("r", str(tmp_path), cells(), 1, 8, accelerator)
+        order = JobSpec("r", str(tmp_path), cells(), 1, 8, accelerator)
         worker.Worker(order, 0)._program_for(order.cells[0])
     assert compiled == [8, lanes]
 
@@ -53,6 +53,6 @@ def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
 def test_a_job_is_of_several_compositions() -> None:
     for gpus, lanes in ((0, 1), (1, 2 * SEEDS), (4, 2 * SEEDS + 2)):
         cluster = Cluster(gpus=gpus)
-        jobs = estimate(cells(), Path("nowhere"), cluster.resources).jobs
-        assert [len({cell.variant for cell in job.cells}) for job in jobs] == [2]
-        assert {job.lanes for job in jobs} == {lanes}
+        found = estimate(cells(), Path("nowhere"), cluster.resources)
+        assert [len({cell.variant for cell in each.cells}) for each in found.programs] == [2]
+        assert (found.jobs, found.lanes) == (1, lanes)

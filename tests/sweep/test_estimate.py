@@ -13,13 +13,12 @@ from rich.console import Console
 from ablations import tasks
 from ablations.records import Record, digest, write_record
 from ablations.request import Request
-from ablations.sweep import progress as progress_module
+from ablations.sweep import progress
 from ablations.sweep.backends.compiled import BACKEND
-from ablations.sweep.claims import Claim, hold
+from ablations.sweep.claims import hold
 from ablations.sweep.estimate import speeds
 from ablations.sweep.job import Cell, cells_of
 from ablations.sweep.plan import plan
-from ablations.sweep.progress import Clocks, Progress
 
 STEPS = 100_000
 
@@ -60,54 +59,73 @@ def test_other_networks_are_no_measurement() -> None:
     assert BACKEND.kind(small) == BACKEND.kind({**small, "seed": 3})
 
 
-@pytest.mark.parametrize("compiling", [0.0, 30.0, 600.0])
-def test_compiling_changes_no_speed(compiling: float) -> None:
-    clocks = Clocks()
-    clocks.pass_on(compiling, 0, trains=False)
-    for second in range(1, 11):
-        clocks.pass_on(1.0, 1000 * second, trains=True)
-    clocks.pass_on(compiling, 10_000, trains=False)
-    assert (clocks.rate, clocks.compiling) == (1000, 2 * compiling)
-
-
 class Watch:
-    """A progress in a folder where one cell is at work, on a clock of its own."""
+    """A bar over a folder where runs are at work, on a clock of its own."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, **given: Any):
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, programs: str = "a", **given: Any
+    ):
         self.now = 0.0
-        monkeypatch.setattr(progress_module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
         self.output = io.StringIO()
-        config = config_of("hopper")
-        self.cell, self.folder = cell_of(config), folder
+        self.cells, self.folder = (
+            [cell_of(config_of("hopper", n)) for n in range(len(programs))],
+            folder,
+        )
+        given["programs"] = {cell.hash: programs[cell.seed] for cell in self.cells}
         console = Console(file=self.output, highlight=False)
-        self.progress = Progress([self.cell], folder, console=console, line_seconds=0, **given)
-        held = hold(folder, self.cell.hash)
-        assert held is not None
-        self.claim: Claim = held
+        self.bar = progress.Bar(self.cells, folder, console=console, line_seconds=0, **given)
 
-    def line(self, seconds: float, phase: str, step: int) -> str:
+    def line(self, seconds: float, phase: str, step: int, seed: int = 0) -> str:
         """What is printed after so many more seconds."""
         self.now += seconds
-        self.claim.beat(phase, step, STEPS, 0.0, None, force=True)
-        self.progress.update()
-        return self.output.getvalue().splitlines()[-1]
+        held = hold(self.folder, self.cells[seed].hash)
+        assert held is not None
+        held.beat(phase, step, STEPS, 0.0, None, force=True)
+        self.bar.update()
+        line = self.output.getvalue().splitlines()[-1]
+        held.release()
+        return line
+
+    def finish(self, seed: int) -> None:
+        cell = self.cells[seed]
+        write_record(self.folder, Record(cell.hash, cell.config, "done"), {"step": []})
 
 
 def test_the_first_study_is_told_what_it_waits_for(tmp_path: Path, monkeypatch) -> None:
     watch = Watch(tmp_path, monkeypatch, compile_seconds=75.0)
-    with watch.progress:
+    with watch.bar:
         assert "compiling 00:40 of about 01:15" in watch.line(40, "compiling", 0)
         assert "compiling 01:10 of about 01:15" in watch.line(30, "compiling", 0)
         half = watch.line(10, "training", STEPS // 2)
         assert "5k steps/s, compiling took 01:10, 00:10 left" in half
-        write_record(tmp_path, Record(watch.cell.hash, watch.cell.config, "done"), {"step": []})
+        watch.finish(0)
         watch.now += 10
-    assert "1/1 cells, 100k/100k steps, 5k steps/s" in watch.output.getvalue().splitlines()[-1]
+    assert "1/1 runs, 100k/100k steps, 5k steps/s" in watch.output.getvalue().splitlines()[-1]
+
+
+def test_steps_never_go_back_and_compiling_changes_no_speed(tmp_path: Path, monkeypatch) -> None:
+    """A run that is taken over begins at its last checkpoint."""
+    watch = Watch(tmp_path, monkeypatch, "aa")
+    with watch.bar:
+        watch.line(600, "compiling", 0)
+        assert "0/2 runs, 50k/200k steps, 5k steps/s" in watch.line(10, "training", STEPS // 2)
+        assert "50k/200k steps" in watch.line(1, "compiling", STEPS // 4)
+        watch.finish(0)
+        assert "1/2 runs, 150k/200k" in watch.line(10, "training", STEPS // 2, seed=1)
+
+
+def test_programs_that_are_still_to_be_compiled_are_in_the_time_left(
+    tmp_path: Path, monkeypatch
+) -> None:
+    watch = Watch(tmp_path, monkeypatch, "ab", compile_seconds=100.0)
+    with watch.bar:
+        assert "5k steps/s, 02:10 left" in watch.line(10, "training", STEPS // 2)
 
 
 def test_nothing_is_claimed_of_what_was_never_measured(tmp_path: Path, monkeypatch) -> None:
     watch = Watch(tmp_path, monkeypatch)
-    with watch.progress:
+    with watch.bar:
         line = watch.line(40, "compiling", 0)
     assert line.endswith("compiling 00:40")
     assert "steps/s" not in line

@@ -25,8 +25,8 @@ from ablations.private import JOBS, require_private_folder
 from ablations.records import Plan, write_plan
 from ablations.request import Request
 from ablations.sweep import claims, clean, local, machine, provenance
-from ablations.sweep.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, Order, cells_of
-from ablations.sweep.local import Crew
+from ablations.sweep.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, JobSpec, cells_of
+from ablations.sweep.local import Workers
 from ablations.sweep.plan import plan
 from ablations.sweep.prepare import Work
 from ablations.sweep.slurm import commands, submissions
@@ -59,13 +59,15 @@ def test_a_reason_that_found_no_room_in_the_log_is_not_told_by_half(
 ) -> None:
     """The log lies on the disc that is full: the line in it stops where the room did."""
 
-    def start(crew: Crew, index: int) -> subprocess.Popen[bytes]:
-        path = crew._log(index)
+    def start(workers: Workers, index: int) -> subprocess.Popen[bytes]:
+        path = workers._log(index)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"cannot go on: cannot write to '{crew.results}': File too large: make ro")
+        path.write_text(
+            f"cannot go on: cannot write to '{workers.results}': File too large: make ro"
+        )
         return subprocess.Popen(["sh", "-c", f"exit {CANNOT_GO_ON}"])
 
-    monkeypatch.setattr(Crew, "_start", start)
+    monkeypatch.setattr(Workers, "_start", start)
     with pytest.raises(UserError, match=f"{NO_ROOM_HINT}$"):
         carried_out([cell()], tmp_path)
 
@@ -115,18 +117,18 @@ def test_cleaning_spares_a_run_that_compiles(tmp_path: Path, monkeypatch) -> Non
     seen = []
 
     class Compiling:
-        def __init__(self, order: Order, path: Path):
-            self.order, self.path = order, path
+        def __init__(self, job: JobSpec, path: Path, _: int):
+            self.job, self.path = job, path
 
         def work(self, *_: object) -> None:
-            log = tmp_path / "work" / "logs" / f"{self.order.run}-0.log"
+            log = tmp_path / "work" / "logs" / f"{self.job.run}-0.log"
             log.parent.mkdir(parents=True)
             log.write_text("")
             (tmp_path / "work" / "logs" / "0123abcd-0.log").write_text("")
             clean.delete(tmp_path, clean.waste(tmp_path))
             seen.extend([self.path.exists(), log.exists()])
 
-    monkeypatch.setattr(local, "Crew", Compiling)
+    monkeypatch.setattr(local, "Workers", Compiling)
     store(tmp_path, "mine", [])
     carried_out([cell()], tmp_path, deadline=0.0)
     assert seen == [True, True]
@@ -266,13 +268,14 @@ def test_cells_for_an_accelerator_are_not_trained_on_the_cpu(tmp_path: Path, mon
 # Slurm, without one
 
 
-def submission(results: Path, run: str, *jobs: Collection[Cell], slurm_job: str) -> Submission:
+def submission(
+    results: Path, run: str, cells: Collection[Cell], slurm_job: str, jobs: int = 1
+) -> Submission:
     """One that Slurm has taken as an array."""
-    studies = tuple({one.study for job in jobs for one in job})
-    hashes = tuple(tuple(one.hash for one in job) for job in jobs)
-    made = Submission(run, str(results), 0.0, studies, hashes)
-    made.write([Order(run, str(results), tuple(job)) for job in jobs])
-    made.add_array(slurm_job, 0, len(jobs))
+    studies, hashes = {one.study for one in cells}, [one.hash for one in cells]
+    made = Submission(run, str(results), 0.0, tuple(studies), tuple(hashes), jobs)
+    made.write()
+    made.add_array(slurm_job, 0, jobs)
     return made
 
 
@@ -288,14 +291,24 @@ def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> list[str]:
     return asked
 
 
-def test_a_task_that_left_the_queue_before_its_array_has_its_reason(tmp_path, monkeypatch) -> None:
-    submission(tmp_path, "run", [cell(name="a")], [cell(name="b")], slurm_job="7")
-    answers(
-        monkeypatch, squeue="7_1|RUNNING|None\n", sacct="7_0|OUT_OF_MEMORY\n7_1|PENDING\n7_[2-3]|\n"
-    )
-    held = submissions.holders(tmp_path, ["a", "b"])
-    assert held["a"].why_ended == "its job 7_0 ended as OUT_OF_MEMORY"
-    assert held["b"].state.name == "RUNNING", "the queue knows better than the accounts"
+@pytest.mark.parametrize(
+    ("squeue", "alive", "why"),
+    [
+        ("7_1|RUNNING|None\n", True, ""),  # the queue knows better than the accounts
+        ("", False, "its job 7_0 ended as OUT_OF_MEMORY"),
+    ],
+)
+def test_a_run_has_a_job_while_one_of_its_submission_is_alive(
+    squeue: str, alive: bool, why: str, tmp_path: Path, monkeypatch
+) -> None:
+    submission(tmp_path, "run", [cell(name="a"), cell(name="b")], "7", jobs=2)
+    ended = "7_0|OUT_OF_MEMORY\n7_1|COMPLETED\n7_[2-3]|\n"
+    answers(monkeypatch, squeue=squeue, sacct=ended)
+    held = submissions.holders(tmp_path, ["a", "b", "c"])
+    assert held["a"] == held["b"]
+    assert held.keys() == {"a", "b"}
+    assert held["a"].state.alive == alive
+    assert alive or held["a"].why_ended == why
 
 
 def test_somebody_who_watches_asks_the_queue_twice_a_minute(monkeypatch) -> None:
@@ -313,7 +326,7 @@ def test_somebody_who_watches_asks_the_queue_twice_a_minute(monkeypatch) -> None
 
 def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> None:
     store(tmp_path, "mine", [cell()])
-    submission(tmp_path, "run", [cell()], slurm_job="7")
+    submission(tmp_path, "run", [cell()], "7")
     asked = answers(monkeypatch, squeue="7_0|PENDING|Priority\n")
     looks = iter(range(3))
 
@@ -341,9 +354,9 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
     store(tmp_path, "mine", [first], seeds=1)
     store(tmp_path, "mine", [last], seeds=[1])
     store(tmp_path, "other", [other])
-    submission(tmp_path, "one", [first], slurm_job="1")
-    submission(tmp_path, "two", [last], slurm_job="2")
-    submission(tmp_path, "three", [other], slurm_job="3")
+    submission(tmp_path, "one", [first], "1")
+    submission(tmp_path, "two", [last], "2")
+    submission(tmp_path, "three", [other], "3")
     answers(monkeypatch, squeue="".join(f"{job}_0|PENDING|None\n" for job in (1, 2, 3)))
     cancelled: list[str] = []
     monkeypatch.setattr(commands, "cancel", cancelled.extend)
@@ -352,20 +365,16 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
     assert not cancelled
     assert not main(["status", "--cancel", "mine", "--results", str(tmp_path)])
     assert sorted(cancelled) == ["1_0", "2_0"]
-    assert "2 jobs of mine cancelled, with 2 cells" in capsys.readouterr().out
+    assert "2 jobs of mine cancelled, with 2 runs" in capsys.readouterr().out
 
 
 def test_a_job_that_is_requeued_without_getting_anywhere_gives_up(tmp_path: Path) -> None:
-    job = submission(tmp_path, "run", [cell(name="a")], slurm_job="7")
-    for _ in range(MAX_REQUEUES):
-        job.begin(0, {"a": 0, "b": 0}, (1, 1))
+    job = submission(tmp_path, "run", [cell(name="a")], "7")
+    for state in ("none", "a checkpoint", "a record"):
+        for _ in range(MAX_REQUEUES):
+            job.begin(0, state, (1, 1))
     with pytest.raises(UserError, match="3 times without a new checkpoint or record"):
-        job.begin(0, {"a": 0, "b": 0}, (1, 1))
-    job.begin(0, {"a": 5, "b": 0}, (1, 1))  # a checkpoint
-    for _ in range(MAX_REQUEUES):
-        job.begin(0, {"a": 5}, (1, 1))  # a record
-    with pytest.raises(UserError, match="3 times"):
-        job.begin(0, {"a": 5}, (1, 1))
+        job.begin(0, "a record", (1, 1))
 
 
 def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch) -> None:
@@ -374,7 +383,7 @@ def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch
     (tmp_path / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     results = tmp_path / 'it\'s "mine"'
-    one = Submission("run", str(results), 0.0, ("toy",), (("a",),))
+    one = Submission("run", str(results), 0.0, ("toy",), ("a",), 1)
     script = slurm._script(slurm._executor(one, Cluster(), results / "code", 100), 1)
     (line,) = [line for line in script.splitlines() if line.startswith("export PYTHONPATH")]
     told = subprocess.run(

@@ -288,3 +288,17 @@ def test_xla_fuses_no_stack_of_components_into_what_reads_it(
     loops = re.findall(r"^%\S+ \(.*?\) -> .*? \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
     assert any(" concatenate(" in loop for loop in loops)
     assert not any(" concatenate(" in loop and " sqrt(" in loop for loop in loops)
+
+
+def test_workers_import_brax_without_warp(tmp_path: Path) -> None:
+    """MuJoCo MJX imports it wherever it is installed, which takes seconds."""
+    (tmp_path / "warp.py").write_text("raise SystemExit('imported')")
+    script = "from ablations.sweep import worker; worker.without_warp(); import brax.envs"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -25,14 +25,14 @@ from ablations import records
 def test_says_what_it_will_use_then_runs_then_runs_nothing_twice(shell) -> None:
     first = shell("run", "toy", "--workers", "2").stdout
     announced = first.splitlines()[0]
-    assert "8 cells on 1 task (line): 0 done, 8 to run" in announced
+    assert "8 runs on 1 task (line): 0 done, 8 to run" in announced
     assert "1 program to compile; 2 workers of 1 lane" in announced
-    assert any("8/8 cells" in line and "steps/s" in line for line in first.splitlines())
+    assert any("8/8 runs" in line and "steps/s" in line for line in first.splitlines())
     assert "\x1b" not in first, "in a pipe progress is lines"
     curves = shell.curves()
     assert len(curves) == 8
     again = shell("run", "toy").stdout
-    assert "all 8 cells are done; nothing to run" in again
+    assert "all 8 runs are done; nothing to run" in again
     assert shell.curves() == curves
     for left in ("work/*/heartbeat.json", "work/orders/*", "cells/.*"):
         assert not list(shell.results.glob(left))
@@ -424,3 +424,29 @@ def test_the_parent_never_starts_jax(shell) -> None:
     python = shell.command()[0]
     done = subprocess.run([python, "-c", script], cwd=shell.folder, check=False)
     assert done.returncode == 0
+
+
+def test_workers_of_any_scheduler_share_a_stored_plan(shells) -> None:
+    """The second machine's worker takes what the first leaves when its time is up."""
+    shared, alone = shells(), shells()
+    assert "8 runs to do: `ablations work" in shared("run", "toy", "--workers", "0").stdout
+    assert not shared.curves()
+    flags = ("work", str(shared.results), "--workers", "1")
+    workers = [shared.start(*flags) for _ in range(2)]
+    for worker in workers:
+        out, errors = worker.communicate(timeout=600)
+        assert worker.returncode == 0, out + errors
+    assert "all 8 runs are done" in shared(*flags).stdout
+    alone("run", "toy", "--workers", "1")
+    assert shared.curves() == alone.curves()
+
+
+def test_no_command_that_is_written_in_a_results_folder_is_executed(shell) -> None:
+    study = 'study = {name = "s", seeds = 1}\nvariants = {a = {x = 1}, b = {x = 2}}\n'
+    command = "command = {run = 'sh -c \"echo step=1 r={x}\"', curve = 'stdout', metric = 'r'}\n"
+    (shell.folder / "s.toml").write_text(study + command.replace("}\n", ", depends = []}\n"))
+    shell("run", "s.toml", "--workers", "0", plugin=False)
+    refused = shell("work", str(shell.results), code=2, plugin=False).stderr
+    assert "'s' runs commands" in refused
+    shell("work", str(shell.results), "s.toml", plugin=False)
+    assert len(shell.curves()) == 2

@@ -14,8 +14,8 @@ from rich.console import Console
 from ablations.records import Record, cell_folder, digest, write_record
 from ablations.sweep import claims, worker
 from ablations.sweep.backends.command import BACKEND
-from ablations.sweep.job import Cell, Ended, Order
-from ablations.sweep.progress import Progress
+from ablations.sweep.job import Cell, JobSpec, Result
+from ablations.sweep.progress import Bar
 
 COLUMNS = {"step": [10], "training/return": [1.0]}
 RUN = {"points": 1, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
@@ -45,7 +45,7 @@ class Synthetic:
     def training(self, *_: Any) -> Any:
         return SimpleNamespace(
             run=lambda *_: None,
-            ended=lambda _: Ended(COLUMNS),
+            result=lambda _: Result(COLUMNS),
             cost=lambda _: {},
         )
 
@@ -80,7 +80,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def run(results: Path, of: Sequence[Cell], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BACKEND, "prepare", lambda *_: Synthetic())
-    worker.Worker(Order("r", str(results), tuple(of)), 0).run()
+    worker.Worker(JobSpec("r", str(results), tuple(of)), 0).run()
     assert all((cell_folder(results, cell.hash) / "record.json").exists() for cell in of)
 
 
@@ -136,10 +136,10 @@ def test_records_are_looked_for_now_and_then_and_all_at_the_end(
     """A scan of a large folder takes long, and is made as rarely."""
     monkeypatch.setattr(claims, "SCAN_PAUSE", 10**9)
     made = cells(3)
-    progress = Progress(made, tmp_path, console=Console(quiet=True))
-    with progress:
+    bar = Bar(made, tmp_path, console=Console(quiet=True))
+    with bar:
         for cell in made:
             write_record(tmp_path, Record(cell.hash, cell.config, "done"), COLUMNS)
-            progress.update()
-        assert progress._waiting.keys() == {cell.hash for cell in made[1:]}
-    assert not progress._waiting
+            bar.update()
+        assert bar._waiting.keys() == {cell.hash for cell in made[1:]}
+    assert not bar._waiting

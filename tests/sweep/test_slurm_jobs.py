@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec import structs
 
 from ablations.core.plan import StoredStudy
@@ -18,8 +16,8 @@ from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 from ablations.sweep.backends import Speed
 from ablations.sweep.backends.compiled import BACKEND
-from ablations.sweep.estimate import pack
-from ablations.sweep.job import Cell, Order
+from ablations.sweep.estimate import Resources, sized
+from ablations.sweep.job import Cell, JobSpec
 from ablations.sweep.slurm import cluster, commands, submissions
 from ablations.sweep.slurm import submit as slurm
 from ablations.sweep.slurm.cluster import Cluster
@@ -58,66 +56,52 @@ def speeds(of: list[Cell], rate: float, megabytes: int = 100) -> dict[str, Speed
     return {one.program(): Speed(rate, 10.0, megabytes) for one in of}
 
 
-@settings(deadline=None)  # the first example imports JAX
-@given(
-    seeds=st.integers(1, 60),
-    programs=st.integers(1, 3),
-    cpus=st.integers(1, 16),
-    minutes=st.integers(0, 60),
-    rate=st.floats(20, 1e4),
+@pytest.mark.parametrize(
+    ("minutes", "cpus", "jobs", "workers", "seconds"),
+    [
+        # 100 s each: 17 after each other fit into 30 minutes less 10 s, on 4 cores 68
+        (30, 4, 1, 4, 10 + 16 * 100),
+        (5, 4, 8, 4, 10 + 2 * 100),
+        (0, 4, 16, 4, 10 + 100),
+        (0, 1, 64, 1, 10 + 100),
+        (30, 100, 1, 64, 10 + 100),
+    ],
 )
-def test_every_cell_is_in_one_job_of_its_program(seeds, programs, cpus, minutes, rate) -> None:
-    mine = cells(seeds, programs)
-    packed = pack(
-        mine, Cluster(cpus=cpus, job_minutes=minutes, time=600).resources, speeds(mine, rate)
-    )
-    packed_cells = [cell.hash for job in packed for cell in job.cells]
-    assert sorted(packed_cells) == sorted(cell.hash for cell in mine)
-    for job in packed:
-        assert {cell.program() for cell in job.cells} == {job.program}
-        assert 1 <= job.workers <= min(cpus, len(job.cells))
-        one_round = 10 + 1000 / rate
-        assert job.seconds <= max(60 * minutes, one_round) + 1e-6
-        assert job.seconds >= one_round - 1e-6
-    for program in {job.program for job in packed}:
-        sizes = [len(job.cells) for job in packed if job.program == program]
-        assert max(sizes) - min(sizes) <= 1
-
-
-def test_as_long_as_asked_for() -> None:
+def test_jobs_are_as_long_as_asked_for(
+    minutes: int, cpus: int, jobs: int, workers: int, seconds: float
+) -> None:
     mine = cells(64)
-    measured = speeds(mine, rate=10.0)  # 100 s a cell
-    packed = pack(mine, Cluster(cpus=4, job_minutes=30).resources, measured)
-    # 17 cells after each other fit into 30 minutes less 10 s, on 4 cores 68
-    assert [len(job.cells) for job in packed] == [64]
-    assert packed[0].seconds == pytest.approx(10 + 16 * 100)
-    packed = pack(mine, Cluster(cpus=4, job_minutes=5).resources, measured)
-    assert [len(job.cells) for job in packed] == [8] * 8
-    alone = pack(mine, Cluster(cpus=4, job_minutes=0).resources, measured)
-    assert [len(job.cells) for job in alone] == [4] * 16
+    asked = Cluster(cpus=cpus, job_minutes=minutes).resources
+    found = sized(mine, asked, speeds(mine, rate=10.0))
+    assert (found.jobs, found.workers, found.lanes) == (jobs, workers, 1)
+    assert found.seconds == pytest.approx(seconds)
+    assert found.hours == pytest.approx(jobs * workers * seconds / 3600)
+
+
+def test_programs_are_compiled_in_parallel_and_then_one_after_the_other() -> None:
+    mine = cells(4, programs=3)
+    for cpus, compiling in ((1, 30), (2, 20), (4, 10)):
+        found = sized(mine, Resources(cpus), speeds(mine, rate=10.0))
+        assert found.seconds == pytest.approx(compiling + 100 * 12 / cpus)
+        assert sum(len(each.cells) for each in found.programs) == 12
 
 
 def test_no_more_workers_than_the_memory_holds() -> None:
     mine = cells(8)
     measured = speeds(mine, 100.0, megabytes=1000)
-    (job,) = pack(mine, Cluster(cpus=8, memory=4000).resources, measured)
-    assert job.workers == 3
+    assert sized(mine, Cluster(cpus=8, memory=4000).resources, measured).workers == 3
     with pytest.raises(UserError, match="raise --memory"):
-        pack(mine, Cluster(cpus=8, memory=1400).resources, measured)
+        sized(mine, Cluster(cpus=8, memory=1400).resources, measured)
 
 
 def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
-    """Else a block runs whole on one of them."""
+    """Else a batch runs whole on one of them."""
     assert BACKEND.shape(1000, 4, 0, Cluster(lanes=6).resources.lanes) == (4, 1)
     for many, lanes, even in ((5, None, 8), (100, None, 64), (100, 6, 8), (100, 8, 8)):
         assert BACKEND.shape(many, 3, 4, lanes) == (1, even)
     mine = cells(20)
-    packed = pack(mine, Cluster(gpus=2, lanes=8, job_minutes=0).resources, speeds(mine, 1000.0))
-    assert [(len(job.cells), job.workers, job.lanes) for job in packed] == [
-        (6, 1, 8),
-        (7, 1, 8),
-        (7, 1, 8),
-    ]
+    found = sized(mine, Cluster(gpus=2, lanes=8, job_minutes=0).resources, speeds(mine, 1000.0))
+    assert (found.jobs, found.workers, found.lanes) == (3, 1, 8)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +144,7 @@ def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp
     path = tmp_path / "one.toml"
     path.write_text(text)
     asked = cluster.read_cluster(path, {})
-    one = submissions.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), (("x",),))
+    one = submissions.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",), 1)
     script = slurm._script(slurm._executor(one, asked, tmp_path, 900), 1)
     assert all(re.search(words, script, re.MULTILINE) for words in has)
     assert not any(re.search(words, script) for words in has_not)
@@ -170,7 +154,7 @@ def test_commands_side_by_side_share_out_the_gpus(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     monkeypatch.setenv("JAX_ENABLE_X64", "1")
     command = replace(cells(1)[0], config={"command": {}})
-    order = Order("r", "results", (command,), workers=2, accelerator=True)
+    order = JobSpec("r", "results", (command,), workers=2, accelerator=True)
     given = [command.backend.environment(order, n)["CUDA_VISIBLE_DEVICES"] for n in range(2)]
     assert given == ["4,6", "5,7"]
     assert "JAX_ENABLE_X64" in command.backend.environment(order, 0)
@@ -270,8 +254,8 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
 
     study = StoredStudy("toy", "", "", "", "", 0.05, False, "return")
     write_plan(tmp_path, Plan({}, study, {}, {}, ()))
-    one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), (("x",),))
-    one.write([])
+    one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",), 1)
+    one.write()
     one.add_array("7", 0, 0)
     copy = tmp_path / "work" / "code" / ("0" * 16)
     copy.mkdir(parents=True)
@@ -283,10 +267,10 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     assert copy.is_dir() == spared
 
 
-def test_a_crew_starts_without_jax() -> None:
+def test_a_job_starts_without_jax() -> None:
     """A job of a cluster imports this, and workers do the rest."""
     script = (
-        "import sys, ablations.sweep.slurm.node, ablations.sweep.backends.compiled\n"
+        "import sys, ablations.sweep.slurm.submit, ablations.sweep.backends.compiled\n"
         "print('jax' in sys.modules)"
     )
     done = subprocess.run(

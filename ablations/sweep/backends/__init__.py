@@ -1,10 +1,10 @@
-"""Define what a backend is: a way to run a cell, as a program of JAX or as a command.
+"""Define what a backend is: a way to compute runs, as a program of JAX or as a command.
 
 A backend is asked for whatever differs between them; nothing else knows which one it is. To add
 one, implement `Backend` in a package beside these and name it in `backend_of`.
 
-    compiled/   programs of JAX: compiled once, cells side by side in lanes
-    command/    a user's command line: a process per cell
+    compiled/   programs of JAX: compiled once, their runs train in parallel
+    command/    a user's command line: a process for each run
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ablations.core.record import Configuration, Provenance
 
 if TYPE_CHECKING:
     from ablations.sweep.claims import Claim
-    from ablations.sweep.job import Cell, Ended, Keeping, Order
+    from ablations.sweep.job import Cell, CheckpointPolicy, JobSpec, Result
 
 
 @dataclass(frozen=True)
@@ -38,44 +38,38 @@ class Speed:
 
 
 class RunningBatch(Protocol):
-    """Cells side by side, from where they were left to their end."""
+    """Parallel runs, from their last checkpoint to their end."""
 
     def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """Run to the end of the batch.
+        """Run to the end. Raises TrainingFailed, or SystemExit where it was asked to stop."""
 
-        Raises:
-            TrainingFailed: training raised an error.
-            SystemExit: it was asked to stop; what was done is saved.
-        """
-
-    def ended(self, index: int) -> Ended:
-        """Return how a cell of the batch ended."""
+    def result(self, index: int) -> Result:
+        """Return the result of a run of the batch."""
 
     def cost(self, index: int) -> Provenance:
-        """Return the time and memory that a cell took, for its provenance."""
+        """Return the time and memory that a run took, for its provenance."""
 
 
 class Prepared(Protocol):
-    """A program, prepared once for all of its cells."""
+    """A program, prepared once for all of its runs. lanes: how many of them train in parallel."""
 
     compile_seconds: float
-    lanes: int  # how many cells run side by side
+    lanes: int
 
     def abandon(self) -> None:
         """Kill the processes that it has started."""
 
-    def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> RunningBatch:
-        """Return a batch of its cells, ready to run."""
+    def training(
+        self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
+    ) -> RunningBatch:
+        """Return a batch of its runs, ready to train."""
 
 
 class Backend(Protocol):
-    """A way to run cells, as the sweep asks for it. Stateless; importing one starts no JAX.
+    """A way to compute runs. Stateless; importing one starts no JAX.
 
-    What a backend has no need of it inherits.
-
-    compiles: whether cells share programs that are compiled first. title: what a program, whose
-    name is {}, is called in the plan of a run. mending: what helps where the cells of an order
-    would all fail alike.
+    compiles: whether runs share programs that are compiled first. title: of a program, whose name
+    is {}, for people. mending: what helps where all runs of a job would fail alike.
     """
 
     compiles: bool
@@ -83,65 +77,56 @@ class Backend(Protocol):
     mending: str = ""
 
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
-        """Return the name of the program of a configuration: of cells that share a `Prepared`."""
+        """Return the name of the program of a configuration: of runs that share a `Prepared`."""
 
     def accelerators(self) -> int:
-        """Return how many accelerators of this machine are dealt out; 0: cells find their own."""
+        """Return how many accelerators of this machine are dealt out; 0: runs find their own."""
         return 0
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        """Return the number of workers for some cells, and of lanes in each.
-
-        workers: at most. devices: accelerators, which all workers share. lanes: as a flag asks.
-        """
+        """Return the number of workers for some runs, at most `workers`, and of lanes in each."""
 
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
-        """Return cells as an order holds them, with data for their provenance."""
+        """Return runs as a job specification holds them, with data for their provenance."""
         return tuple(cells)
 
     def has_run(self, cell: Cell, results: Path) -> bool:
-        """Return whether a cell without a record has run, so that only its curve is to be read."""
+        """Return whether only the curve of a run without a record is still to be read."""
         return False
 
     def forget(self, cell: Cell, results: Path) -> None:
-        """Have a cell run again, though it has run."""
+        """Have a run computed again, though it has ended."""
         return
 
     def notices(self, *, shell: bool) -> list[str]:
-        """Return lines for the user before workers start.
-
-        shell: also on the variables of this process.
-        """
+        """Return lines for the user. shell: also on the variables of this process."""
         return []
 
-    def environment(self, order: Order, index: int) -> dict[str, str]:
+    def environment(self, job: JobSpec, index: int) -> dict[str, str]:
         """Return the environment of a worker."""
 
     def require_installed(self, cells: Sequence[Cell]) -> None:
-        """Raise UserError where what runs the cells is not installed."""
+        """Raise UserError where a library that the runs need is not installed."""
         return
 
-    def require_device(self, order: Order) -> None:
-        """Raise UserError in a worker that lacks the accelerator of its order."""
+    def require_device(self, job: JobSpec) -> None:
+        """Raise UserError in a worker that lacks the accelerator of its job."""
         return
 
-    def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
-        """Prepare the program of a cell. sharing: how many cells of the order are of it."""
+    def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
+        """Prepare the program of a run. sharing: how many runs of the job are of it."""
 
-    def provenance(self, cell: Cell, order: Order) -> Provenance:
-        """Return the provenance of a cell that this process ran."""
+    def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
+        """Return the provenance of a run of this process."""
 
     def kind(self, config: Configuration) -> tuple[str, ...]:
         """Return the properties of a configuration that decide its time per step."""
 
     def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
-        """Return the speed by provenances of cells, or by assumption where these have none."""
+        """Return the speed by provenances of such runs, or by assumption where there are none."""
 
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
-        """Return the seconds before a job has anything to save.
-
-        And, in words, why that is too much for a time limit, and what would help.
-        """
+        """Return the seconds before a job has anything to save, and words for when it is short."""
 
     def crew(self, workers: int, lanes: int) -> str:
         """Return a number of workers in words."""

@@ -38,7 +38,7 @@ class Cluster(Part, frozen=True):
     of each job, on one node. gpu_type: their name in Slurm, such as a100; None: any. memory: of
     each job, in megabytes; None: what its workers need, as far as that was measured; 0: not asked
     for, where the cluster gives it by other rules. at_once: jobs of an array that run side by
-    side. job_minutes: how long a job should take. lanes: cells side by side on the accelerators of
+    side. job_minutes: how long a job should take. lanes: parallel runs on the accelerators of
     a job. threads: of each command. setup: lines of shell before the job. srun: further arguments
     of srun, which starts the job's process, such as those of a container. sbatch: further options
     of sbatch; of false, none.

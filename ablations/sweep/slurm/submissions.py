@@ -1,14 +1,14 @@
-"""Keep submissions: the cells of each job, a folder for each submission.
+"""Keep submissions: which runs were given to which jobs of Slurm.
 
-    results/work/submissions/<run>/submission.json    the cells of each job, by their hashes
-    results/work/submissions/<run>/orders/<job>.json  what the workers of a job are told: its cells
-    results/work/submissions/<run>/arrays.json        what Slurm calls the jobs that it took
-    results/work/submissions/<run>/begun/<job>.json   where it was when it last began, how often
+    results/work/submissions/<run>/submission.json    the hashes of the runs, the number of jobs
+    results/work/submissions/<run>/arrays.json        Slurm's ids of the jobs that it took
+    results/work/submissions/<run>/begun/<job>.json   how often a job began at one state, its cores
     results/work/submissions/<run>/ended/<job>.json   why a job gave up, where it could say so
-    ~/.cache/rl-ablations/jobs/<run>/                 submitit's scripts, pickles and logs
+    ~/.cache/rl-ablations/jobs/<run>/                 the job specification; submitit's files
 
-None of it is the truth about a cell: that is its record. It is there so that nobody is asked twice,
-and so that a status can name the job.
+Every job of a submission takes runs of it until none is left. None of these files is the truth
+about a run: that is its record. They are there so that nothing is submitted twice, and so that
+`status` can name the job.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
-
-from msgspec.structs import replace
 
 from ablations.core.decode import Count, Part, encode
 from ablations.core.files import find_json, read_bytes, read_json
@@ -29,56 +27,46 @@ from ablations.errors import UserError
 from ablations.private import JOBS, private_folder, require_private_folder
 from ablations.records import write_atomically
 from ablations.sweep.claims import published
-from ablations.sweep.job import Cell, Order
 from ablations.sweep.slurm import commands
 
 FOLDER = "submissions"
 MAX_REQUEUES = 3
 COMMENT = "rl-ablations"  # the first word of our jobs' comments
 
-
 _Array = tuple[str, Count, Count]
 
 
 class _Begun(TypedDict, total=False):
-    """The last start of a job: the checkpoints of its cells, how often from there, its cores."""
+    """The last start of a job: the state of its runs, how often from there, its cores."""
 
-    got_to: Mapping[str, int]
+    state: str
     times: Count
     cores: tuple[Count, Count]
 
 
 class Submission(Part, frozen=True):
-    """Jobs that were submitted at once.
-
-    jobs: the hashes of the cells of each; all else that a job is told is in its order.
-    """
+    """Jobs that were submitted at once. cells: the hashes of the runs that they share."""
 
     run: str
     results: str
     time: float
     studies: tuple[str, ...]
-    jobs: tuple[tuple[str, ...], ...]
+    cells: tuple[str, ...]
+    jobs: Count
 
     @property
     def folder(self) -> Path:
         """Return the folder of the submission."""
         return Path(self.results) / "work" / FOLDER / self.run
 
-    def write(self, orders: Sequence[Order]) -> None:
-        """Write the submission and the order of each job."""
-        for index, order in enumerate(orders):
-            order.write(self.order_path(index))
+    @property
+    def left(self) -> list[str]:
+        """Return the runs that have no record yet."""
+        return [cell for cell in self.cells if not published(Path(self.results), cell)]
+
+    def write(self) -> None:
+        """Write the submission."""
         write_atomically(self.folder / "submission.json", encode(self))
-
-    def order_path(self, index: int) -> Path:
-        """Return the file of a job's order."""
-        return self.folder / "orders" / f"{index}.json"
-
-    def order(self, index: int) -> Order:
-        """Return the order of a job without the cells that have a record by now."""
-        written = Order.read(self.order_path(index))
-        return replace(written, cells=written.left)
 
     def arrays(self) -> list[_Array]:
         """Return the arrays that Slurm took: id, index of our first job in it, number of jobs.
@@ -104,25 +92,25 @@ class Submission(Part, frozen=True):
             for task in range(tasks or 1)
         }
 
-    def begin(self, index: int, got_to: Mapping[str, int], cores: tuple[int, int]) -> None:
+    def begin(self, index: int, state: str, cores: tuple[int, int]) -> None:
         """Note the state from which a job starts, each time that Slurm starts it.
 
         Args:
             index: of the job.
-            got_to: cell -> its last checkpoint, of all that are left.
+            state: a digest of the runs that are left and their checkpoints.
             cores: that it may use, and that it was given.
 
         Raises:
-            UserError: it was put back into the queue `MAX_REQUEUES` times from one place.
+            UserError: it was put back into the queue `MAX_REQUEUES` times from one state.
         """
         last = self._begun(index)
-        times = last["times"] + 1 if last.get("got_to") == got_to else 1
+        times = last["times"] + 1 if last.get("state") == state else 1
         if times > MAX_REQUEUES:
             raise UserError(
                 f"it was put back into the queue {MAX_REQUEUES} times without a new checkpoint or "
                 f"record: its time is too short for one, or something ends it"
             )
-        began: _Begun = {"got_to": got_to, "times": times, "cores": cores}
+        began: _Begun = {"state": state, "times": times, "cores": cores}
         write_atomically(self.folder / "begun" / f"{index}.json", json.dumps(began))
 
     def cores(self, index: int) -> tuple[int, int] | None:
@@ -144,7 +132,7 @@ class Submission(Part, frozen=True):
 
 @dataclass(frozen=True)
 class Held:
-    """A job that has a cell. id: of Slurm, or None if it never took the job."""
+    """A job of a submission. id: of Slurm, or None if it never took the job."""
 
     submission: Submission
     index: int
@@ -153,7 +141,7 @@ class Held:
 
     @property
     def why_ended(self) -> str:
-        """Return why it left the cell, as far as anybody knows."""
+        """Return why it left its runs, as far as that is known."""
         if self.id is None:
             return "its job was never taken by Slurm"
         if reason := self.submission.gave_up(self.index):
@@ -180,7 +168,7 @@ def load(folder: Path) -> Submission:
 
 
 def all_submissions(results: Path) -> list[Submission]:
-    """All submissions, the oldest first."""
+    """Return all submissions, the oldest first."""
     paths = (results / "work" / FOLDER).glob("*/submission.json")
     read = (find_json(path, Submission, lenient=True) for path in paths)
     submissions = [submission for submission in read if submission]
@@ -198,65 +186,89 @@ def adopt(submissions: Iterable[Submission]) -> None:
     open_ = {
         submission.run: submission
         for submission in submissions
-        if len(submission.slurm_jobs()) < len(submission.jobs)
+        if len(submission.slurm_jobs()) < submission.jobs
     }
     for job, (run, first, tasks) in commands.commented(COMMENT) if open_ else ():
         if run in open_:
             open_[run].add_array(job, int(first), int(tasks))
 
 
+def jobs_of(
+    submissions: Collection[Submission], queue: commands.Queue | None = None
+) -> list[list[Held]]:
+    """Return the jobs of each submission with their states. The queue is asked once, if at all.
+
+    Raises:
+        commands.Silent: Slurm does not answer.
+    """
+    ids = [submission.slurm_jobs() for submission in submissions]
+    known = {job for jobs in ids for job in jobs.values()}
+    states = (queue or commands.states)(known) if known else {}
+    return [
+        [
+            Held(submission, index, jobs.get(index), commands.state_of(states, jobs.get(index)))
+            for index in range(submission.jobs)
+        ]
+        for submission, jobs in zip(submissions, ids, strict=True)
+    ]
+
+
 def holders(
     results: Path, cells: Iterable[str], queue: commands.Queue | None = None
 ) -> dict[str, Held]:
-    """Return, for each cell that was ever submitted, the job that is still at it, else the last.
-
-    The queue is asked once, however many cells there are; not where nothing was submitted.
+    """Return, for each run that was ever submitted, a job that may still take it, else the last.
 
     Args:
         results: the results folder.
-        cells: their hashes.
+        cells: the hashes of the runs.
         queue: how Slurm's is asked; None: `commands.states`.
 
     Raises:
         commands.Silent: Slurm does not answer.
     """
     wanted = set(cells)
-    submitted: dict[str, list[tuple[Submission, int]]] = {}
-    for submission in all_submissions(results):
-        for index, job in enumerate(submission.jobs):
-            for cell in wanted.intersection(job):
-                submitted.setdefault(cell, []).append((submission, index))
-    involved = {holder.run: holder for jobs in submitted.values() for holder, _ in jobs}
-    ids = {run: holder.slurm_jobs() for run, holder in involved.items()}
-    known = {job for run in ids.values() for job in run.values()}
-    states = (queue or commands.states)(known) if known else {}
-    holding = {}
-    for cell, jobs in submitted.items():
-        held = []
-        for submission, index in jobs:
-            name = ids[submission.run].get(index)
-            held.append(Held(submission, index, name, commands.state_of(states, name)))
-        holding[cell] = next((holder for holder in held if holder.state.alive), held[-1])
+    submissions = [one for one in all_submissions(results) if not wanted.isdisjoint(one.cells)]
+    holding: dict[str, Held] = {}
+    for submission, jobs in zip(submissions, jobs_of(submissions, queue), strict=True):
+        # Of those that ended, the one that tells most.
+        job = max(jobs, key=lambda job: (job.state.alive, job.state.name != "COMPLETED"))
+        for cell in wanted.intersection(submission.cells):
+            if job.state.alive or cell not in holding or not holding[cell].state.alive:
+                holding[cell] = job
     return holding
 
 
-def living(results: Path, wanted: Callable[[Cell], bool]) -> dict[str, tuple[Cell, ...]]:
-    """Return the queued and running jobs with such a cell left: Slurm's id -> the cells left.
+def cores_of_jobs(results: Path) -> dict[str, tuple[int, int] | None]:
+    """Return the cores that each job may use and those that it was given, by Slurm's id."""
+    return {
+        name: submission.cores(index)
+        for submission in all_submissions(results)
+        for index, name in submission.slurm_jobs().items()
+    }
+
+
+def cancel(
+    results: Path, studies: Collection[str], cells: Collection[str] | None
+) -> tuple[int, int]:
+    """Take the jobs of studies, or of some of their runs, out of the queue.
+
+    Returns:
+        How many jobs, and how many runs they leave without a record.
 
     Raises:
         commands.Silent: Slurm does not answer.
     """
-    jobs = {
-        name: (submission, index)
+    chosen = [
+        submission
         for submission in all_submissions(results)
-        for index, name in submission.slurm_jobs().items()
-    }
-    states = commands.states(jobs) if jobs else {}
-    alive = [name for name in jobs if commands.state_of(states, name).alive]
-    left = {
-        name: submission.order(index).cells for name in alive for submission, index in [jobs[name]]
-    }
-    return {name: cells for name, cells in left.items() if any(map(wanted, cells))}
+        if not set(studies).isdisjoint(submission.studies)
+        and (cells is None or not set(cells).isdisjoint(submission.left))
+    ]
+    alive = [job for jobs in jobs_of(chosen) for job in jobs if job.state.alive]
+    if alive:
+        commands.cancel({job.id for job in alive if job.id})
+    left = {cell for job in alive for cell in job.submission.left}
+    return len(alive), len(left)
 
 
 def forget(submission: Submission) -> None:
@@ -267,10 +279,8 @@ def forget(submission: Submission) -> None:
 
 
 def forget_the_finished(results: Path) -> None:
-    """Delete what is kept of submissions whose cells all have a record."""
-    for submission in all_submissions(results):
-        if all(published(results, cell) for job in submission.jobs for cell in job):
-            jobs = submission.slurm_jobs().values()
-            states = commands.states(set(jobs))
-            if not any(state.alive for state in states.values()):
-                forget(submission)
+    """Delete what is kept of submissions whose runs all have a record and whose jobs have ended."""
+    finished = [submission for submission in all_submissions(results) if not submission.left]
+    for submission, jobs in zip(finished, jobs_of(finished), strict=True):
+        if not any(job.state.alive for job in jobs):
+            forget(submission)

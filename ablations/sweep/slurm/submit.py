@@ -1,4 +1,17 @@
-"""Submit the missing cells of plans to Slurm, through submitit; return at once."""
+"""Submit the missing runs of plans to Slurm, through submitit, and be one of the jobs there.
+
+Each job of an array is a worker: it takes runs of the submission that nobody has until none is left
+or its time is up. Nothing that submitit keeps is asked for afterwards; records and checkpoints are
+what counts. A job that Slurm runs again, for whatever reason, looks which runs are left, and these
+go on from their checkpoints.
+
+Signals, as Slurm sends them to the job's processes:
+
+    SIGUSR2   the time limit is near, or preemption where it was asked to say so: the workers save
+              what they have, and the job puts itself back into the queue
+    SIGTERM   preemption, scancel, or the end: the workers save what they have; Slurm decides
+              whether the job runs again. To end by itself now would count as done
+"""
 
 from __future__ import annotations
 
@@ -8,7 +21,9 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import sysconfig
 import time
 import uuid
@@ -16,24 +31,28 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import structs
 
 from ablations import plugins
 from ablations.core.decode import Json
 from ablations.core.files import digest_of_files
-from ablations.core.record import Checkout
 from ablations.errors import Note, UserError, unknown
-from ablations.private import JOB_CODE, JOBS, require_private_folder
-from ablations.records import Plan, folder_at_once
+from ablations.private import JOB_CODE, JOBS, private_path, require_private_folder
+from ablations.records import Plan, digest, folder_at_once
 from ablations.sweep import provenance
-from ablations.sweep.claims import file_lock, running
+from ablations.sweep.claims import checkpoint_points, file_lock, running
 from ablations.sweep.estimate import Estimate, estimate
-from ablations.sweep.job import Cell, Keeping, Order
+from ablations.sweep.job import Cell, CheckpointPolicy, JobSpec
+from ablations.sweep.local import Workers
+from ablations.sweep.machine import cores, slurm_job
 from ablations.sweep.prepare import missing, needed, prepare, require_writable
+from ablations.sweep.progress import Bar
 from ablations.sweep.slurm import commands, submissions
 from ablations.sweep.slurm.cluster import Cluster
-from ablations.sweep.slurm.node import Job
-from ablations.sweep.slurm.submissions import Submission
+from ablations.sweep.slurm.submissions import Held, Submission
 
 if TYPE_CHECKING:
     import submitit
@@ -43,23 +62,26 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 USUAL_ARRAY = 1001  # tasks: Slurm's MaxArraySize where nobody has set it
 UNASKED = "Slurm does not answer here: its queue, partitions and limits are not checked"
-NOTHING = Estimate((), {})
 NOT_SHARED = ("tmpfs", "ramfs", "devtmpfs", "overlay")
+LINE_SECONDS = 60.0
+GRACE_SECONDS = 600.0
+ASK_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """The outcome of a submission.
+    """The outcome of a submission, in runs.
 
-    cells: all that the plans need. found: those with a record. queued: those that a job has
-    already. estimate: the jobs that are submitted, or would be; arrays: Slurm's ids. refused: why
-    Slurm took only the first of the jobs. script: what sbatch is given.
+    cells: all that the plans need. found: those with a record. queued: those that a job will take
+    already. new: those of the jobs that are submitted, or would be. arrays: Slurm's ids of these
+    jobs. refused: why Slurm took only the first of them. script: what sbatch is given.
     """
 
     cells: int
     found: int
     queued: int
-    estimate: Estimate = NOTHING
+    new: int = 0
+    estimate: Estimate = field(default_factory=Estimate)
     arrays: tuple[str, ...] = ()
     taken: int = 0
     refused: str | None = None
@@ -71,11 +93,11 @@ class Slurm:
     """Jobs of a cluster. dry_run: changes nothing."""
 
     cluster: Cluster
-    keeping: Keeping = field(default_factory=Keeping)
+    checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     dry_run: bool = False
 
     def run(self, plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Submitted:
-        """Submit jobs for the cells without a record that no living job has.
+        """Submit jobs for the runs without a record that no living job will take.
 
         Also for those that failed with an error, and those whose job is gone.
 
@@ -99,12 +121,8 @@ class Slurm:
             submissions.forget_the_finished(results)
             return self._submit(plans, results, work.todo)
 
-    def estimate(self, cells: Sequence[Cell], results: Path) -> Estimate:
-        """Return the jobs into which cells would be packed."""
-        return estimate(cells, results, self.cluster.resources)
-
     def _submit(self, plans: Sequence[Plan], results: Path, todo: Sequence[Cell]) -> Submitted:
-        none: dict[str, submissions.Held] = {}
+        none: dict[str, Held] = {}
         held = self._answer(lambda: submissions.holders(results, (c.hash for c in todo)), none)
         free = [c for c in todo if c.hash not in held or not held[c.hash].state.alive]
         cells = len(needed(plans))
@@ -112,36 +130,33 @@ class Slurm:
         if not free:
             return counts
         self._answer(lambda: _require_partition(self.cluster), None)
-        estimated = self.estimate(free, results)
+        estimated = estimate(free, results, self.cluster.resources)
+        planned = replace(counts, new=len(free), estimate=estimated)
+        if self.dry_run and not _has_submitit():
+            return planned
         submission = Submission(
             run=uuid.uuid4().hex[:8],
             results=str(results),
             time=time.time(),
             studies=tuple(dict.fromkeys(plan.study.name for plan in plans)),
-            jobs=tuple(tuple(cell.hash for cell in job.cells) for job in estimated.jobs),
+            cells=tuple(cell.hash for cell in free),
+            jobs=estimated.jobs,
         )
-        checkout = provenance.of_checkout()
-        if self.dry_run:
-            code = Path(JOB_CODE)
-        else:
-            provenance.keep_difference(results, checkout)
-            code = copy_code(require_private_folder(JOB_CODE), _modules())
-        megabytes = max(job.megabytes for job in estimated.jobs)
+        code = copy_code(private_path(JOB_CODE), _modules(), dry_run=self.dry_run)
         largest = self._answer(commands.largest_array, USUAL_ARRAY)
-        planned = replace(counts, estimate=estimated)
-        if self.dry_run and not _has_submitit():
-            return planned
-        executor = _executor(submission, self.cluster, code, megabytes, anywhere=self.dry_run)
-        script = _script(executor, min(largest, len(estimated.jobs)))
+        executor = _executor(
+            submission, self.cluster, code, estimated.megabytes, anywhere=self.dry_run
+        )
+        script = _script(executor, min(largest, estimated.jobs))
         planned = replace(planned, script=script)
         if self.dry_run:
             return planned
-        orders = self._orders(submission, estimated, checkout)
         with _outside_of_jobs():
             commands.try_out(script)
-        if held_back := {job.id for job in held.values() if job.id and job.state.held}:
-            commands.cancel(held_back)
-        submission.write(orders)
+        _cancel_stuck({job.submission.run: job.submission for job in held.values()}.values())
+        submission.write()
+        job = self._job(submission, free, estimated)
+        job.write(require_private_folder(JOBS) / submission.run / "job.json")
         taken, refused = _send(executor, submission, largest)
         if not taken:
             if "timed out" in str(refused):  # it may take them yet: they are found by their comment
@@ -161,41 +176,46 @@ class Slurm:
             warnings.warn(Note(UNASKED), stacklevel=2)
             return otherwise
 
-    def _orders(
-        self, submission: Submission, estimated: Estimate, checkout: Checkout
-    ) -> list[Order]:
+    def _job(self, submission: Submission, cells: Sequence[Cell], estimated: Estimate) -> JobSpec:
         results = Path(submission.results)
-        return [
-            Order(
-                run=f"{submission.run}.{index}",
-                results=submission.results,
-                cells=job.cells[0].backend.ready(job.cells, results),
-                workers=job.workers,
-                lanes=job.lanes,
-                accelerator=self.cluster.gpus > 0,
-                threads=self.cluster.threads,
-                waits=False,
-                # Most of the time before Slurm kills is for the chunk at hand and its checkpoint;
-                # the rest for going back into the queue.
-                stop_seconds=0.75 * self.cluster.signal_seconds,
-                plugins=plugins.loaded(),
-                keeping=self.keeping,
-                provenance=checkout,
-            )
-            for index, job in enumerate(estimated.jobs)
-        ]
+        checkout = provenance.of_checkout()
+        provenance.keep_difference(results, checkout)
+        return JobSpec(
+            run=submission.run,
+            results=submission.results,
+            cells=cells[0].backend.ready(cells, results),
+            workers=estimated.workers,
+            lanes=estimated.lanes,
+            accelerator=self.cluster.gpus > 0,
+            threads=self.cluster.threads,
+            waits=False,
+            # Most of the time before Slurm kills is for the chunk at hand and its checkpoint; the
+            # rest for going back into the queue.
+            stop_seconds=0.75 * self.cluster.signal_seconds,
+            plugins=plugins.loaded(),
+            checkpoints=self.checkpoints,
+            provenance=checkout,
+        )
+
+
+def _cancel_stuck(involved: Iterable[Submission]) -> None:
+    """Cancel jobs that Slurm holds until somebody releases them; others do their work now."""
+    jobs = [job for jobs in submissions.jobs_of([*involved]) for job in jobs]
+    if stuck := {job.id for job in jobs if job.id and job.state.held}:
+        commands.cancel(stuck)
 
 
 def _send(
     executor: submitit.SlurmExecutor, submission: Submission, largest: int
 ) -> tuple[int, str | None]:
     """Return how many of the jobs Slurm took, and why not all of them."""
-    every = [Job(str(submission.folder), index) for index in range(len(submission.jobs))]
+    every = [Job(str(submission.folder), index) for index in range(submission.jobs)]
     for first in range(0, len(every), largest):
         part = every[first : first + largest]
         tasks = len(part) if len(part) > 1 else 0
         try:
-            with _quietly(), _outside_of_jobs():
+            with warnings.catch_warnings(), _outside_of_jobs():
+                warnings.simplefilter("ignore")
                 # By which it is found, should this process end before it notes Slurm's id.
                 executor.update_parameters(comment=submission.comment(first, tasks))
                 sent = executor.submit_array(part)
@@ -251,8 +271,7 @@ def _executor(
         kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
         options["gpus_per_node"] = f"{kind}{cluster.gpus}"
     kind_of = Anywhere if anywhere else submitit.SlurmExecutor
-    jobs = Path(JOBS) if anywhere else require_private_folder(JOBS)
-    executor = kind_of(folder=jobs / submission.run)
+    executor = kind_of(folder=private_path(JOBS) / submission.run)
     executor.update_parameters(**options)
     return executor
 
@@ -293,9 +312,7 @@ def require_submitit() -> None:
 
 def _require_partition(cluster: Cluster) -> None:
     partitions = commands.partitions()
-    if cluster.partition is None:
-        return
-    for name in cluster.partition.split(","):
+    for name in cluster.partition.split(",") if cluster.partition else ():
         if name not in partitions:
             raise unknown("partition of this cluster", name, sorted(partitions))
         limit = partitions[name].time
@@ -370,14 +387,7 @@ def _outside_of_jobs() -> Iterator[None]:
         os.environ.update(of_job)
 
 
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
+def copy_code(folder: Path, modules: Iterable[Path], *, dry_run: bool = False) -> Path:
     """Copy top-level packages and modules into a folder named by their content; return it.
 
     Those installed for good (under site-packages) stay where they are, except for our own.
@@ -385,6 +395,7 @@ def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
     Args:
         folder: under which the copy is made, if it is not there yet.
         modules: the file of each; of a package its __init__.py.
+        dry_run: only return its name.
 
     Raises:
         UserError: the copy is there, and its files are others.
@@ -392,10 +403,13 @@ def copy_code(folder: Path, modules: Iterable[Path]) -> Path:
     sources = sorted(set(filter(None, map(_source, modules))))
     files = sorted((path.relative_to(s.parent), path) for s in sources for path in _files_of(s))
     final = folder / digest_of_files(files)[:16]
+    if dry_run:
+        return final
     if final.is_dir():
         there = sorted((path.relative_to(final), path) for path in _files_of(final))
         if digest_of_files(there)[:16] != final.name:
             raise UserError(f"somebody has changed the code of jobs in '{final}': delete it")
+        os.utime(final)  # `clean` deletes what was not used for long
         return final
     with folder_at_once(final) as copy:
         for source in sources:
@@ -424,3 +438,102 @@ def _files_of(source: Path) -> list[Path]:
             part == "__pycache__" or part.startswith(".") for part in path.relative_to(source).parts
         )
     )
+
+
+# On the node
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a submission; called by submitit, with the arguments it was pickled with."""
+
+    folder: str
+    index: int
+
+    def __call__(self) -> str:
+        """Train runs until none is left or time is up; return a line for submitit's log.
+
+        Raises:
+            UserError: its workers could not go on.
+        """
+        caught = _Caught()
+        private = Path(os.environ["SUBMITIT_FOLDER"])
+        for path in private.glob(f"{slurm_job()}_*.save_tmp"):
+            path.unlink(missing_ok=True)  # of a killed run, over which submitit would not write
+        submission = submissions.load(Path(self.folder))
+        path = private / "job.json"
+        planned = JobSpec.read(path)
+        job = structs.replace(planned, cells=planned.left)
+        if not job.cells:
+            return "nothing is left to do"
+        job = structs.replace(job, workers=_workers(job))
+        for line in job.backend.notices(shell=False):
+            print(line, flush=True)
+        bar = Bar(job.cells, Path(job.results), line_seconds=LINE_SECONDS, workers=job.workers)
+        try:
+            submission.begin(self.index, _state(job), _cores())
+            with running(Path(job.results)):
+                Workers(job, path, self.index * planned.workers).work(bar, caught.any)
+        except UserError as error:
+            submission.give_up(self.index, str(error))
+            raise
+        if caught.any():
+            _end(caught)
+        return f"{len(job.cells)} runs were left"
+
+
+def _end(caught: _Caught) -> None:
+    job = slurm_job() or ""
+    if "SIGUSR2" in caught.names:
+        commands.requeue(job)
+    print(f"saved after {', '.join(caught.names)}; waiting to be ended", flush=True)
+    deadline = time.monotonic() + GRACE_SECONDS
+    # A job in its grace before preemption still runs, and must not end; a cancelled one may.
+    while time.monotonic() < deadline and commands.is_running(job):
+        time.sleep(ASK_SECONDS)
+    sys.exit(143)
+
+
+def _state(job: JobSpec) -> str:
+    """Return a digest of the runs that are left, with their last checkpoints."""
+    results = Path(job.results)
+    begun = {path.name for path in (results / "work").iterdir()}
+    points = {
+        cell.hash: max(checkpoint_points(results, cell.hash), default=0)
+        for cell in job.cells
+        if cell.hash in begun
+    }
+    return digest([len(job.cells), points])
+
+
+def _workers(job: JobSpec) -> int:
+    """Return the planned workers, or fewer where less is left to do or the node gave less."""
+    wanted = min(job.workers, -(-len(job.cells) // job.lanes))
+    if job.accelerator:
+        return wanted
+    return max(1, min(wanted, min(_cores()) // (job.threads or 1)))
+
+
+def _cores() -> tuple[int, int]:
+    """Return the cores that this job may use and those that it was given.
+
+    They are more where srun binds its process to a part of them.
+    """
+    return cores(), int(os.environ.get("SLURM_CPUS_PER_TASK") or cores())
+
+
+class _Caught:
+    """The signals sent to this job, taken from submitit, which would rewrite its pickle."""
+
+    def __init__(self) -> None:
+        """Take over the signals."""
+        self.names: list[str] = []
+        for number in (signal.SIGTERM, signal.SIGUSR2):
+            signal.signal(number, self._catch)
+
+    def any(self) -> bool:
+        """Return whether any signal came."""
+        return bool(self.names)
+
+    def _catch(self, number: int, _: FrameType | None) -> None:
+        self.names.append(signal.Signals(number).name)

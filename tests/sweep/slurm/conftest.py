@@ -97,7 +97,7 @@ class Sweep:
                 found[path.parent.name] = beat
         return found
 
-    def until(self, ready: Callable[[], Any], what: str, seconds: float = 1500) -> Any:
+    def until(self, ready: Callable[[], Any], what: str, seconds: float = 600) -> Any:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if value := ready():

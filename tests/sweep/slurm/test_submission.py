@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def test_a_second_run_submits_only_what_nobody_has(sweep) -> None:
         assert "4 queued; nothing to submit" in again
         assert "follow: ablations status toy_held --watch" in again
         wider = sweep.submit("--seeds", "3")
-        assert "6 cells: 0 done, 4 queued, 2 submitted" in wider
+        assert "6 runs: 0 done, 4 queued, 2 submitted" in wider
     sweep.finished(6)
     assert "6 done, 0 queued; nothing to submit" in sweep.submit("--seeds", "3")
 
@@ -103,7 +104,7 @@ def test_two_drivers_at_once_double_nothing(sweep) -> None:
 def test_arrays_are_cut_to_what_slurm_takes(sweeps) -> None:
     sweep = sweeps(largest_array=3)
     said = sweep(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2").stdout
-    assert "4 jobs of 1 cell," in said
+    assert "4 jobs of 1 worker" in said
     assert len(said.splitlines()[-2].removeprefix("submitted as ").split(", ")) == 2
     sweep.finished(4)
 
@@ -226,6 +227,9 @@ def test_a_script_for_slurm_is_written_where_there_is_none(shell, tmp_path: Path
     assert done.stdout.startswith("#!/bin/bash")
     assert "#SBATCH --partition=gpu" in done.stdout
     assert done.stderr.count("\n") == 1, "what was not checked is said once"
+    (folder,) = re.findall(r"chdir=(\S+)", done.stdout)
+    assert Path(folder).parent.name == "code-of-jobs"
+    assert Path(folder).is_absolute()
     assert "8 to submit" in shell(*TINY, "--dry-run").stdout
     assert not (shell.folder / "results" / "work" / "submissions").exists()
 
@@ -283,7 +287,7 @@ def test_a_study_whose_trainer_is_a_command(sweep) -> None:
     (sweep.shell.folder / "walk.sh").write_text(script)
     (sweep.shell.folder / "walk.toml").write_text(WALK)
     said = sweep("run", "walk.toml", "--cluster", "slurm", "--cpus", "2", "--threads", "2").stdout
-    assert "2 jobs of 2 cells, 1 worker, about 20 min each" in said
+    assert "2 jobs of 1 worker, about 20 min each" in said
     assert "compile" not in said
     sweep.finished()
     returns = {(r["config"]["structure"]["drift"], r["config"]["seed"]) for r in sweep.records()}
@@ -311,7 +315,7 @@ def test_jobs_are_found_whose_driver_ended_before_it_noted_their_ids(sweep) -> N
         assert {row["state"] for row in sweep.rows()} == {"queued"}
         assert "4 queued; nothing to submit" in sweep.submit()
         noted.unlink()
-        assert "with 4 cells" in sweep("status", "--cancel", "toy_held").stdout
+        assert "with 4 runs" in sweep("status", "--cancel", "toy_held").stdout
     assert not sweep.jobs()
 
 

@@ -19,7 +19,7 @@ from ablations.sweep import provenance
 from ablations.sweep.backends import Backend, Prepared, Speed
 from ablations.sweep.backends.command.code import noted
 from ablations.sweep.backends.command.training import Commands, find_finished, forget_finished
-from ablations.sweep.job import Cell, Order
+from ablations.sweep.job import Cell, JobSpec
 
 ASSUMED_SECONDS = 600.0
 ASSUMED_MEGABYTES = 2500
@@ -56,21 +56,21 @@ class CommandBackend(Backend):
         """Have its command run again."""
         forget_finished(results, cell.config)
 
-    def environment(self, order: Order, index: int) -> dict[str, str]:
+    def environment(self, job: JobSpec, index: int) -> dict[str, str]:
         """Return the environment of this process; commands side by side share out the GPUs."""
         environment = dict(os.environ)
         gpus = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        if order.accelerator and len(gpus) >= order.workers:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: order.workers])
+        if job.accelerator and len(gpus) >= job.workers:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: job.workers])
         return environment
 
-    def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
+    def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
         """Return a runner of the commands of a line, one after the other."""
-        return Commands(order)
+        return Commands(job)
 
-    def provenance(self, cell: Cell, order: Order) -> Provenance:
+    def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
         """Return the machine and the commit; versions of a command are not known here."""
-        return provenance.of_command(cell.place, accelerator=order.accelerator)
+        return provenance.of_command(cell.place, accelerator=job.accelerator)
 
     def kind(self, config: Configuration) -> tuple[str, ...]:
         """Return the task and the line."""

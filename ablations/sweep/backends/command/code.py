@@ -31,7 +31,7 @@ from ablations.core.plan import Context
 from ablations.core.record import Checkout
 from ablations.errors import UserError
 from ablations.git import PLAIN, git
-from ablations.private import private_folder, require_private_folder
+from ablations.private import COMMITS, private_folder, require_private_folder
 from ablations.records import folder_at_once, write_atomically
 from ablations.sweep import provenance
 from ablations.sweep.claims import TICK_SECONDS
@@ -315,7 +315,7 @@ def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None)
         name = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").strip()
     except subprocess.CalledProcessError:
         raise UserError(f"there is no commit '{commit}' in '{root}'") from None
-    folder = require_private_folder("commits") / name[:16]
+    folder = require_private_folder(COMMITS) / name[:16]
     if folder.is_dir() and not _is_as_committed(root, name, folder):
         aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
         os.rename(folder, aside)
@@ -325,6 +325,7 @@ def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None)
         with folder_at_once(folder) as files, tempfile.TemporaryDirectory() as temporary:
             index = _index(root, name, temporary)
             _git(root, "checkout-index", "-a", "-f", f"--prefix={files}/", environment=index)
+    os.utime(folder)  # `clean` deletes what was not used for long
     inside = folder / here.resolve().relative_to(root.resolve())
     if not inside.is_dir():
         raise UserError(f"commit '{commit}' has no folder '{here.relative_to(root)}'")

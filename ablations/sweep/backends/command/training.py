@@ -32,7 +32,7 @@ from ablations.sweep.backends.command import code
 from ablations.sweep.backends.command.code import code_of
 from ablations.sweep.backends.command.process import Process, environment_of, kill_leftovers
 from ablations.sweep.claims import HEARTBEAT_SECONDS, Claim, work_folder
-from ablations.sweep.job import Cell, Ended, Keeping, Order, TrainingFailed
+from ablations.sweep.job import Cell, CheckpointPolicy, JobSpec, Result, TrainingFailed
 from ablations.sweep.machine import cores
 from ablations.trainers.command import STDOUT, Line, filled
 
@@ -144,22 +144,22 @@ class Unreadable(CommandFailed):
 
 
 class Commands:
-    """The commands of one order, one after the other; see `Prepared`."""
+    """The commands of one job, one after the other; see `Prepared`."""
 
     compile_seconds = 0.0
     lanes = 1
 
-    def __init__(self, order: Order):
-        """Prepare the commands of an order."""
-        self.order = order
+    def __init__(self, job: JobSpec):
+        """Prepare the commands of a job."""
+        self.job = job
         self._known: dict[str, tuple[str, tuple[Path, ...], code.Stamps]] = {}
         self._running: Run | None = None
 
-    def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Run:
+    def training(self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy) -> Run:
         """Return the one cell of the batch, ready to run; see `Prepared`."""
         (cell,) = cells
         self._require_code(cell)
-        self._running = Run(cell, results, self.order)
+        self._running = Run(cell, results, self.job)
         return self._running
 
     def abandon(self) -> None:
@@ -198,10 +198,10 @@ class _Seen:
 class Run:
     """One cell, from its start, or from where its command can resume, to its end."""
 
-    def __init__(self, cell: Cell, results: Path, order: Order):
+    def __init__(self, cell: Cell, results: Path, job: JobSpec):
         """Prepare a cell; `run` starts its command."""
         self.cell = cell
-        self.order = order
+        self.job = job
         self.line = Line.of(cell.config["command"])
         self.results = results.resolve()
         self.work = work_folder(self.results, cell.hash)
@@ -209,7 +209,7 @@ class Run:
         self._process: Process | None = None
         self._abandoned = False
         self._ended: EndedRun | None = None
-        self._outcome: Ended | None = None
+        self._outcome: Result | None = None
         self._last = 0
         self._seen = _Seen()
         self._looking = threading.Thread()
@@ -270,7 +270,7 @@ class Run:
             if self._abandoned:  # before its process was known
                 process.kill()
             if stopping():
-                process.stop(0.7 * self.order.stop_seconds)
+                process.stop(0.7 * self.job.stop_seconds)
                 raise SystemExit(143)
             if process.seconds > limit:
                 process.stop(1.0)
@@ -299,7 +299,7 @@ class Run:
         if self._process is not None:
             self._process.kill()
 
-    def ended(self, index: int) -> Ended:
+    def result(self, index: int) -> Result:
         """Return how it ended, after `run`."""
         assert self._outcome is not None
         return self._outcome
@@ -352,8 +352,8 @@ class Run:
         values = self._values()
         names = list(self.line.environment)
         declared = dict(zip(names, filled(self.line.environment.values(), values), strict=True))
-        share = max(1, cores() // self.order.workers)
-        environment = environment_of(self.folder, declared, self.order.threads, share)
+        share = max(1, cores() // self.job.workers)
+        environment = environment_of(self.folder, declared, self.job.threads, share)
         (cwd,) = filled([self.line.cwd], values)
         try:
             return Process(arguments, cwd, environment, self.folder / OUTPUT)
@@ -398,7 +398,7 @@ class Run:
         (name,) = filled([self.line.curve], self._values())
         return logs.find(name)
 
-    def _read(self) -> Ended:
+    def _read(self) -> Result:
         """Return the end of the cell by its curve: one that ends in no number has diverged."""
         if self._looking.is_alive():
             self._looking.join()
@@ -416,10 +416,10 @@ class Run:
         if curve.status == "diverged":
             at = int(curve.end)
             reason = diverged(line.metric, at)
-            return Ended(columns, "diverged", reason, at, files=self.folder)
+            return Result(columns, "diverged", reason, at, files=self.folder)
         if line.step or path.is_dir():
             self._require_whole(self._last)
-        return Ended(columns, files=self.folder)
+        return Result(columns, files=self.folder)
 
     def _log(self) -> tuple[Path, Columns, list[str]]:
         """Return the file of its curve, its columns, notes. Raises Unreadable, CommandFailed."""

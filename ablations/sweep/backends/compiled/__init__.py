@@ -20,7 +20,7 @@ from ablations.errors import UserError, count, lacking
 from ablations.records import digest
 from ablations.sweep import machine, provenance
 from ablations.sweep.backends import Backend, Prepared, Speed
-from ablations.sweep.job import Cell, Order
+from ablations.sweep.job import Cell, JobSpec
 from ablations.sweep.machine import even_lanes
 from ablations.trainers import trainer
 
@@ -66,9 +66,9 @@ class CompiledBackend(Backend):
             lines.append(machine.NO_PROGRAMS)
         return lines
 
-    def environment(self, order: Order, index: int) -> dict[str, str]:
+    def environment(self, job: JobSpec, index: int) -> dict[str, str]:
         """Return an environment under which numbers are the same in every shell."""
-        return machine.worker_environment(accelerator=order.accelerator)
+        return machine.worker_environment(accelerator=job.accelerator)
 
     def require_installed(self, cells: Sequence[Cell]) -> None:
         """Refuse a light install, which plans and reads, and tasks whose library is missing."""
@@ -77,9 +77,9 @@ class CompiledBackend(Backend):
         for name in dict.fromkeys(cell.config["task"]["name"] for cell in cells):
             tasks.task(name).require_installed()
 
-    def require_device(self, order: Order) -> None:
-        """Raise UserError where JAX fell back to a CPU and the order needs an accelerator."""
-        if not order.accelerator:
+    def require_device(self, job: JobSpec) -> None:
+        """Raise UserError where JAX fell back to a CPU and the job needs an accelerator."""
+        if not job.accelerator:
             return
         import jax
 
@@ -89,7 +89,7 @@ class CompiledBackend(Backend):
                 f"asked of one: see that its driver and jax[cuda] are there, or leave --gpus out"
             )
 
-    def prepare(self, cell: Cell, order: Order, sharing: int) -> Prepared:
+    def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
         """Compile the program of a cell; workers who need the same one take turns.
 
         On an accelerator with no more lanes than there are cells of it.
@@ -98,16 +98,16 @@ class CompiledBackend(Backend):
 
         from ablations.sweep.backends.compiled.program import Program
 
-        lanes = order.lanes
-        if order.accelerator:
+        lanes = job.lanes
+        if job.accelerator:
             lanes = min(lanes, even_lanes(sharing, len(jax.devices())))
         name = cell.program()
-        locks = Path(order.results) / "work" / "programs" / f"{name}-{lanes}"
+        locks = Path(job.results) / "work" / "programs" / f"{name}-{lanes}"
         locks.mkdir(parents=True, exist_ok=True)
         machine.use_cache()
-        return Program(cell, lanes=lanes, accelerator=order.accelerator, locks=locks)
+        return Program(cell, lanes=lanes, accelerator=job.accelerator, locks=locks)
 
-    def provenance(self, cell: Cell, order: Order) -> Provenance:
+    def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
         """Return the versions, arithmetic and device of this process."""
         import jax
 

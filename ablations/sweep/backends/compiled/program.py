@@ -31,9 +31,8 @@ from ablations.sweep.checkpoints import (
     save,
 )
 from ablations.sweep.claims import Claim
-from ablations.sweep.job import Cell, Ended, Keeping, Lane, Saved, TrainingFailed
-from ablations.trainers import TracedConfig as Variant
-from ablations.trainers import Trainer, Tree, trainer
+from ablations.sweep.job import Cell, CheckpointPolicy, Lane, Result, Saved, TrainingFailed
+from ablations.trainers import TracedConfig, Trainer, Tree, trainer
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
 from ablations.trainers.revisions import compose
 
@@ -87,10 +86,12 @@ def bytes_there() -> int | None:
     return limit
 
 
-def checked_chunk(trainer: Trainer) -> Callable[[Tree, Variant], tuple[Tree, Metrics, jax.Array]]:
+def checked_chunk(
+    trainer: Trainer,
+) -> Callable[[Tree, TracedConfig], tuple[Tree, Metrics, jax.Array]]:
     """Return a trainer's chunk that also tells whether the policy is still finite."""
 
-    def chunk(state: Tree, variant: Variant) -> tuple[Tree, Metrics, jax.Array]:
+    def chunk(state: Tree, variant: TracedConfig) -> tuple[Tree, Metrics, jax.Array]:
         state, metrics = trainer.chunk(state, variant)
         leaves = jax.tree.leaves(trainer.policy(state))
         finite = [jnp.isfinite(x).all() for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact)]
@@ -223,15 +224,17 @@ class Program:
         """
 
         @wraps(function)
-        def named(first: Tree, variant: Variant, *rest: Tree) -> Tree:
+        def named(first: Tree, variant: TracedConfig, *rest: Tree) -> Tree:
             choices = {**variant.choices, **self._names}
             return function(first, variant._replace(choices=choices), *rest)
 
         return jax.vmap(named) if self.lanes > 1 else named
 
-    def training(self, cells: Sequence[Cell], results: Path, keeping: Keeping) -> Training:
+    def training(
+        self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
+    ) -> Training:
         """Return a batch of at most `lanes` of its cells; see `Prepared`."""
-        return Training(self, cells, results, keeping)
+        return Training(self, cells, results, checkpoints)
 
     def abandon(self) -> None:
         """Do nothing: it runs in this process alone."""
@@ -256,7 +259,7 @@ class Program:
         state = self._place(jax.tree.map(jnp.asarray, state))
         return Block(self, cells, state, measuring_keys, data, saved)
 
-    def _inputs(self, cells: Sequence[Cell]) -> tuple[jax.Array, jax.Array, Variant]:
+    def _inputs(self, cells: Sequence[Cell]) -> tuple[jax.Array, jax.Array, TracedConfig]:
         """Return the keys of training and of measuring, and the variants, of a padded block."""
         block = self._padded(cells)
         seeds = np.array([cell.config["seed"] for cell in block], np.uint32)
@@ -308,7 +311,7 @@ class Block:
         cells: Sequence[Cell],
         state: Tree,
         measuring_keys: jax.Array,
-        data: Variant,
+        data: TracedConfig,
         saved: Sequence[Saved] | None = None,
     ):
         """Take the states of cells, ready to train."""
@@ -397,12 +400,12 @@ class Training:
     """A block of cells, at its last checkpoint or at its beginning."""
 
     def __init__(
-        self, program: Program, cells: Sequence[Cell], results: Path, keeping: Keeping
+        self, program: Program, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
     ) -> None:
         """Load the last checkpoint that all cells have, or start at the beginning."""
         self.cells = cells
         self.results = results
-        self.keeping = keeping
+        self.checkpoints = checkpoints
         found, refused = newest(results, cells)
         try:
             self.block = program.start(
@@ -423,7 +426,7 @@ class Training:
                 for checkpoint in self._spent
             ]
         self._notify(refused, resumed=found is not None)
-        self.snapshots = [Snapshots(results, cell, keeping.snapshots) for cell in cells]
+        self.snapshots = [Snapshots(results, cell, checkpoints.snapshots) for cell in cells]
         self._first_step = self._saved_step = self.block.step
         self._began = self._saved_at = time.monotonic()
 
@@ -459,15 +462,15 @@ class Training:
         """Return the curve of a cell so far."""
         return self.block.lanes[index]
 
-    def ended(self, index: int) -> Ended:
+    def result(self, index: int) -> Result:
         """Return how a cell ended, with the policies that it kept."""
         lane, snapshots = self.lane(index), self.snapshots[index]
         kept = snapshots.finish(lane)
         if lane.diverged is None:
-            return Ended(lane.columns, policies=kept, folder=snapshots.folder)
+            return Result(lane.columns, policies=kept, folder=snapshots.folder)
         first, last = lane.diverged
         reason = f"parameters were no longer finite between steps {first} and {last}"
-        return Ended(lane.columns, "diverged", reason, last, kept, snapshots.folder)
+        return Result(lane.columns, "diverged", reason, last, kept, snapshots.folder)
 
     @property
     def seconds(self) -> float:
@@ -493,7 +496,7 @@ class Training:
         """Return whether a checkpoint is due; the end needs none, as the record is next."""
         if self.block.finished:
             return False
-        minutes, steps = self.keeping.minutes, self.keeping.steps
+        minutes, steps = self.checkpoints.minutes, self.checkpoints.steps
         by_time = minutes and time.monotonic() - self._saved_at >= 60 * minutes
         by_steps = steps and self.block.step - self._saved_step >= steps
         return bool(by_time or by_steps)
@@ -504,7 +507,7 @@ class Training:
             snapshots.flush()
             so_far = replace(spent, seconds=spent.seconds + self.seconds)
             checkpoint = Checkpoint(self.block.saved(index), so_far, snapshots.score(lane))
-            after = save(self.results, self.cells[index], checkpoint, self.keeping.checkpoints)
+            after = save(self.results, self.cells[index], checkpoint, self.checkpoints.checkpoints)
             # seconds are those of earlier processes; this one's are added when they are told
             self._spent[index] = replace(after, seconds=spent.seconds)
             snapshots.prune(lane)
