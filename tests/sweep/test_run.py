@@ -443,7 +443,7 @@ def test_workers_of_any_scheduler_share_a_stored_plan(shells) -> None:
 
 def test_no_command_that_is_written_in_a_results_folder_is_executed(shell) -> None:
     study = 'study = {name = "s", seeds = 1}\nvariants = {a = {x = 1}, b = {x = 2}}\n'
-    command = "command = {run = 'sh -c \"echo step=1 r={x}\"', curve = 'stdout', metric = 'r'}\n"
+    command = "command = {run = 'sh -c \"echo r: {x}\" {seed}', curve = 'stdout', metric = 'r'}\n"
     (shell.folder / "s.toml").write_text(study + command.replace("}\n", ", depends = []}\n"))
     shell("run", "s.toml", "--workers", "0", plugin=False)
     refused = shell("work", str(shell.results), code=2, plugin=False).stderr
