@@ -166,8 +166,7 @@ def sealed(description: Mapping[str, Json], state: bytes) -> bytes:
 def load(results: Path, cell: Cell, point: int) -> Checkpoint:
     """Return the cell's checkpoint of a point.
 
-    Raises:
-        Refused: it is torn, changed, or of another cell or version.
+    Raises Refused: it is torn, changed, or of another cell or version.
     """
     from flax import serialization
 

@@ -109,8 +109,7 @@ class Estimate:
 def estimate(cells: Sequence[Cell], results: Path, resources: Resources) -> Estimate:
     """Estimate jobs of some runs, at the speeds that their like had in a results folder.
 
-    Raises:
-        UserError: as `sized` does.
+    Raises UserError: as `sized` does.
     """
     known = speeds(results, cells, accelerator=resources.gpus > 0)
     return sized(cells, resources, known)

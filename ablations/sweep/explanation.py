@@ -76,10 +76,7 @@ class Gap:
         """Return the configuration with some settings at the end's value, the rest at the start's.
 
         It has no seed and no schedule. What cannot act there is at its default, so that
-        compositions which train alike are one.
-
-        Raises:
-            UserError: a rule refuses it.
+        compositions which train alike are one. Raises UserError: a rule refuses it.
         """
         switched = frozenset(switched)
         if switched not in self._composed:
@@ -106,8 +103,7 @@ class Gap:
 def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap:
     """Return the gap between two sets of values.
 
-    Raises:
-        UserError: they train in different environments, or are one composition.
+    Raises UserError: they train in different environments, or are one composition.
     """
     configs = [
         definition.completed(definition.resolve(task, values, RUN_SETTINGS))
@@ -298,8 +294,7 @@ def request(
 def plan(request: Request) -> Plan:
     """Resolve a request of `explain` to the cells that answer it.
 
-    Raises:
-        UserError: the two cannot be explained with these flags.
+    Raises UserError: the two cannot be explained with these flags.
     """
     assert request.explain is not None
     start, end = (_side(name, request) for name in request.explain)

@@ -106,11 +106,7 @@ class Cell:
 
 
 def backend_of_all(cells: Iterable[Cell]) -> Backend:
-    """Return the backend of some runs.
-
-    Raises:
-        UserError: some are commands and some are not.
-    """
+    """Return the backend of some runs. Raises UserError: some are commands and some are not."""
     backend, *others = dict.fromkeys(cell.backend for cell in cells)
     if others:
         raise UserError("commands and trainers of ours run one after the other: name either")
@@ -323,11 +319,7 @@ class JobSpec(Part, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> JobSpec:
-        """Read a job specification.
-
-        Raises:
-            Foreign: the file is damaged.
-        """
+        """Read a job specification. Raises Foreign: the file is damaged."""
         fields = read_json(path, dict[str, Any])
         shared = fields.pop("shared", [])
         try:

@@ -25,7 +25,7 @@ from ablations.errors import UserError, count, duration
 from ablations.records import Plan, Record, read_record
 from ablations.sweep import provenance
 from ablations.sweep.claims import published, running
-from ablations.sweep.estimate import Estimate, Resources, estimate
+from ablations.sweep.estimate import Estimate, Resources, sized, speeds
 from ablations.sweep.job import (
     CANNOT_GO_ON,
     NO_ROOM_HINT,
@@ -225,13 +225,13 @@ class Processes:
         """Return how long some runs would take."""
         backend = backend_of_all(cells)
         devices = backend.accelerators()
-        at_most = Resources(self.workers or cores(), devices, self.lanes, self.threads)
-        found = estimate(cells, results, at_most)
+        known = speeds(results, cells, accelerator=devices > 0)
+        found = sized(cells, Resources(self.workers or cores(), devices, self.lanes), known)
         if self.workers or devices or not backend.compiles:
             return found
         training = sum(each.seconds for each in found.programs)
-        worth = min(at_most.cores, math.ceil(training / SECONDS_PER_WORKER))
-        return estimate(cells, results, Resources(worth, 0, self.lanes))
+        worth = min(cores(), math.ceil(training / SECONDS_PER_WORKER))
+        return sized(cells, Resources(worth, 0, self.lanes), known)
 
     def carry_out(
         self, work: Work, results: Path, names: str, deadline: float | None = None

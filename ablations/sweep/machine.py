@@ -163,10 +163,8 @@ def cores() -> int:
 def accelerators() -> int:
     """Return how many GPUs or TPUs JAX finds here; 0: it runs on the CPU.
 
-    A process of its own asks, and only where there may be one.
-
-    Raises:
-        UserError: JAX_PLATFORMS names what is not there.
+    A process of its own asks, and only where there may be one. Raises UserError: JAX_PLATFORMS
+    names what is not there.
     """
     platforms = list(filter(None, os.environ.get("JAX_PLATFORMS", "").split(",")))
     installed = importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")

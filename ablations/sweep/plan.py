@@ -68,12 +68,9 @@ def comparison_request(levels: Mapping[str, Sequence[Json]], selection: Selectio
 def comparison_study(request: Request) -> Study:
     """Return the study of a request whose name is a `comparison_name`.
 
-    Its baseline is the task's own settings; the values that the request varies take the place of
-    its variants.
-
-    Raises:
-        UserError: no trainer has all of the settings, or the request varies others than the name
-            says.
+    Its baseline is the task's own settings; the values that the request varies take the place
+    of its variants. Raises UserError: no trainer has all of the settings, or the request varies
+    others than the name says.
     """
     if request.variants:
         raise UserError("--variants is for studies: a comparison is of the values that it names")
@@ -143,8 +140,7 @@ class Selected:
 def select(study: Study, request: Request) -> Selected:
     """Return the part of a study that a request selects.
 
-    Raises:
-        UserError: the study does not have a name, or flags contradict each other.
+    Raises UserError: the study does not have a name, or flags contradict each other.
     """
     profile = profile_of(study, request.profile)
     if request.vary and request.variants is None:
@@ -277,8 +273,7 @@ def known_studies(request: Request) -> dict[str, Study]:
 def study_of(request: Request) -> Study:
     """Return the study of a request; a preset is a study of one variant.
 
-    Raises:
-        UserError: nothing has that name.
+    Raises UserError: nothing has that name.
     """
     if request.study.startswith(PREFIX):
         return comparison_study(request)
@@ -305,11 +300,7 @@ def _no_study(name: str, known: Collection[str]) -> UserError:
 
 
 def preset_study(name: str) -> Study:
-    """Return a preset as a study of one variant.
-
-    Raises:
-        UserError: there is no such preset.
-    """
+    """Return a preset as a study of one variant. Raises UserError: there is no such preset."""
     one = presets.preset(name)
     return Study(
         name=name,
@@ -328,12 +319,10 @@ def _defaults(
 ) -> dict[str, Json]:
     """Return the settings of a variant that neither the study nor a flag sets.
 
-    Those of the task, or what the profile puts in their place; where the variant has a preset, or
-    the request names a base, those of that instead, but for the structure where the geometry is
-    common.
-
-    Raises:
-        UserError: the preset is of another trainer, or of another kind of actions.
+    Those of the task, or what the profile puts in their place; where the variant has a preset,
+    or the request names a base, those of that instead, but for the structure where the geometry
+    is common. Raises UserError: the preset is of another trainer, or of another kind of
+    actions.
     """
     definition, instead = composer(study.trainer), profile.own.get(task.name, {})
     own = {
@@ -374,8 +363,7 @@ def _require_presets(study: Study, request: Request) -> None:
 def plan(request: Request) -> Plan:
     """Resolve a request to the runs that answer it.
 
-    Raises:
-        UserError: a name is unknown, or settings or flags make no sense together.
+    Raises UserError: a name is unknown, or settings or flags make no sense together.
     """
     selected = select(study_of(request), request)
     study, profile = selected.study, selected.profile

@@ -140,8 +140,7 @@ def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
 def whole_record(results: Path, cell: str) -> Record | None:
     """Return the record of a cell, None where there is none.
 
-    Raises:
-        DamagedRecord: it, or its curve, is not what was written.
+    Raises DamagedRecord: it, or its curve, is not what was written.
     """
     record = read_record(results, cell)
     if record is not None:

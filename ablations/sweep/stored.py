@@ -80,9 +80,8 @@ def planned(studies: Iterable[str], results: Path, selection: Selection | Flags)
 def to_work_on(studies: Iterable[str], results: Path) -> list[Plan]:
     """Return the last plans of studies, or of all that are stored, that can be run.
 
-    Raises:
-        UserError: a plan runs commands and its study file is not named: none that is written in a
-            results folder is executed.
+    Raises UserError: a plan runs commands and its study file is not named: none that is written
+    in a results folder is executed.
     """
     plans = []
     for request in _requests(list(studies) or _that_ran(results), {}):
@@ -262,10 +261,7 @@ def last_plan(results: Path, study: str) -> Plan:
     """Return the last plan of a study that has begun.
 
     One that was stopped before it had a cell, or any work on one, hides no results of the plan
-    before it.
-
-    Raises:
-        UserError: there is none.
+    before it. Raises UserError: there is none.
     """
     plan = read_plan(results, study)
     if _has_begun(results, plan):
@@ -276,9 +272,8 @@ def last_plan(results: Path, study: str) -> Plan:
 def remove(results: Path, study: str, *, dry_run: bool) -> list[Path]:
     """Delete a study's plans, and its cells that no other study has; return what goes.
 
-    Raises:
-        UserError: nothing of that name ran, another study's plan cannot be read, so that nobody
-            knows its cells, or a cell is running.
+    Raises UserError: nothing of that name ran, another study's plan cannot be read, so that
+    nobody knows its cells, or a cell is running.
     """
     mine = {cell.hash for plan in _plans(results, study) for cell in plan.cells}
     others = {path.parent.name for path in (results / "plans").glob("*/*.json")} - {study}

@@ -98,18 +98,35 @@ def test_a_chunk_never_calls_its_host_and_has_products_that_xla_compiles_itself(
         assert (left, right) == (str(axes + 1), str(axes))
 
 
-def test_arithmetic_names_the_flags_that_a_user_adds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    monkeypatch.setenv("XLA_FLAGS", machine.PORTABLE)
+@pytest.mark.parametrize(
+    ("flags", "more", "named"),
+    [
+        (machine.PORTABLE, {}, None),
+        ("", {}, "{cpu}, order {order}"),
+        (
+            "--xla_dump_to=/x --xla_cpu_max_isa=AVX512",
+            {},
+            "{cpu}, --xla_cpu_max_isa=AVX512, order {order}",
+        ),
+        (f"{machine.PORTABLE} --mine=1", {}, "{cpu}, --mine=1, order {order}"),
+        # In a notebook, or with --cluster debug, JAX is as the shell has it.
+        (machine.PORTABLE, {"JAX_ENABLE_X64": "1"}, "{cpu}, JAX_ENABLE_X64=1, order {order}"),
+        (
+            machine.PORTABLE,
+            {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+            "{cpu}, JAX_DISABLE_MOST_OPTIMIZATIONS=1, order {order}",
+        ),
+    ],
+)
+def test_arithmetic_names_what_no_other_worker_has(
+    flags: str, more: dict[str, str], named: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
-    assert machine.arithmetic() == f"x86-64 with AVX2, no approximations, order {machine.ORDER}"
-    more = "--xla_dump_to=/somewhere --xla_cpu_max_isa=AVX512"
-    wanted = f"{machine.processor()}, --xla_cpu_max_isa=AVX512, order {machine.ORDER}"
-    for flags in (more, f"{machine.PORTABLE} {more}"):
-        monkeypatch.setenv("XLA_FLAGS", flags)
-        assert machine.arithmetic() == wanted
-    monkeypatch.delenv("XLA_FLAGS")
-    assert machine.arithmetic() == f"{machine.processor()}, order {machine.ORDER}"
+    for name, value in {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, **more}.items():
+        monkeypatch.setenv(name, value)
+    usual = "x86-64 with AVX2, no approximations, order {order}"
+    wanted = (named or usual).format(cpu=machine.processor(), order=machine.ORDER)
+    assert machine.arithmetic() == wanted
 
 
 CONFIG = """
@@ -195,18 +212,6 @@ def test_the_question_for_accelerators_runs_no_code_of_the_current_folder(
     monkeypatch.setenv("JAX_PLATFORMS", "cuda,cpu")
     assert machine.accelerators() != 8
     assert not (tmp_path / "ran").exists()
-
-
-def test_arithmetic_names_what_no_worker_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a notebook, or with --cluster debug, JAX is as the shell has it."""
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    monkeypatch.setenv("XLA_FLAGS", machine.PORTABLE)
-    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
-    for name, value in (("JAX_ENABLE_X64", "1"), ("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")):
-        with monkeypatch.context() as changed:
-            changed.setenv(name, value)
-            wanted = f"{machine.processor()}, {name}={value}, order {machine.ORDER}"
-            assert machine.arithmetic() == wanted
 
 
 def test_jax_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,8 +89,7 @@ class Cluster(Part, frozen=True):
 def read_cluster(path: Path | None, flags: Mapping[str, Json]) -> Cluster:
     """Return the settings of a file, under those of the flags that are not None.
 
-    Raises:
-        UserError: the file is none, a name is unknown, or a value makes no sense.
+    Raises UserError: the file is none, a name is unknown, or a value makes no sense.
     """
     values = {} if path is None else _tables(path)
     values |= {name: value for name, value in flags.items() if value is not None}

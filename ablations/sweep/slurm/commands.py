@@ -94,12 +94,9 @@ def require_commands() -> None:
 def states(jobs: Collection[str]) -> dict[str, State]:
     """Return the states of jobs ("12") and array tasks ("12_3"), by id, with those of their arrays.
 
-    Slurm no longer knows those that are left out. A job, or a task of an array that goes on, stays
-    in squeue for a while after its end (MinJobAge); later only accounting knows it, where there is
-    any.
-
-    Raises:
-        Silent: Slurm does not answer.
+    Slurm no longer knows those that are left out. A job, or a task of an array that goes on,
+    stays in squeue for a while after its end (MinJobAge); later only accounting knows it, where
+    there is any. Raises Silent: Slurm does not answer.
     """
     by_job: dict[str, State] = {}
     for some in _in_parts(sorted({_array(job) for job in jobs})):

@@ -180,8 +180,7 @@ def all_submissions(results: Path) -> list[Submission]:
 def adopt(submissions: Iterable[Submission]) -> None:
     """Note the ids of jobs that Slurm took without telling, or whose driver ended before.
 
-    Raises:
-        commands.Silent: Slurm does not answer.
+    Raises commands.Silent: Slurm does not answer.
     """
     open_ = {
         submission.run: submission
@@ -198,8 +197,7 @@ def jobs_of(
 ) -> list[list[Held]]:
     """Return the jobs of each submission with their states. The queue is asked once, if at all.
 
-    Raises:
-        commands.Silent: Slurm does not answer.
+    Raises commands.Silent: Slurm does not answer.
     """
     ids = [submission.slurm_jobs() for submission in submissions]
     known = {job for jobs in ids for job in jobs.values()}

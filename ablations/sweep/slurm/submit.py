@@ -99,10 +99,8 @@ class Slurm:
     def run(self, plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Submitted:
         """Submit jobs for the runs without a record that no living job will take.
 
-        Also for those that failed with an error, and those whose job is gone.
-
-        Raises:
-            UserError: something is wrong, as far as it can be known before it is submitted.
+        Also for those that failed with an error, and those whose job is gone. Raises
+        UserError: something is wrong, as far as it can be known before it is submitted.
         """
         if not self.dry_run:
             commands.require_commands()
@@ -453,8 +451,7 @@ class Job:
     def __call__(self) -> str:
         """Train runs until none is left or time is up; return a line for submitit's log.
 
-        Raises:
-            UserError: its workers could not go on.
+        Raises UserError: its workers could not go on.
         """
         caught = _Caught()
         private = Path(os.environ["SUBMITIT_FOLDER"])

@@ -181,18 +181,6 @@ def test_estimates_come_from_what_was_measured(sweep) -> None:
     assert "too little for one worker" in sweep(*TINY, "--memory", "550M", code=2).stderr
 
 
-def test_settings_from_a_file(sweep) -> None:
-    path = sweep.shell.folder / "big.toml"
-    path.write_text(
-        'partition = "high"\ntime = "0:20:00"\ncpus = 3\nmemory = "2G"\n'
-        'setup = ["export GREETING=hello"]\n[sbatch]\nnice = 5\n'
-    )
-    script = sweep("run", "toy", "--cluster", "big.toml", "--script", "--cpus", "2").stdout
-    for line in ("partition=high", "time=20", "cpus-per-task=2", "mem=2048M", "nice=5"):
-        assert f"#SBATCH --{line}" in script
-    assert "export GREETING=hello" in script
-
-
 @pytest.mark.parametrize(
     ("flags", "line"),
     [

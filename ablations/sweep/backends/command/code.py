@@ -61,9 +61,8 @@ class Code:
     def files(self) -> list[Path]:
         """Return its files, each once, sorted.
 
-        Raises:
-            UserError: nothing says what the command rests on, or a name in `depends` does not
-                exist.
+        Raises UserError: nothing says what the command rests on, or a name in `depends`
+        does not exist.
         """
         named = [path for path in map(self._file, self.named) if path is not None]
         if self.depends is not None:
@@ -303,10 +302,8 @@ class Commit:
 def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None) -> Commit:
     """Return a copy of the repository at a commit.
 
-    It is made once, and anew where it is not as committed.
-
-    Raises:
-        UserError: there is no repository, or no such commit.
+    It is made once, and anew where it is not as committed. Raises UserError: there is no
+    repository, or no such commit.
     """
     root = root_of(here)
     if root is None:

@@ -103,11 +103,7 @@ def named(argument: str) -> tuple[str, tuple[Study, ...]]:
 
 
 def read(path: Path) -> Study:
-    """Read the study of a file.
-
-    Raises:
-        UserError: the file describes no study, with its name.
-    """
+    """Read the study of a file. Raises UserError: the file describes no study, with its name."""
     try:
         return _study(_tables(path), path.resolve())
     except UserError as error:
@@ -194,11 +190,7 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
 
 
 def line_of(command: Table) -> Line:
-    """Read a command's table as a line.
-
-    Raises:
-        UserError: it describes none.
-    """
+    """Read a command's table as a line. Raises UserError: it describes none."""
     for name in ("run", "curve", "metric"):
         if not command.get(name):
             raise UserError(f"[command] has no {name}")
@@ -262,11 +254,7 @@ def _profiles(about: _About, tables: Table, tasks: tuple[str, ...]) -> dict[str,
 
 
 def timeout_of(value: Json) -> float | None:
-    """Read a timeout in seconds, or as a text such as "2h".
-
-    Raises:
-        UserError: it is neither.
-    """
+    """Read a timeout in seconds, or as a text such as "2h". Raises UserError: it is neither."""
     if value is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|m|min|h|d|)", str(value))

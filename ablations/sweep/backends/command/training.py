@@ -96,8 +96,7 @@ def forget_finished(results: Path, config: Configuration) -> None:
 def bring_files(left: Path, folder: Path) -> None:
     """Put what a run left into another cell's folder: the same files, where the disc has links.
 
-    Raises:
-        OSError: it is gone, or the disc is full.
+    Raises OSError: it is gone, or the disc is full.
     """
     if left == folder:
         return
