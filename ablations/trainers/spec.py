@@ -168,6 +168,18 @@ class TrainerSpec:
 
         Raises UserError where a name has two meanings, or the trainer has a default for no number.
         """
+        return self._memoised("known_numbers", self._known_numbers)
+
+    def _memoised(self, name: str, compute: Callable[[], T]) -> T:
+        """Return what was computed before, until a plugin's choice brings one more number."""
+        counts = tuple(len(_axis(axis).known_numbers) for axis in self.axes)
+        memo = self.__dict__.setdefault("_memo", {})
+        if memo.get(name, (None, None))[0] != counts:
+            memo[name] = (counts, compute())
+        value: T = memo[name][1]
+        return value
+
+    def _known_numbers(self) -> dict[str, Number]:
         known = dict(self.numbers)
         for axis in self.axes:
             for name, declared in _axis(axis).known_numbers.items():
@@ -286,6 +298,9 @@ class TrainerSpec:
         A choice whose revision was bumped is no longer what a trainer did before it had the axis.
         Raises UserError for a choice that is not there.
         """
+        return self._memoised("neutral", self._neutral_values)
+
+    def _neutral_values(self) -> Configuration:
         numbers = dict(self.numbers)
         for axis in self.axes:
             numbers |= _axis(axis).known_numbers
