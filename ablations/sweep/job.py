@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,25 @@ def _varied(choices: Collection[Mapping[str, Named]]) -> tuple[str, ...]:
     """Return the components in which choices differ, also where one configuration has none."""
     axes = dict.fromkeys(axis for each in choices for axis in each)
     return tuple(axis for axis in axes if len({str(each.get(axis)) for each in choices}) > 1)
+
+
+def sharing_programs(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """Return runs whose programs switch over what any run varies that could share the program.
+
+    Runs of several studies then need one compilation instead of one per study.
+    """
+    names: dict[tuple[str, str, str], str] = {}
+    varied: dict[str, set[str]] = {}
+    cells = tuple(cells)
+    for cell in cells:
+        key = (cell.study, cell.task, cell.variant)
+        if key not in names:
+            names[key] = cell.backend.program(cell.config)
+            varied.setdefault(names[key], set()).update(cell.varied or ())
+    return tuple(
+        replace(cell, varied=tuple(sorted(varied[names[cell.study, cell.task, cell.variant]])))
+        for cell in cells
+    )
 
 
 def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:

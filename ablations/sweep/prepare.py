@@ -23,7 +23,7 @@ from ablations.records import (
     write_plan,
 )
 from ablations.sweep.claims import hold, work_folder
-from ablations.sweep.job import Cell, cells_of, distinct
+from ablations.sweep.job import Cell, cells_of, distinct, sharing_programs
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,9 @@ def missing(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> lis
 
 
 def needed(plans: Sequence[Plan]) -> tuple[Cell, ...]:
-    """Return the cells of all plans, each once."""
-    return distinct(cell for plan in plans for cell in cells_of(plan))
+    """Return the runs of all plans, each once. Plans share programs where they can."""
+    cells = distinct(cell for plan in plans for cell in cells_of(plan))
+    return cells if len(plans) < 2 else sharing_programs(cells)
 
 
 def require_writable(results: Path) -> None:

@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ablations.request import Request
 from ablations.sweep.backends.compiled.program import (
     LARGE_BYTES,
     bytes_needed,
     pass_large_constants,
 )
+from ablations.sweep.plan import plan
+from ablations.sweep.prepare import needed
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
@@ -68,3 +71,17 @@ def test_memory_is_what_a_function_holds_at_once() -> None:
     needed = bytes_needed(jax.jit(sums).lower(x).compile())
     assert table + 2 * size <= needed < 3 * table
     assert bytes_needed(jax.jit(sums, donate_argnums=0).lower(x).compile()) == needed - size
+
+
+def test_studies_that_run_together_share_a_program_where_they_can() -> None:
+    """A shared torso is compiled in; every other difference of the three is data."""
+    studies = ("gae", "value_coefficient", "value_clipping")
+    plans = [plan(Request(study, "quick", ("fast",))) for study in studies]
+    alone = {cell.program() for each in plans for cell in needed([each])}
+    together = {cell.config["structure"]["torso"]: cell.program() for cell in needed(plans)}
+    assert len(alone) == 4
+    assert len({cell.program() for cell in needed(plans)}) == 2
+    assert together["shared"] != together["separate"]
+    assert {cell.hash for cell in needed(plans)} == {
+        cell.hash for each in plans for cell in needed([each])
+    }
