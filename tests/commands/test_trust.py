@@ -32,7 +32,7 @@ from ablations.sweep.backends.command import code
 from ablations.sweep.backends.command.code import checked_out
 from ablations.sweep.clean import delete, waste
 from ablations.sweep.job import Cell
-from ablations.sweep.progress import Progress
+from ablations.sweep.progress import Bar
 
 EXECUTES = "from pathlib import Path\nPath('executed').touch()\n"
 STUDY = """
@@ -294,8 +294,8 @@ def test_a_reason_is_printed_as_it_is(text: str, tmp_path: Path, capsys) -> None
     cell = Cell("mine", "line", "up", 0, digest(config), config)
     failed = Record(cell.hash, config, "failed", "error", text)
     write_record(tmp_path, failed, {"step": []})
-    with Progress([cell], tmp_path) as progress:
-        progress.update()
+    with Bar([cell], tmp_path) as bar:
+        bar.update()
     assert f"failed: mine/up line seed 0: {text}".replace("\x1b", "\\x1b") in said(capsys)
 
 
