@@ -1,1 +1,1 @@
-"""Plan cells, run them by a backend and an executor, and keep their results."""
+"""Plan runs, train them here or on a cluster, and keep their results."""

@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 class Spent(Part, frozen=True):
-    """The cost of a cell until now, over all processes that ran it.
+    """The cost of a run until now, over all processes that ran it.
 
     seconds: of training. resumed: the steps at which it was taken up again. checkpoints, bytes,
     saving_seconds: how many were written, the size of the last, the time of all. arithmetic: every
@@ -109,7 +109,7 @@ class _Description(Part, frozen=True):
 
 
 def folder_of(results: Path, cell: str) -> Path:
-    """Return the folder of a cell's checkpoints."""
+    """Return the folder of a run's checkpoints."""
     return work_folder(results, cell) / "checkpoints"
 
 
@@ -164,9 +164,9 @@ def sealed(description: Mapping[str, Json], state: bytes) -> bytes:
 
 
 def load(results: Path, cell: Cell, point: int) -> Checkpoint:
-    """Return the cell's checkpoint of a point.
+    """Return the run's checkpoint of a point.
 
-    Raises Refused: it is torn, changed, or of another cell or version.
+    Raises Refused: it is torn, changed, or of another run or version.
     """
     from flax import serialization
 
@@ -179,7 +179,7 @@ def load(results: Path, cell: Cell, point: int) -> Checkpoint:
     line, _, state = content.partition(b"\n")
     about = _described(line)
     if differing := differences(as_json(about.config), as_json(cell.config)):
-        raise Refused(f"it belongs to another cell: {differing}")
+        raise Refused(f"it belongs to another run: {differing}")
     if differing := differences(about.versions, _versions()):
         raise Refused(f"other versions wrote it: {differing}")
     if about.point != point or about.cell != cell.hash:
@@ -200,7 +200,7 @@ def _described(line: bytes) -> _Description:
 
 
 def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | None, list[str]]:
-    """Return the last good checkpoints that all these cells have at one point.
+    """Return the last good checkpoints that all these runs have at one point.
 
     None where there are none; and a line on each that was refused.
     """
@@ -222,7 +222,7 @@ def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | Non
 
 
 def discard_after(results: Path, cell: str, point: int) -> None:
-    """Set aside the checkpoints beyond the point from which a cell resumes.
+    """Set aside the checkpoints beyond the point from which a run resumes.
 
     They were refused, and the new ones that come do not compete with them.
     """
@@ -293,7 +293,7 @@ ABOUT = "about"  # the entry beside the arrays: JSON as UTF-8 bytes
 
 @dataclass(frozen=True)
 class Snapshots:
-    """The policies of a running cell that are kept: evenly spaced ones, and the best.
+    """The policies of a run that are kept: evenly spaced ones, and the best.
 
     count: how many evenly spaced; 0: nothing is kept.
     """
@@ -304,7 +304,7 @@ class Snapshots:
 
     @property
     def folder(self) -> Path:
-        """Return the folder of the policies while the cell runs."""
+        """Return the folder of the policies while the run trains."""
         return work_folder(self.results, self.cell.hash) / "policies"
 
     def wanted(self, point: int, lane: Lane) -> bool:

@@ -118,7 +118,7 @@ class Heartbeat(Part, frozen=True):
 
 
 def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
-    """Return the last sign of life of a cell, None where there is none."""
+    """Return the last sign of life of a run, None where there is none."""
     path = work_folder(results, cell) / "heartbeat.json"
     return find_json(path, Heartbeat, MOST_BEAT, lenient=True)
 
@@ -158,7 +158,7 @@ def _lock_file(results: Path) -> Path:
 
 
 class _Tries(Part, frozen=True):
-    """The number of times that a worker of one run began a cell from one point."""
+    """The number of times that a worker of one job began a run from one point."""
 
     run: str
     point: int
@@ -166,7 +166,7 @@ class _Tries(Part, frozen=True):
 
 
 class Claim:
-    """The lock of this process on a cell, until `finish` or `release`."""
+    """The lock of this process on a run, until `finish` or `release`."""
 
     def __init__(self, results: Path, cell: str, lock: BaseFileLock):
         """Take a lock that was acquired."""
@@ -207,9 +207,9 @@ class Claim:
             write_atomically(path, msgspec.json.encode(sign), lasting=False)
 
     def tries(self, run: str, point: int) -> int:
-        """Return how often workers of a run died on this cell after they started at a point.
+        """Return how often workers of a job died on this run after they started at a point.
 
-        A cell that moves on between two deaths is not at fault.
+        A run that moves on between two deaths is not at fault.
         """
         last = find_json(self._folder / "tries.json", _Tries, MOST_BEAT)
         return last.tries if last and (last.run, last.point) == (run, point) else 0
@@ -220,12 +220,12 @@ class Claim:
         write_atomically(self._folder / "tries.json", msgspec.json.encode(this), lasting=False)
 
     def finish(self) -> None:
-        """Release a cell whose record is published, and delete its work folder."""
+        """Release a run whose record is published, and delete its work folder."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.release()
 
     def release(self) -> None:
-        """Release a cell for others: this try does not count."""
+        """Release a run for others: this try does not count."""
         for name in ("heartbeat.json", "tries.json"):
             with contextlib.suppress(OSError):
                 (self._folder / name).unlink()
@@ -233,7 +233,7 @@ class Claim:
 
 
 def claim(results: Path, cell: str) -> Claim | None:
-    """Lock a cell; None if it is done, or another process has it."""
+    """Lock a run; None if it is done, or another process has it."""
     if published(results, cell):
         return None
     held = hold(results, cell)
@@ -244,7 +244,7 @@ def claim(results: Path, cell: str) -> Claim | None:
 
 
 def hold(results: Path, cell: str) -> Claim | None:
-    """Lock a cell, done or not; None if another process has it."""
+    """Lock a run, done or not; None if another process has it."""
     folder = work_folder(results, cell)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -275,7 +275,7 @@ def _break_if_dead(results: Path, cell: str) -> None:
 
 
 def checkpoint_points(results: Path, cell: str) -> list[int]:
-    """Return the points at which a cell has checkpoints, good or bad, ascending."""
+    """Return the points at which a run has checkpoints, good or bad, ascending."""
     folder = work_folder(results, cell) / "checkpoints"
     return sorted(int(path.stem) for path in folder.glob("*.msgpack") if path.stem.isdecimal())
 
@@ -295,7 +295,7 @@ class Arrivals:
         self._next = 0.0
 
     def since_last(self, *, at_once: bool = False) -> set[str]:
-        """Return the cells whose records appeared since the last call; at the first, all.
+        """Return the runs whose records appeared since the last call; at the first, all.
 
         at_once: also where it is too early for another scan.
         """
@@ -319,5 +319,5 @@ class Arrivals:
 
 
 def published(results: Path, cell: str) -> bool:
-    """Return whether a cell has a record."""
+    """Return whether a run has a record."""
     return (cell_folder(results, cell) / "record.json").exists()

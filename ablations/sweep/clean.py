@@ -85,7 +85,7 @@ def _has_jobs() -> bool:
 
 
 def _wanted(results: Path) -> tuple[set[str] | None, bool]:
-    """Return the cells of all plans, None without a plan; and whether all plans could be read."""
+    """Return the runs of all plans, None without a plan; and whether all plans could be read."""
     wanted: set[str] | None = None
     whole = True
     for path in sorted((results / "plans").glob("*/*.json")):

@@ -259,7 +259,7 @@ class Side(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The details that are switched in a cell of a seed, and the name of that variant."""
+    """The details that are switched in a run of a seed, and the name of that variant."""
 
     variant: str
     switched: Set
@@ -292,7 +292,7 @@ def request(
 
 
 def plan(request: Request) -> Plan:
-    """Resolve a request of `explain` to the cells that answer it.
+    """Resolve a request of `explain` to the runs that answer it.
 
     Raises UserError: the two cannot be explained with these flags.
     """
@@ -339,7 +339,7 @@ def plan(request: Request) -> Plan:
 
 
 def places(start: str, end: str, switching: Sequence[str]) -> Iterator[Place]:
-    """Yield the cells of one seed.
+    """Yield the runs of one seed.
 
     The ends; the compositions after each step of its order and of the reverse of it; each detail
     alone; all but each.

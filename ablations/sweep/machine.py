@@ -67,7 +67,7 @@ ORDER = 4
 def worker_environment(*, accelerator: bool) -> dict[str, str]:
     """Return the environment of a worker, without settings that would change its numbers.
 
-    On a CPU it has one core and one XLA device: faster over all cells, and a cell's bits then
+    On a CPU it has one core and one XLA device: faster over all runs, and a run's bits then
     depend on neither the cores nor the neighbours.
     """
     left_out = left_out_of_workers()

@@ -1,4 +1,4 @@
-"""Find the cells of plans that are to be computed; set aside records that are no results."""
+"""Find the runs of plans that are to be computed; set aside records that are no results."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ablations.sweep.job import Cell, cells_of, distinct, sharing_programs
 
 @dataclass(frozen=True)
 class Work:
-    """The cells of some plans, each once. todo: those without a result."""
+    """The runs of some plans, each once. todo: those without a result."""
 
     cells: tuple[Cell, ...]
     todo: tuple[Cell, ...]
 
 
 def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
-    """Store the plans, and find the cells that they still need.
+    """Store the plans, and find the runs that they still need.
 
     Args:
         plans: to be computed.
@@ -77,7 +77,7 @@ def clear_the_way(
     fresh: bool = False,
     say: Callable[[str], None] = print,
 ) -> Work:
-    """Find the cells without a result; set aside records that are none.
+    """Find the runs without a result; set aside records that are none.
 
     One that is damaged, with a line, or that failed with an error, which is worth another try.
     """
@@ -90,7 +90,7 @@ def clear_the_way(
 
 
 def missing(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> list[Cell]:
-    """Return the cells that `prepare` would find to do; change nothing."""
+    """Return the runs that `prepare` would find to do; change nothing."""
     return [cell for cell in needed(plans) if fresh or not _is_computed(results, cell.hash)]
 
 
@@ -122,7 +122,7 @@ def _is_computed(results: Path, cell: str) -> bool:
 
 
 def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
-    """Return whether a cell needs no run; set aside a record that is no result."""
+    """Return whether a run is done; set aside a record that is no result."""
     try:
         record = whole_record(results, cell)
     except DamagedRecord as damaged:
@@ -139,7 +139,7 @@ def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
 
 
 def whole_record(results: Path, cell: str) -> Record | None:
-    """Return the record of a cell, None where there is none.
+    """Return the record of a run, None where there is none.
 
     Raises DamagedRecord: it, or its curve, is not what was written.
     """
@@ -164,7 +164,7 @@ def _set_aside(results: Path, cell: str, path: Path) -> None:
 
 
 def _start_over(results: Path, cell: str) -> None:
-    """Set aside the record and checkpoints of a cell, unless it is running."""
+    """Set aside the record and checkpoints of a run, unless it is running."""
     work = work_folder(results, cell)
     for path in (cell_folder(results, cell), work / "checkpoints", work / "run"):
         if path.is_dir():

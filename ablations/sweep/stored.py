@@ -217,7 +217,7 @@ def _that_ran(results: Path) -> list[str]:
 class StoredRun:
     """A stored plan.
 
-    when: of its file, in seconds since 1970. done: cells that have a record. last: it is what the
+    when: of its file, in seconds since 1970. done: runs that have a record. last: it is what the
     study's name means where no flags are given.
     """
 
@@ -260,7 +260,7 @@ def stored_runs(results: Path, study: str = "*") -> list[StoredRun]:
 def last_plan(results: Path, study: str) -> Plan:
     """Return the last plan of a study that has begun.
 
-    One that was stopped before it had a cell, or any work on one, hides no results of the plan
+    One that was stopped before it had a run, or any work on one, hides no results of the plan
     before it. Raises UserError: there is none.
     """
     plan = read_plan(results, study)
@@ -270,10 +270,10 @@ def last_plan(results: Path, study: str) -> Plan:
 
 
 def remove(results: Path, study: str, *, dry_run: bool) -> list[Path]:
-    """Delete a study's plans, and its cells that no other study has; return what goes.
+    """Delete a study's plans, and its runs that no other study has; return what goes.
 
     Raises UserError: nothing of that name ran, another study's plan cannot be read, so that
-    nobody knows its cells, or a cell is running.
+    nobody knows its runs, or one of them is running.
     """
     mine = {cell.hash for plan in _plans(results, study) for cell in plan.cells}
     others = {path.parent.name for path in (results / "plans").glob("*/*.json")} - {study}
@@ -300,7 +300,7 @@ def _require_rest(results: Path, cells: set[str]) -> None:
         if (results / "work" / name / "lock").exists():
             held = hold(results, name)
             if held is None:
-                raise UserError(f"cell {name} is running: stop it first")
+                raise UserError(f"the run {name} is running: stop it first")
             held.release()
 
 

@@ -183,7 +183,7 @@ def test_anothers_is_refused_and_says_what_differs(
         inner = inner[name]
     inner[place[-1]] = value
     rewrite(written, config=config)
-    with pytest.raises(Refused, match="it belongs to another cell") as refused:
+    with pytest.raises(Refused, match="it belongs to another run") as refused:
         checkpoints.load(tmp_path, cell, 3)
     assert says in str(refused.value)
 

@@ -1,6 +1,6 @@
 """Ask Slurm about jobs and the cluster, once per question.
 
-Nobody here waits for a job. Whether a cell is done is a matter of its record; the queue only tells
+Nobody here waits for a job. Whether a run is done is a matter of its record; the queue only tells
 who is still going to work on the others.
 """
 

@@ -1,4 +1,4 @@
-"""Run cells as commands of a user's: a process each, without a shell, whose log is read.
+"""Compute runs by a user's command: a process each, without a shell, whose log is read.
 
 study_file.py   a study of commands, from TOML or Python
 code.py         the files that a command rests on: their digest, commit and copies
@@ -45,7 +45,7 @@ class CommandBackend(Backend):
         return min(workers, devices) if devices else workers, 1
 
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
-        """Return the cells with the commit of their repository."""
+        """Return the runs with the commit of their repository."""
         return noted(cells, results)
 
     def has_run(self, cell: Cell, results: Path) -> bool:

@@ -235,7 +235,7 @@ def names(files: Sequence[Path], here: Path, most: int = 3) -> str:
 
 
 def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
-    """Add the commit of their repository to the contexts of cells.
+    """Add the commit of their repository to the contexts of runs.
 
     What the files that decide have over that commit is left beside the records, as a patch.
     """

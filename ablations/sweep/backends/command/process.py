@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ablations.private import JOB_CODE, private_folder
 
-MARK = "ABLATIONS_FOLDER"  # in the environment of a command: the folder of its cell
+MARK = "ABLATIONS_FOLDER"  # in the environment of a command: the folder of its run
 THREADS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -104,7 +104,7 @@ class Process:
 
 
 def kill_leftovers(folder: Path) -> int:
-    """Kill processes that an earlier run of a cell left here, whose command was killed.
+    """Kill processes that an earlier try of a run left here, whose command was killed.
 
     Return how many. Without /proc there is nothing to find them by.
     """

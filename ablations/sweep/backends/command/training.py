@@ -44,7 +44,7 @@ MOST_BYTES = 100_000
 class EndedRun(Part, frozen=True):
     """A command that ended with exit code 0.
 
-    cell: the hash of the cell that ran it. peak_megabytes: the most memory that it held. resumed:
+    cell: the hash of its run. peak_megabytes: the most memory that it held. resumed:
     the steps at which it was taken up again.
     """
 
@@ -94,7 +94,7 @@ def forget_finished(results: Path, config: Configuration) -> None:
 
 
 def bring_files(left: Path, folder: Path) -> None:
-    """Put what a run left into another cell's folder: the same files, where the disc has links.
+    """Put what a run left into another run's folder: the same files, where the disc has links.
 
     Raises OSError: it is gone, or the disc is full.
     """
@@ -121,7 +121,7 @@ def was_read(results: Path, command: CommandLine) -> bool:
     return False
 
 
-OUTPUT = "output.log"  # in the cell's folder: what the command prints
+OUTPUT = "output.log"  # in the run's folder: what the command prints
 FIRST_LOOK_SECONDS = 0.02
 LOOK_PAUSE = 9  # times as long as a look at the log took: a tenth of a core at most
 LOG_LINES = 12
@@ -155,7 +155,7 @@ class Commands:
         self._running: Run | None = None
 
     def training(self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy) -> Run:
-        """Return the one cell of the batch, ready to run; see `Prepared`."""
+        """Return the one run of the batch, ready to run; see `Prepared`."""
         (cell,) = cells
         self._require_code(cell)
         self._running = Run(cell, results, self.job)
@@ -167,7 +167,7 @@ class Commands:
             self._running.kill()
 
     def _require_code(self, cell: Cell) -> None:
-        """Raise CommandFailed where the code is no longer what the cell was planned with."""
+        """Raise CommandFailed where the code is no longer what the run was planned with."""
         place = cell.place
         here = Path(place["here"])
         if not here.is_dir():
@@ -195,10 +195,10 @@ class _Seen:
 
 
 class Run:
-    """One cell, from its start, or from where its command can resume, to its end."""
+    """One run, from its start, or from where its command can resume, to its end."""
 
     def __init__(self, cell: Cell, results: Path, job: JobSpec):
-        """Prepare a cell; `run` starts its command."""
+        """Prepare a run; `run` starts its command."""
         self.cell = cell
         self.job = job
         self.line = Line.of(cell.config["command"])
@@ -278,7 +278,7 @@ class Run:
                 )
             if process.seconds > HEARTBEAT_SECONDS:
                 self._beat(claim)
-        if self._abandoned:  # it did not fail, and the cell may be somebody else's by now
+        if self._abandoned:  # it did not fail, and the run may be somebody else's by now
             raise SystemExit(143)
         process.kill()  # what it has left behind
         if process.code:
@@ -398,7 +398,7 @@ class Run:
         return logs.find(name)
 
     def _read(self) -> Result:
-        """Return the end of the cell by its curve: one that ends in no number has diverged."""
+        """Return the end of the run by its curve: one that ends in no number has diverged."""
         if self._looking.is_alive():
             self._looking.join()
         path, log, notes = self._log()

@@ -1,4 +1,4 @@
-"""Run cells as programs of JAX: one per structure and task, its cells side by side in lanes.
+"""Compute runs by programs of JAX: one per structure and task, its runs in parallel lanes.
 
 program.py       a compiled program, and the runs that train in it
 executables.py   compiled programs kept on disk
@@ -85,14 +85,14 @@ class CompiledBackend(Backend):
 
         if jax.default_backend() == "cpu":
             raise UserError(
-                f"there is no accelerator for JAX on {socket.gethostname()}, and these cells were "
+                f"there is no accelerator for JAX on {socket.gethostname()}, and these runs were "
                 f"asked of one: see that its driver and jax[cuda] are there, or leave --gpus out"
             )
 
     def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
-        """Compile the program of a cell; workers who need the same one take turns.
+        """Compile the program of a run; workers who need the same one take turns.
 
-        On an accelerator with no more lanes than there are cells of it.
+        On an accelerator with no more lanes than there are runs of it.
         """
         import jax
 
@@ -161,7 +161,7 @@ class CompiledBackend(Backend):
 
 
 def assumed_rate(config: Configuration, accelerator: bool) -> float:
-    """Return the steps per second of cells whose like has not run.
+    """Return the steps per second of runs that nothing was measured for.
 
     Those of the task, less what larger networks take.
     """

@@ -120,7 +120,7 @@ class Program:
         accelerator: bool = False,
         locks: Path | None = None,
     ):
-        """Compile the program of a cell, or load it from the cache."""
+        """Compile the program of a run, or load it from the cache."""
         self.lanes = lanes
         definition = trainer(cell.config["trainer"]["name"])
         fixed = definition.compiled_in(cell.config, cell.varied)
@@ -233,14 +233,14 @@ class Program:
     def training(
         self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
     ) -> Training:
-        """Return a batch of at most `lanes` of its cells; see `Prepared`."""
+        """Return a batch of at most `lanes` of its runs; see `Prepared`."""
         return Training(self, cells, results, checkpoints)
 
     def abandon(self) -> None:
         """Do nothing: it runs in this process alone."""
 
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
-        """Return at most `lanes` cells with equally long runs, ready to train side by side.
+        """Return at most `lanes` equally long runs, ready to train in parallel.
 
         Args:
             cells: of this program.
@@ -271,7 +271,7 @@ class Program:
         return self._place(training), self._place(measuring), self._place(data)
 
     def _padded(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Return a cell for each lane, repeating the last."""
+        """Return a run for each lane, repeating the last."""
         return [*cells, *[cells[-1]] * (self.lanes - len(cells))]
 
     def _given(self, cells: Sequence[Cell]) -> tuple[Tree, ...]:
@@ -300,9 +300,9 @@ class Program:
 
 
 class Block:
-    """Running cells, side by side in the lanes of a program.
+    """Runs that train in parallel, in the lanes of a program.
 
-    point: how many chunks are done. lanes: the curve of each cell so far.
+    point: how many chunks are done. lanes: the curve of each run so far.
     """
 
     def __init__(
@@ -314,7 +314,7 @@ class Block:
         data: TracedConfig,
         saved: Sequence[Saved] | None = None,
     ):
-        """Take the states of cells, ready to train."""
+        """Take the states of runs, ready to train."""
         self._program = program
         self._state = state
         self._measuring_keys = measuring_keys
@@ -333,7 +333,7 @@ class Block:
 
     @property
     def finished(self) -> bool:
-        """Return whether every cell is at its end, or has diverged."""
+        """Return whether every run is at its end, or has diverged."""
         return self.point == self._cell.points or all(lane.diverged for lane in self.lanes)
 
     def advance(self) -> None:
@@ -361,12 +361,12 @@ class Block:
                 lane.diverged = (self._cell.step_at(self.point - 1), self.step)
 
     def saved(self, index: int) -> Saved:
-        """Return the state from which a cell can resume, on the host."""
+        """Return the state from which a run can resume, on the host."""
         state = to_arrays(self._lane_of(self._state, index))
         return Saved(self.point, self.lanes[index].copy(), state)
 
     def policy(self, index: int) -> dict[str, np.ndarray]:
-        """Return the arrays of a cell's policy, on the host."""
+        """Return the arrays of a run's policy, on the host."""
         return to_arrays(self._program.trainer.policy(self._lane_of(self._state, index)))
 
     def _lane_of(self, tree: Tree, index: int) -> Tree:
@@ -397,12 +397,12 @@ def finite_or_none(value: np.floating) -> float | None:
 
 
 class Training:
-    """A block of cells, at its last checkpoint or at its beginning."""
+    """A block of runs, at its last checkpoint or at its beginning."""
 
     def __init__(
         self, program: Program, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
     ) -> None:
-        """Load the last checkpoint that all cells have, or start at the beginning."""
+        """Load the last checkpoint that all runs have, or start at the beginning."""
         self.cells = cells
         self.results = results
         self.checkpoints = checkpoints
@@ -459,11 +459,11 @@ class Training:
                 raise SystemExit(143)
 
     def lane(self, index: int) -> Lane:
-        """Return the curve of a cell so far."""
+        """Return the curve of a run so far."""
         return self.block.lanes[index]
 
     def result(self, index: int) -> Result:
-        """Return how a cell ended, with the policies that it kept."""
+        """Return how a run ended, with the policies that it kept."""
         lane, snapshots = self.lane(index), self.snapshots[index]
         kept = snapshots.finish(lane)
         if lane.diverged is None:
@@ -479,11 +479,11 @@ class Training:
 
     @property
     def rate(self) -> float:
-        """Return the steps per second of each cell, in this process."""
+        """Return the steps per second of each run, in this process."""
         return (self.block.step - self._first_step) / self.seconds
 
     def cost(self, index: int) -> Provenance:
-        """Return the speed of the cells in this process, and the cost of one over all processes."""
+        """Return the speed of the runs in this process, and the cost of one over all processes."""
         rate = round(self.rate * len(self.cells))
         return {"steps_per_second": rate, **as_provenance(self._spent[index], self.seconds)}
 
