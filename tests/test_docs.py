@@ -85,6 +85,19 @@ def test_blocks_are_valid(page: Path) -> None:
                 assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
 
 
+def test_workers_of_other_schedulers_are_commands() -> None:
+    sky, job = (yaml.safe_load(t) for name, t in blocks(DOCS / "cluster.md") if name == "yaml")
+    (pbs,) = (text for _, text in blocks(DOCS / "cluster.md") if text.startswith("#!/bin/bash"))
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert job["spec"]["completionMode"] == "Indexed"
+    assert {v["name"] for v in container["volumeMounts"]} == {
+        v["name"] for v in job["spec"]["template"]["spec"]["volumes"]
+    }
+    for words in (sky["run"].split(), container["command"], pbs.splitlines()[-1].split()):
+        assert words[:2] == ["ablations", "work"]
+        assert parser().parse_args(words[1:])
+
+
 def _page(name: str) -> Any:
     page = DOCS / f"{name}.md"
     inputs = (f"docs/{name}.md", "docs/examples", *TYPED, *(INSIDE if name in TRAINING else ()))
