@@ -1,4 +1,4 @@
-"""The comparison of every variant with its baseline: a frame, per task and over all tasks."""
+"""Compares every variant with its baseline, per task and over all tasks."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class _Pair:
-    """A comparison: scores `[tasks, n]` of the same seeds, whose means over tasks are compared.
+    """A comparison of scores `[tasks, n]` with shared seeds, averaged over tasks.
 
-    every: scores of the baseline on all of its seeds, where it has more than the variant.
+    `every` has the scores of all of the baseline's seeds, if it has more seeds than the variant.
     """
 
     tasks: tuple[str, ...]
@@ -53,17 +53,17 @@ class _Pair:
 
     @property
     def is_head(self) -> bool:
-        """Whether the variant is compared with nothing."""
+        """Whether the variant is a baseline, which is not compared."""
         return self.variant == self.baseline
 
     def raw(self) -> Difference:
-        """Return the difference on the common seeds alone."""
+        """Return the difference on shared seeds."""
         if self.successes and self.ours.shape[-1] > 1:
             return stats.outcomes(self.ours, self.theirs, self.level)
         return stats.paired(self.ours, self.theirs, self.level)
 
     def difference(self) -> Difference:
-        """Return the difference, adjusted by all seeds of the baseline where it has more."""
+        """Return the difference, adjusted by further seeds of the baseline."""
         if self.identical:
             return Difference(self.ours.shape[-1], 0.0, 0.0, 0.0, 1.0, 0.0)
         if self.every is None or self.successes:
@@ -78,33 +78,39 @@ def compare(
 
     Args:
         runs: of a study.
-        baseline: the variant that all others are compared with; by default the study's.
-        simultaneous: the intervals hold for all comparisons at once with 1 - level (Bonferroni).
-            Half of the level is for single tasks and half for all tasks. Identical variants need no
-            share, and variants of one configuration share theirs. False: each interval by itself.
-            Runs with interim analyses always share the level as planned.
-        level: the chance that any interval misses its difference.
+        baseline: the variant that all others are compared with; default: the study's baselines.
+        simultaneous: whether all intervals together hold with 1 - level (Bonferroni). Then single
+            tasks have half of the level, and all tasks the other half. Identical variants use no
+            level, and variants with the same configuration share it. Runs with interim analyses
+            always use the planned levels.
+        level: the probability that any interval misses its difference.
 
     Returns:
         A row per untrained policy, a row per task and variant, and a row per variant on "all
         tasks", in learned ranges. Columns:
-        task, variant, baseline: what is compared; a variant without a baseline is its own.
-        n, failed, empty, missing: numbers of runs; empty are done without a score. pairs: common
-        seeds. baseline_n: seeds of the baseline, where it has more than the variant.
-        mean, mean_low, mean_high: with Student's 95% interval.
-        difference, difference_low, difference_high: variant minus baseline, adjusted by the
-        regression on the baseline's score where the baseline has more seeds.
-        raw_difference, raw_difference_low, raw_difference_high: that of the common seeds alone.
-        share, share_low, share_high: the difference in learned ranges. level: of its interval.
-        p: of this comparison; p_adjusted: times the comparisons that share the level;
-        p_wilcoxon: signed ranks; p_equivalent: two one-sided tests (TOST).
-        sd: standard deviation of the paired differences. learned_range, margin: in score units.
-        verdict: see `stats.decide`; "" for a baseline, an untrained policy and a metric without a
-        good direction. note: why a verdict is not the plain one. beyond_margin: the whole interval
-        lies beyond the margin. seeds_needed: for an inconclusive difference, the number of seeds
-        that show a true difference of one margin with 80% power; NaN above 10,000.
-        best, tied: the highest mean of the task, and not significantly below it.
-        same_as: another variant with the same configuration. untrained: row of an untrained policy.
+            task, variant, baseline: a baseline has its own name as baseline.
+            n, failed, empty, missing: numbers of runs; empty ones are finished without a score.
+            pairs: number of shared seeds.
+            baseline_n: seeds of the baseline, if it has more than the variant.
+            mean, mean_low, mean_high: with Student's 95% interval.
+            difference, difference_low, difference_high: variant minus baseline. If the baseline has
+                more seeds, it is adjusted by the regression on the baseline's score.
+            raw_difference, raw_difference_low, raw_difference_high: on shared seeds only.
+            share, share_low, share_high: the difference in learned ranges.
+            level: of the interval of the difference.
+            p, p_adjusted: without and with correction for simultaneous comparisons.
+            p_wilcoxon, p_equivalent: of the signed-rank test, and of two one-sided tests (TOST).
+            sd: standard deviation of the paired differences.
+            learned_range, margin: in units of the score.
+            verdict: see `stats.decide`; "" for baselines, untrained policies and metrics without a
+                direction.
+            note: explains the verdict.
+            beyond_margin: whether the whole interval lies beyond the margin.
+            seeds_needed: seeds that detect a true difference of one margin with 80% power, for an
+                inconclusive difference; NaN above 10,000.
+            best, tied: has the highest mean of the task; is not significantly below it.
+            same_as: an earlier variant with the same configuration.
+            untrained: whether the row is an untrained policy.
 
     Raises:
         UserError: an unknown baseline.
@@ -143,7 +149,7 @@ def compare(
 
 
 def pooled_tasks(runs: Runs) -> dict[str, list[str]]:
-    """Return variant -> the tasks that its row on all tasks averages: two or more with a range."""
+    """Return variant -> the tasks of its row on all tasks: two or more with a learned range."""
     ranged = {
         variant: [task for task in runs.tasks if not math.isnan(runs.size(task, variant))]
         for variant in runs.variants
@@ -152,7 +158,7 @@ def pooled_tasks(runs: Runs) -> dict[str, list[str]]:
 
 
 def planned_stages(plan: Plan, *, over: bool) -> interim.Stages:
-    """Return the interim analyses of each comparison, whose level was shared at planning."""
+    """Return the interim analyses of each comparison, with the levels that the plan decides."""
     looks = plan.looks
     share = looks.over_tasks if over else looks.comparisons
     return interim.design(looks.seeds, LEVEL / (2 if looks.over_tasks else 1) / share)
@@ -164,7 +170,7 @@ def planned_stages(plan: Plan, *, over: bool) -> interim.Stages:
 def _pairs(
     runs: Runs, wanted: Sequence[tuple[list[str], str, bool]], level: float, simultaneous: bool
 ) -> list[_Pair]:
-    """Pair variants with their baselines, at a level that all comparisons that differ share."""
+    """Pair variants with their baselines; different comparisons share the level."""
     if runs.plan is not None and runs.plan.looks:
         return [_at_stage(runs, *each) for each in wanted]
     pairs = [_pair(runs, *each) for each in wanted]
@@ -206,10 +212,10 @@ def _pair(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pair:
 
 
 def _at_stage(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pair:
-    """Pair at the interim analysis that decided, else at the last that both have reached.
+    """Return the pair at the interim analysis that decided, or at the last one that both reached.
 
-    The level is that of the plan, as nothing seen since may change it. Over tasks only the sign
-    decides: equivalence is decided on each task.
+    The plan decides the levels, as results must not change them. Over tasks only the sign decides;
+    equivalence is decided on each task.
     """
     baseline = runs.versus[variant]
     if variant == baseline or baseline not in runs.versus:
@@ -231,7 +237,6 @@ def _at_stage(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pa
 
 
 def _has_more_seeds(runs: Runs, baseline: str) -> bool:
-    """Return whether the study's baseline was planned with more seeds than its variants."""
     if runs.plan is None or runs.plan.looks or runs.plan.imported or baseline != runs.baseline:
         return False
     counts = runs.plan.cells_of
@@ -239,7 +244,7 @@ def _has_more_seeds(runs: Runs, baseline: str) -> bool:
 
 
 def successes(runs: Runs, task: str) -> bool:
-    """Return whether all scores of a task are 0 or 1, the success or failure of a run."""
+    """Return whether all scores of a task are 0 or 1 (success)."""
     return runs.directed and task in runs.of_successes
 
 
@@ -279,7 +284,6 @@ def _row(runs: Runs, pair: _Pair, level: float) -> dict[str, Any]:
 
 
 def _verdict(runs: Runs, pair: _Pair, result: Difference, size: float) -> tuple[str, str]:
-    """Return the verdict on a comparison, and why it is not the plain one."""
     if pair.baseline not in runs.versus:
         return "inconclusive", f"{pair.baseline} is not among the runs"
     if pair.identical:
@@ -290,20 +294,20 @@ def _verdict(runs: Runs, pair: _Pair, result: Difference, size: float) -> tuple[
         return "inconclusive", NO_PAIRS[result.n]
     if runs.untrained and math.isnan(size):
         return "inconclusive", NOTHING_LEARNED
-    word = decide(result.low, result.high, runs.margin * size, pair.more_failures)
+    verdict = decide(result.low, result.high, runs.margin * size, pair.more_failures)
     if pair.more_failures > 0:
-        return word, f"{count(pair.more_failures, 'more run')} failed than of {pair.baseline}"
+        return verdict, f"{count(pair.more_failures, 'more run')} failed than of {pair.baseline}"
     if pair.more_failures < 0:
-        return word, f"{count(-pair.more_failures, 'more run')} of {pair.baseline} failed"
-    return word, "no spread" if result.sd == 0 else ""
+        return verdict, f"{count(-pair.more_failures, 'more run')} of {pair.baseline} failed"
+    return verdict, "no spread" if result.sd == 0 else ""
 
 
 def over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Return the verdict on a mean over tasks, in view of each task.
+    """Return the verdict on a mean over tasks, which depends on the verdicts on each task.
 
-    Equivalent only where every task is (an intersection-union test, Berger 1982), as a mean can be
-    small because tasks cancel. Tasks on both sides of 0 disagree (a qualitative interaction, Gail
-    and Simon 1985), as does a task with the mean.
+    It is equivalent only if every task is (an intersection-union test, Berger 1982), as effects may
+    cancel in the mean. If tasks, or a task and the mean, have significant effects of opposite sign,
+    tasks disagree (a qualitative interaction, Gail and Simon 1985).
     """
     verdict, note = row["verdict"], row["note"]
     if math.isnan(row["difference_low"]) or note == "identical" or not verdict:
@@ -327,7 +331,6 @@ def over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tu
 
 
 def _scores_row(runs: Runs, task: str, variant: str) -> dict[str, Any]:
-    """Return the columns of a variant's own runs; the others are empty."""
     if task == ALL_TASKS:
         tasks = list(runs.normalised(variant).values())
         scores = np.mean(tasks, axis=0) if tasks else np.zeros(0)
@@ -359,7 +362,6 @@ def _scores_row(runs: Runs, task: str, variant: str) -> dict[str, Any]:
 
 
 def _untrained_rows(runs: Runs) -> list[dict[str, Any]]:
-    """Return a row per untrained policy, named as "(zero)"."""
     rows = []
     for task, policies in runs.untrained.items():
         for policy, scores in policies.items():
@@ -383,10 +385,10 @@ def ends(name: str, estimate: stats.Estimate | Difference, size: float = 1.0) ->
 
 
 def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Mark the best variants of a task, and those not significantly below them.
+    """Mark the best variant of a task, and variants that are not significantly worse.
 
-    Only variants with the same task settings are ranked, on all tasks those with one learned range,
-    and only those that fail least: the mean of the others is of the seeds that survived.
+    Only variants with the same settings of the task (on all tasks: with the same learned range) are
+    ranked together, and only those with the fewest failed runs.
     """
     if not runs.directed:
         return
@@ -401,11 +403,12 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
             families.setdefault(key, []).append(row)
     for family in families.values():
         tasks = runs.tasks if task == ALL_TASKS else [task]
-        of, level = last_stage(runs, tasks, [row["variant"] for row in family])
+        stage, level = last_stage(runs, tasks, [row["variant"] for row in family])
         kept = [row for row in family if row["failed"] == min(r["failed"] for r in family)]
-        if len(kept) < 2 or of.runs.empty:
+        if len(kept) < 2 or stage.runs.empty:
             continue
-        scores = pd.DataFrame({row["variant"]: _by_seed(of, task, row["variant"]) for row in kept})
+        names = [row["variant"] for row in kept]
+        scores = pd.DataFrame({name: _by_seed(stage, task, name) for name in names})
         rates = task != ALL_TASKS and successes(runs, task)
         test = stats.outcomes if rates else stats.paired
         below = stats.not_the_best(scores.to_numpy().T, level, test)
@@ -417,7 +420,6 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _by_seed(runs: Runs, task: str, variant: str) -> pd.Series:
-    """Return seed -> score, on all tasks the mean normalised score."""
     if task != ALL_TASKS:
         return runs.scores[task, variant].dropna()
     tasks = [name for name in runs.tasks if not math.isnan(runs.size(name, variant))]
@@ -432,7 +434,7 @@ def last_stage(
 ) -> tuple[Runs, float]:
     """Return the runs up to the last interim analysis that all variants reached, and its level.
 
-    Without interim analyses all runs, at the level given.
+    Without interim analyses it returns all runs and the given level.
     """
     if runs.plan is None or not runs.plan.looks:
         return runs, level

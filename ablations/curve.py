@@ -1,7 +1,6 @@
-"""Define a run's curve of one metric: one object from reading to verdict.
+"""The learning curve of one metric of a run.
 
-It keeps its own steps, says where it ended and how, and is read off at the steps of others only
-when a mean over runs is taken. NumPy alone.
+A curve keeps its own steps. It is interpolated at other steps only for a mean over runs.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-Steps = NDArray[Any]  # int64, or float64 where a user counts otherwise
+Steps = NDArray[Any]  # int64, or a user's float64
 Status = Literal["finished", "cut", "diverged"]
 
 MOST_STEPS = 1_000  # of a common grid
@@ -24,10 +23,12 @@ MOST_STEPS = 1_000  # of a common grid
 class Curve:
     """One metric of one run.
 
-    steps: `[n]`, increasing, those at which this run was logged. values: `[n]`, NaN where the
-    metric has none. end: the last step, or the first from which on no value is finite.
-    status: "finished"; "cut", the run ended before 90% of a whole one; "diverged", its
-    values are no finite numbers up to its end.
+    Attributes:
+        steps: `[n]`, increasing.
+        values: `[n]`; NaN: the metric has no value.
+        end: the last step, or the first step from which no value is finite.
+        status: "finished", "cut" (the run ended before 90% of a complete run) or "diverged" (its
+            values are not finite up to its end).
     """
 
     steps: Steps
@@ -37,15 +38,12 @@ class Curve:
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """Return the steps of the first and the last finite value; None where there is none."""
+        """Return the steps of the first and the last finite value, or None without one."""
         finite = self.steps[np.isfinite(self.values)]
         return (finite[0], finite[-1]) if len(finite) else None
 
     def at(self, steps: Steps) -> Floats:
-        """Return the values at any steps `[m]`, on the straight lines between its own.
-
-        NaN outside of its range, as nothing is known there.
-        """
+        """Return linearly interpolated values at steps `[m]`; NaN outside of its range."""
         finite = np.isfinite(self.values)
         if not finite.any():
             return np.full(np.shape(steps), np.nan)
@@ -53,7 +51,7 @@ class Curve:
         return np.interp(steps, known, values, left=np.nan, right=np.nan)
 
     def bridged(self) -> Floats:
-        """Return its own values `[n]`, with those interpolated that are missing between others."""
+        """Return its values `[n]`, with gaps between values interpolated."""
         finite = np.isfinite(self.values)
         return self.values if finite.all() else np.where(finite, self.values, self.at(self.steps))
 
@@ -61,39 +59,39 @@ class Curve:
 def logged(
     steps: Sequence[float | None] | Steps,
     values: Sequence[float | None] | Floats,
-    whole: float = 0,
+    complete: float = 0,
 ) -> Curve:
     """Return the curve of a log.
 
     Args:
         steps: `[n]`, increasing.
-        values: `[n]`, None where the metric was not logged, such as no finished episode; NaN and
-            infinities count as logged.
-        whole: the steps of a whole run, where known.
+        values: `[n]`; None: not logged, such as no finished episode. NaN and infinities count as
+            logged.
+        complete: the steps of a complete run; 0: unknown.
     """
     marks = np.asarray(steps)
     numbers = np.asarray(values, np.float64)
     finite = np.isfinite(numbers)
     if not finite.all():
-        places = np.flatnonzero([value is not None for value in values])
-        tail = _tail(finite[places])
-        if tail < len(places):
-            return Curve(marks, numbers, marks[places[tail]], "diverged")
+        indices = np.flatnonzero([value is not None for value in values])
+        tail = _tail(finite[indices])
+        if tail < len(indices):
+            return Curve(marks, numbers, marks[indices[tail]], "diverged")
     end = marks[-1] if len(marks) else 0
-    return Curve(marks, numbers, end, "cut" if is_cut(end, whole) else "finished")
+    return Curve(marks, numbers, end, "cut" if is_cut(end, complete) else "finished")
 
 
-def is_cut(end: float, whole: float) -> bool:
-    """Return whether a run ended before 90% of a whole one, where that is known."""
-    return whole > 0 and 10 * end < 9 * whole
+def is_cut(end: float, complete: float) -> bool:
+    """Return whether a run ended before 90% of a complete run; False if that is unknown (0)."""
+    return complete > 0 and 10 * end < 9 * complete
 
 
 def diverged_from(values: ArrayLike) -> int | None:
-    """Return the index from which on values `[n]` are no finite numbers; None where there is none.
+    """Return the index from which values `[n]` are not finite, or None.
 
-    A NaN may be an empty field of a table, and a metric that is logged less often than others ends
-    in such fields too: as many as it leaves empty elsewhere are no divergence. Infinities always
-    are.
+    NaN may be an empty field of a table: a metric that is logged less often than others ends in
+    empty fields. So the last NaN count only if they are more than any NaN between two values.
+    Infinities always count.
     """
     numbers = np.asarray(values, np.float64)
     finite = np.isfinite(numbers)
@@ -105,37 +103,30 @@ def diverged_from(values: ArrayLike) -> int | None:
 
 
 def diverged(metric: str, step: float) -> str:
-    """Return the reason that a record gives for a divergence."""
+    """Return the reason of a divergence, for a record."""
     return f"{metric} is no finite number from step {step:,.0f} on"
 
 
 def _tail(finite: NDArray[np.bool_]) -> int:
     """Return the index after the last True."""
-    places = np.flatnonzero(finite)
-    return int(places[-1]) + 1 if len(places) else 0
-
-
-def share_steps(curves: Sequence[Curve]) -> bool:
-    """Return whether all were logged at the same steps."""
-    return all(np.array_equal(one.steps, curves[0].steps) for one in curves[1:])
+    indices = np.flatnonzero(finite)
+    return int(indices[-1]) + 1 if len(indices) else 0
 
 
 def on_common_steps(curves: Sequence[Curve], most: int = MOST_STEPS) -> tuple[Steps, Floats]:
-    """Return several curves at the same steps: `[n]` and `[curves, n]`, NaN without a value.
+    """Return curves at common steps: `[n]` and values `[curves, n]`, NaN without a value.
 
-    Curves that share their steps keep them, and their values. Others are read off on the straight
-    lines between their points, from where the last of them begins to where the first of them ends:
-    a mean over those that happen to have a value at a step would jump from one set of runs to
-    another. most: bound on the steps of such a grid; more are replaced by as many at equal
-    distances.
+    Curves with the same steps keep their steps and values. Other curves are interpolated, from the
+    latest start to the earliest end: otherwise a mean would jump where a curve starts or ends. If
+    the steps would be more than `most`, a regular grid replaces them.
     """
-    if share_steps(curves):
-        return curves[0].steps, np.stack([one.bridged() for one in curves])
-    ranges = [one.range for one in curves if one.range is not None]
+    if all(np.array_equal(curve.steps, curves[0].steps) for curve in curves[1:]):
+        return curves[0].steps, np.stack([curve.bridged() for curve in curves])
+    ranges = [curve.range for curve in curves if curve.range is not None]
     first = max((low for low, _ in ranges), default=0)
     last = min((high for _, high in ranges), default=-1)
-    every = np.unique(np.concatenate([one.steps for one in curves]))
-    steps = every[(every >= first) & (every <= last)]
+    union = np.unique(np.concatenate([curve.steps for curve in curves]))
+    steps = union[(union >= first) & (union <= last)]
     if len(steps) > most:
         steps = np.linspace(first, last, most)
-    return steps, np.stack([one.at(steps) for one in curves])
+    return steps, np.stack([curve.at(steps) for curve in curves])

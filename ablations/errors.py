@@ -1,4 +1,4 @@
-"""Format messages for users: errors, numbers of things, spans of time."""
+"""Messages for users: errors, counts, durations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ablations.core.decode import Json
 
-NEAR = 0.6  # of two names that one may be a slip of the other; farther, a hint misleads
+NEAR = 0.6  # smallest similarity of two names for the hint "did you mean"
 SHOWN = 24  # names that an error lists
-# What the base install leaves out: extra -> the modules that come with it
+# Extras of the package -> the modules that they install
 EXTRAS = {
     "train": ("brax", "flax", "jax", "jaxlib", "mujoco", "optax"),
     "gymnax": ("gymnax",),
@@ -23,15 +23,15 @@ EXTRAS = {
 
 
 class Note(UserWarning):
-    """A line on how a command understood its input; no error."""
+    """A warning about how a command understood its input."""
 
 
 class UserError(Exception):
-    """Bad input: the message says what is wrong and what would be right. Exit code 2."""
+    """Invalid input (exit code 2). The message says what is wrong and what is expected."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for a name that does not exist, with the nearest one that does."""
+    """Return the error for an unknown name, with the most similar known name."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
     hint = f"did you mean '{near[0]}'? " if near else ""
@@ -40,7 +40,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
 
 
 def count(number: int, noun: str) -> str:
-    """Word a number of things, such as "1 cell" or "1,200 cells"."""
+    """Write a count: "1 run" or "1,200 runs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -50,25 +50,25 @@ def listed(names: Sequence[str]) -> str:
 
 
 def value_text(value: Json) -> str:
-    """Write a value of a setting: a number to six digits, without zeros that say nothing."""
+    """Write the value of a setting; a real number has up to six digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def shortened(lines: Sequence[str], most: int, rest: str) -> list[str]:
-    """Return the first lines, and in place of others one that counts them, where rest has {}."""
+    """Return the first lines and, if there are more, `rest` with their number for {}."""
     left = len(lines) - most
     return [*lines[:most], *([rest.format(left)] if left > 0 else [])]
 
 
 def duration(seconds: float) -> str:
-    """Word a span of time, such as "40 s", "12 min" or "3.5 h"."""
+    """Write a duration: "40 s", "12 min" or "3.5 h"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def printable(text: str) -> str:
-    """Escape characters of a text from a log or record that would control a terminal."""
+    """Escape control characters, for text from logs and records in a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
@@ -78,17 +78,17 @@ def one_line(text: str) -> str:
 
 
 def missing_extra(error: ModuleNotFoundError) -> UserError | None:
-    """Return the error for a module that an extra brings, or None for any other."""
+    """Return the error for a missing module of an extra, or None for another module."""
     module = (error.name or "").partition(".")[0]
     return UserError(f"this needs {install}") if (install := _installing(module)) else None
 
 
 def _installing(module: str) -> str | None:
-    """Return a module with the command that installs it, or None for one that no extra brings."""
+    """Return a module and the command that installs its extra, or None without an extra."""
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), None)
     return extra and f"{module}: pip install 'rl-ablations[{extra}]'"
 
 
 def lacking(module: str) -> str | None:
-    """Return the need for a module of an extra that is not installed, None where it is there."""
+    """Return how to install a missing module of an extra, or None if it is installed."""
     return None if find_spec(module) else _installing(module)

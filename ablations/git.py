@@ -1,4 +1,4 @@
-"""Run git in a repository that is not trusted, whose settings may name programs."""
+"""Runs git safely in an untrusted repository, whose settings may start programs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-# A monitor of files, hooks, a pager.
+# Without a file monitor, hooks or a pager
 _STARTS_NOTHING = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager")
-# Of `git diff`: a program that compares, and one that shows a file as text.
+# For `git diff`: without programs that compare or convert files
 PLAIN = ("--no-ext-diff", "--no-textconv")
 
 
@@ -19,13 +19,11 @@ def git(
     seconds: float = 60,
     codes: tuple[int, ...] = (0,),
 ) -> bytes:
-    """Return the output of git in the repository at a folder.
-
-    codes: with which it may end.
+    """Return the output of git in the repository of a folder.
 
     Raises:
-        OSError: there is no git.
-        subprocess.SubprocessError: it ends otherwise or takes longer.
+        OSError: git is not installed.
+        subprocess.SubprocessError: its exit code is not in `codes`, or it takes longer.
     """
     command = ["git", *_STARTS_NOTHING, "-C", str(root), *arguments]
     done = subprocess.run(

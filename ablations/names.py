@@ -1,4 +1,4 @@
-"""Check names that become paths: of studies, plans, cells, gates."""
+"""Checks names that become parts of paths: of studies, plans, runs and gates."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ NAME = re.compile(r"\w[\w.-]{0,99}")
 
 
 def require_name(what: str, text: str) -> str:
-    """Return a name that is safe as one part of a path.
+    """Return a name if it is safe as a part of a path.
 
     Raises:
-        UserError: it could lead elsewhere, or a file system refuses it.
+        UserError: it is not.
     """
     if not isinstance(text, str) or not NAME.fullmatch(text):
         shown = ascii(text)
         raise UserError(
-            f"{what} is letters, digits, '_', '-' and '.', at most 100 of them, and begins with "
-            f"neither of the last two: not {shown if len(shown) <= 60 else f'{shown[:60]}...'}"
+            f"{what} must start with a letter, a digit or '_', and have at most 100 letters, "
+            f"digits, '_', '-' and '.': not {shown if len(shown) <= 60 else f'{shown[:60]}...'}"
         )
     return text

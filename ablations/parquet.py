@@ -1,6 +1,6 @@
-"""Encode named columns as Parquet and decode them. Same columns, same bytes.
+"""Encodes named columns as Parquet and decodes them. The same columns give the same bytes.
 
-A column holds int64, float64 or text, or lists of numbers, and None where there is nothing.
+A column has int64, float64, text or lists of numbers, and None for missing values.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def encode(
     *,
     small: bool = False,
 ) -> bytes:
-    """Return the bytes of a file with these columns, all of one length.
+    """Return the bytes of a file with these columns, which have equal lengths.
 
-    about: a name and a text kept beside them. small: compressed well, which takes longer.
+    `about` is a name and a text for the file's metadata. `small` compresses better but slower.
     """
     import pyarrow
     import pyarrow.parquet
@@ -33,7 +33,7 @@ def encode(
     table = pyarrow.table({name: pyarrow.array(v, _type(v)) for name, v in lists.items()})
     data = pyarrow.BufferOutputStream()
     how = {"compression": "zstd", "compression_level": 19} if small else {"compression": "snappy"}
-    # Without Arrow's schema: the types of Parquet say it all.
+    # Arrow's schema would only repeat Parquet's types.
     with pyarrow.parquet.ParquetWriter(data, table.schema, store_schema=False, **how) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata(dict([about] if about else []))
@@ -41,10 +41,9 @@ def encode(
 
 
 def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, dict[str, str]]:
-    """Return the columns of a file, and the texts kept beside them if all are wanted.
+    """Return the columns of a file and the texts of its metadata. Raises ValueError if damaged.
 
-    wanted: the columns that are read; the others are [], None reads all. Raises ValueError for a
-    damaged file.
+    With `wanted`, other columns are [] and the metadata is not read.
     """
     import pyarrow
     import pyarrow.parquet
@@ -70,5 +69,5 @@ def _type(values: Sequence[Value]) -> pyarrow.DataType:
         return pyarrow.list_(_type([number for numbers in lists for number in numbers]))
     if known and isinstance(known[0], str):
         return pyarrow.string()
-    whole = known and all(isinstance(value, Integral) for value in known)
-    return pyarrow.int64() if whole else pyarrow.float64()
+    integers = known and all(isinstance(value, Integral) for value in known)
+    return pyarrow.int64() if integers else pyarrow.float64()

@@ -1,4 +1,4 @@
-"""Load modules of the user's that register choices, axes, tasks, trainers or studies."""
+"""Loads plugins: a user's modules that register components, tasks, trainers or studies."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _loaded: dict[str, str] = {}  # name -> digest
 def load(names: Iterable[str] = ()) -> None:
     """Import the installed plugins (entry point group `ablations.plugins`) and the named modules.
 
-    A module is looked for in the current folder too.
+    Modules may be in the current folder.
 
     Raises:
-        UserError: one does not import.
+        UserError: a module cannot be imported.
     """
     for name in [*(point.value for point in entry_points(group=GROUP)), *names]:
         if name in _loaded:
@@ -36,16 +36,16 @@ def load(names: Iterable[str] = ()) -> None:
         except Exception as error:
             text = " ".join(str(error).split())
             raise UserError(
-                f"the plugin '{name}' does not import: {type(error).__name__}: {text}"
+                f"cannot import the plugin '{name}': {type(error).__name__}: {text}"
             ) from error
         _loaded[name] = _digest(module)
 
 
 @contextlib.contextmanager
 def _current_folder_first() -> Iterator[None]:
-    """Look for modules in the current folder first, and afterwards last.
+    """Put the current folder first in the search path, and last afterwards.
 
-    What is imported later may be a module of Python's that a file there is named as.
+    Otherwise a file there could replace a module of Python in later imports.
     """
     if "" in sys.path:
         sys.path.remove("")
@@ -58,7 +58,7 @@ def _current_folder_first() -> Iterator[None]:
 
 
 def loaded() -> tuple[str, ...]:
-    """Return the names of the loaded plugins, which a worker has to load too."""
+    """Return the names of the loaded plugins, which workers must load too."""
     return tuple(_loaded)
 
 
@@ -68,28 +68,27 @@ def digests() -> dict[str, str]:
 
 
 def edited(used: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    """Yield a line for each plugin that was edited between the records that are shown together.
+    """Yield a note for each plugin that was edited between records.
 
-    used: the plugins of each record, module -> digest, as `digests` gives them.
+    `used` has the plugins of each record, module -> digest (see `digests`).
     """
     states: dict[str, Counter[str]] = {}
     for record in used:
         for name, state in record.items():
             states.setdefault(name, Counter())[state] += 1
-    for name, found in states.items():
-        (usual, _), *others = found.most_common()
+    for name, counts in states.items():
+        (usual, _), *others = counts.most_common()
         if others:
             yield (
-                f"plugin '{name}' was edited in between: {sum(n for _, n in others)} of "
-                f"{count(found.total(), 'cell')} ran with {', '.join(one for one, _ in others)} "
-                f"(the most: {usual}); `run --fresh` computes all of them again"
+                f"plugin '{name}' was edited between runs: {sum(n for _, n in others)} of "
+                f"{count(counts.total(), 'run')} used {', '.join(state for state, _ in others)} "
+                f"(most: {usual}); `run --fresh` trains all of them again"
             )
 
 
 def _digest(module: ModuleType) -> str:
-    """Digest the Python files of a module's top-level package, as they are now."""
     top = sys.modules[module.__name__.partition(".")[0]].__file__ or module.__file__ or ""
     path = Path(top)
     files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
-    there = [(file.relative_to(path.parent), file) for file in files if file.is_file()]
-    return digest_of_files(there)[:16]
+    named = [(file.relative_to(path.parent), file) for file in files if file.is_file()]
+    return digest_of_files(named)[:16]

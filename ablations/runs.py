@@ -1,7 +1,7 @@
 """Runs: a frame with one row per run, and a frame with one row per logged point.
 
-Everything that is analysed is a `Runs`: the records of our own sweeps and what `import` stores
-(`Runs.read`), and anybody's data frame (`Runs.from_frame`).
+All analyses take a `Runs`. `Runs.read` reads stored runs, trained here or imported;
+`Runs.from_frame` takes any data frame.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from ablations.stats import are_successes
 RUN = ["task", "variant", "seed"]
 STATUSES = ("done", "failed", "missing")
 ALL_TASKS = "all tasks"
-EVALUATION = "evaluation/"  # the names of evaluation metrics begin with it
-UNTRAINED = "trivial_policies"  # the study that evaluates policies without training
+EVALUATION = "evaluation/"  # prefix of evaluation metrics
+UNTRAINED = "trivial_policies"  # the study that evaluates untrained policies
 UNTRAINED_SEEDS = 5
 
 
 class _Ended(NamedTuple):
-    """A run that is done or failed: bits is the digest of its curve, or where it failed."""
+    """A run that is done or failed. `bits` is the digest of its curve, or where it failed."""
 
     status: str
     bits: str
@@ -63,23 +63,27 @@ class _Ended(NamedTuple):
 class Runs:
     """The runs of one study, scored by one metric.
 
-    runs: a row per planned run, with task, variant, seed, status (done, failed or missing), score
-        (NaN unless done, and where the metric has no value in the scored window) and reason. Of
-        stored runs also `diverged` (a failure of training, not of the machine), `hash` (names the
-        configuration), `settings` (digest of the task's settings) and `bits` (digest of the curve).
-    curves: task, variant, seed, step, and a column per metric; a row per logged point of a run that
-        is done. NaN: the metric has no value at this step.
-    baseline: of the study; "" if it is not among the runs.
-    versus: variant -> the variant it is compared with, itself for the head of a group.
-    margin: the smallest relevant difference, as a share of the learned range, or with
-        `margin_in_metric` in units of the metric.
-    directed: higher is better. A metric that is no return has intervals and no verdicts.
-    untrained: task -> policy -> scores of its seeds; {} unless evaluated on every task.
-    same_as: variant -> the first variant with the same configuration.
-    sets: variant -> the settings it changes.
-    plan, folder: what stored runs were read from.
-    metrics: the names of all logged metrics. versions: lines about other package versions or edited
-        plugins among the runs.
+    Attributes:
+        runs: a row per planned run, with task, variant, seed, status (done, failed or missing),
+            score (NaN unless done and the metric has a value in the scored window) and reason.
+            Stored runs also have `diverged` (training failed, not the machine), `hash` (of the
+            configuration), `settings` (digest of the task's settings) and `bits` (digest of the
+            curve).
+        curves: a row per logged point of a finished run, with task, variant, seed, step, and a
+            column per metric (NaN: no value at this step).
+        metric: the metric of the scores.
+        baseline: of the study; "" if it is not among the runs.
+        versus: variant -> the variant that it is compared with; baselines map to themselves.
+        score: a name in `scoring.SCORES`.
+        margin: the smallest relevant difference, as a share of the learned range, or with
+            `margin_in_metric` in units of the metric.
+        directed: whether higher is better. Otherwise differences have intervals but no verdicts.
+        untrained: task -> policy -> scores of its seeds; {} unless evaluated on every task.
+        same_as: variant -> the first variant with the same configuration.
+        sets: variant -> the settings that it changes.
+        plan, folder: of stored runs.
+        metrics: names of all logged metrics.
+        versions: notes on other package versions or edited plugins among the runs.
     """
 
     runs: pd.DataFrame
@@ -119,22 +123,22 @@ class Runs:
         """Return the runs of a long table with one row per logged point.
 
         Args:
-            frame: with a column of variants, of seeds and of values; a column of steps unless each
-                run has one row, which is its score; a column of tasks unless there is one task. A
-                column `status` may mark failed runs. Without it a run failed if its values end in
-                infinity, or in more NaN in a row than it has elsewhere.
+            frame: columns of variants, seeds and values. A column of steps is optional if each run
+                has one row, its score; a column of tasks is optional if there is one task. A column
+                `status` may mark failed runs. Without it, a run failed if its values end in an
+                infinity, or in more consecutive NaN than it has elsewhere.
             baseline: the variant that the others are compared with.
-            value: the name of the column of values, which becomes the metric's name.
-            task: the name of the column of tasks.
-            variant: the name of the column of variants.
-            seed: the name of the column of seeds.
-            step: the name of the column of steps.
+            value: the column of values; it is also the metric's name.
+            task: the column of tasks.
+            variant: the column of variants.
+            seed: the column of seeds.
+            step: the column of steps.
             score: "final" (mean over the last tenth of training), "auc", "last" or "mean".
             margin: the smallest relevant difference, as a share of the learned range.
-            margin_in_metric: the margin is in units of the values.
+            margin_in_metric: whether the margin is in units of the values.
 
         Raises:
-            UserError: a column is missing, has no usable values, or a run has two rows of one step.
+            UserError: a column is missing or has invalid values, or a run has two rows for a step.
         """
         names = {task: "task", variant: "variant", seed: "seed", step: "step"}
         hidden = [name for given, name in names.items() if name != given and name in frame]
@@ -148,13 +152,13 @@ class Runs:
             frame = frame.assign(**{column: _whole_numbers(frame[column], column)})
         if score not in SCORES:
             raise unknown("score", score, SCORES)
-        double = frame[frame.duplicated([*RUN, "step"])]
-        if len(double):
-            row = double.iloc[0]
+        duplicates = frame[frame.duplicated([*RUN, "step"])]
+        if len(duplicates):
+            row = duplicates.iloc[0]
             name = f"task '{row.task}', variant '{row.variant}', seed {row.seed}"
             raise UserError(
-                f"two values for step {row['step']} of {name}: name the column that tells them "
-                "apart, for example task="
+                f"two values for step {row['step']} of {name}: name the column in which they "
+                "differ, for example task="
                 if has_steps
                 else f"several rows for {name}: name the column of steps with step="
             )
@@ -195,13 +199,13 @@ class Runs:
 
         Args:
             results: the folder.
-            study: its name, for the selection that ran last; or a plan.
-            metric: a column of the curves; by default the study's own.
-            score: by default the study's for evaluations, and "final" for other metrics.
-            columns: further metrics to keep in `curves`.
+            study: a plan, or the name of a study for its last plan.
+            metric: a column of the curves; default: the study's metric.
+            score: default: the study's score for evaluations, "final" for other metrics.
+            columns: further metrics for `curves`.
 
         Raises:
-            UserError: the study has no runs here; an unknown metric or score.
+            UserError: the study has no runs here, or the metric or score is unknown.
         """
         folder = Path(results)
         if isinstance(study, str):
@@ -239,7 +243,7 @@ class Runs:
         )
 
     def on(self, metric: str | None = None, score: str | None = None) -> Runs:
-        """Return the same runs scored by another metric or in another way.
+        """Return the same runs with another metric or score.
 
         Raises:
             UserError: an unknown metric or score.
@@ -256,7 +260,7 @@ class Runs:
         if score not in SCORES:
             raise unknown("score", score, SCORES)
         if self.curves.empty:
-            raise UserError("these runs have no curves that could be scored in another way")
+            raise UserError("these runs have no curves, so they cannot have another score")
         rows = [_rows(self.curves, metric, score), self.runs[self.runs.status != "done"]]
         return replace(
             self,
@@ -267,7 +271,7 @@ class Runs:
         )
 
     def where(self, kept: pd.Series) -> Runs:
-        """Return some of the runs. kept: a boolean per row of `runs`."""
+        """Return the runs that a boolean per row of `runs` selects."""
         runs = self.runs[kept]
         names = pd.MultiIndex.from_frame(runs[RUN])
         curves = self.curves[pd.MultiIndex.from_frame(self.curves[RUN]).isin(names)]
@@ -281,7 +285,7 @@ class Runs:
 
     @cached_property
     def _below(self) -> dict[int, Runs]:
-        """What `below` has returned: every comparison asks for the same stages."""
+        """A cache: every comparison needs the same stages."""
         return {}
 
     # Names
@@ -293,7 +297,7 @@ class Runs:
 
     @cached_property
     def variants(self) -> list[str]:
-        """The variants, each directly after the variant it is compared with."""
+        """The variants, in an order in which each follows the variant that it is compared with."""
         ordered: dict[str, None] = {}
 
         def add(name: str) -> None:
@@ -311,7 +315,7 @@ class Runs:
         return list(ordered)
 
     def source(self, variant: str) -> str:
-        """Return the variant whose learned range a variant is measured in."""
+        """Return the variant whose learned range applies to a variant."""
         versus = self.versus[variant]
         return versus if versus in self.versus else variant
 
@@ -330,11 +334,11 @@ class Runs:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """The scores: a row per seed, columns (task, variant); NaN where a run has none."""
+        """The scores: a row per seed, a column per (task, variant); NaN: no score."""
         return self.runs.pivot(index="seed", columns=["task", "variant"], values="score")
 
     def paired(self, tasks: Sequence[str], variants: Sequence[str]) -> Floats:
-        """Return scores `[tasks, variants, n]` on the seeds that all have on every task."""
+        """Return scores `[tasks, variants, n]` on the n seeds that are complete."""
         none = np.full(len(self.scores), math.nan)
         names = itertools.product(tasks, variants)
         scores = np.array([self._scores.get(name, none) for name in names])
@@ -347,27 +351,27 @@ class Runs:
 
     @cached_property
     def of_successes(self) -> frozenset[str]:
-        """The tasks whose scores are all 0 or 1, the failure or success of a run."""
+        """The tasks whose scores are all 0 or 1 (success)."""
         scores = self.runs[self.runs.score.notna()].groupby("task").score
-        return frozenset(task for task, of in scores if are_successes(of.to_numpy()))
+        return frozenset(task for task, values in scores if are_successes(values.to_numpy()))
 
     @cached_property
     def counts(self) -> pd.DataFrame:
-        """The number of runs by status, and how many are done without a score (`empty`)."""
+        """Numbers of runs by status, and of finished runs without a score (`empty`)."""
         keys = [self.runs.task, self.runs.variant]
         table = pd.crosstab(keys, self.runs.status).reindex(columns=STATUSES, fill_value=0)
         empty = (self.runs.status == "done") & self.runs.score.isna()
         return table.assign(empty=empty.groupby(keys).sum())
 
     def failures(self, tasks: Sequence[str], variant: str, other: str) -> int:
-        """Return how many more runs failed of a variant than of another, on common seeds."""
+        """Return the failed runs of a variant minus those of another, on shared seeds."""
         pairs = self._both(tasks, variant, other)
         return sum((a.status == "failed") - (b.status == "failed") for a, b in pairs)
 
     def identical(self, tasks: Sequence[str], variant: str, other: str) -> bool:
-        """Return whether the curves of two variants are the same bits on every common seed.
+        """Return whether the curves of two variants are equal bit by bit on every shared seed.
 
-        Runs that failed at one step may be the same; runs that failed at an unknown step are not.
+        Runs that failed at the same step count as equal, unless all failed.
         """
         pairs = self._both(tasks, variant, other)
         same = all(
@@ -376,22 +380,21 @@ class Runs:
         return same and any(a.status == "done" or a.hash == b.hash != "" for a, b in pairs)
 
     def _both(self, tasks: Sequence[str], variant: str, other: str) -> list[tuple[_Ended, _Ended]]:
-        """Return the runs that have ended of two variants, paired by task and seed."""
         sides = [
             (self._ended.get((t, variant), {}), self._ended.get((t, other), {})) for t in tasks
         ]
         return [(a[seed], b[seed]) for a, b in sides for seed in a.keys() & b.keys()]
 
     def complete(self, task: str, variant: str) -> int:
-        """Count the seeds from 0 on that have ended one after the other, failed or not."""
+        """Return the n for which the seeds 0 to n - 1 have ended."""
         seeds = self._ended.get((task, variant), {})
         return next(seed for seed in itertools.count() if seed not in seeds)
 
     @cached_property
     def _ended(self) -> dict[tuple[str, str], dict[int, _Ended]]:
-        """(task, variant) -> seed -> its run, of those that have ended."""
+        """(task, variant) -> seed -> ended run."""
         rows = self.runs[self.runs.status != "missing"]
-        # Without digests no two runs are the same.
+        # Without digests, all runs count as different.
         bits, hashes = rows.get("bits", rows.index), rows.get("hash", [""] * len(rows))
         ended: dict[tuple[str, str], dict[int, _Ended]] = {}
         columns = (rows.task, rows.variant, rows.seed, rows.status, bits, hashes)
@@ -402,7 +405,7 @@ class Runs:
     # Curves
 
     def curves_of(self, task: str, variant: str, metric: str | None = None) -> dict[int, Curve]:
-        """Return seed -> curve of the runs that are done."""
+        """Return seed -> curve of finished runs."""
         metric = metric or self.metric
         if metric not in self.curves or (task, variant) not in self._points:
             return {}
@@ -423,13 +426,12 @@ class Runs:
             self.curves.groupby(["task", "variant"], sort=False).indices
         )
         seeds = self.curves.seed.to_numpy()
-        return {key: at[np.argsort(seeds[at], kind="stable")] for key, at in rows.items()}
+        return {key: i[np.argsort(seeds[i], kind="stable")] for key, i in rows.items()}
 
     def aligned(self, task: str, variant: str, metric: str | None = None) -> tuple[Steps, Floats]:
         """Return the curves of a variant at common steps: `[points]` and `[seeds, points]`.
 
-        Curves of different steps are interpolated between the step at which the last of them begins
-        and that at which the first of them ends.
+        Curves with different steps are interpolated, from the latest start to the earliest end.
         """
         curves = list(self.curves_of(task, variant, metric).values())
         return on_common_steps(curves) if curves else (np.zeros(0), np.zeros((0, 0)))
@@ -446,14 +448,15 @@ class Runs:
 
     @cached_property
     def ranges(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """(task, variant) -> the ends of the range in which the variant's row is measured.
+        """(task, variant) -> the ends of the learned range that applies to the variant.
 
-        With untrained policies it goes from the better of them to the baseline's mean score, one
-        range for all variants with the baseline's settings of the task. Otherwise it goes from the
-        lowest to the highest point of the smoothed mean curve of what the variant is compared with.
-        NaN where nothing was learned, and for a metric without a good direction. Seeds that are
-        added later do not move a range that `keep_ranges` stored; with interim analyses it is that
-        of the first one.
+        With untrained policies it goes from the better of them to the baseline's mean score; all
+        variants with the baseline's settings of the task share it. Otherwise it goes from the
+        lowest to the highest point of the smoothed mean curve of the variant's baseline. It is NaN
+        if nothing was learned, and for a metric without a direction.
+
+        Later seeds do not change a range that `keep_ranges` stored. With interim analyses the range
+        comes from the first stage.
         """
         if not self.directed:
             return dict.fromkeys(itertools.product(self.tasks, self.versus), NO_RANGE)
@@ -467,7 +470,7 @@ class Runs:
         }
 
     def size(self, task: str, variant: str) -> float:
-        """Return the learned range of a variant's row; 1 on all tasks, NaN where there is none."""
+        """Return the size of a variant's learned range; 1 on all tasks, NaN without a range."""
         if task == ALL_TASKS:
             return 1.0
         low, high = self.ranges[task, variant]
@@ -476,7 +479,7 @@ class Runs:
     def normalised(self, variant: str) -> dict[str, Floats]:
         """Return task -> scores `[n]`, with 0 and 1 at the ends of the learned range.
 
-        Only tasks with a range, and seeds that have a score on all of these.
+        It has tasks with a learned range, and seeds with a score on all of them.
         """
         tasks = [task for task in self.tasks if not math.isnan(self.size(task, variant))]
         if not tasks:
@@ -489,13 +492,16 @@ class Runs:
         }
 
     def _head(self, task: str, source: str) -> str:
-        """Return the variant that measures a source: the baseline if its task is the same."""
-        alike = self.settings(task, self.baseline) == self.settings(task, source)
-        return self.baseline if self.untrained and self.baseline and alike else source
+        """Return the variant whose runs define the learned range of a source.
+
+        With untrained policies it is the baseline, if it has the same settings of the task.
+        """
+        same_task = self.settings(task, self.baseline) == self.settings(task, source)
+        return self.baseline if self.untrained and self.baseline and same_task else source
 
     @cached_property
     def _measured(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """(task, variant) -> the range of each variant that measures others."""
+        """(task, variant) -> learned range, for variants that define one."""
         scored, stored = self, {}
         if self.untrained and self.plan is not None:  # one range for every score
             scored = self.on(score=_default_score(self.plan, self.metric))
@@ -524,10 +530,10 @@ class Runs:
 
 
 def keep_ranges(plan: Plan, folder: Path) -> None:
-    """Store the learned ranges of the study's metric beside its plan, once all their runs ended.
+    """Store the learned ranges of the study's metric with its plan, once all their runs ended.
 
-    Stored ranges stay as they are. Nothing is written where records lack the metric, or the folder
-    cannot be written.
+    Stored ranges do not change. Nothing is written if records lack the metric, or if the folder is
+    not writable.
     """
     if plan.study.margin_in_metric or plan.looks:
         return
@@ -547,11 +553,10 @@ def keep_ranges(plan: Plan, folder: Path) -> None:
 
 
 def read_untrained(plan: Plan, folder: Path, metric: str) -> dict[str, dict[str, Floats]]:
-    """Return task -> policy -> its scores, each the mean over all evaluations of a seed.
+    """Return task -> policy -> scores: the mean over all evaluations of each seed.
 
-    The policies are those of any selection of the study `trivial_policies` with the baseline's
-    settings of the task. Only tasks on which several were evaluated; {} for other metrics than
-    evaluations.
+    It reads all plans of the study `trivial_policies` with the baseline's settings of the task, for
+    tasks with at least two evaluated policies. The result is {} for metrics of training.
     """
     stated = plan.study
     if not metric.startswith(EVALUATION) or stated.name == UNTRAINED or stated.margin_in_metric:
@@ -569,16 +574,16 @@ def read_untrained(plan: Plan, folder: Path, metric: str) -> dict[str, dict[str,
                     average = math.fsum(values) / len(values)
                     scores[task].setdefault(cell.variant, {})[cell.seed] = average
     return {
-        task: {policy: np.array([*of[policy].values()]) for policy in sorted(of, reverse=True)}
-        for task, of in scores.items()
-        if len(of) > 1
+        task: {name: np.array([*seeds.values()]) for name, seeds in sorted(policies.items())[::-1]}
+        for task, policies in scores.items()
+        if len(policies) > 1
     }
 
 
 def untrained_command(plan: Plan) -> str | None:
     """Return the commands that evaluate untrained policies on a plan's tasks, in one line.
 
-    None where its tasks have no episodes of a stated length, as those of a command or of language.
+    None if tasks have no episode_length, like the tasks of commands and of language.
     """
     commands = []
     for task in plan.tasks:
@@ -598,7 +603,7 @@ def untrained_command(plan: Plan) -> str | None:
 
 
 def _baseline_config(plan: Plan, task: str) -> Mapping[str, Any]:
-    """Return the baseline's configuration on a task, the first variant's without a baseline."""
+    """Return the configuration of the baseline on a task, or of the first variant without one."""
     cells = [cell for cell in plan.cells if cell.task == task]
     own = [cell for cell in cells if cell.variant == plan.study.baseline]
     return next((cell.config for cell in own or cells), {})
@@ -608,7 +613,7 @@ def _baseline_config(plan: Plan, task: str) -> Mapping[str, Any]:
 
 
 class _Reader:
-    """Collects records into the two frames: arrays per column, as a frame per run is slow."""
+    """Collects records into the two frames. It concatenates arrays, as a frame per run is slow."""
 
     def __init__(
         self, metric: str, score: Callable[[Any, Any], float], columns: Sequence[str]
@@ -622,7 +627,7 @@ class _Reader:
         self._plugins: list[Mapping[str, str]] = []
 
     def add(self, cell: CellEntry, record: Record | None, columns: Columns) -> None:
-        """Add a run. Raises UserError: it is done, and has no such metric."""
+        """Add a run. Raises UserError if it is finished and lacks the metric."""
         status, reason, score, bits, bad = "missing", "", math.nan, "", False
         if record is not None:
             self._versions[tuple(sorted(record.provenance.get("versions", {}).items()))] += 1
@@ -675,7 +680,7 @@ class _Reader:
         return pd.DataFrame(points).astype({"seed": np.int64})
 
     def versions(self, total: int) -> tuple[str, ...]:
-        """Return a line for each set of package versions but the usual one, and for edits."""
+        """Return a note for each set of unusual package versions, and for edited plugins."""
         (usual, _), *others = self._versions.most_common() or [((), 0)]
         expected, lines = dict(usual), []
         for versions, count in others:
@@ -685,7 +690,7 @@ class _Reader:
                 for name in sorted(expected.keys() | made_with.keys())
                 if expected.get(name) != made_with.get(name)
             )
-            lines.append(f"{count} of {total} runs were made with other versions: {differing}")
+            lines.append(f"{count} of {total} runs have other versions: {differing}")
         return (*lines, *plugins.edited(self._plugins))
 
 
@@ -702,7 +707,6 @@ def _default_score(plan: Plan, metric: str) -> str:
 
 
 def _rows(frame: pd.DataFrame, metric: str, score: str) -> pd.DataFrame:
-    """Return a row per run of a long table: its status, its score, and why it failed."""
     rows = []
     for key, run in frame.groupby(RUN, sort=False):
         steps, values = run["step"].to_numpy(), run[metric].to_numpy(np.float64)
@@ -720,7 +724,7 @@ def _rows(frame: pd.DataFrame, metric: str, score: str) -> pd.DataFrame:
 
 
 def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Raise UserError if a column is missing, lacks values, or the last of them is no number."""
+    """Raise UserError if a column is missing or has gaps, or if the last one has no numbers."""
     for column in columns:
         if column not in frame:
             raise unknown("column", column, list(map(str, frame.columns)))
@@ -729,13 +733,13 @@ def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     if frame.empty:
         raise UserError("the table has no rows")
     if not pd.api.types.is_numeric_dtype(frame[column]):
-        raise UserError(f"the column '{column}' holds text: expected numbers")
+        raise UserError(f"the column '{column}' has text: expected numbers")
 
 
 def _whole_numbers(values: pd.Series[Any], name: str) -> pd.Series[int]:
     numbers = pd.to_numeric(values, errors="coerce")
     if not (numbers % 1 == 0).all():
-        raise UserError(f"the column of {name}s must hold whole numbers")
+        raise UserError(f"the column of {name}s must have whole numbers")
     return numbers.astype(np.int64)
 
 

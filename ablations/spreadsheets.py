@@ -1,7 +1,7 @@
-"""Text in CSV that a spreadsheet would take for a formula, and run.
+"""Escapes text in CSV files that a spreadsheet would run as a formula.
 
-An apostrophe goes before it, as spreadsheets mark text, and before text that has apostrophes there
-already, so that it can be taken away again. Numbers stay numbers.
+It gets a leading apostrophe, the spreadsheets' mark of text. So does such text that already has an
+apostrophe, so that `plain` can reverse it. Numbers do not change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def inert(value: _Value) -> _Value | str:
-    """Return a value as it stands in CSV: no formula, whoever opens it."""
+    """Escape a value for CSV if it looks like a formula."""
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 
 
 def plain(text: str) -> str:
-    """Return a text of CSV as it was before `inert`."""
+    """Reverse `inert`."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

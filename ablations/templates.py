@@ -1,4 +1,4 @@
-"""Templates of pages in HTML."""
+"""Templates of HTML pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jinja2
 
 
 def templates(folder: Path) -> jinja2.Environment:
-    """Return the templates of a folder, which escape all values."""
+    """Return the templates of a folder. They escape all values."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         undefined=jinja2.StrictUndefined,

@@ -1,9 +1,8 @@
-"""Choose the best value of a setting, per task and variant, on seeds of its own: `ablations tune`.
+"""`ablations tune`: chooses the best value of a setting per task and variant, on separate seeds.
 
-All variants of a task get the same values. Where the best value of a variant is the first or the
-last, the values are extended beyond it for all variants, until none is. The runs are those of
-`ablations run STUDY --set SETTING=VALUE`. They have a results folder of their own, results/tuning:
-nothing is computed twice, and no table finds them.
+All variants of a task get the same values. If the best value of a variant is the first or the last,
+the values are extended for all variants. The runs are those of `ablations run STUDY --set
+SETTING=VALUE`, in a separate folder, results/tuning, so that no table includes them.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from ablations.sweep.plan import plan
 from ablations.sweep.prepare import clear_the_way, require_writable
 
 RULE = (
-    "the highest mean over the seeds of the mean metric over the last tenth of training; of equal "
-    "ones the smallest; a value at which a seed failed is never chosen"
+    "the highest mean over seeds of the mean metric over the last tenth of training; of equal "
+    "means the smallest value; never a value with a failed seed"
 )
 MOST_EXTENSIONS = 6  # of the values of a task
 
@@ -46,25 +45,25 @@ def tune(
     workers: int | None = None,
     quiet: bool = False,
 ) -> Tuned:
-    """Train the missing runs of a tuning; write its file, and return the content.
+    """Train the missing runs of a tuning, write its file, and return the content.
 
     Args:
         name: of the study.
         results: the results folder.
-        tasks: to tune again; the others stay as they are in the file.
-        variants: likewise.
-        output: the file; by default the study's own.
-        workers: processes; None: one per core.
+        tasks: to tune again; other tasks keep their values in the file.
+        variants: to tune again; other variants keep their values in the file.
+        output: the file; default: the study's.
+        workers: number of processes; None: one per core.
         quiet: print nothing.
 
     Raises:
-        UserError: the study tunes nothing, a best value stays the first or the last one, or every
-            value of a variant fails.
+        UserError: the study has no tuning, a best value stays the first or the last one, or all
+            values of a variant fail.
     """
     tuned = study(name)
     tuning = tuned.tuning
     if tuning is None:
-        raise UserError(f"study '{name}' has nothing to tune: give it a Tuning")
+        raise UserError(f"study '{name}' has no tuning: add tuning=Tuning(...) to its definition")
     file = output or tuning.file
     profile = tuned.profiles[tuning.profile]
     tasks = tuple(tasks or profile.tasks)
@@ -82,7 +81,7 @@ def tune(
         executor = Processes(workers, checkpoints=checkpoints, quiet=quiet, output=sys.stderr)
         executor.carry_out(work, folder, f"tuning of {name}")
 
-    # All tasks at once, so that their programs compile side by side; extensions come after.
+    # First all tasks together, so that their programs compile in parallel; then extensions.
     train([run for task in tasks for run in _runs(tuned, tuning, task, variants, tuning.grid)])
     for task in tasks:
 
@@ -111,22 +110,22 @@ def tune(
 
 
 def best(of_values: Mapping[str, Sequence[float | None]]) -> float:
-    """Return the best value by `RULE`. Raises UserError: every value failed."""
+    """Return the best value by `RULE`. Raises UserError if all values failed."""
     means = {
         float(value): float(np.mean(np.array(scores, np.float64)))
         for value, scores in of_values.items()
         if None not in scores
     }
     if not means:
-        raise UserError("every value of a variant failed: tune over smaller ones")
+        raise UserError("all values of a variant failed: tune over smaller values")
     return min(means, key=lambda value: (-means[value], value))
 
 
 def extended(grid: Sequence[float], measure: Callable[[Sequence[float]], OfTask]) -> OfTask:
-    """Return the scores at values among which no variant's best is the first or the last.
+    """Extend the values until no variant's best is the first or the last; return the scores.
 
     Raises:
-        UserError: there are none after `MOST_EXTENSIONS`.
+        UserError: one still is after `MOST_EXTENSIONS`.
     """
     values = list(grid)
     for _ in range(MOST_EXTENSIONS + 1):
@@ -139,12 +138,13 @@ def extended(grid: Sequence[float], measure: Callable[[Sequence[float]], OfTask]
         values = [next_value(*values[:3])] * lower + values
         values += [next_value(*values[:-4:-1])] * higher
     raise UserError(
-        f"the best of some variant is still at the edge of {ends}: is there anything to tune?"
+        f"the best value of a variant is still at the edge of {ends}: the setting may have no "
+        f"effect"
     )
 
 
 def next_value(edge: float, inner: float, third: float) -> float:
-    """Return the value beyond an edge of an even grid: 3e-3 after 1e-3, 3e-4 and 1e-4."""
+    """Return the next value of a geometric grid: 3e-3 after 1e-3, 3e-4 and 1e-4."""
     return float(f"{inner * edge / third:.3g}")
 
 
@@ -178,31 +178,30 @@ def _scores(
 
 
 def _json(content: Tuned) -> str:
-    """Encode the file, with one line for the scores of each value."""
     text = json.dumps(content, indent=1)
-    return re.sub(r"\[\n[^][{}]*\]", lambda found: json.dumps(json.loads(found[0])), text) + "\n"
+    return re.sub(r"\[\n[^][{}]*\]", lambda match: json.dumps(json.loads(match[0])), text) + "\n"
 
 
 def table(content: Tuned) -> pd.DataFrame:
     """Return a row per task and variant: the mean score at each value, * at the chosen one.
 
-    common: at the value that is best for the mean of all variants. step: the mean loss at the two
-    values beside the chosen one. A failed run counts as 0.
+    common: mean score at the value that is best on average over variants. step: mean loss at the
+    two neighbours of the chosen value. A failed run counts as 0.
     """
     rows, values = [], set()
     for task, variants in content["scores"].items():
         means = pd.DataFrame(
             {
-                variant: {float(value): np.mean([x or 0.0 for x in of[value]]) for value in of}
-                for variant, of in variants.items()
+                variant: {float(value): np.mean([x or 0.0 for x in s]) for value, s in own.items()}
+                for variant, own in variants.items()
             }
         ).sort_index()
         common = means.mean(axis=1).idxmax()
         values |= set(means.index)
         for variant in map(str, means):
             scores, chosen = means[variant].dropna(), content["chosen"][task][variant]
-            at = scores.index.get_loc(chosen)
-            beside = [scores.iloc[i] for i in (at - 1, at + 1) if 0 <= i < len(scores)]
+            index = scores.index.get_loc(chosen)
+            beside = [scores.iloc[i] for i in (index - 1, index + 1) if 0 <= i < len(scores)]
             row = {value: f"{x:.3f}{'*' * (value == chosen)}" for value, x in scores.items()}
             row |= {"task": task, "variant": variant}
             row |= {"common": f"{scores[common]:.3f} ({common:g})"}
@@ -210,9 +209,9 @@ def table(content: Tuned) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["task", "variant", *sorted(values), "common", "step"])
     frame.attrs["caption"] = (
         f"{content['study']}: {content['metric']} by {content['setting']}, mean over seeds "
-        f"{content['seeds'][0]} to {content['seeds'][-1]}, which no other table reports. *: "
-        f"{content['rule']}. common: at the value that is best for the mean of all variants. step: "
-        f"the mean loss at the two values beside the best. Made by `{content['command']}` on "
+        f"{content['seeds'][0]} to {content['seeds'][-1]}, which no other table uses. *: "
+        f"{content['rule']}. common: at the value that is best on average over variants. step: "
+        f"mean loss at the two neighbours of the best value. Made by `{content['command']}` on "
         f"{', '.join(content['machine'])}."
     )
     return frame.rename(columns=lambda name: name if isinstance(name, str) else f"{name:g}")

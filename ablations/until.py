@@ -1,8 +1,7 @@
-"""Add seeds at interim analyses until comparisons are decided: `ablations run --until decided`.
+"""`ablations run --until decided`: adds seeds in stages until every comparison is decided.
 
-A stage needs the plan with its seeds for all that is still open, and the comparison of the plan
-decides. Stages follow from the records, so an interrupted run continues where it was, here or on a
-cluster.
+A stage trains its seeds for undecided comparisons, then compares the plan. The records decide the
+current stage, so an interrupted run continues, here or on a cluster.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Pair = tuple[str, str]  # task, variant
 
 @dataclass(frozen=True)
 class Openness:
-    """The comparisons that a stage leaves undecided (open), and those without pairs (lost)."""
+    """The comparisons that are undecided after a stage (open), and those without pairs (lost)."""
 
     open: tuple[Pair, ...] = ()
     lost: tuple[Pair, ...] = ()
@@ -53,7 +52,7 @@ class PlanTest:
         return planned_stages(self.plan, over=False)
 
     def needs(self, stage: interim.Stage, before: Sequence[Openness]) -> Plan:
-        """Return the plan with the first stage's seeds, and this one's for what is open."""
+        """Return the plan with this stage's seeds for undecided comparisons."""
         seeds = self.stages.seeds
         counts = {(task, name): seeds[0] for task in self.plan.tasks for name in self.plan.variants}
         for decision, number in zip(before, seeds[1:], strict=False):
@@ -61,15 +60,15 @@ class PlanTest:
         return with_seeds(self.plan, counts)
 
     def decide(self, stage: interim.Stage, runs: Plan, before: Sequence[Openness]) -> Openness:
-        """Return the comparisons of a finished plan whose interval leaves them undecided."""
+        """Return the undecided comparisons of a plan whose runs have ended."""
         frame = compare(Runs.read(self.results, runs))
         frame = frame[(frame.task != ALL_TASKS) & (frame.verdict != "")]
         undecided, lost = [], []
         for row in frame.itertuples():
-            word = decide(row.difference_low, row.difference_high, row.margin)
+            verdict = decide(row.difference_low, row.difference_high, row.margin)
             if row.pairs < 2:
                 lost.append((row.task, row.variant))
-            elif word == row.verdict == "inconclusive" and row.note != NOTHING_LEARNED:
+            elif verdict == row.verdict == "inconclusive" and row.note != NOTHING_LEARNED:
                 undecided.append((row.task, row.variant))
         return Openness(tuple(undecided), tuple(lost))
 
@@ -81,9 +80,12 @@ State = interim.Progress[Plan, Openness]
 class Stage:
     """The state of a plan's interim analyses.
 
-    plan: with the runs of all stages so far. stage: the current one, from 0; ended: no more stages
-    follow. open: what the last analysis leaves undecided; lost: what cannot be compared, as runs
-    failed. Both are empty before the first analysis.
+    Attributes:
+        plan: with the runs of all stages so far.
+        stage: the current stage, from 0.
+        ended: whether no further stage follows.
+        open: undecided comparisons after the last analysis.
+        lost: comparisons without pairs, as runs failed.
     """
 
     plan: Plan
@@ -101,7 +103,7 @@ class Stage:
 
     @property
     def line(self) -> str:
-        """The state in a line, for people."""
+        """The state in one line."""
         seeds = self.plan.looks.seeds
         total = count(self.plan.looks.comparisons, "comparison")
         left = len(self.open) + len(self.lost)
@@ -122,7 +124,7 @@ class Stage:
 
 
 def stage(plan: Plan, results: Path) -> Stage:
-    """Return the state of a plan's interim analyses by its records."""
+    """Return the state of a plan's interim analyses, from its records."""
     return Stage.of(interim.play({0: PlanTest(plan, results)}, _recorded(results))[0])
 
 
@@ -133,13 +135,13 @@ def run(
     *,
     seconds: float | None = None,
 ) -> tuple[list[Plan], Outcome]:
-    """Run stage after stage on this machine until nothing is open or the most seeds are there.
+    """Run stage after stage on this machine until every comparison is decided, or the last stage.
 
     Args:
         plans: with interim analyses.
         results: the results folder.
-        executor: runs them.
-        seconds: ends it earlier; an unfinished stage continues in the next call.
+        executor: trains the runs.
+        seconds: time limit; the next call continues an unfinished stage.
 
     Returns:
         The plans with the seeds of their stages, and the outcome of all of their runs.
@@ -171,7 +173,7 @@ def run(
 
     tests = {key: PlanTest(plan, results) for key, plan in enumerate(plans)}
     states = interim.play(tests, recorded)
-    compute(states)  # finished plans too: they become the last ones of their studies
+    compute(states)  # also finished plans, so that they become their studies' last plans
     states = interim.play(tests, collect, states, tell)
     if names := ", ".join(state.needs.study.name for state in states.values() if not state.ended):
         say(f"{names}: the budget is used up; the same command continues from here")
@@ -183,13 +185,13 @@ def run(
 
 
 def layout(plan: Plan) -> Iterator[str]:
-    """Yield lines on the stages: seeds, levels of the intervals, and the most runs."""
+    """Yield lines on the stages: seeds, levels of the intervals, and the largest number of runs."""
     per_task = planned_stages(plan, over=False)
     seeds = per_task.seeds
     yield (
         f"{plan.study.name}: {count(len(seeds), 'stage')} for "
-        f"{count(plan.looks.comparisons, 'comparison')}; the intervals of all stages hold "
-        f"simultaneously with 95%"
+        f"{count(plan.looks.comparisons, 'comparison')}; the 95% intervals of all stages are "
+        f"simultaneous"
     )
     over = planned_stages(plan, over=True) if plan.looks.over_tasks else None
     counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
@@ -203,7 +205,6 @@ def layout(plan: Plan) -> Iterator[str]:
 
 
 def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]:
-    """Return the collector of plans whose runs have all ended."""
     ended: set[str] = set()
 
     def complete(plan: Plan) -> bool:
@@ -213,11 +214,10 @@ def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]
         ended.update(runs)
         return True
 
-    return lambda states: {key: at.needs for key, at in states.items() if complete(at.needs)}
+    return lambda states: {k: state.needs for k, state in states.items() if complete(state.needs)}
 
 
 def _raise(counts: dict[Pair, int], plan: Plan, open_: Sequence[Pair], seeds: int) -> None:
-    """Raise the seeds of open comparisons, and of their baselines, to a number."""
     for task, variant in open_:
         versus = plan.variants[variant].versus or plan.study.baseline
         if versus != variant and versus in plan.variants:

@@ -1,14 +1,14 @@
-"""Validate a task: does a baseline learn enough on it to judge details there?
+"""`ablations validate`: does a baseline learn enough on a task for comparisons of details?
 
-A task passes at a number of steps and a learning rate where the baseline's score
+A task passes at a number of steps and a learning rate if the baseline's score
 
-    exceeds the better untrained policy by `LEAD` standard deviations between seeds or more,
-    is at least `PROGRESS` of the way from there to the best score, and
-    lies at a ceiling on at most `AT_CEILING` of the seeds.
+    exceeds the better untrained policy by at least `LEAD` standard deviations between seeds,
+    reaches at least `PROGRESS` of the way from there to the best score, and
+    is at a ceiling on at most `AT_CEILING` of the seeds.
 
-The score is the mean of the last three of ten evaluations. The best score is the most that the
-task's rules allow, else the highest mean among the candidates. The rule looks at baselines and at
-untrained policies, never at a difference between variants.
+The score is the mean of the last three of ten evaluations. The best score is the highest that the
+task's rules allow, or the highest mean among the candidates. The rule uses baselines and untrained
+policies only, never a difference between variants.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from ablations.tasks import task
 if TYPE_CHECKING:
     from ablations.figures import Drawing
 
-EVALUATIONS = 10  # of a run, of which the last `LAST` are its score
+EVALUATIONS = 10  # of a run; the last `LAST` are its score
 LENGTHS = 3  # thirds of the longest run
 SPACED = LENGTHS * EVALUATIONS  # evaluations of the longest run
 NEAR_CEILING = 0.005  # of the way from the untrained policies to the ceiling
-SLOPE = 0.05  # of what was learned: a smaller gain over the last fifth is levelling off
+SLOPE = 0.05  # of the learned range; with a smaller gain over the last fifth, the curve is flat
 RATES = (3e-4, 1e-3, 3e-3)
-SEEDS = tuple(range(1000, 1005))  # of tuning, which no table reports
+SEEDS = tuple(range(1000, 1005))  # for tuning; no table reports them
 COLUMNS = "task variant steps mean sd lead progress ceiling slope n failed verdict note untrained"
 CAPTION = (
-    f"Mean of the last {LAST} of {EVALUATIONS} evaluations. A task passes where the baseline is "
-    f"{LEAD:g} standard deviations between seeds or more above the better untrained policy, at "
-    f"least {100 * PROGRESS:.0f}% of the way from there to the best score of this table, or to the "
-    f"most that the task's rules allow, and at a ceiling on at most {100 * AT_CEILING:.0f}% of its "
-    "seeds. Slope: what the mean gained over the last fifth of training, in % of what was learned; "
-    f"above {100 * SLOPE:.0f}% a result depends on the number of steps."
+    f"Mean of the last {LAST} of {EVALUATIONS} evaluations. A task passes if the baseline is at "
+    f"least {LEAD:g} standard deviations between seeds above the better untrained policy, at least "
+    f"{100 * PROGRESS:.0f}% of the way from there to the best score (of this table, or allowed by "
+    f"the task's rules), and at a ceiling on at most {100 * AT_CEILING:.0f}% of its seeds. Slope: "
+    f"gain of the mean over the last fifth of training, in % of the learned range; above "
+    f"{100 * SLOPE:.0f}%, a result depends on the number of steps."
 )
 
 
@@ -68,34 +68,43 @@ def requests(
 ) -> list[Request]:
     """Return the requests of a validation: untrained policies, the baseline at each rate, presets.
 
-    Language tasks have no untrained policies: theirs is the baseline at a learning rate of 0.
-    steps: of the longest run; None: each task's own. settings: of the baseline; those of a task are
-    also the untrained policies' and the presets'. study: its baseline is validated, by its metric.
+    For language tasks, the baseline with a learning rate of 0 is the untrained policy.
+
+    Args:
+        tasks: names.
+        rates: learning rates of the baseline.
+        presets: further candidates.
+        seeds: of all runs.
+        steps: of the longest run; None: the task's.
+        profile: of the study.
+        settings: of the baseline. Settings of a task also apply to untrained policies and presets.
+        study: its baseline is validated, with its metric.
 
     Raises:
-        UserError: presets of another study than PPO's; a task and a study of different kinds; a
-            metric that is no evaluation.
+        UserError: presets with another study than PPO's, a task of another kind than the study, or
+            a metric that is not an evaluation.
     """
     validated = studies.study(study)
     if presets and study != "exam":
-        raise UserError(f"--presets are PPO's: of {study} only its own baseline can be validated")
+        raise UserError(f"--presets are for PPO: leave it out with --study {study}")
     if not validated.metric.startswith(EVALUATION):
         raise UserError(
-            f"validation needs evaluations, and {study} is judged by {validated.metric}"
+            f"validation needs an evaluation metric, but the metric of {study} is "
+            f"{validated.metric}"
         )
-    of_language = validated.trainer == "language"
+    is_language = validated.trainer == "language"
     for name in tasks:
-        if ("kinds" in task(name).settings) != of_language:
-            kind, other = ("control", "language") if of_language else ("language", "control")
+        if ("kinds" in task(name).settings) != is_language:
+            kind, other = ("control", "language") if is_language else ("language", "control")
             raise UserError(
-                f"{name} is a task of {kind}, and {study} a study of {other}: give another --study"
+                f"{name} is a {kind} task, but {study} is a {other} study: choose another --study"
             )
     given = dict(settings or {})
     of_tasks = {name for each in tasks for name in task(each).settings}
     of_task = {name: value for name, value in given.items() if name in of_tasks}
     run = {"evaluations": SPACED, "points": SPACED}
     if given.keys() & run:
-        raise UserError(f"{' and '.join(run)} are fixed: {EVALUATIONS} in a third of a run")
+        raise UserError(f"a validation decides {' and '.join(run)}: leave them out of --set")
     plain = Request(
         study, profile, tuple(tasks), seeds=tuple(seeds), steps=steps, set={**of_task, **run}
     )
@@ -107,35 +116,37 @@ def requests(
         vary={"learning_rate": tuple(rates)} if len(rates) > 1 else {},
     )
     untrained = replace(plain, study=UNTRAINED)
-    if of_language:
+    if is_language:
         at_rest = {**trained.set, "learning_rate": 0.0}
         untrained = replace(trained, steps=SPACED * BATCH, set=at_rest, vary={})
     return [untrained, trained, *([replace(plain, variants=tuple(presets))] if presets else [])]
 
 
-def plans(asked: Sequence[Request]) -> list[Plan]:
+def plans(requests: Sequence[Request]) -> list[Plan]:
     """Return the plans of a validation.
 
     Raises:
-        UserError: settings make no sense, or runs are too short for the evaluations.
+        UserError: invalid settings, or runs too short for the evaluations.
     """
-    planned = [plan(request) for request in asked]
+    planned = [plan(request) for request in requests]
     for cell in (cell for made in planned for cell in made.cells):
         run = cell.config["run"]
         if run["evaluations"] < SPACED:
             steps = SPACED * run["iteration_steps"] * run["updates_per_chunk"]
             raise UserError(
-                f"a validation evaluates {SPACED} times, and a run of this length on {cell.task} "
-                f"has room for {run['evaluations']}: give --steps {steps}"
+                f"a validation needs {SPACED} evaluations, but a run of this length on {cell.task} "
+                f"has at most {run['evaluations']}: add --steps {steps}"
             )
     return planned
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A baseline, trained for `steps`. failed: runs without scores.
+    """A baseline trained for `steps`.
 
-    rise: mean over seeds of the last evaluation minus the one at four fifths of the run.
+    Attributes:
+        failed: number of runs without scores.
+        rise: last evaluation minus the one at four fifths of the run, averaged over seeds.
     """
 
     variant: str
@@ -146,9 +157,9 @@ class Candidate:
 
 
 def candidates(runs: Runs, task: str, variant: str) -> Iterator[Candidate]:
-    """Yield a variant at each third of its runs; one without scores where all of them failed.
+    """Yield a candidate for each third of a variant's runs, or one without scores if all failed.
 
-    A run without a number at every evaluation counts as failed.
+    A run that lacks a number at any evaluation counts as failed.
     """
     rows = runs.runs[(runs.runs.task == task) & (runs.runs.variant == variant)]
     curves = [
@@ -160,7 +171,7 @@ def candidates(runs: Runs, task: str, variant: str) -> Iterator[Candidate]:
     if failed and not curves:
         yield Candidate(variant, 0, (), failed)
     for third in range(1, LENGTHS + 1) if curves else ():
-        # Ten evaluations of a run of this length are as many apart as it has thirds.
+        # Ten evenly spaced evaluations of a run that ends at this third.
         kept = [values[: third * EVALUATIONS][third - 1 :: third] for _, values in curves]
         yield Candidate(
             variant,
@@ -172,18 +183,24 @@ def candidates(runs: Runs, task: str, variant: str) -> Iterator[Candidate]:
 
 
 def judge(
-    task: str, untrained: Mapping[str, float], of: Sequence[Candidate], most: float | None = None
+    task: str,
+    untrained: Mapping[str, float],
+    candidates: Sequence[Candidate],
+    most: float | None = None,
 ) -> pd.DataFrame:
     """Return a row per untrained policy (policy -> mean score) and per candidate of a task.
 
-    lead: of the mean over the better untrained policy, in standard deviations between seeds.
-    progress: share of the way from there to the best score. ceiling: share of the seeds within
-    `NEAR_CEILING` of the ceiling, which is the most that the rules allow, else the highest score
-    where several runs share it. slope: gain over the last fifth of training, as a share of what was
-    learned. verdict: "passes" or "fails"; note: why. `attrs` has the scores that the rule needs.
+    `most` is the highest score that the task's rules allow, or None. `attrs["levels"]` has the
+    scores that the rule requires. Columns:
+        lead: mean minus the better untrained policy, in standard deviations between seeds.
+        progress: share of the way from there to the best score.
+        ceiling: share of seeds within `NEAR_CEILING` of the ceiling: `most`, or the highest score
+            if several runs have it.
+        slope: gain over the last fifth of training, as a share of the learned range.
+        verdict, note: "passes" or "fails", and why.
     """
-    scores = [score for each in of for score in each.scores]
-    means = [fmean(each.scores) for each in of if each.scores]
+    scores = [score for each in candidates for score in each.scores]
+    means = [fmean(each.scores) for each in candidates if each.scores]
     floor = max(untrained.values())
     highest, best = (max(x, default=math.nan) if most is None else most for x in (scores, means))
     near = [s for s in scores if highest - s <= NEAR_CEILING * abs(highest - floor)]
@@ -193,7 +210,7 @@ def judge(
         {"variant": f"({policy})", "mean": score, "untrained": True, "verdict": "", "note": ""}
         for policy, score in untrained.items()
     ]
-    for each in of:
+    for each in candidates:
         n = len(each.scores)
         mean, sd = fmean(each.scores or [math.nan]), stdev(each.scores) if n > 1 else math.nan
         learned = mean - floor
@@ -232,7 +249,7 @@ def read(planned: Sequence[Plan], results: Path) -> list[Runs]:
 
 
 def table(read: Sequence[Runs]) -> pd.DataFrame:
-    """Return `judge` of every task. Raises UserError: no untrained policy was evaluated."""
+    """Return `judge` for every task. Raises UserError if no untrained policy was evaluated."""
     untrained, *trained = read
     assert untrained.plan is not None
     frames = []
@@ -246,24 +263,24 @@ def table(read: Sequence[Runs]) -> pd.DataFrame:
         }
         if not policies:
             raise UserError(f"no untrained policy was evaluated on {name}")
-        of = [c for runs in trained for v in runs.variants for c in candidates(runs, name, v)]
-        frames.append(judge(name, policies, of, task(name).most(about.settings)))
+        trials = [c for runs in trained for v in runs.variants for c in candidates(runs, name, v)]
+        frames.append(judge(name, policies, trials, task(name).most(about.settings)))
     frame = pd.concat(frames, ignore_index=True)
-    levels = {name: of for each in frames for name, of in each.attrs["levels"].items()}
+    levels = {name: own for each in frames for name, own in each.attrs["levels"].items()}
     frame.attrs = {"study": "exam", "kind": "exam", "caption": CAPTION, "levels": levels}
     return frame
 
 
 def figure(read: Sequence[Runs], levels: Mapping[str, Mapping[str, float]]) -> Drawing:
-    """Draw the evaluations of the candidates of each task, with the scores that the rule needs."""
+    """Draw the evaluations of each task's candidates, with the scores that the rule requires."""
     from ablations.figures import curves
 
     first, *others = read[1:]
     runs = replace(
         first,
-        runs=pd.concat([of.runs for of in (first, *others)], ignore_index=True),
-        curves=pd.concat([of.curves for of in (first, *others)], ignore_index=True),
-        versus={name: first.variants[0] for of in (first, *others) for name in of.variants},
+        runs=pd.concat([each.runs for each in (first, *others)], ignore_index=True),
+        curves=pd.concat([each.curves for each in (first, *others)], ignore_index=True),
+        versus={name: first.variants[0] for each in (first, *others) for name in each.variants},
         untrained={},
     )
     return curves(runs, levels=levels)

@@ -15,10 +15,10 @@ def test_intervals_of_ten_thousand_replicates(benchmark) -> None:
 
 
 def test_comparisons_with_their_numbers_of_seeds(benchmark) -> None:
-    def judge() -> list[stats.Seeds]:
+    def judge() -> list[float]:
         pairs = [(scores[t], SCORES[0, t]) for scores in SCORES[1:] for t in range(5)]
         results = [stats.paired(ours, theirs, stats.LEVEL / 45) for ours, theirs in pairs]
-        return [stats.seeds_range(result, 0.3, stats.LEVEL / 45) for result in results]
+        return [stats.seeds_needed(0.3, r.sd, 0.3, stats.LEVEL / 45) for r in results]
 
     assert len(benchmark(judge)) == 45
 

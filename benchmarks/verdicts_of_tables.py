@@ -5,10 +5,9 @@
 Prints, for every shape of returns and 5, 8, 12 and 20 seeds: coverage of the interval of a paired
 difference; studies that say anything false where variants are equal, or exactly the margin apart;
 how often a variant that is as good as the best loses the mark for it; how often "all tasks" hides
-opposite effects; how many ranges of seeds hold the number that decides; the same read at planned
-stages, with the seeds that stopping early saves; and last what misses its goal. The intervals of
-scores are in coverage_of_intervals.py. Ten CPU minutes. Its output
-is results/reference/verdicts.txt.
+opposite effects; the same at planned stages, with the seeds that early stopping saves; and the
+goals that are missed. The intervals of scores are in coverage_of_intervals.py. Ten CPU minutes. The
+output is results/reference/verdicts.txt.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from goals import Goals
 from scipy.stats import t as student
 from shapes_of_returns import SHAPES
 
-from ablations.stats import LEVEL, decide, of_differences, seeds_needed, seeds_range
+from ablations.stats import LEVEL, seeds_needed
 from ablations.stats.interim import Stages, design, planned
 
 Floats = NDArray[np.float64]
@@ -185,54 +184,6 @@ def tasks(trials: int, goals: Goals) -> None:
             print(line, flush=True)
 
 
-def seeds(trials: int, goals: Goals) -> None:
-    print(
-        "\nRanges of seeds, of inconclusive comparisons at 5% / 4: share that holds the number that"
-    )
-    print("decides with 80%, percent (median low and high end, truth); effect in margins\n")
-    effects = (0.0, 0.5, 1.2)
-    print(f"{'shape':18} {'n':>3}" + "".join(f"{f'effect {e:g}':>26}" for e in effects))
-    level = LEVEL / COMPARISONS
-    for shape in SHAPES:
-        deviation = spread(shape)
-        margin = 0.8 * deviation
-        for n in SEEDS:
-            line = f"{shape:18} {n:3}"
-            for effect in effects:
-                random = np.random.default_rng([24, n])
-                truth = known(seeds_needed(effect * margin, deviation, margin, level, fewest=n + 1))
-                differences = paired(shape, random, (10 * trials, 1, n))[:, 0] + effect * margin
-                ends = ranges(differences, margin, level, trials)
-                if len(ends) < trials / 4:
-                    line += f"{'rarely inconclusive':>26}"
-                    continue
-                lows, highs = np.transpose(ends)
-                held = percent((lows <= truth) & (truth <= highs))
-                middle = f"({np.median(lows):.0f}, {np.median(highs):.0f}, {truth:.0f})"
-                line += f"{held:9.1f}{middle:>17}"
-                where = f"{shape}, {n} seeds, effect {effect:g}"
-                goals.add("a range of seeds holds the truth", 90, 100, held, where, len(ends))
-            print(line, flush=True)
-
-
-def known(seeds: float) -> float:
-    """A number of seeds, far above 10,000 where it is NaN."""
-    return float(np.nan_to_num(seeds, nan=10**5))
-
-
-def ranges(pairs: Floats, margin: float, level: float, most: int) -> list[tuple[float, float]]:
-    """Ranges of seeds of the first inconclusive comparisons of pairs `[:, n]`."""
-    ends: list[tuple[float, float]] = []
-    for differences in pairs:
-        result = of_differences(differences, level)
-        if decide(result.low, result.high, margin) == "inconclusive":
-            seeds = seeds_range(result, margin, level)
-            ends.append((known(seeds.low), known(seeds.high)))
-        if len(ends) == most:
-            break
-    return ends
-
-
 def stages(trials: int, goals: Goals) -> None:
     print(
         f"\nVerdicts read at planned stages ({', '.join(map(str, STAGES))} seeds), one comparison"
@@ -289,10 +240,8 @@ def _studies_at_stages(trials: int, goals: Goals) -> None:
     )
     print("the baseline is normal and of half the spread; best: one of 4 equal variants loses the")
     print("mark at any stage; all tasks: one task is a margin better, one worse, and all tasks are")
-    print(
-        "called equivalent; range: of seeds, at the first stage, of an inconclusive effect of 0\n"
-    )
-    heads = ("equal", "margin", "odd equal", "odd margin", "best", "all tasks", "range")
+    print("called equivalent\n")
+    heads = ("equal", "margin", "odd equal", "odd margin", "best", "all tasks")
     print(f"{'shape':18}" + "".join(f"{head:>11}" for head in heads))
     plan = design(STAGES, LEVEL / COMPARISONS)
     marks = design(STAGES, LEVEL)
@@ -320,19 +269,14 @@ def _studies_at_stages(trials: int, goals: Goals) -> None:
             for task, side in enumerate((1, -1))
         ]
         numbers.append(percent(np.all(opposite, axis=0)))
-        level = plan.levels[0]
-        truth = seeds_needed(0.0, deviation, deviation, level, fewest=STAGES[0] + 1)
-        ends = ranges(pairs[:, 0, : STAGES[0]], deviation, level, trials // 10)
-        numbers.append(percent(np.array([low <= truth <= high for low, high in ends])))
         row(f"{shape:18}", numbers)
         for shapes, of in (("one shape", numbers[:2]), ("another shape", numbers[2:4])):
             for what, number in zip(("better or worse", "equivalent"), of, strict=True):
                 text = f"stages: a false {what}; {shapes}"
                 goals.add(text, 0, 5, number, shape, trials)
-        lost_mark, equivalent, in_range = numbers[4:]
+        lost_mark, equivalent = numbers[4:]
         goals.add("stages: an equal loses the mark", 0, 5, lost_mark, shape, len(studies))
         goals.add("stages: all tasks is falsely equivalent", 0, 5, equivalent, shape, trials)
-        goals.add("stages: a range of seeds holds the truth", 90, 100, in_range, shape, len(ends))
 
 
 class Followed(NamedTuple):
@@ -375,7 +319,6 @@ PARTS: dict[str, tuple[Callable[[int, Goals], None], int]] = {
     "verdicts": (verdicts, 1),
     "best": (best, 4),
     "tasks": (tasks, 1),
-    "seeds": (seeds, 20),
     "stages": (stages, 1),
 }
 

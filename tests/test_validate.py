@@ -179,10 +179,10 @@ def test_settings_reach_the_runs_that_they_concern() -> None:
 @pytest.mark.parametrize(
     ("tasks", "options", "message"),
     [
-        (["cartpole"], {"study": "q_learning", "presets": ["rejax"]}, "only its own baseline"),
-        (["arithmetic"], {}, "arithmetic is a task of language, and exam a study of control"),
-        (["arithmetic", "cartpole"], {"study": "policy_clipping"}, "cartpole is a task of control"),
-        (["fast"], {"settings": {"evaluations": 3}}, "evaluations and points are fixed"),
+        (["cartpole"], {"study": "q_learning", "presets": ["rejax"]}, "--presets are for PPO"),
+        (["arithmetic"], {}, "arithmetic is a language task, but exam is a control study"),
+        (["arithmetic", "cartpole"], {"study": "policy_clipping"}, "cartpole is a control task"),
+        (["fast"], {"settings": {"evaluations": 3}}, "a validation decides evaluations and points"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(tasks, options, message) -> None:
@@ -197,8 +197,8 @@ def test_the_command_plans_and_refuses(shell) -> None:
         (("nosuch",), "unknown task 'nosuch'"),
         (("fast", "--rates", "quick"), "--rates takes numbers"),
         (("fast", "--rates", "1e-3,0"), "--rates takes numbers above 0"),
-        (("fast", "--steps", "4096"), "give --steps 15360"),
-        (("fast", "--steps", "40000"), "give --steps 46080"),
+        (("fast", "--steps", "4096"), "add --steps 15360"),
+        (("fast", "--steps", "40000"), "add --steps 46080"),
         (("fast", "--presets", "nosuch"), "unknown variant of 'exam' 'nosuch'"),
     ):
         line = shell("validate", *flags, "--dry-run", code=2).stderr

@@ -1,1 +1,1 @@
-"""Published answers: results/questions.toml and stored runs become a data frame, pages, figures."""
+"""Published answers: from results/questions.toml and stored runs to a data frame and pages."""

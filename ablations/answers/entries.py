@@ -1,4 +1,4 @@
-"""results/questions.toml: tasks with their validation, questions and controls."""
+"""The content of results/questions.toml: tasks with their validation, questions and controls."""
 
 from __future__ import annotations
 
@@ -26,11 +26,15 @@ Percent = Annotated[float, Within(0, 1000)]
 
 
 class Exam(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the validation of a task measured of the baseline; see docs/evidence.md.
+    """The result of a task's validation, with the baseline's runs; see docs/evidence.md.
 
-    floor: mean score of the better untrained policy. score: of the baseline. lead: the standard
-    deviations between seeds from floor to score. way: this distance, in % of that to the best known
-    score. ceiling: seeds at the highest possible score, in %. note: for the reader.
+    Attributes:
+        floor: mean score of the better untrained policy.
+        score: mean score of the baseline.
+        lead: score - floor, in standard deviations between seeds.
+        way: score - floor, in % of the distance from floor to the best known score.
+        ceiling: seeds at the highest possible score, in %.
+        note: for readers.
     """
 
     floor: Finite
@@ -44,8 +48,11 @@ class Exam(Struct, frozen=True, forbid_unknown_fields=True):
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
     """A task at the settings of some questions.
 
-    about: the settings in words. exam: None if not validated. runs: the task's name in studies,
-    where `name` says more, as validation depends on the algorithm.
+    Attributes:
+        name: unique; validation depends on the algorithm, so it may be more than the task's name.
+        about: the settings in words.
+        exam: None if not validated.
+        runs: the task's name in studies, if it is not `name`.
     """
 
     name: Text
@@ -68,10 +75,13 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a question and a control have in common.
+    """The common part of a question and a control.
 
-    id: names the page. label: short and unique, for figures and lists. run: the selection of the
-    study that has all runs; a question's has neither tasks nor seeds, as all that ran count.
+    Attributes:
+        id: the name of the page.
+        label: short and unique, for figures and lists.
+        run: the selection of the study that has all runs. A question does not select tasks or
+            seeds, as all stored runs count.
     """
 
     id: Annotated[str, Matches("[a-z0-9_]+", "small letters, digits and '_'")]
@@ -84,17 +94,22 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     factor: str = ""
 
     def request(self, **selection: Any) -> Request:
-        """Return the request of the runs, or of a part of them. Raises UserError."""
+        """Return the request of all runs, or of a selection. Raises UserError."""
         return Request.of(self.study, Flags(**{**self.run, **selection}))  # type: ignore[typeddict-item]
 
 
 class Question(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question, and the comparison that answers it.
+    """A question and the comparison that answers it.
 
-    group: its section in the list. change: the subject of the answer, as "Clipping the value loss".
-    sentence, source, link, published: a claim, who makes it, with which numbers. factor: of a
-    fractional factorial, whose main effect is the answer; else it is `variant` minus `versus`.
-    other_design: a study of another fraction with this factor. terms: search words.
+    The answer is the main effect of `factor` in a fractional factorial, or `variant` minus
+    `versus`.
+
+    Attributes:
+        group: its section in the list.
+        change: the subject of the answer, such as "Clipping the value loss".
+        sentence, source, link, published: a claim, its source, and the published numbers.
+        terms: search words.
+        other_design: a study of another fraction with this factor.
     """
 
     group: Text
@@ -109,12 +124,12 @@ class Question(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
     other_design: str = ""
 
     def elsewhere(self) -> Question | None:
-        """Return the question as asked of its other design."""
+        """Return the question with its other design, or None."""
         other = self.other_design
         return msgspec.structs.replace(self, study=other, other_design="") if other else None
 
     def matches(self, word: str, *, anywhere: bool) -> bool:
-        """Return whether a word is the id or a search word, or its parts are anywhere."""
+        """Return whether a word is the id or a search word, or occurs `anywhere` in the texts."""
         terms = [text.lower() for text in (self.id, *self.terms)]
         if not anywhere:
             return word.lower() in terms
@@ -123,12 +138,14 @@ class Question(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A comparison whose outcome is known; if it fails, the answers beside it are in doubt.
+    """A comparison with a known outcome. If it fails, the answers of its study are in doubt.
 
-    kind: "halves" compares two halves of a variant's seeds, "difference" two variants. The others
-    are of a fraction: "placebos" (changes without any effect), "planted" (a loss of 20% of the
-    learned range, subtracted from the scores of a placebo) and "unused" (columns of the design that
-    no factor and no two factors have). expected: the outcome in words.
+    Attributes:
+        kind: "halves" compares two halves of a variant's seeds, "difference" two variants. A
+            fractional factorial has "placebos" (changes without effect), "planted" (positive
+            control: a placebo with a loss of 20% of the learned range) and "unused" (columns of the
+            design without a factor or an interaction of two).
+        expected: the outcome in words.
     """
 
     kind: Literal["halves", "difference", "placebos", "planted", "unused"]
@@ -136,7 +153,7 @@ class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Entries(Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of a file."""
+    """The content of the file."""
 
     question: tuple[Question, ...]
     task: tuple[Task, ...] = ()
@@ -152,7 +169,7 @@ def read(path: Path) -> Entries:
     """Read a file of questions.
 
     Raises:
-        UserError: the file is missing, an entry is not valid, or it names what does not exist.
+        UserError: the file is missing, or an entry is invalid or names something unknown.
     """
     content: dict[str, Any] = {}
     try:
@@ -168,7 +185,7 @@ def read(path: Path) -> Entries:
             line = f"{at[1]} '{name}': {line[at.end() :]}"
         raise UserError(f"'{path}': {line}") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"'{path}' cannot be read: {error}") from None
+        raise UserError(f"cannot read '{path}': {error}") from None
     entries: list[Question | Control] = [*file.question, *file.control]
     names = [f"task '{task.name}'" for task in file.task]
     names += [f"{kind} '{getattr(e, kind)}'" for e in entries for kind in ("id", "label")]
@@ -185,7 +202,6 @@ def read(path: Path) -> Entries:
 
 
 def _faults(entry: Question | Control, tasks: Mapping[str, Task]) -> Iterator[str]:
-    """Yield what is wrong with an entry, first what is wrong by itself."""
     if not entry.request().command().isprintable():
         yield "run has a line break or a control character"
     named = (entry.factor != "", entry.variant != "", entry.versus != "")
@@ -197,7 +213,7 @@ def _faults(entry: Question | Control, tasks: Mapping[str, Task]) -> Iterator[st
         if named not in ((True, False, False), (False, True, True)):
             yield "needs either factor, or variant and versus"
         if "tasks" in entry.run or "seeds" in entry.run:
-            yield "run must not select tasks or seeds: all that ran count"
+            yield "run must not select tasks or seeds: all stored runs count"
         if entry.other_design and (not entry.factor or entry.other_design == entry.study):
             yield "other_design must be another study with the same factor"
         if other := entry.elsewhere():
@@ -208,8 +224,7 @@ def _faults(entry: Question | Control, tasks: Mapping[str, Task]) -> Iterator[st
 
 
 def _unknown(entry: Question | Control, tasks: Mapping[str, Task]) -> Iterator[str]:
-    """Yield the names of an entry that do not exist."""
-    known = studies()  # no files: reading somebody's questions never executes theirs
+    known = studies()  # without files of the user: reading questions must not execute code
     if entry.study not in known:
         yield str(unknown("study", entry.study, known))
         return

@@ -32,11 +32,12 @@ from ablations.tables.formats import MINUS, estimate
 
 MARGIN = 0.05  # of the learned range
 COLLAPSED = 0.5  # of the learned range; a run that ends below it has failed to learn
-SEEDS = {"": range(500), "held_out": range(500, 1000), "all_seeds": range(1000)}  # later ones tune
+# Seeds of answers, held-out seeds, and both. Seeds from 1000 are for tuning.
+SEEDS = {"": range(500), "held_out": range(500, 1000), "all_seeds": range(1000)}
 ANSWERING = SEEDS[""]
-SPLITS = 1000  # of a control's seeds at random
-MOST_FALSE = 0.061  # share of false splits: 5%, and 1.64 standard errors of so many
-PLANTED, LEAST_FOUND = 0.2, 0.95  # a loss in learned ranges; the share that must be found
+SPLITS = 1000  # random splits of a control's seeds
+MOST_FALSE = 0.061  # highest share of false splits: 5% plus 1.64 standard errors
+PLANTED, LEAST_FOUND = 0.2, 0.95  # the loss in learned ranges; the share that must be detected
 MEAN = "mean over tasks"
 _NAMES = ("id", "label", "group", "question", "study", "factor", "variant", "versus")
 _SHARES = [f"{kind}share{end}" for kind in ("", "plain_", "area_") for end in ("", "_low", "_high")]
@@ -56,8 +57,11 @@ Row = dict[str, Any]
 class Answers:
     """Published answers.
 
-    frame: a row per question. effects: rows per question, of the mean over tasks and of each task.
-    checks: a row per control and task. designs: the runs that they rest on.
+    Attributes:
+        frame: a row per question.
+        effects: a row per question and task.
+        checks: a row per control and task.
+        designs: the runs of all questions and controls.
     """
 
     entries: Entries
@@ -68,25 +72,31 @@ class Answers:
 
 
 def answer_all(results: Path, entries: Entries) -> Answers:
-    """Answer questions from all stored runs of their designs; archives are unpacked already.
+    """Answer questions from all stored runs of their designs. Archives must be unpacked.
 
-    Columns of the frame; effects are in learned ranges (1 is what the baseline learned):
-    id, label, group, question, study, factor, variant, versus: of questions.toml.
-    settings, details, levels: of a fraction: variants, factors, the two levels compared.
-    tasks, seeds, baseline_seeds: that the answer rests on.
-    share, share_low, share_high: the mean effect over tasks with its 95% interval, by itself; of a
-        fraction for all of its details simultaneously. plain_share: by pairs alone, where the
-        baseline has more seeds. area_share: on the area under the evaluations, which is speed.
-    level: of the interval. p: of no effect. q: p adjusted over all answers (Benjamini-Hochberg).
-    sd: of the paired differences. freedom: of Student's t. verdict, note: see `stats.decide`.
-    seeds_to_detect: that show a true effect of 5% with 80% power. seeds_to_equivalence: that show
-        equivalence with 80% power if the true effect is 0. Both where an answer is inconclusive;
-        NaN where more seeds do not help.
-    held_out_*, all_seeds_*: the same on seeds from 500 on, and on both. p_held_out: of equal
-        effects on both. other_*: in the question's other design. dots: the effect of each seed.
+    Columns of the frame (effects are in learned ranges):
+        id, label, group, question, study, factor, variant, versus: from questions.toml.
+        settings, details, levels: of a fractional factorial: the number of variants and of
+            factors, and the two compared levels.
+        tasks, seeds, baseline_seeds: used by the answer.
+        share, share_low, share_high: mean effect over tasks with its 95% interval. The intervals of
+            a fractional factorial are simultaneous over its details.
+        plain_share: from paired seeds only, if the baseline has more seeds.
+        area_share: effect on the area under the evaluations, which measures speed.
+        level: of the interval.
+        p, q: of no effect, and adjusted over all answers (Benjamini-Hochberg).
+        sd, freedom: of the paired differences; degrees of freedom of Student's t.
+        verdict, note: see `stats.decide`.
+        seeds_to_detect: seeds that detect a true effect of 5% with 80% power.
+        seeds_to_equivalence: seeds that show equivalence with 80% power if the true effect is 0.
+            Both are for inconclusive answers; NaN if more seeds do not help.
+        held_out_*, all_seeds_*: the same on seeds from 500, and on all seeds.
+        p_held_out: of equal effects on the first and the held-out seeds.
+        other_*: in the question's other design.
+        dots: the effect of each seed.
 
     Raises:
-        UserError: stored runs of a question's study lack its factor.
+        UserError: the study of a question does not have its factor.
     """
     designs: dict[str, Design | None] = {}
 
@@ -102,8 +112,8 @@ def answer_all(results: Path, entries: Entries) -> Answers:
     for question in entries.question:
         row, own = _answer(question, design(question), tasks)
         if other := question.elsewhere():
-            there, _ = _answer(other, design(other), tasks)
-            row |= {f"other_{name}": there.get(name) for name in (*_REPEATED, "settings")}
+            answer, _ = _answer(other, design(other), tasks)
+            row |= {f"other_{name}": answer.get(name) for name in (*_REPEATED, "settings")}
         rows.append(row)
         effects += own
     frame = pd.DataFrame(rows).reindex(columns=list(_COLUMNS))
@@ -118,17 +128,16 @@ def answer_all(results: Path, entries: Entries) -> Answers:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The runs of a study at one selection."""
+    """All stored runs of a study with the same selection."""
 
     folder: Path
     plan: Plan
 
     @classmethod
     def stored(cls, folder: Path, request: Request) -> Design | None:
-        """Return all tasks and seeds of a design, however they were divided into runs.
+        """Return all tasks and seeds of a design from all of its plans, or None without plans.
 
-        Plans are those of archives and of what ran here; reading them needs neither the study nor
-        JAX. A run that several have counts once. None if there is no plan.
+        A run in several plans counts once. This needs neither the study's definition nor JAX.
         """
 
         def shared(flags: Any) -> list[Any]:
@@ -139,7 +148,7 @@ class Design:
         variants: dict[str, Any] = {}
         cells: dict[tuple[str, str, int], CellEntry] = {}
         for path in sorted(plans_folder(folder, request.study).glob("*.json")):
-            with contextlib.suppress(UserError):  # damaged, or of another version
+            with contextlib.suppress(UserError):  # a damaged plan, or one of another version
                 plan = read_plan(folder, request.study, path.stem)
                 if shared(plan.request) != shared(request.flags()):
                     continue
@@ -150,13 +159,13 @@ class Design:
                         cells.setdefault(cell.place, cell)
         if not plans:
             return None
-        together = (*cells.values(),)
-        plan = structs.replace(plans[0], tasks=tasks, variants=variants, cells=together)
+        merged = (*cells.values(),)
+        plan = structs.replace(plans[0], tasks=tasks, variants=variants, cells=merged)
         return cls(folder, plan)
 
     @cached_property
     def runs(self) -> Runs:
-        """The runs by the study's score."""
+        """The runs, with the study's score."""
         return Runs.read(self.folder, self.plan)
 
     @cached_property
@@ -166,7 +175,7 @@ class Design:
 
     @cached_property
     def areas(self) -> pd.DataFrame:
-        """The areas under the evaluations, as `Runs.scores`."""
+        """The areas under the evaluations, in the form of `Runs.scores`."""
         return pd.DataFrame(
             {
                 place: {n: SCORES["auc"](curve.steps, curve.values) for n, curve in curves.items()}
@@ -183,9 +192,9 @@ class Design:
         *,
         area: bool = False,
     ) -> Floats:
-        """Return scores `[tasks, n, variants]` on the seeds that all have on every task.
+        """Return scores `[tasks, n, variants]` on the n seeds that are complete on every task.
 
-        In learned ranges, and in the metric on tasks without one.
+        The unit is the learned range; on tasks without one it is the unit of the metric.
         """
         table = self.areas if area else self.runs.scores
         places = list(itertools.product([task.column for task in tasks], variants))
@@ -198,7 +207,7 @@ class Design:
 
 
 def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
-    """Return the number of runs, the hours that a core trained, and the makes of processors."""
+    """Return the number of runs, the core-hours of training, and the processor models."""
     names = {(design.folder, cell.hash) for design in designs for cell in design.plan.cells}
     records = [record for name in sorted(names) if (record := usable_record(*name)) is not None]
     runs = [record.provenance for record in records]
@@ -210,14 +219,14 @@ def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
 
 
 class Contrast:
-    """What a question compares: two variants, or the two levels of a factor.
+    """The comparison of a question: two variants, or the two levels of a factor.
 
-    sides: the variants without and with the change. details: of a fraction, whose intervals hold
-    simultaneously.
+    `sides` are the variants without and with the change. `details` is the number of factors, whose
+    intervals are simultaneous.
     """
 
     def __init__(self, question: Question, design: Design) -> None:
-        """Raise UserError if the study has no such factor."""
+        """Raise UserError if the study does not have the factor."""
         self.design, self.factor, self.details, self.levels = design, question.factor, 1, ""
         self.sides = ([question.versus], [question.variant])
         if not question.factor:
@@ -236,16 +245,17 @@ class Contrast:
         self.sides = (unchanged, changed)
 
     def both(self, tasks: Sequence[Task], seeds: range, *, area: bool = False) -> list[Floats]:
-        """Return scores without and with the change, `[tasks, n, variants]` on common seeds."""
+        """Return scores `[tasks, n, variants]` without and with the change, on shared seeds."""
         scores = self.design.array(tasks, [*self.sides[0], *self.sides[1]], seeds, area=area)
         return np.split(scores, [len(self.sides[0])], axis=2)
 
     def effect(
         self, tasks: Sequence[Task], seeds: range, level: float = LEVEL, *, area: bool = False
     ) -> tuple[Difference, Difference, bool]:
-        """Estimate the mean effect over tasks; level: shared by the details of a fraction.
+        """Return the mean effect over tasks, the effect from paired seeds only, and a flag.
 
-        Returns the effect, the same by pairs alone, and whether more seeds narrow its interval.
+        The flag says whether more seeds narrow the interval. The details of a fractional factorial
+        share `level`.
         """
         unchanged, changed = self.both(tasks, seeds, area=area)
         if not unchanged.shape[1]:
@@ -262,7 +272,7 @@ class Contrast:
         return stats.control_variate(*pair, every, level) if more else plain, plain, True
 
     def failures(self, tasks: Sequence[Task], seeds: range) -> int:
-        """Return how many more runs failed with the change than without, on common seeds."""
+        """Return the failed runs with the change minus those without it, on shared seeds."""
         runs, names = self.design.runs, [task.column for task in tasks]
         if not (runs.runs.status == "failed").any():
             return 0
@@ -273,9 +283,9 @@ class Contrast:
 def _answer(
     question: Question, design: Design | None, tasks_of: Mapping[str, Task]
 ) -> tuple[Row, list[Row]]:
-    """Return the row of an answer, and those of its effects.
+    """Return the row of an answer, and the rows of its effects on single tasks.
 
-    Tasks count that passed validation and have two seeds, or one seed if none has two.
+    The mean uses tasks that passed validation and have two seeds, or one seed if none has two.
     """
     row: Row = {name: getattr(question, name) for name in _NAMES}
     tasks = [tasks_of[name] for name in question.tasks]
@@ -305,7 +315,6 @@ def _answer(
 
 
 def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
-    """Return the columns of an effect."""
     result, plain, seeds_help = contrast.effect(tasks, seeds)
     names, level = ", ".join(task.column for task in tasks), LEVEL / contrast.details
     row: Row = {"task": names, "tasks": names, "seeds": result.n}
@@ -335,7 +344,6 @@ def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
 
 
 def _of_one_task(contrast: Contrast, task: Task) -> Row:
-    """Return what a task has beside its effect: scores in the metric, lead, collapsed runs."""
     both = contrast.both([task], ANSWERING)
     if not both[0].size:
         return {}
@@ -343,7 +351,7 @@ def _of_one_task(contrast: Contrast, task: Task) -> Row:
     row: Row = {"unchanged": size * both[0].mean(), "changed": size * both[1].mean()}
     if task.exam is None or not task.range:
         return row
-    # All seeds of either variant; of a fraction those that every setting has.
+    # All seeds of each variant; in a fraction, the seeds that every variant has.
     alone = [contrast.design.array([task], side) for side in contrast.sides]
     unchanged, changed = (side.ravel() for side in (both if contrast.factor else alone))
     floor = task.exam.floor / size
@@ -361,7 +369,6 @@ def _of_one_task(contrast: Contrast, task: Task) -> Row:
 def _verdict(
     contrast: Contrast, tasks: Sequence[Task], seeds: range, result: Difference
 ) -> tuple[str, str]:
-    """Return the verdict by `stats.decide`, and why it is not the plain one."""
     names, sides = [task.column for task in tasks], contrast.sides
     if result.n < 2:
         return "inconclusive", "one seed"
@@ -369,22 +376,22 @@ def _verdict(
         return "equivalent", "identical"
     if math.isnan(result.low):
         return "inconclusive", "no spread between seeds"
-    on: dict[int, list[str]] = {1: [], 0: [], -1: []}
-    for task in tasks:  # tasks disagree where intervals that hold on all of them at once do
+    by_sign: dict[int, list[str]] = {1: [], 0: [], -1: []}
+    for task in tasks:  # by intervals that are simultaneous over tasks
         single, *_ = contrast.effect([task], seeds, LEVEL / len(tasks))
-        on[(single.low > 0) - (single.high < 0)].append(task.column)
-    if on[1] and on[-1]:
-        return "inconclusive", f"tasks disagree: + on {listed(on[1])}, - on {listed(on[-1])}"
+        by_sign[(single.low > 0) - (single.high < 0)].append(task.column)
+    if by_sign[1] and by_sign[-1]:
+        positive, negative = listed(by_sign[1]), listed(by_sign[-1])
+        return "inconclusive", f"tasks disagree: + on {positive}, - on {negative}"
     more = contrast.failures(tasks, seeds)
-    where = "with" if more > 0 else "without"
-    note = f"{count(abs(more), 'more failed run')} {where} the change" if more else ""
+    side = "with" if more > 0 else "without"
+    note = f"{count(abs(more), 'more failed run')} {side} the change" if more else ""
     scale = 1.0 if len(tasks) > 1 or tasks[0].range else math.nan
     return stats.decide(result.low, result.high, MARGIN * scale, more), note
 
 
 def _p_of_equality(first: Row, second: Row) -> float:
-    """Return the p of two independent effects being equal, by Welch's t of two estimates."""
-    a, b = (of["sd"] / math.sqrt(of["seeds"]) for of in (first, second))
+    a, b = (row["sd"] / math.sqrt(row["seeds"]) for row in (first, second))
     if not (a > 0 and b > 0):
         return math.nan
     freedom = math.hypot(a, b) ** 4 / (a**4 / first["freedom"] + b**4 / second["freedom"])
@@ -392,7 +399,7 @@ def _p_of_equality(first: Row, second: Row) -> float:
 
 
 def percent(row: Mapping[str, Any], name: str = "share") -> str:
-    """Write an effect in % of the learned range, as "+12% [6, 18]"; "" if there is none."""
+    """Write an effect in % of the learned range, such as "+12% [6, 18]"; "" without an effect."""
     numbers = [100 * row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high")]
     head, bracket, tail = estimate(*numbers, sign=True).replace(MINUS, "-").partition(" [")
     return f"{head}%{bracket}{tail}" if head else ""
@@ -400,11 +407,11 @@ def percent(row: Mapping[str, Any], name: str = "share") -> str:
 
 # Controls
 
-Outcome = tuple[str, str, bool | None]  # task, in words, as expected
+Outcome = tuple[str, str, bool | None]  # task, text, as expected
 
 
 def _check(control: Control, design: Design | None, tasks_of: Mapping[str, Task]) -> list[Row]:
-    """Return a row per task that passed validation, and of a fraction one for their mean."""
+    """Return a row per task that passed validation; a fraction has a row for their mean too."""
     tasks = [task for name in control.tasks if (task := tasks_of[name]).range]
     check = {"halves": _halves, "difference": _pair}.get(control.kind, _check_fraction)
     outcomes = [*check(control, design, tasks)] if design else []
@@ -429,7 +436,7 @@ def _halves(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator
         if (half := len(values) // 2) > 1:
             random = np.random.default_rng(0)
             orders = [values, *(random.permutation(values) for _ in range(SPLITS))]
-            first, *others = [stats.welch(of[:half], of[half : 2 * half]) for of in orders]
+            first, *others = [stats.welch(o[:half], o[half : 2 * half]) for o in orders]
             false = float(np.mean([other.sign() != 0 for other in others]))
             text = f"{percent(ends('share', first))}, {half} seeds each; {_false(false)}"
             yield task.column, text, first.sign() == 0 and false <= MOST_FALSE
@@ -450,16 +457,20 @@ def _check_fraction(control: Control, design: Design, tasks: Sequence[Task]) -> 
         if judged.size and not np.isnan(judged).any():
             outcome = _planted if control.kind == "planted" else _none_differ
             text, kept = outcome(judged[..., 1], judged[..., 2])
-            where = pooled[0].column if len(pooled) == 1 else MEAN
-            yield where, f"{text}, {count(y.shape[1], 'seed')}", kept
+            task = pooled[0].column if len(pooled) == 1 else MEAN
+            yield task, f"{text}, {count(y.shape[1], 'seed')}", kept
 
 
 def _planted(_: Floats, high: Floats) -> tuple[str, bool]:
-    """Return whether a loss is found in the first split and in random ones, `[splits, details]`."""
-    found = high < PLANTED  # a loss moves the estimate, and not its error
-    first, share = int(found[0].sum()), float(found[1:].mean())
-    text = f"found in {first} of {found.shape[1]}, and in {100 * share:.1f}% of those of "
-    return f"{text}{SPLITS:,} random splits", bool(found[0].all()) and share >= LEAST_FOUND
+    """Return whether a loss is detected in the first split and in random splits.
+
+    `high` has the upper ends of the placebos' intervals `[splits, details]`. A constant loss moves
+    the estimate but not its error, so it is detected if the upper end is below the loss.
+    """
+    detected = high < PLANTED
+    first, share = int(detected[0].sum()), float(detected[1:].mean())
+    text = f"detected in {first} of {detected.shape[1]}; {SPLITS:,} random splits: in "
+    return f"{text}{100 * share:.1f}%", bool(detected[0].all()) and share >= LEAST_FOUND
 
 
 def _none_differ(low: Floats, high: Floats) -> tuple[str, bool]:
@@ -473,4 +484,4 @@ def _none_differ(low: Floats, high: Floats) -> tuple[str, bool]:
 
 
 def _false(share: float) -> str:
-    return f"of {SPLITS:,} random splits {100 * share:.1f}% are false"
+    return f"{SPLITS:,} random splits: {100 * share:.1f}% false"

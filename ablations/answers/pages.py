@@ -36,7 +36,7 @@ _TABLES = (
 
 
 class Markdown(str):
-    """A text that templates do not escape."""
+    """Text that templates do not escape."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ def write(results: Path) -> list[Path]:
     """Write all pages, figures and answers.csv; return the paths of README.md and answers.csv.
 
     Raises:
-        UserError: an entry of questions.toml is not valid.
+        UserError: an entry of questions.toml is invalid.
     """
     answers = answer_all(results, read(results / FILE))
     frame = answers.frame
@@ -67,7 +67,7 @@ def write(results: Path) -> list[Path]:
 
 
 def _draw(rows: pd.DataFrame, path: Path) -> None:
-    """Draw effects; the axis has all dots of seeds, and without dots 90% of the intervals."""
+    """Draw effects. The axis fits all dots of seeds, or, without dots, 90% of the intervals."""
     ends = rows[["share", "share_low", "share_high"]].abs().max(axis=1)
     dots = np.abs(np.concatenate([*rows.dots])) if "dots" in rows else np.zeros(0)
     reach = 1.06 * max(2 * MARGIN, ends.quantile(1 if len(dots) else 0.9), *dots)
@@ -77,7 +77,7 @@ def _draw(rows: pd.DataFrame, path: Path) -> None:
 
 
 def find(results: Path, entries: Entries) -> Iterator[str]:
-    """Yield published answers as lines; archives are unpacked already."""
+    """Yield published answers as lines of text. Archives must be unpacked."""
     for question, row, effects in _rows(answer_all(results, entries)):
         yield question.question
         yield "    " + "; ".join(filter(None, (sentence(question, row), rests_on(effects))))
@@ -85,7 +85,6 @@ def find(results: Path, entries: Entries) -> Iterator[str]:
 
 
 def _rows(answers: Answers) -> Iterator[tuple[Question, dict[str, Any], list[dict[str, Any]]]]:
-    """Yield each question, its row of the frame, and its rows of the effects."""
     effects = dict(list(answers.effects.groupby("id")))
     for question, row in zip(
         answers.entries.question, answers.frame.to_dict("records"), strict=True
@@ -94,7 +93,7 @@ def _rows(answers: Answers) -> Iterator[tuple[Question, dict[str, Any], list[dic
 
 
 def sentence(question: Question, row: Row) -> str:
-    """Write an answer with its bounds, as "Clipping lowers the score: -20% [-25, -14]"."""
+    """Write an answer with its interval: "Clipping lowers the score: -20% [-25, -14]"."""
     verdict, note, effect = row["verdict"], row["note"], percent(row)
     value, _, ends = effect.strip("]").partition(" [")
     bounds = f"{value}, 95% CI {ends.replace(', ', ' to ')}"
@@ -119,7 +118,7 @@ def sentence(question: Question, row: Row) -> str:
 
 
 def rests_on(effects: Sequence[Row]) -> str:
-    """Write the tasks that an answer rests on, with their seeds."""
+    """Write the tasks of an answer with their numbers of seeds."""
     return ", ".join(
         f"{each['task']} ({count(int(each['seeds']), 'seed')}"
         + (f", baseline {n:.0f})" if (n := each["baseline_seeds"]) > each["seeds"] else ")")
@@ -129,7 +128,6 @@ def rests_on(effects: Sequence[Row]) -> str:
 
 
 def _drawn(row: Row, effects: Sequence[Row]) -> pd.DataFrame:
-    """Return the rows of a page's figure: the mean, each task, and held-out seeds."""
     rows = [{**each, "label": each["task"]} for each in effects if each.get("used") is True]
     if len(rows) > 1:
         rows.insert(0, {**row, "label": MEAN})
@@ -160,7 +158,6 @@ def _template(name: str) -> jinja2.Template:
 
 
 def _url(address: str) -> Markdown:
-    """Return an address that cannot end a Markdown link early."""
     return Markdown(urllib.parse.quote(address, safe="%/:?#@!$&'*+,;=~-._"))
 
 

@@ -1,8 +1,7 @@
-"""The data that the rest works on, and how it is decoded from files. No numpy, no JAX.
+"""Types of stored data, and how they are decoded from files. Imports neither numpy nor JAX.
 
-decode.py    a JSON value as a type
-files.py     the bytes and the JSON of a file that anybody may have written
-plan.py      the parts of a stored plan
-record.py    the parts of a record
-verdict.py   the verdict on a comparison
+decode.py    decodes JSON values as types
+files.py     reads files that other programs may have written or damaged
+plan.py      types of a stored plan
+record.py    types of a record
 """

@@ -1,13 +1,13 @@
-"""Decode JSON values as types with msgspec, the one validator of everything that is read.
+"""Decode JSON values as types, with msgspec. All files are validated here.
 
-    str, int, float, ...          Python's types; True is no int, and an int is a float
+    str, int, float, ...          Python's types; True is not an int, and an int is a float
     Annotated[X, Within(0, 1)]    a number between two bounds, both included
-    Annotated[X, Matches("a+", "a name")]    a text that is a name by this pattern
+    Annotated[X, Matches("a+", "a name")]    a text that matches the pattern, called "a name"
     msgspec.Struct                an object with these fields
-    TypedDict                     an object with these keys; others are left out
+    TypedDict                     an object with these keys; other keys are dropped
     Json                          any value
 
-Values are of `ablations.core.files.parse`, or plain ones such as those of a TOML file.
+Values come from `ablations.core.files.parse`, or are plain values such as those of a TOML file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Number: TypeAlias = float
 else:
     Json = object
-    Number = int | float  # a whole number stays one, so that it is written as it was read
+    Number = int | float  # an int stays an int, so that it is written as it was read
 
 T = TypeVar("T")
 
@@ -40,11 +40,11 @@ _WORDS = {
     "array": "a list",
     "object": "an object",
 }
-_CALLED: dict[str, str] = {}  # pattern -> what a text that matches it is
+_CALLED: dict[str, str] = {}  # pattern -> the name of its texts in errors
 
 
 class Mismatch(ValueError):
-    """A value that is not of its type: where it is, what is expected, what it is."""
+    """A value that does not have its type; the message has its position and the expected type."""
 
 
 def Within(low: float, high: float) -> msgspec.Meta:  # noqa: N802
@@ -53,28 +53,28 @@ def Within(low: float, high: float) -> msgspec.Meta:  # noqa: N802
 
 
 def Matches(pattern: str, called: str) -> msgspec.Meta:  # noqa: N802
-    """Return the pattern of a whole text, and what errors call such a text."""
-    whole = rf"\A(?:{pattern})\Z"
-    _CALLED[whole] = called
-    return msgspec.Meta(pattern=whole)
+    """Require a text to match a pattern; errors call such a text `called`."""
+    anchored = rf"\A(?:{pattern})\Z"
+    _CALLED[anchored] = called
+    return msgspec.Meta(pattern=anchored)
 
 
 Count = Annotated[int, Within(0, 2**62)]
 Positive = Annotated[int, Within(1, 2**62)]
-PathText: TypeAlias = str  # may hold bytes that are no text, as Python has them
+PathText: TypeAlias = str  # may have surrogate escapes for bytes that are not UTF-8
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An object of a file, with these fields and no others. Default values are not written."""
+    """An object in a file with exactly these fields. Default values are not written."""
 
 
 def decode(kind: type[T], value: Json, raw: Sequence[str] = ()) -> T:
     """Return a JSON value as a type. Raises Mismatch.
 
-    raw: fields of a struct that are checked and stay the very objects of the value, since what is
-    hashed must keep its numbers and keys.
+    `raw` names fields of a struct that are checked but not converted: hashed data must keep its
+    numbers and keys.
     """
-    if is_dataclass(kind) and isinstance(value, Mapping):  # a struct refuses them itself
+    if is_dataclass(kind) and isinstance(value, Mapping):  # structs check unknown keys themselves
         for name in value.keys() - {field.name for field in fields(kind)}:
             raise Mismatch(f"unknown key {shown(name)}")
     try:
@@ -88,7 +88,7 @@ def decode(kind: type[T], value: Json, raw: Sequence[str] = ()) -> T:
 
 
 def required(kind: type[T], value: Json, where: str) -> T:
-    """Return a value that a user wrote as a type. Raises UserError, which begins with `where`."""
+    """Return a user's value as a type. Raises UserError that starts with `where`."""
     try:
         return decode(kind, value)
     except Mismatch as why:
@@ -97,8 +97,8 @@ def required(kind: type[T], value: Json, where: str) -> T:
 
 def _worded(kind: Any, error: str) -> str:
     """Word an error of msgspec: "cells[3].seed: expected a whole number, got a text"."""
-    what, _, place = error.partition(" - at `")
-    where = place.replace("`", "").removeprefix("$").removeprefix(".")
+    what, _, position = error.partition(" - at `")
+    where = position.replace("`", "").removeprefix("$").removeprefix(".")
     name = what.split("`")[1] if "`" in what else ""
     if "unknown field" in what:
         known = getattr(kind, "__struct_fields__", ())
@@ -108,7 +108,7 @@ def _worded(kind: Any, error: str) -> str:
     elif what.startswith("Expected"):
         for pattern, called in _CALLED.items():
             what = what.replace(f"matching regex {pattern!r}", f"that is {called}")
-        what = "e" + re.sub("`([^`]+)`", lambda found: _kinds(found[1]), what)[1:]
+        what = "e" + re.sub("`([^`]+)`", lambda match: _kinds(match[1]), what)[1:]
     what = what.replace("Invalid enum value", "unknown value")
     line = f"{where}: {what}" if where else what
     return one_line(line)[:_LONGEST]
@@ -119,25 +119,25 @@ def _kinds(named: str) -> str:
 
 
 def shown(value: Json) -> str:
-    """Format the beginning of a value, for an error."""
+    """Format the start of a value for an error."""
     text = ascii(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def encode(value: Any) -> str:
-    """Encode plain values, structs and dataclasses as JSON; NaN is written as Python does."""
+    """Encode plain values, structs and dataclasses as JSON; NaN is written as NaN."""
     return json.dumps(value, default=msgspec.to_builtins)
 
 
 def as_json(decoded: Mapping[str, Any]) -> Mapping[str, Json]:
-    """Return a TypedDict as the JSON that it is, which its type does not say."""
+    """Return a TypedDict with the type of JSON."""
     return decoded
 
 
 def leaves(
     tree: Mapping[str, Json], deepest: float = float("inf"), prefix: str = ""
 ) -> Iterator[tuple[str, Json]]:
-    """Yield the values in an object of objects, each with its dotted name of `deepest` names."""
+    """Yield the dotted names and values of nested objects, down to depth `deepest`."""
     for name, value in tree.items():
         if isinstance(value, Mapping) and prefix.count(".") < deepest:
             yield from leaves(value, deepest, f"{prefix}{name}.")

@@ -1,4 +1,4 @@
-"""Read files that may be damaged, of another program, a pipe, or without end."""
+"""Read files that may be damaged, from another program, a pipe, or endless."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ablations.errors import UserError
 
 T = TypeVar("T")
 
-MOST_DEPTH = 32  # of JSON: objects within objects
+MOST_DEPTH = 32  # of nested JSON objects
 MOST_LOG = 1_000_000_000
 MOST_TOML = 10_000_000
 MOST_BYTES = 256_000_000  # a plan of 100,000 runs in format 1 has 150 MB
@@ -28,27 +28,27 @@ _NO_FILES = (errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno
 
 
 class SetAside(UserWarning):
-    """A file that a command leaves out, and why."""
+    """A warning: a command skips a file for this reason."""
 
 
 class Foreign(UserError):
-    """A file that is too large, damaged or of another program."""
+    """A file that is too large, damaged, or from another program."""
 
 
 def set_aside(why: str | Exception) -> None:
-    """Warn that a file is left out; each line once in a command."""
+    """Warn that a file is skipped. A command prints each message once."""
     warnings.warn(SetAside(str(why)), stacklevel=2)
 
 
 def require_regular(path: Path, most: int = MOST_LOG) -> None:
-    """Raise Foreign for a path at which a library would wait for a pipe, or read without end."""
+    """Raise Foreign unless a path is a regular file of at most `most` bytes."""
     os.close(_open(path, most)[0])
 
 
 def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file.
 
-    Raises Foreign for another kind of file, which is not opened, or a larger one; OSError.
+    Raises Foreign for another kind of file or more than `most` bytes, and OSError.
     """
     handle, size = _open(path, most)
     try:
@@ -58,17 +58,16 @@ def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
 
 
 def _open(path: Path | str, most: int) -> tuple[int, int]:
-    """Open a regular file; return its descriptor and size."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
         if error.errno not in _NO_FILES:
             raise
-        raise Foreign(f"'{path}' is no regular file: {error.strerror}") from None
+        raise Foreign(f"'{path}' is not a regular file: {error.strerror}") from None
     try:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
-            raise Foreign(f"'{path}' is no regular file")
+            raise Foreign(f"'{path}' is not a regular file")
         if about.st_size > most:
             raise Foreign(f"'{path}' has {about.st_size:,} bytes, more than {most:,}")
     except BaseException:
@@ -80,8 +79,8 @@ def _open(path: Path | str, most: int) -> tuple[int, int]:
 def read_toml(path: Path) -> dict[str, Json]:
     """Return the tables of a TOML file.
 
-    Raises TOMLDecodeError, also where nesting or integers are too long for Python;
-    UnicodeDecodeError, Foreign, OSError.
+    Raises TOMLDecodeError (also for too deep nesting and too long integers), UnicodeDecodeError,
+    Foreign and OSError.
     """
     text = read_bytes(path, MOST_TOML).decode()
     try:
@@ -93,27 +92,27 @@ def read_toml(path: Path) -> dict[str, Json]:
 
 
 def parse(data: bytes | str) -> Json:
-    """Return the value of a JSON text: finite numbers, whole ones of 64 bits, not too deep.
+    """Return the value of a JSON text with finite numbers, 64-bit integers and limited depth.
 
     Raises Mismatch.
     """
     try:
         try:
             value: Json = msgspec.json.decode(data)
-            msgspec.msgpack.encode(value)  # which has no longer numbers
-        except (ValueError, OverflowError):  # or half a character, in the name of a file
+            msgspec.msgpack.encode(value)  # fails for integers of more than 64 bits
+        except (ValueError, OverflowError):  # or for a surrogate escape in the name of a file
             value = json.loads(data, parse_int=_int)
             text = json.dumps(value, ensure_ascii=False, allow_nan=False)
             text.encode(errors="surrogateescape")
     except (ValueError, RecursionError):
-        raise Mismatch(f"it is not JSON with finite numbers ({len(data)} bytes)") from None
+        raise Mismatch(f"not JSON with finite numbers ({len(data)} bytes)") from None
     level: list[Any] = [[value]]
     for _ in range(MOST_DEPTH + 1):
         parts = (each.values() if type(each) is dict else each for each in level)
-        level = [one for part in parts for one in part if type(one) is dict or type(one) is list]
+        level = [x for part in parts for x in part if type(x) is dict or type(x) is list]
         if not level:
             return value
-    raise Mismatch(f"it is more than {MOST_DEPTH} levels deep")
+    raise Mismatch(f"more than {MOST_DEPTH} levels deep")
 
 
 def _int(digits: str) -> int:
@@ -124,7 +123,7 @@ def _int(digits: str) -> int:
 
 
 def parse_object(data: bytes | str) -> dict[str, Json]:
-    """Return a JSON object, whose parts are still to be decoded. Raises Mismatch."""
+    """Return a JSON object without decoding its values as types. Raises Mismatch."""
     value = parse(data)
     if not isinstance(value, dict):
         raise Mismatch("expected an object")
@@ -132,7 +131,7 @@ def parse_object(data: bytes | str) -> dict[str, Json]:
 
 
 def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
-    """Return a JSON file as a type; see `decode`. Raises Foreign or OSError."""
+    """Return the content of a JSON file as a type (see `decode`). Raises Foreign or OSError."""
     try:
         return decode(kind, parse(read_bytes(path, most)))
     except Mismatch as why:
@@ -142,9 +141,9 @@ def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
 def find_json(
     path: Path, kind: type[T], most: int = MOST_BYTES, *, lenient: bool = False
 ) -> T | None:
-    """Return a JSON file as a type, None where there is none or it is damaged.
+    """Return the content of a JSON file as a type; None if it is missing or damaged.
 
-    lenient: None as well where it cannot be read. Otherwise that raises OSError.
+    If it cannot be read, the result is None with `lenient`; otherwise OSError is raised.
     """
     try:
         return read_json(path, kind, most)
@@ -157,9 +156,9 @@ def find_json(
 
 
 def digest_of_files(files: Iterable[tuple[Path, Path]]) -> str:
-    """Return the SHA-256 of files, (name, path) each, by their names and content."""
-    whole = hashlib.sha256()
+    """Return the SHA-256 of the names and contents of files (name, path)."""
+    total = hashlib.sha256()
     for name, path in files:
-        whole.update(f"{name}\0".encode())
-        whole.update(hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()
+        total.update(f"{name}\0".encode())
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()

@@ -1,4 +1,4 @@
-"""Define the parts of a stored plan: a study and its flags, resolved to all that a table needs."""
+"""Define the parts of a stored plan: a study and its flags, as tables need them."""
 
 # Not as texts: Python 3.11 reads NotRequired from the annotations themselves.
 
@@ -16,7 +16,7 @@ Settings = Mapping[str, Json]  # name -> its value
 
 
 class Tuned(Part, frozen=True):
-    """A setting that was tuned: on which seeds, and its value by variant and task."""
+    """A tuned setting: the seeds that it was tuned with, and its values by variant and task."""
 
     setting: str
     seeds: tuple[Seed, ...]
@@ -26,7 +26,7 @@ class Tuned(Part, frozen=True):
 class Detail(Part, frozen=True):
     """A detail in which two variants differ.
 
-    settings: name -> its two values. brings: setting -> the numbers that come with either value.
+    settings: name -> its two values. brings: setting -> the coefficients of either value.
     """
 
     settings: Mapping[str, tuple[Json, Json]]
@@ -36,8 +36,8 @@ class Detail(Part, frozen=True):
 class Explanation(Part, frozen=True):
     """A gap between two variants, and the details that explain it.
 
-    orders: seed -> the details in the order in which it switches them. held: settings that both
-    ends share.
+    orders: seed -> the details in the order in which they are switched. held: settings that both
+    variants share.
     """
 
     start: str
@@ -50,9 +50,9 @@ class Explanation(Part, frozen=True):
 class StoredStudy(Part, frozen=True):
     """A study: its claim, its source, and how it is judged.
 
-    margin: a share of what the compared variant learned, or of the metric with margin_in_metric.
-    base: the preset inside whose settings it ran. file: the study file that defined it. score: of
-    its evaluations, a name of `ablations.scoring.SCORES`; None: "final".
+    margin: a share of the learned range, or a difference of the metric with margin_in_metric.
+    base: the preset whose settings it used. file: the file that defined the study. score: a name of
+    `ablations.scoring.SCORES`; None: "final".
     """
 
     name: Name
@@ -81,10 +81,10 @@ class Formula(Part, frozen=True):
 
 
 class Context(Checkout, total=False):
-    """The execution context of a command: what running it needs and no result depends on.
+    """The execution context of a command: it is needed to run it, but results do not depend on it.
 
-    here: its folder. named: its arguments, of which some name files. depends, without: files that
-    decide what it does, and one that does not. timeout: in seconds.
+    here: the working folder. named: arguments that may be files. depends: files that decide what
+    the command does. without: a file that does not. timeout: seconds.
     """
 
     here: PathText
@@ -97,10 +97,11 @@ class Context(Checkout, total=False):
 class StoredVariant(Part, frozen=True):
     """A variant of a study.
 
-    versus: what it is compared with; None for the study's baseline. sets: what it changes.
-    formulas: component -> its choice; of a grid, those that no earlier variant has. same_as: the
-    first variant of the same composition, itself where there is no other. neutral: of what variants
-    set, what its configuration leaves out. place: what running it needs and no result depends on.
+    versus: the variant that it is compared with; None: the study's baseline. sets: the settings
+    that it changes. formulas: component -> its choice; in a grid only choices of no earlier
+    variant. same_as: the first variant with the same composition, perhaps itself. neutral: settings
+    that its configuration omits because they have their compatible default. place: the execution
+    context of its command.
     """
 
     versus: str | None
@@ -113,7 +114,7 @@ class StoredVariant(Part, frozen=True):
 
 
 class StoredTask(Part, frozen=True):
-    """A task: the environment steps of a whole run, and the settings of the baseline's runs."""
+    """A task: the environment steps of a complete run, and the settings of the baseline."""
 
     steps: Count
     settings: Settings
@@ -121,7 +122,7 @@ class StoredTask(Part, frozen=True):
 
 
 class CellEntry(Part, frozen=True):
-    """A run of a plan: its place, its configuration and the hash of that."""
+    """A run of a plan: task, variant, seed, configuration and the configuration's hash."""
 
     task: str
     variant: str
@@ -138,8 +139,8 @@ class CellEntry(Part, frozen=True):
 class Looks(Part, frozen=True):
     """The interim analyses at which seeds are added.
 
-    seeds: in all at each of them. comparisons: how many share the error rate of the tasks.
-    over_tasks: how many share that of the rows over all tasks, 0 where there are none.
+    seeds: the number of seeds at each of them. comparisons: how many comparisons share the error
+    rate on tasks. over_tasks: how many share the error rate over all tasks; 0: there are none.
     """
 
     seeds: tuple[Positive, ...]
@@ -155,10 +156,7 @@ NO_LOOKS = Looks((), 0, 0)
 
 
 class Flags(TypedDict, total=False):
-    """The flags that select a part of a study, as `ablations.request.Request.flags` spells them.
-
-    Of imported runs it is their name.
-    """
+    """The flags that select a part of a study, as in `ablations.request.Request.flags`."""
 
     profile: str
     tasks: Names

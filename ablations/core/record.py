@@ -1,9 +1,9 @@
-"""Define the parts of a record that are objects in its file.
+"""Types of the objects in a record's file.
 
-They stay dictionaries: a hash is of the JSON text of a configuration as it is in the file.
+They stay dictionaries, as a run's hash is computed from the JSON text of its configuration.
 """
 
-# Not as texts: Python 3.11 reads NotRequired from the annotations themselves.
+# Annotations must not be strings: Python 3.11 reads NotRequired from them.
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypeAlias, TypedDict
@@ -14,18 +14,18 @@ Status = Literal["done", "failed"]
 Failure = Literal["diverged", "cut", "error"]
 Sha256 = Annotated[str, Matches("[0-9a-f]{64}", "a SHA-256 in hexadecimal")]
 Seconds = Annotated[float, Within(0, 1e12)]
-Columns: TypeAlias = dict[str, list[Number | None]]  # of a curve: step first; all of one length
+Columns: TypeAlias = dict[str, list[Number | None]]  # of a curve: step first, equal lengths
 
 
 class Named(TypedDict):
-    """A trainer or a choice in a configuration. revision: of the code that it names."""
+    """A trainer or a choice in a configuration, with the revision of its code."""
 
     name: str
     revision: NotRequired[int]
 
 
 class Task(Named):
-    """A task in a configuration. settings: name -> value, of what changes the environment."""
+    """A task in a configuration, with the settings that change the environment."""
 
     settings: NotRequired[Mapping[str, Json]]
 
@@ -33,13 +33,13 @@ class Task(Named):
 if TYPE_CHECKING:
     AnyTask: TypeAlias = Task
 else:
-    AnyTask = Task | str  # a name alone in what was imported long ago
+    AnyTask = Task | str  # old imports have only a name
 
 
 class CommandLine(TypedDict, total=False):
-    """A command in a configuration, as `ablations.trainers.command.Line` has it.
+    """A command in a configuration (`ablations.trainers.command.Line`).
 
-    revision: the digest of its code.
+    `revision` is the digest of its code.
     """
 
     run: list[str]
@@ -57,8 +57,11 @@ class CommandLine(TypedDict, total=False):
 class Run(TypedDict, total=False):
     """The length of a training, and its evaluations.
 
-    Points of its curve, updates between two of them, environment steps of an update. arithmetic:
-    only in older records.
+    Attributes:
+        points: of the curve.
+        updates_per_chunk: updates between two points.
+        iteration_steps: environment steps per update.
+        arithmetic: only in older records.
     """
 
     points: Count
@@ -70,11 +73,13 @@ class Run(TypedDict, total=False):
 
 
 class Configuration(TypedDict, total=False):
-    """Everything that decides a result.
+    """Everything that decides the result of a run.
 
-    choices: component -> choice. numbers, structure: name -> value, of what the composition reads.
-    command: of a run that is one. A run that somebody else made has `imported`, `study` and
-    `variant`, and neither trainer nor run.
+    Attributes:
+        choices: component -> choice.
+        numbers, structure: values of the hyperparameters and static settings that are read.
+        command: if the run is a command.
+        imported, study, variant: of imported runs, which have neither trainer nor run.
     """
 
     seed: int
@@ -93,11 +98,11 @@ class Configuration(TypedDict, total=False):
 if TYPE_CHECKING:
     RawConfiguration: TypeAlias = Configuration
 else:
-    RawConfiguration = dict  # of a file that this suite alone writes: as it is, to be hashed
+    RawConfiguration = dict  # not decoded, so that its hash stays the same
 
 
 def settings_read(config: Configuration) -> dict[str, Json]:
-    """Return what a configuration reads: choices, numbers and structure, by name."""
+    """Return the choices, hyperparameters and static settings of a configuration, by name."""
     choices = {axis: choice["name"] for axis, choice in config.get("choices", {}).items()}
     return {**choices, **config.get("numbers", {}), **config.get("structure", {})}
 
@@ -109,12 +114,12 @@ def steps_at(config: Configuration, point: int) -> int:
 
 
 def steps_of(config: Configuration) -> int:
-    """Return the steps of a whole run; 0 for a command without {steps}."""
+    """Return the steps of a complete run; 0 for a command without {steps}."""
     return steps_at(config, config["run"]["points"])
 
 
 class Checkout(TypedDict, total=False):
-    """The commit of some code. changed: since; difference: the digest of the patch then."""
+    """The commit of some code; with `changed`, the digest of the uncommitted patch."""
 
     commit: str
     changed: bool
@@ -122,7 +127,7 @@ class Checkout(TypedDict, total=False):
 
 
 class Saving(TypedDict):
-    """The checkpoints of a run: how many, the bytes of the last, the seconds of all."""
+    """The checkpoints of a run: their number, the bytes of the last, the seconds of all."""
 
     written: int
     bytes: int
@@ -130,10 +135,13 @@ class Saving(TypedDict):
 
 
 class Provenance(Checkout, total=False):
-    """The origin of a record. Never part of a table.
+    """The origin of a record, which is never part of a table.
 
-    lanes: runs that ran side by side. log: the last lines of what failed. repository: of a
-    command's code. imported: the file of a run that others made.
+    Attributes:
+        lanes: number of parallel runs.
+        log: the last lines of a failed run.
+        repository: of a command's code.
+        imported: the file of an imported run.
     """
 
     versions: Mapping[str, str]
@@ -165,7 +173,7 @@ class CurveFile(TypedDict, total=False):
 
 
 class Policies(TypedDict, total=False):
-    """Saved policies: the checksum of each by its step, and which are the best and the last."""
+    """Saved policies: checksums by step, and the steps of the best and the last."""
 
     files: Mapping[Annotated[str, Matches("[0-9]{1,18}", "a step")], Sha256]
     best: Count

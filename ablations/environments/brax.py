@@ -18,16 +18,14 @@ import jax.numpy as jnp
 from ablations.environments.environment import Box, Observations, State, Step, Tree, map_alike
 from ablations.errors import UserError
 
-# Physics whose steps are faster with a trailing batch. Those of other backends, with their loops
-# and larger products, are slower.
+# Physics whose steps are faster with a trailing batch axis; other backends are slower with it.
 TRAILING = ("spring", "positional")
-# Parts of an observation, as MuJoCo Playground names them: the policy sees the first, the critic
-# the second where there is one.
+# MuJoCo Playground's parts of an observation: for the policy, and for the critic if it exists.
 PARTS = ("state", "privileged_state")
 
 
 class BraxState(Protocol):
-    """State of one environment: Brax's, without the physics."""
+    """The fields that Brax's states have, without the physics."""
 
     obs: Tree
     reward: jax.Array
@@ -55,13 +53,11 @@ class BraxLike(Protocol):
 
 @dataclass(frozen=True)
 class BraxEnvironment:
-    """An environment with Brax's interface as one of ours.
+    """Adapter of an environment with Brax's interface.
 
-    As in Brax's AutoResetWrapper, `info` survives the end of an episode. `metrics` is taken to be
-    output, not state: it is not carried from step to step.
-
-    Physics of MuJoCo Playground that breaks, to observations or rewards that are no finite numbers,
-    terminates the episode by a step that pays nothing.
+    As in Brax's AutoResetWrapper, `info` survives the end of an episode. `metrics` is output, not
+    state: it is not carried from step to step. If MuJoCo Playground's physics gives observations or
+    rewards that are not finite, the episode terminates with a reward of 0.
     """
 
     env: BraxLike
@@ -69,25 +65,25 @@ class BraxEnvironment:
 
     @property
     def actions(self) -> Box:
-        """Its actions, which are in [-1, 1]."""
+        """Its actions, in [-1, 1]."""
         return Box(self.env.action_size)
 
     @property
     def trailing(self) -> bool:
-        """True where its physics is one of `TRAILING`."""
+        """Whether a batch is faster as the last axis."""
         return getattr(self.env, "backend", None) in TRAILING
 
     @cached_property
     def observations(self) -> Observations:
-        """The form of its observations. Raises UserError for what is neither a vector nor two."""
-        # Brax's env.observation_size resets an environment, operation by operation: seven seconds
-        seen = jax.eval_shape(lambda key: self._first(key).obs, jax.random.key(0))
-        parts = seen if isinstance(seen, Mapping) else {"state": seen}
+        """The form of its observations. Raises UserError unless they are one or two vectors."""
+        # Brax's env.observation_size takes seven seconds: it resets without compiling.
+        obs = jax.eval_shape(lambda key: self._first(key).obs, jax.random.key(0))
+        parts = obs if isinstance(obs, Mapping) else {"state": obs}
         shapes = [getattr(part, "shape", ()) for part in parts.values()]
         if not set(parts) <= set(PARTS) or "state" not in parts or any(len(s) != 1 for s in shapes):
             raise UserError(
-                f"observations are one vector, or vectors {' and '.join(PARTS)}, and these are "
-                f"{jax.tree.map(jnp.shape, seen)}"
+                f"observations must be one vector, or the vectors {' and '.join(PARTS)}, not "
+                f"{jax.tree.map(jnp.shape, obs)}"
             )
         if len(parts) == 1:
             return Observations(parts["state"].shape[0])
@@ -101,7 +97,7 @@ class BraxEnvironment:
         return _apart(state.replace(done=jnp.zeros_like(state.done)))
 
     def _first(self, key: jax.Array) -> BraxState:
-        """Return the state of a reset. Raise UserError for one that lacks what is read of it."""
+        """Return the state of a reset. Raises UserError if it lacks required fields."""
         state = self.env.reset(key)
         fields = ["obs", "reward", "done", "metrics", "replace"]
         if not hasattr(state, "pipeline_state"):
@@ -114,9 +110,9 @@ class BraxEnvironment:
         return state
 
     def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
-        """Return the state after an action [A], and what it gave."""
+        """Return the state after an action [A], with reward and termination."""
         carried = state.carried
-        before = jax.tree.map(lambda x: x, carried)  # environments write into the state's dicts
+        before = jax.tree.map(lambda x: x, carried)  # a copy: environments change the state's dicts
         fields = {_physics_field(carried): state.physics, "obs": self._in_parts(state.observation)}
         after = self.env.step(carried.replace(**fields), action)
         kept = {"metrics": carried.metrics, "reward": carried.reward, "done": carried.done}
@@ -129,7 +125,6 @@ class BraxEnvironment:
         return _apart(after.replace(**kept)), given
 
     def _in_parts(self, observation: jax.Array) -> Tree:
-        """Return an observation in the form that the environment gave it."""
         if self.observations.policy is None:
             return observation
         policy, value = self.observations.policy, self.observations.value
@@ -141,7 +136,7 @@ class BraxEnvironment:
 
 
 def flat(observation: Tree) -> jax.Array:
-    """Return an observation as one vector [O], its `PARTS` one after the other."""
+    """Return an observation as one vector [O], with its `PARTS` concatenated."""
     if isinstance(observation, Mapping):
         observation = jnp.concatenate([observation[name] for name in PARTS if name in observation])
     vector: jax.Array = observation
@@ -149,7 +144,7 @@ def flat(observation: Tree) -> jax.Array:
 
 
 def _apart(state: BraxState) -> State:
-    """Return a state with physics and observation apart from what an episode's end leaves."""
+    """Separate the physics and the observation from the fields that survive a reset."""
     physics = _physics_field(state)
     return State(
         getattr(state, physics), flat(state.obs), state.replace(**{physics: None, "obs": None})
@@ -157,7 +152,7 @@ def _apart(state: BraxState) -> State:
 
 
 def _unbroken(broken: jax.Array, before: Tree, after: Tree) -> Tree:
-    """Return what outlives an episode; its real numbers are those of before where physics broke."""
+    """Return `after`, with the real numbers of `before` if the physics is `broken`."""
 
     def kept(before: jax.Array, after: jax.Array) -> jax.Array:
         is_real = jnp.issubdtype(jnp.result_type(after), jnp.floating)

@@ -1,6 +1,6 @@
-"""The form of an environment: two pure functions of one unbatched copy, and what goes in and out.
+"""The interface of an environment: two pure functions without a batch axis, and their types.
 
-An environment of another library joins by an adapter, a file of this package; `adapted` knows them.
+An environment of another library needs an adapter, a file of this package that `adapted` uses.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ Tree: TypeAlias = Any  # a pytree of arrays
 
 
 class Box(NamedTuple):
-    """Actions are vectors of `size` numbers in [-1, 1]; an adapter scales them to other bounds."""
+    """Actions: vectors of `size` numbers in [-1, 1]. An adapter scales them to other bounds."""
 
     size: int
 
 
 class Discrete(NamedTuple):
-    """Actions are whole numbers, 0 to `choices` - 1."""
+    """Actions: whole numbers from 0 to `choices` - 1."""
 
     choices: int
 
@@ -30,10 +30,12 @@ Actions: TypeAlias = "Box | Discrete"
 
 
 class Observations(NamedTuple):
-    """Observations are flat vectors [size], whatever they are made of.
+    """Observations: flat vectors [size].
 
-    image: height, width and channels of the image that the vector is, row by row; None: it is none.
-    policy, value: the part [start, stop) that the policy sees, and the critic; None: all of it.
+    Attributes:
+        size: length of the vector.
+        image: height, width and channels if the vector is a flattened image, else None.
+        policy, value: the range [start, stop) for the policy, and for the critic; None: all.
     """
 
     size: int
@@ -43,10 +45,11 @@ class Observations(NamedTuple):
 
 
 class State(NamedTuple):
-    """An environment between two steps.
+    """The state of an environment.
 
-    physics: what moves. observation: float32 [O] of it. The end of an episode replaces both.
-    carried: what outlives an episode, such as the key of random steps.
+    Attributes:
+        physics, observation: replaced at the end of an episode; the observation is float32 [O].
+        carried: survives the end of an episode, such as the key of random steps.
     """
 
     physics: Tree
@@ -55,17 +58,14 @@ class State(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Reward and termination of a step, a scalar each.
-
-    termination: the episode ended in itself; a limit of time is the trainer's.
-    """
+    """Reward and termination of a step, both scalars. Time limits are the trainer's, not here."""
 
     reward: jax.Array
     termination: jax.Array
 
 
 def map_alike(function: Callable[..., Tree], before: Tree, after: Tree) -> Tree:
-    """Map two pytrees of one form; of another one return `after`, which trainers refuse."""
+    """Map two pytrees of the same structure; otherwise return `after`, which trainers refuse."""
     return jax.tree.map(function, before, after) if _form(before) == _form(after) else after
 
 
@@ -74,12 +74,7 @@ def _form(tree: Tree) -> tuple[jax.tree_util.PyTreeDef, list[tuple[int, ...]]]:
 
 
 class Environment(Protocol):
-    """One environment.
-
-    fresh: every episode starts from a reset of its own, so resets have to be cheap. Otherwise an
-    environment goes back to a reset that was drawn at the start, or to the next of a pool.
-    trailing: it is faster when its batch is the last axis (`vmap_trailing`).
-    """
+    """One environment without a batch axis."""
 
     @property
     def actions(self) -> Actions:
@@ -91,17 +86,20 @@ class Environment(Protocol):
 
     @property
     def fresh(self) -> bool:
-        """True where every episode starts from a reset of its own."""
+        """Whether every episode starts from a new reset, which must be cheap.
+
+        Otherwise it starts from a reset drawn at the start of training, or from the next of a pool.
+        """
 
     @property
     def trailing(self) -> bool:
-        """True where a batch of it is faster as the last axis."""
+        """Whether a batch is faster as the last axis (`vmap_trailing`)."""
 
     def reset(self, key: jax.Array) -> State:
         """Return the first state of an episode."""
 
     def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
-        """Return the state after an action [A], or the number of one, and what it gave.
+        """Return the state after an action ([A] or a number), with reward and termination.
 
-        The state's observation is the true next one, also where the episode ends.
+        The observation is the true next observation, also at the end of an episode.
         """

@@ -44,12 +44,11 @@ class GymnaxLike(Protocol):
 
 @dataclass(frozen=True)
 class GymnaxEnvironment:
-    """An environment with Gymnax's interface as one of ours.
+    """Adapter of an environment with Gymnax's interface.
 
-    Its steps may be random: each has a key of its own, from the key of the reset and the number of
-    the step. The limit of time is the task's setting episode_length; what `step_env` returns as
-    termination is one, also where the environment counts a limit of its own as an end, as those of
-    Gymnax before 1.0 do. An image is flattened, row by row.
+    Steps may be random: the key of a step is derived from the reset's key and the step's number.
+    The time limit is the task's setting episode_length. Every end that `step_env` returns is a
+    termination, even a time limit of the environment (Gymnax before 1.0). Images are flattened.
     """
 
     env: GymnaxLike
@@ -59,35 +58,31 @@ class GymnaxEnvironment:
 
     @cached_property
     def actions(self) -> Actions:
-        """Its actions.
-
-        Raises UserError for those that are neither one number nor one vector within finite bounds.
-        """
+        """Its actions. Raises UserError unless they are one number, or a vector with bounds."""
         space = self.env.action_space(self.params)
         if hasattr(space, "n"):
             return Discrete(int(space.n))
         shape = getattr(space, "shape", None)
         if shape is None or len(shape) > 1 or not hasattr(space, "low"):
-            raise UserError(f"actions are one number or one vector, and these are {space}")
+            raise UserError(f"actions must be one number or one vector, not {space}")
         low, high = (np.asarray(getattr(space, x, None), np.float32) for x in ("low", "high"))
         with np.errstate(over="ignore", invalid="ignore"):
             width = high - low
         if not (np.isfinite(width) & (width >= 0)).all():
             raise UserError(
-                f"actions go from {low} to {high}: give them finite bounds, to which [-1, 1] is "
-                "stretched"
+                f"actions from {low} to {high} need finite bounds, to which [-1, 1] is scaled"
             )
         return Box(shape[0] if shape else 1)
 
     @cached_property
     def observations(self) -> Observations:
-        """The form of its observations. Raises UserError for those of several parts."""
-        seen = jax.eval_shape(lambda key: self._first(key)[0], jax.random.key(0))
-        shape = getattr(seen, "shape", None)
+        """The form of its observations. Raises UserError unless they are a vector or an image."""
+        observation = jax.eval_shape(lambda key: self._first(key)[0], jax.random.key(0))
+        shape = getattr(observation, "shape", None)
         if shape is None or len(shape) not in (0, 1, 3):
             raise UserError(
-                f"observations are one vector or one image [height, width, channels], and these "
-                f"are {jax.tree.map(jnp.shape, seen)}"
+                f"observations must be one vector or one image [height, width, channels], not "
+                f"{jax.tree.map(jnp.shape, observation)}"
             )
         size = 1
         for length in shape:
@@ -106,7 +101,7 @@ class GymnaxEnvironment:
         return observation, state
 
     def step(self, state: State, action: jax.Array) -> tuple[State, Step]:
-        """Return the state after an action, and what it gave."""
+        """Return the state after an action, with reward and termination."""
         key, count = state.carried
         returned = self.env.step_env(
             jax.random.fold_in(key, count), state.physics, self._as_theirs(action), self.params
@@ -118,15 +113,13 @@ class GymnaxEnvironment:
         return after, Step(jnp.asarray(reward, jnp.float32), jnp.asarray(termination, bool))
 
     def _parts(self, function: str, returned: Tree, names: tuple[str, ...]) -> Tree:
-        """Return what a function returned. Raise UserError for another number of parts."""
         if not isinstance(returned, tuple | list) or len(returned) != len(names):
             raise UserError(
-                f"{function} of {type(self.env).__name__} is to return {', '.join(names)}"
+                f"{function} of {type(self.env).__name__} must return {', '.join(names)}"
             )
         return returned
 
     def _as_theirs(self, action: jax.Array) -> jax.Array:
-        """Return an action in the bounds of the environment, [-1, 1] stretched to them."""
         if isinstance(self.actions, Discrete):
             return action
         space = self.env.action_space(self.params)
@@ -138,14 +131,13 @@ STEP = ("observation", "state", "reward", "termination", "info")
 
 
 def _in_type_of(before: jax.Array, now: Tree) -> jax.Array:
-    """Return a part of a state in its type of before.
+    """Return a part of a state with its previous dtype.
 
-    Real numbers stay real where there were whole numbers or flags, and trainers refuse the change:
-    a cast would cut them.
+    A real number is not cast to an integer or a flag, which would truncate it: trainers refuse it.
     """
-    cut = jnp.issubdtype(jnp.result_type(now), jnp.floating)
-    cut = cut and not jnp.issubdtype(before.dtype, jnp.floating)
-    return jnp.asarray(now) if cut else jnp.asarray(now, before.dtype)
+    truncates = jnp.issubdtype(jnp.result_type(now), jnp.floating)
+    truncates = truncates and not jnp.issubdtype(before.dtype, jnp.floating)
+    return jnp.asarray(now) if truncates else jnp.asarray(now, before.dtype)
 
 
 def _flat(observation: jax.Array) -> jax.Array:
@@ -153,5 +145,4 @@ def _flat(observation: jax.Array) -> jax.Array:
 
 
 def _strong(tree: Tree) -> Tree:
-    """Return a pytree of arrays of one dtype each, Python's numbers among them."""
     return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), tree)

@@ -1,1 +1,1 @@
-"""Watching a saved policy: its episode as a page or a GIF."""
+"""Episodes of saved policies as a page or a GIF."""

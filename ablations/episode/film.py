@@ -15,7 +15,7 @@ from ablations.records import write_atomically
 
 RATE = 20  # pictures per second of episode, at most
 COLUMNS = 4
-# Of the bodies, red, green and blue in [0, 1]; the page's colours, in its order.
+# Colours of bodies (red, green, blue in [0, 1]), in the order of the page.
 INKS = (
     (0.0, 0.45, 0.70),
     (0.84, 0.37, 0.0),
@@ -27,16 +27,16 @@ INKS = (
 
 
 def places(runs: Sequence[Run]) -> list[int]:
-    """Return which frames become pictures; a run that is over by then shows its last."""
+    """Return the frames that become pictures; a run that ends earlier shows its last frame."""
     longest = max(len(run.rewards) for run in runs)
     return [*range(0, longest, _every(runs)), longest]
 
 
 def write(path: Path, runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarray]]) -> None:
-    """Write a GIF, in real time, whole or not at all.
+    """Write a GIF in real time, atomically.
 
-    pictures: for each run one uint8 [H, W, 3], all of one size, at each of `places(runs)`, or fewer
-    where it is over before.
+    `pictures` has for each run a uint8 [H, W, 3] of the same size at each of `places(runs)`, or
+    fewer if it ends earlier.
     """
     frames = _frames(runs, pictures)
     first, *rest = (frame.quantize(128, dither=Image.Dither.NONE) for frame in frames)

@@ -1,4 +1,4 @@
-"""Pictures of Gymnax's environments, as Gymnax draws them."""
+"""Pictures of Gymnax's environments, drawn by Gymnax."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ from ablations.errors import UserError
 from ablations.trainers import Tree
 
 CELL = 30  # pixels of a cell of a grid
-SECONDS = 0.05  # that a step is shown for; two of them of a game on a grid
+SECONDS = 0.05  # duration of a step; a step of a game on a grid lasts twice as long
 
 Draw = Callable[[Tree], np.ndarray]
 
 
 def timestep(env: GymnaxEnvironment) -> float:
-    """Return the seconds that a step is shown for."""
+    """Return the duration of a step in seconds."""
     return SECONDS if env.observations.image is None else 2 * SECONDS
 
 
 def pictures(
     env: GymnaxEnvironment, states: Tree, places: Sequence[int], size: tuple[int, int]
 ) -> Iterator[np.ndarray]:
-    """Yield uint8 [H, W, 3] for each of the places along T + 1 states.
+    """Yield uint8 [H, W, 3] for each of the places (indices of states).
 
-    states: of Gymnax, each leaf [T + 1, ...]. size: width and height, in pixels; a picture of other
-    proportions lies in the middle. Raises UserError for an environment that Gymnax does not draw.
+    Args:
+        env: the environment.
+        states: Gymnax's states, with leaves [T + 1, ...].
+        places: indices from 0 to T.
+        size: width and height in pixels; a picture of other proportions is padded.
+
+    Raises UserError for an environment that Gymnax does not draw.
     """
     draw = _drawn_by_gymnax(env)
     for place in places:
@@ -39,7 +44,6 @@ def pictures(
 
 
 def _drawn_by_gymnax(env: GymnaxEnvironment) -> Draw:
-    """Return what draws a state, uint8 [H, W, 3]."""
     name = getattr(env.env, "name", type(env.env).__name__)
     try:
         from gymnax.visualize.vis_gym import SUPPORTED_GYM_ENVS
@@ -50,18 +54,17 @@ def _drawn_by_gymnax(env: GymnaxEnvironment) -> Draw:
             return _grid(env)
     except ImportError as error:
         raise UserError(
-            f"Gymnax draws by {error.name}: pip install 'rl-ablations[gymnax]'"
+            f"Gymnax needs {error.name} to draw: pip install 'rl-ablations[gymnax]'"
         ) from None
-    raise UserError(f"Gymnax draws classic control and MinAtar, and no '{name}'")
+    raise UserError(f"Gymnax draws classic control and MinAtar, but not '{name}'")
 
 
 def _classic(env: GymnaxEnvironment, name: str) -> Draw:
-    """Return what draws classic control, by the renderer of Gymnasium."""
-    # SDL would look for a screen and a sound card.
+    # Without these, SDL looks for a screen and a sound card.
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     import gymnasium
-    import pygame  # noqa: F401  # which Gymnasium would miss at the first picture
+    import pygame  # noqa: F401  # raises ImportError here, not at the first picture
     from gymnax.visualize.vis_gym import get_gym_state, set_gym_params
 
     theirs = gymnasium.make(name, render_mode="rgb_array")
@@ -77,7 +80,7 @@ def _classic(env: GymnaxEnvironment, name: str) -> Draw:
 
 
 def _grid(env: GymnaxEnvironment) -> Draw:
-    """Return what draws a game of MinAtar: each cell in the colour of its last channel."""
+    """Return a function that draws MinAtar: each cell has the colour of its last channel."""
     from gymnax.visualize.vis_minatar import init_minatar
     from matplotlib.figure import Figure
 

@@ -17,14 +17,14 @@ from ablations.errors import UserError
 if TYPE_CHECKING:
     import mujoco
 
-AZIMUTH = 118.0  # degrees, as MuJoCo counts them: the page's first view
+AZIMUTH = 118.0  # degrees in MuJoCo's convention: the first view of the page
 
 
 def choose_gl() -> None:
-    """Have MuJoCo draw with EGL or OSMesa where there is no screen and nobody chose.
+    """Make MuJoCo draw with EGL or OSMesa if there is no screen and MUJOCO_GL is not set.
 
-    MuJoCo reads it once: to be called before anything imports it. Raises UserError where neither is
-    installed, or for no such choice.
+    Call it before MuJoCo is imported. Raises UserError if neither is installed, or if MUJOCO_GL has
+    an invalid value.
     """
     if sys.platform == "linux" and not {"MUJOCO_GL", "DISPLAY"} & os.environ.keys():
         libraries = [name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)]
@@ -46,23 +46,29 @@ def pictures(
     size: tuple[int, int],
     ink: tuple[float, float, float],
 ) -> Iterator[np.ndarray]:
-    """Yield uint8 [H, W, 3] for each of the places along T + 1 frames, as the page draws them.
+    """Yield uint8 [H, W, 3] for each of the places (indices of frames), as on the page.
 
-    model: the mujoco.MjModel that the scene was read from. positions [T + 1, B, 3] in metres,
-    rotations [T + 1, B, 4] as quaternions with w first. size: width and height in pixels.
-    ink: colour in [0, 1] of the bodies that the model gives none.
-    Raises UserError where MuJoCo finds nothing to draw with.
+    Args:
+        model: the mujoco.MjModel of the scene.
+        scene: the shapes.
+        positions: [T + 1, B, 3] in metres.
+        rotations: [T + 1, B, 4], quaternions with w first.
+        places: indices from 0 to T.
+        size: width and height in pixels.
+        ink: colour in [0, 1] of bodies without a colour.
+
+    Raises UserError if MuJoCo cannot draw.
     """
     import mujoco
 
     width, height = size
     model = _plain(model, scene, ink)
-    # Drawn by a CPU as a rule: no larger than asked for, and shadows of a sensible size.
+    # Usually a CPU draws: avoid larger buffers and fine shadows.
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
     model.vis.quality.shadowsize, model.vis.quality.offsamples = 2048, 2
     try:
         renderer = mujoco.Renderer(model, height, width)
-    # What a missing library looks like depends on the backend: PyOpenGL fails on an attribute.
+    # The error of a missing library depends on the backend; PyOpenGL raises AttributeError.
     except (ImportError, AttributeError, OSError, RuntimeError, mujoco.FatalError) as error:
         raise _missing(str(error).partition("\n")[0]) from None
     data = mujoco.MjData(model)
@@ -84,7 +90,7 @@ def pictures(
 
 
 def _put(data: mujoco.MjData, geom: Geom, positions: np.ndarray, rotations: np.ndarray) -> None:
-    """Put a geom where its body is. MuJoCo draws from these two alone."""
+    """Move a geom to its body. MuJoCo draws from its position and matrix only."""
     import mujoco
 
     body = rotations[geom.body].astype(np.float64)
@@ -97,7 +103,7 @@ def _put(data: mujoco.MjData, geom: Geom, positions: np.ndarray, rotations: np.n
 
 
 def _plain(model: mujoco.MjModel, scene: Scene, ink: Sequence[float]) -> mujoco.MjModel:
-    """Return a copy of the model with bright floors, the bodies in ink, no mirrors."""
+    """Return a copy of the model with bright floors, coloured bodies and no mirrors."""
     model = copy.deepcopy(model)
     model.mat_reflectance[:] = 0
     model.tex_data[:] = 150 + model.tex_data // 6
@@ -114,6 +120,6 @@ def _plain(model: mujoco.MjModel, scene: Scene, ink: Sequence[float]) -> mujoco.
 
 def _missing(what: str) -> UserError:
     return UserError(
-        f"MuJoCo cannot draw without a screen here ({what}): apt-get install libegl1 or libosmesa6 "
-        f"and set MUJOCO_GL=egl or osmesa; or render with --format html"
+        f"MuJoCo cannot draw without a screen here ({what}): install libegl1 or libosmesa6 and set "
+        f"MUJOCO_GL=egl or osmesa, or use --format html"
     )

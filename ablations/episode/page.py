@@ -1,6 +1,6 @@
-"""An episode, or several in step, on one self-contained page that needs no network.
+"""One or several synchronous episodes on one self-contained page.
 
-Same episodes, same bytes: no date, no path. The viewer library is in the page, compressed.
+The same episodes give the same bytes. The viewer library is in the page, compressed.
 """
 
 from __future__ import annotations
@@ -21,23 +21,27 @@ from ablations.records import write_atomically
 from ablations.templates import templates
 
 HERE = Path(__file__).parent
-VIEWER = "three.min.js"  # r140 as npm has it (three@0.140.0, build/), with its licence beside
-RESOLUTION = 1e-4  # of what is kept: metres, and components of a quaternion
+VIEWER = "three.min.js"  # from npm's three@0.140.0, build/; its licence is in this folder
+RESOLUTION = 1e-4  # of positions in metres, and of components of quaternions
 
 ENDS = {
     "terminated": "ended by the task",
-    "length": "ran to its time limit",
-    "not finite": "cut where the physics gave numbers that are not finite",
+    "length": "ended at its time limit",
+    "not finite": "ended because the physics gave numbers that are not finite",
 }
 
 
 @dataclass(frozen=True)
 class Run:
-    """One episode and whose it is.
+    """One episode and its policy.
 
-    variant, and snapshot: which of its policies, "best", "last", or "" where its step says it.
-    step: environment steps that the policy was trained for. positions [T + 1, B, 3] in metres,
-    rotations [T + 1, B, 4] as quaternions with w first, rewards [T]. end: one of `ENDS`.
+    Attributes:
+        snapshot: "best", "last", or "" if the policy was selected by its step.
+        step: environment steps of training before the policy was saved.
+        positions: [T + 1, B, 3] in metres.
+        rotations: [T + 1, B, 4], quaternions with w first.
+        rewards: [T].
+        end: one of `ENDS`.
     """
 
     variant: str
@@ -61,12 +65,12 @@ class Run:
 
 
 def write(path: Path, study: str, task: str, seed: int, runs: Sequence[Run]) -> None:
-    """Write the page, whole or not at all."""
+    """Write the page atomically."""
     write_atomically(path, render(study, task, seed, runs))
 
 
 def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
-    """Return the page as text; the runs stand side by side in their order."""
+    """Return the page as text, with the runs side by side."""
     frames = [_packed(run) for run in runs]
     return (
         templates(HERE)
@@ -93,7 +97,7 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
 
 
 def headline(runs: Sequence[Run]) -> str:
-    """Name the policies and their returns: "standard at step 4,000: return 231"."""
+    """Write the policies and their returns: "standard at step 4,000: return 231"."""
     variants: dict[str, list[Run]] = {}
     for run in runs:
         variants.setdefault(run.variant, []).append(run)
@@ -105,10 +109,13 @@ def headline(runs: Sequence[Run]) -> str:
 
 
 def _data(runs: Sequence[Run]) -> dict[str, Json]:
-    """Return what the page's script reads. Views share a radius and, without travel, a target."""
+    """Return the data of the page's script.
+
+    Views share a radius, and a target if no camera follows its bodies.
+    """
     views = [view(run.scene, run.positions) for run in runs]
-    targets, radius = [one.targets for one in views], max(one.radius for one in views)
-    if not any(one.follows for one in views):
+    targets, radius = [view.targets for view in views], max(view.radius for view in views)
+    if not any(view.follows for view in views):
         centers = np.array([target[0] for target in targets])
         middle = centers.mean(axis=0)
         radius += float(np.linalg.norm(centers - middle, axis=1).max())
@@ -142,7 +149,7 @@ def _geom(geom: Geom) -> dict[str, Json]:
 
 
 def _packed(run: Run) -> bytes:
-    """Pack int32 [B, 7, T + 1]: whole numbers of `RESOLUTION`, as differences in time."""
+    """Pack int32 [B, 7, T + 1]: multiples of `RESOLUTION`, as differences in time."""
     frames = np.concatenate([run.positions, run.rotations], axis=-1, dtype=np.float64)
     steps = np.round(np.moveaxis(frames, 0, -1) / RESOLUTION).astype(np.int64)
     return np.diff(steps, axis=-1, prepend=0).astype("<i4").tobytes()

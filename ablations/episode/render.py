@@ -1,4 +1,4 @@
-"""Saved policies act once for `ablations render`, and their episodes become a page or a GIF."""
+"""`ablations render`: runs an episode of saved policies and writes a page or a GIF."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ SIZE = (400, 300)  # pixels of one run's picture in a film
 
 @dataclass(frozen=True)
 class Stage:
-    """An environment to play on, its scene, and what draws an episode at some of its frames.
+    """An environment, its scene, and a function that draws an episode.
 
-    draw: (episode, places, colour of bodies without one) -> uint8 [H, W, 3] for each place.
+    `draw(episode, places, ink)` yields a uint8 [H, W, 3] for each place (index of a frame), with
+    bodies without a colour in `ink`.
     """
 
     env: Environment
@@ -49,11 +50,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Selected:
-    """Episodes of saved policies.
+    """The selected saved policies.
 
-    task: may be left out where the plan has one. variants: None is the baseline. seed: of the runs
-    and of the reset. snapshots: "best", "last", "all" or a step, of every variant. length: steps at
-    most; by default the task's episode_length.
+    Attributes:
+        task: None if the plan has only one.
+        variants: None is the baseline.
+        seed: of the runs, and of the reset.
+        snapshots: "best", "last", "all" or steps, for every variant.
+        length: most steps of an episode; default: the task's episode_length.
     """
 
     task: str | None = None
@@ -71,10 +75,10 @@ def render(
     format: str | None = None,
     output: Path | None = None,
 ) -> Path:
-    """Write an episode of each of these policies, side by side, all from the seed's reset.
+    """Write an episode of each selected policy, side by side, from the same reset.
 
-    format: one of `FORMATS`; by the output's ending where it has one of theirs, else html. Raises
-    UserError for what is not there or cannot be drawn.
+    `format` is one of `FORMATS`; default: the extension of `output`, else html. Raises UserError if
+    a policy is missing or cannot be drawn.
     """
     format = _format(format, output)
     if format != "html":
@@ -107,24 +111,23 @@ def _format(format: str | None, output: Path | None) -> str:
     if format is None:
         return ending if ending in FORMATS else "html"
     if ending in FORMATS and ending != format:
-        raise UserError(f"--output '{output}' ends in .{ending}, and --format says {format}")
+        raise UserError(f"--output '{output}' ends in .{ending}, but --format is {format}")
     if output and format != "html" and not ending:
-        raise UserError(f"--output '{output}' has no ending: name it '{output}.{format}'")
+        raise UserError(f"--output '{output}' has no extension: use '{output}.{format}'")
     return format
 
 
 def _chosen(cells: Sequence[Path], snapshots: Sequence[str]) -> list[list[str | int]]:
-    """Return the snapshots of each cell. Raises UserError for more than a page has room for."""
     chosen: list[list[str | int]] = []
     for cell in cells:
         wanted: dict[str | int, None] = {}
         for word in snapshots:
             steps = saved_steps(cell) if word == "all" else [_snapshot(word)]
             wanted |= dict.fromkeys(steps)
-        chosen.append(list(wanted) or ["last"])  # which says why there is none
+        chosen.append(list(wanted) or ["last"])  # raises an error that says why there is none
     if (episodes := sum(map(len, chosen))) > MOST:
         raise UserError(
-            f"{episodes} episodes are too many side by side: at most {MOST}; name fewer with "
+            f"{episodes} episodes are too many for a page (at most {MOST}): select fewer with "
             f"--variant or --snapshot"
         )
     return chosen
@@ -138,7 +141,7 @@ def _snapshot(word: str) -> str | int:
         if step < 0 or not step.is_integer():
             raise ValueError
     except (ValueError, OverflowError):
-        raise UserError(f"--snapshot '{word}' is none of best, last, all or a step") from None
+        raise UserError(f"--snapshot '{word}': expected best, last, all or a step") from None
     return int(step)
 
 
@@ -150,10 +153,7 @@ def _play(
     *,
     bodies: bool,
 ) -> Iterator[tuple[Run, Draw]]:
-    """Yield each policy's episode and what draws it, in order.
-
-    bodies: there have to be some.
-    """
+    """Yield each policy's episode and its drawing function; `bodies`: the scene needs some."""
     stages: dict[str, Stage] = {}
     for name, cell, wanted in zip(names, cells, chosen, strict=True):
         policies = [load_policy(cell, step) for step in wanted]
@@ -182,24 +182,21 @@ def _play(
 
 
 def _stage(made: Environment, task: str, bodies: bool) -> Stage:
-    """Return what to play on and how it is drawn. Raises UserError where nothing draws it."""
     env = adapted(made) if hasattr(made, "reset_env") else made
     if isinstance(env, GymnaxEnvironment):
         if bodies:
-            raise UserError(
-                f"a page shows bodies, and '{task}' has none: give --format gif, if Gymnax draws it"
-            )
+            raise UserError(f"a page shows bodies, but '{task}' has none: try --format gif")
         return Stage(
             env,
             Scene((), (), (), gymnax.timestep(env)),
-            lambda of, places, ink: gymnax.pictures(env, of.frames, places, SIZE),
+            lambda episode, places, ink: gymnax.pictures(env, episode.frames, places, SIZE),
         )
-    seen, model = scene(made, task), mujoco_model(made)
+    shapes, model = scene(made, task), mujoco_model(made)
 
-    def drawn(of: Episode, places: Sequence[int], ink: Ink) -> Iterator[np.ndarray]:
-        return pictures(model, seen, of.positions, of.rotations, places, SIZE, ink)
+    def draw(episode: Episode, places: Sequence[int], ink: Ink) -> Iterator[np.ndarray]:
+        return pictures(model, shapes, episode.positions, episode.rotations, places, SIZE, ink)
 
-    return Stage(made, seen, drawn)
+    return Stage(made, shapes, draw)
 
 
 def _film(path: Path, played: Iterable[tuple[Run, Draw]]) -> None:

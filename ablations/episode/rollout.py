@@ -1,4 +1,4 @@
-"""One episode of a policy, step by step: where everything was, and what it was paid."""
+"""Runs an episode of a policy and stores frames and rewards."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ Strong = TypeVar("Strong")
 
 
 class Played(NamedTuple):
-    """The state of a played environment.
+    """An environment's state, the part that a picture needs, and the results of the last step.
 
-    state: the environment's own. frame: what a picture needs of it. observation [O], reward, done:
-    scalars.
+    `observation` is [O]; `reward` and `done` are scalars.
     """
 
     state: Tree
@@ -39,11 +38,12 @@ class Played(NamedTuple):
 class Episode:
     """T steps from a reset.
 
-    frames: from the reset on, each leaf [T + 1, ...]: of B bodies their positions [T + 1, B, 3] in
-        metres and rotations [T + 1, B, 4], quaternions, w first; of Gymnax its states.
-    rewards: float32 [T].
-    end: "terminated", "length" where the clock ran out, or "not finite" where the physics broke;
-        the frames before that are kept.
+    Attributes:
+        frames: from the reset, with leaves [T + 1, ...]: positions [T + 1, B, 3] in metres and
+            rotations [T + 1, B, 4] (quaternions, w first) of B bodies, or Gymnax's states.
+        rewards: float32 [T].
+        end: "terminated", "length" at the time limit, or "not finite" if the physics broke; then
+            the frames before are kept.
     """
 
     frames: Tree
@@ -64,15 +64,17 @@ class Episode:
 def episodes(
     env: Environment, policies: Sequence[Act], seed: int, length: int
 ) -> Iterator[Episode]:
-    """Yield an episode of each policy, all from the same reset, which the seed decides.
+    """Yield an episode of each policy, all from the same reset.
 
-    env: Brax's Env interface, one unbatched copy, with bodies (see `ablations.episode.scene`), or
-        an adapted environment of Gymnax.
-    policies: policy(observation [O], key=None) -> action [A]; None asks for the mode.
-    length: steps at most.
+    Args:
+        env: an unbatched environment with Brax's interface and bodies (see
+            `ablations.episode.scene`), or an adapted Gymnax environment.
+        policies: policy(observation [O], key=None) -> action [A]; without a key it is the mode.
+        seed: of the reset.
+        length: most steps.
     """
     reset, step = _of_gymnax(env) if isinstance(env, GymnaxEnvironment) else _of_bodies(env)
-    # A policy is small and an environment is not: it is compiled once, for all of them.
+    # The environment, which is slow to compile, is compiled once for all policies.
     step = jax.jit(step)
     first = jax.jit(reset)(jax.random.key(seed))
     for policy in policies:
@@ -106,7 +108,7 @@ def _of_gymnax(env: GymnaxEnvironment) -> tuple[Reset, Step]:
 
 
 def _strong(tree: Strong) -> Strong:
-    """Return a pytree without weak types, for each of which a program would be compiled again."""
+    """Return a pytree without weak types, which would cause another compilation."""
     strong: Strong = jax.tree.map(
         lambda x: x.astype(x.dtype) if getattr(x, "weak_type", False) else x, tree
     )
@@ -129,6 +131,6 @@ def _episode(step: Step, act: Act, at: Played, length: int) -> Episode:
             end = "terminated"
             break
     if not rewards:
-        raise UserError("the policy's first step already gives numbers that are not finite")
-    whole = jax.tree.map(lambda *leaves: np.stack(leaves), *frames)
-    return Episode(whole, np.array(rewards, np.float32), end)
+        raise UserError("the policy's first step gives numbers that are not finite")
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *frames)
+    return Episode(stacked, np.array(rewards, np.float32), end)

@@ -1,8 +1,8 @@
 """The bodies of an environment as plain data, for an episode's page and pictures.
 
-Works on any environment that carries a MuJoCo model: Brax (`env.sys.mj_model`, bodies at
-`state.pipeline_state.x`) and MuJoCo Playground (`env.mj_model`, bodies at `state.data`). Importing
-this starts neither JAX nor MuJoCo.
+It works for environments with a MuJoCo model: Brax (`env.sys.mj_model`, bodies in
+`state.pipeline_state.x`) and MuJoCo Playground (`env.mj_model`, bodies in `state.data`). It imports
+neither JAX nor MuJoCo.
 """
 
 from __future__ import annotations
@@ -31,24 +31,26 @@ _KINDS = {
     6: "box",
     7: "mesh",
 }
-_SHOWN_GROUPS = 3  # MuJoCo shows the groups 0 to 2; models keep collision shapes in the others
-# MuJoCo's default, and the brown of all of Brax's models: no colour of their own.
+_SHOWN_GROUPS = 3  # MuJoCo shows the groups 0 to 2; the others have collision shapes
+# MuJoCo's default and the brown of Brax's models count as no colour.
 _NO_COLOR = ((0.5, 0.5, 0.5, 1.0), (0.4, 0.33, 0.26, 1.0))
-SMOOTH = 0.3  # seconds to either side over which the camera's path is averaged
-FLAT = 0.25  # height to width of the space in which bodies move in a plane
+SMOOTH = 0.3  # the camera's path is averaged over this many seconds to either side
+FLAT = 0.25  # bodies move in a plane below this ratio of height to width
 
 
 @dataclass(frozen=True)
 class Geom:
     """One shape, fixed to a body. Lengths are in metres.
 
-    body: index among the scene's bodies, -1 for the world.
-    index: the geom's place in the MuJoCo model.
-    kind: plane, sphere, capsule, ellipsoid, cylinder, box or mesh.
-    size: MuJoCo's three: radius; half-lengths along x, y, z; or radius and half-length along z.
-    position [3] and rotation [4] (quaternion, w first): in the body's frame.
-    color: red, green, blue and opacity in [0, 1]; None where the model states none.
-    vertices [V, 3] and faces [F, 3]: of a mesh, in the geom's frame.
+    Attributes:
+        body: index among the scene's bodies, -1 for the world.
+        index: of the geom in the MuJoCo model.
+        kind: plane, sphere, capsule, ellipsoid, cylinder, box or mesh.
+        size: MuJoCo's: radius; half-lengths along x, y, z; or radius and half-length along z.
+        position: [3], in the body's frame.
+        rotation: [4], quaternion with w first, in the body's frame.
+        color: red, green, blue and opacity in [0, 1], or None.
+        vertices, faces: [V, 3] and [F, 3] of a mesh, in the geom's frame.
     """
 
     body: int
@@ -66,8 +68,10 @@ class Geom:
 class Scene:
     """Shapes and bodies of an environment, without their positions; z is up.
 
-    bodies: names of the B bodies that move, "" where one has none. trees: for each body, which
-    kinematic tree it is in, from 0. timestep: seconds between two steps of the environment.
+    Attributes:
+        bodies: names of the B moving bodies; "" without a name.
+        trees: the number of each body's kinematic tree, from 0.
+        timestep: seconds between two steps of the environment.
     """
 
     bodies: tuple[str, ...]
@@ -77,7 +81,7 @@ class Scene:
 
 
 def scene(env: Environment, task: str) -> Scene:
-    """Return the scene of an environment. Raises UserError where it has no bodies."""
+    """Return the scene of an environment. Raises UserError if it has no bodies."""
     model = mujoco_model(env)
     if model is None:
         raise UserError(f"task '{task}' has no bodies to draw: its environment has no MuJoCo model")
@@ -97,9 +101,13 @@ def scene(env: Environment, task: str) -> Scene:
 
 @dataclass(frozen=True)
 class View:
-    """What a camera shows: targets [T + 1, 3] and a radius around them, in metres.
+    """The view of a camera.
 
-    follows: whether the targets move with the bodies. elevation: of the camera, in degrees.
+    Attributes:
+        targets: [T + 1, 3] in metres.
+        radius: of the space around the target, in metres.
+        follows: whether the targets move with the bodies.
+        elevation: of the camera, in degrees.
     """
 
     targets: np.ndarray
@@ -109,10 +117,10 @@ class View:
 
 
 def view(scene: Scene, positions: np.ndarray) -> View:
-    """Return the view of an episode: of the first kinematic tree, where it is in 90% of the frames.
+    """Return a view that has the first kinematic tree inside its radius in 90% of the frames.
 
-    positions: of bodies, [T + 1, B, 3]. The camera follows bodies that travel farther than they are
-    wide, and looks from above at bodies that move in a plane.
+    `positions` of bodies are [T + 1, B, 3]. The camera follows bodies that travel farther than
+    their width, and looks from above at bodies that move in a plane.
     """
     middle = positions[:, np.array(scene.trees) == 0].mean(axis=1, dtype=np.float64)
     half = max(1, round(SMOOTH / scene.timestep))
@@ -131,7 +139,7 @@ def view(scene: Scene, positions: np.ndarray) -> View:
 
 
 def mujoco_model(env: Environment) -> mujoco.MjModel | None:
-    """Return the environment's model of MuJoCo, None where it has none."""
+    """Return the environment's MuJoCo model, or None."""
     return getattr(getattr(env, "sys", env), "mj_model", None)
 
 
@@ -147,7 +155,7 @@ def _is_shown(model: mujoco.MjModel, index: int) -> bool:
 
 
 def _rgba(model: mujoco.MjModel, index: int) -> tuple[float, ...]:
-    """Return a colour as MuJoCo does: a geom's own colour goes before its material's."""
+    """Return the colour as in MuJoCo: a geom's own colour precedes its material's."""
     own = _rounded(model.geom_rgba[index])
     material = int(model.geom_matid[index])
     return _rounded(model.mat_rgba[material]) if material >= 0 and own == _NO_COLOR[0] else own

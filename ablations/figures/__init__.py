@@ -1,4 +1,4 @@
-"""Figures: each is a function from runs, or from a frame, to a matplotlib figure.
+"""Figures: functions from runs, or from a frame, to a matplotlib figure.
 
     FIGURES[name](runs, width)          a figure of a study
     draw(runs, kinds, width, ...)       all figures that a study has, by name
@@ -7,9 +7,9 @@
     gate(verdict, width)                the stages of a gate
     write(figure, path, formats)        writes `<path>.svg` and `<path>.png`
 
-A width is in inches, or a name such as "icml-column". Figures have no title: `figure.title` and
-`figure.caption` are for the page that shows them. A new figure of a study is one function and one
-line in `FIGURES`. It raises UserError for a study that lacks what it shows.
+A width is in inches, or a name such as "icml-column". No title is drawn; a page shows
+`figure.title` and `figure.caption`. A new figure is one function and one line in `FIGURES`. It
+raises UserError if the study does not have such a figure.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def draw(
 
     Args:
         runs: of the study.
-        kinds: names of `FIGURES`; by default all that the study has, of an explanation its shares
-            alone, and of a fraction of a factorial its effects and curves.
+        kinds: names of `FIGURES`; default: all that the study has, but only "shares" for an
+            explanation, and "effects" and "curves" for a fractional factorial.
         width: in inches, or a name such as "icml-column".
         options: of `curves`.
 
     Raises:
-        UserError: an unknown width, a figure that the study does not have, or values that no axis
-            can hold.
+        UserError: an unknown width, a figure that the study does not have, or values too large for
+            an axis.
     """
     inches(width)
     for name in kinds:
@@ -70,8 +70,8 @@ def draw(
     largest = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
     if largest > FARTHEST:
         raise UserError(
-            f"{runs.metric} reaches {largest:.3g}, which no axis can hold: `ablations table` has "
-            "the numbers"
+            f"{runs.metric} reaches {largest:.3g}, which is too large for an axis: use `ablations "
+            "table`"
         )
     drawn = {}
     for name in kinds or _by_default(runs):

@@ -1,4 +1,4 @@
-"""The figure of a check: both curves, and the scores of their seeds."""
+"""The figure of a check: the old and new curves, and the scores of their seeds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ablations.regression.check import Check, score_name
 def checks(
     results: Mapping[str, Check], metrics: Mapping[str, str], width: float | str = style.TEXT
 ) -> Drawing:
-    """Draw checks, each with its curves and, for every score, a dot per seed and the means.
+    """Draw the curves of each check and, for every score, a dot per seed and the means.
 
     Args:
-        results: by the name of the group of runs.
-        metrics: name of a group -> the metric of its curves.
+        results: checks by the name of the group of runs.
+        metrics: the metric of each group's curves.
         width: in inches, or a name such as "icml-column".
     """
     groups, looks = [], {}

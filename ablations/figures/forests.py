@@ -27,7 +27,7 @@ from ablations.tables.effects import TIMES
 from ablations.tables.formats import decimals, estimate, number
 from ablations.tables.kinds import study_of
 
-ROWS_WITH_DOTS = 24  # up to which there is room for a dot per seed
+ROWS_WITH_DOTS = 24  # up to this many rows, a dot per seed is drawn
 SHARE = "% of the learned range"
 _PITCH, _WITH_DOTS, _HEADING = 0.148, 0.205, 0.155  # inches
 
@@ -47,24 +47,24 @@ def forest(  # noqa: PLR0913 - keywords
     axis: str = f"difference from the baseline, {SHARE}",
     shared: bool = True,
 ) -> Drawing:
-    """Draw effects as points with intervals, below each other.
+    """Draw a row per effect: a point with its interval.
 
-    The axis holds the bulk of the effects: an interval that leaves it ends in an arrow.
+    The axis fits the bulk of the effects; an interval beyond its end has an arrow there.
 
     Args:
-        frame: a row per effect with the columns `value`, `value`_low and `value`_high, and
-            optionally verdict (colour and symbol), note (why there is no plain verdict) and dots
-            (an array of the effects of seeds, drawn where there is room).
-        label: the column that names a row.
-        group: a column; rows of one group stand together below its name.
+        frame: a row per effect with the columns `value`, `value`_low and `value`_high. Optional
+            columns: verdict (colour and symbol), note (shown if there is no interval) and dots (an
+            array with the effect of each seed).
+        label: the column with the names of rows.
+        group: a column; the rows of a group are drawn below its name.
         value: the name of the effect's column.
         margin: shaded on both sides of `center`, in the unit of `value`; 0: none.
         width: in inches, or a name such as "icml-column".
-        percent: write effects times 100.
-        center: where there is no effect.
-        limits: of the axis, by default symmetric.
+        percent: multiply effects by 100.
+        center: the value of no effect.
+        limits: of the axis; default: symmetric.
         axis: the label of the axis.
-        shared: all groups have one axis; False: each has its own.
+        shared: whether all groups share one axis.
     """
     total, scale = style.inches(width), 100.0 if percent else 1.0
     rows = _rows(frame, label, group, value, scale, total, signed=center == 0)
@@ -91,8 +91,8 @@ def forest(  # noqa: PLR0913 - keywords
 def differences(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the difference of each variant from its baseline, task by task.
 
-    In % of the learned range, with the margin shaded, and with a dot per seed where there is room.
-    In units of the metric, with an axis per task, where there is no learned range.
+    The unit is % of the learned range, with the margin shaded. Without a learned range it is the
+    unit of the metric, with an axis per task. Up to ROWS_WITH_DOTS rows have a dot per seed.
     """
     frame = _compared(runs)
     ranged = runs.directed and bool(frame.share.notna().any())
@@ -106,17 +106,17 @@ def differences(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     figure = forest(frame, width=width, shared=ranged, **names, **units)
     return figure.about(
         "Differences from the baseline",
-        "Mean of the differences paired by seed; all intervals hold at once with 95%."
+        "Mean of the differences paired by seed, with simultaneous 95% intervals."
         + (" Dots: one seed each." if "dots" in frame else "")
         + (" Shaded: the margin." if ranged else ""),
     )
 
 
 def improvement(runs: Runs, width: float | str = style.TEXT) -> Drawing:
-    """Draw the chance that a run of a variant scores above one of its baseline."""
+    """Draw the probability that a run of a variant scores higher than a run of its baseline."""
     verdicts = _compared(runs).set_index(["task", "variant"])[["label", "verdict"]]
     frame = TABLES["improvement"](runs).join(verdicts, on=["task", "variant"])
-    axis = "chance that a run scores above one of the baseline, %"
+    axis = "probability that a run scores higher than a run of the baseline, %"
     options: dict[str, Any] = {"margin": 0.0, "center": 0.5, "limits": (0, 1), "axis": axis}
     figure = forest(frame, value="improvement", width=width, **_names(frame), **options)
     return figure.about(
@@ -135,8 +135,8 @@ def effects(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     figure = forest(frame, group="task", width=width, **units)
     return figure.about(
         "Main effects",
-        "Mean of the variants with a level minus mean of those with the reference level. All "
-        "intervals hold at once with 95%.",
+        "Mean of the variants with a level minus mean of the variants with the reference level, "
+        "with simultaneous 95% intervals.",
     )
 
 
@@ -146,14 +146,16 @@ def interactions(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     frame = TABLES["effects"](runs)
     frame = frame[frame.kind.isin(["main", "interaction"]) & frame.effect.notna()]
     if not (frame.kind == "interaction").any():
-        raise UserError(f"{study_of(runs)} has no interactions: a fraction only has sums of them")
+        raise UserError(
+            f"{study_of(runs)} has no interactions: a fractional factorial only has sums of them"
+        )
     value = "share" if frame.share.notna().any() else "effect"
     size = 100.0 * frame[value] if value == "share" else frame[value]
     bold = (frame[f"{value}_low"] > 0) | (frame[f"{value}_high"] < 0)
     parts = (frame[name].str.split(TIMES) for name in ("factor", "level"))
-    items = [list(map("=".join, zip(*of, strict=True))) for of in zip(*parts, strict=True)]
-    names = list(dict.fromkeys(of[0] for of in items if len(of) == 1))
-    pairs = [sorted((of[0], of[-1]), key=names.index) for of in items]
+    items = [list(map("=".join, zip(*part, strict=True))) for part in zip(*parts, strict=True)]
+    names = list(dict.fromkeys(item[0] for item in items if len(item) == 1))
+    pairs = [sorted((item[0], item[-1]), key=names.index) for item in items]
     texts = [number(x, 0 if abs(x) >= 10 else 1, True) for x in size]
     table = frame[["task"]].assign(
         value=size,
@@ -197,29 +199,29 @@ def interactions(runs: Runs, width: float | str = style.TEXT) -> Drawing:
 def shares(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the share of each detail in the gap between two variants, with its interval.
 
-    In % of the learned range of the start, or else in units of the metric.
+    The unit is % of the learned range of the first variant, or the unit of the metric without one.
     """
     frame = TABLES["shares"](runs)
     frame = frame[frame.n > 0]
     sizes = frame.margin / runs.margin
     ranged = bool(sizes.notna().all())
-    of = ["share", "share_low", "share_high", "alone", "removed"]
-    frame[of] = frame[of].div(sizes if ranged else 1.0, axis=0)
+    columns = ["share", "share_low", "share_high", "alone", "removed"]
+    frame[columns] = frame[columns].div(sizes if ranged else 1.0, axis=0)
     frame = frame.assign(dots=list(frame[["alone", "removed"]].to_numpy()))
     units = _units(runs, ranged, "share", "share of the gap")
     figure = forest(frame, label="detail", group="task", width=width, shared=ranged, **units)
     return figure.about(
         "Shares of the gap",
-        "Shapley values over random orders; all intervals hold at once with 95%. Dots: what a "
-        "detail changes when it is switched first, and when it is switched last.",
+        "Shapley values over random orders, with simultaneous 95% intervals. Dots: the change when "
+        "a detail is switched first, and when it is switched last.",
     )
 
 
 def gate(verdict: Mapping[str, Any], width: float | str = style.COLUMN) -> Drawing:
-    """Draw a gate's verdict: the difference after each stage with its interval, and the margin.
+    """Draw the difference after each stage of a gate with its interval, and the margin.
 
     Args:
-        verdict: as in the JSON file of a gate.
+        verdict: the content of the gate's JSON file.
         width: in inches, or a name such as "icml-column".
     """
     stages = pd.DataFrame(verdict["stages"]).dropna(subset="difference")
@@ -241,7 +243,7 @@ def gate(verdict: Mapping[str, Any], width: float | str = style.COLUMN) -> Drawi
     )
     return figure.about(
         f"{change} against {baseline}: {verdict['outcome']}",
-        "Intervals of all stages that hold at once, wrong on either side with at most "
+        f"Simultaneous intervals of all stages; each end is wrong with a probability of at most "
         f"{100 * verdict['rate']:g}%. Dots: pairs of runs. Shaded: the margin, "
         f"{verdict['margin_of']}.",
     )
@@ -251,15 +253,14 @@ def gate(verdict: Mapping[str, Any], width: float | str = style.COLUMN) -> Drawi
 
 
 def _compared(runs: Runs) -> pd.DataFrame:
-    """Return the rows of the comparison that compare two variants, with the column label.
+    """Return the rows of the comparison that compare two variants, with a column `label`.
 
-    The label says what a variant is compared with where that differs; "a@rate=1" and "b@rate=1"
-    differ in a and b.
+    If there are several baselines, the label names both: "a@rate=1 vs b".
     """
     frame = compare(runs)
     frame = frame[(frame.baseline != frame.variant) & frame.baseline.isin([*runs.versus])]
     if frame.empty:
-        raise UserError(f"{study_of(runs)} compares nothing")
+        raise UserError(f"{study_of(runs)} has no comparison of two variants")
     settings = ["@" + variant.partition("@")[2] for variant in frame.variant]
     others = [b.removesuffix(s) for b, s in zip(frame.baseline, settings, strict=True)]
     labels = [f"{v} vs {b}" for v, b in zip(frame.variant, others, strict=True)]
@@ -267,13 +268,12 @@ def _compared(runs: Runs) -> pd.DataFrame:
 
 
 def _names(frame: pd.DataFrame, *, grouped: bool = False) -> dict[str, Any]:
-    """Return the columns that name rows and groups: of one variant the tasks are the rows."""
+    """Return the columns with the names of rows and groups. With one variant, rows are tasks."""
     several = frame.label.nunique() > 1 or frame.task.nunique() == 1 or grouped
     return {"label": "label", "group": "task"} if several else {"label": "task"}
 
 
 def _units(runs: Runs, ranged: bool, value: str, axis: str) -> dict[str, Any]:
-    """Return the options of a forest in learned ranges, or else in units of the metric."""
     percent = ranged and not runs.margin_in_metric
     return {
         "value": "share" if ranged else value,
@@ -284,7 +284,6 @@ def _units(runs: Runs, ranged: bool, value: str, axis: str) -> dict[str, Any]:
 
 
 def _seeds(runs: Runs, task: str, variant: str, baseline: str, *, ranged: bool) -> Any:
-    """Return the difference of each seed, in learned ranges, or else in units of the metric."""
     tasks = [task] if task != ALL_TASKS else list(runs.normalised(variant))
     sizes = np.array([runs.size(name, variant) if ranged else 1.0 for name in tasks])
     scores = runs.paired(tasks, [variant, baseline]) / sizes[:, None, None]
@@ -304,7 +303,6 @@ def _rows(
     *,
     signed: bool,
 ) -> pd.DataFrame:
-    """Return the columns group, name, text, value, low, high, verdict and dots."""
     headed = group is not None and frame[group].nunique() > 1
     texts = [style.wrapped(name, max(0.33 * width, 0.52 * width - 0.62)) for name in frame[label]]
     shown = len(frame) <= ROWS_WITH_DOTS and "dots" in frame
@@ -340,7 +338,11 @@ def _value_text(row: Any, *, signed: bool, room: float) -> str:
 
 
 def _placed(rows: pd.DataFrame, width: float) -> tuple[pd.DataFrame, float]:
-    """Return rows with their places `at`, of groups with `head` and `head_at`, and the height."""
+    """Return the total height, and the rows with their positions.
+
+    Columns: `at` is the position of a row; `head` and `head_at` are the name of its group and the
+    name's position.
+    """
     lines = rows[["name", "text"]].map(lambda text: text.count("\n")).max(axis=1)
     pitch = (_PITCH if rows.dots.isna().all() else _WITH_DOTS) + style.LINE * lines
     starts = (rows.group != rows.group.shift()) & (rows.group != "")
@@ -362,7 +364,6 @@ def _panel(
     center: float,
     limits: tuple[float, float] | None,
 ) -> None:
-    """Draw the rows of one axis."""
     names = max(map(style.text_width, rows.name), default=0.0) + 0.06
     values = max((style.text_width(text, style.SMALL) for text in rows.text), default=0.0) + 0.1
     plot = max(0.4, width - names - values)
@@ -396,9 +397,9 @@ def _panel(
 
 
 def bulk(ends: Any, least: float) -> float:
-    """Return the reach of a symmetric axis that holds most intervals, `[ends, n]`.
+    """Return the half width of a symmetric axis that fits most intervals `[ends, n]`.
 
-    It holds all of them unless one is more than 2.5 times as far as 90% of them.
+    It fits all of them unless the farthest is beyond 2.5 times the 90% quantile.
     """
     reach = np.fmax.reduce(np.abs(ends), axis=0)
     reach = reach[np.isfinite(reach)]
@@ -409,7 +410,6 @@ def bulk(ends: Any, least: float) -> float:
 
 
 def _dots(ax: Axes, rows: pd.DataFrame) -> None:
-    """Draw a dot per seed below each interval."""
     dots = rows[["at", "verdict", "dots"]].explode("dots", ignore_index=True).dropna()
     if dots.empty:
         return
@@ -433,7 +433,7 @@ def _effect(ax: Axes, row: Any, low: float, high: float) -> None:
 
 
 def _symbol(verdict: str, *, known: bool = True) -> dict[str, Any]:
-    """Return the symbol of a verdict, hollow where it is open or there is no interval."""
+    """Return the symbol of a verdict; it is hollow if inconclusive or without an interval."""
     color = style.VERDICT_COLORS.get(verdict, style.QUIET)
     return {
         "marker": "X" if verdict == "failed" else "o",

@@ -21,11 +21,11 @@ from ablations.runs import EVALUATION, Runs
 from ablations.scoring import smoothed_together
 from ablations.tables.kinds import study_of
 
-FEW = 6  # seeds, below which each has a line instead of a band
-MOST_LINES = len(style.COLORS)  # of a panel, beside the baseline's
-MANY = 40  # variants, above which each is a faint line
+FEW = 6  # with fewer seeds, each has a line instead of a band
+MOST_LINES = len(style.COLORS)  # in a panel, besides the baseline's line
+MANY = 40  # with more variants, each is a faint line
 MOST_POINTS = 200  # of a line
-# Metrics of the trainers that tell whether training went well.
+# Metrics of the trainers that show problems of training.
 DIAGNOSTICS = (
     *("policy/clip_fraction", "value/clip_fraction", "policy/approximate_kl", "policy/entropy"),
     *("value/explained_variance", "gradient/norm", "advantage/std", "loss/value"),
@@ -35,9 +35,10 @@ Average = Literal["mean", "IQM"]
 
 
 def groups_of(runs: Runs) -> list[list[str]]:
-    """Return the variants of each group of panels: a baseline, then variants compared with it.
+    """Return the variants of each group of panels: a baseline and the variants compared with it.
 
-    A baseline with more variants than there are colours has several groups, all with the baseline.
+    If there are more variants than colours, they are split over several groups, each with the
+    baseline.
     """
     heads: dict[str, list[str]] = {}
     for variant in runs.variants:
@@ -67,31 +68,33 @@ def curves(
 ) -> Drawing:
     """Draw the learning curves of every variant, a panel per task.
 
-    The mean over seeds, with Student's 95% interval as a band, or with a thin line per seed where
-    there are fewer than `FEW`. Variants are split over several rows of panels where they have
-    different baselines, or are more than there are colours. More than `MANY` are a thin line each.
+    A line is the mean over seeds, with Student's 95% interval as a band. With fewer than `FEW`
+    seeds, each seed has a thin line instead of a band. Variants with different baselines, or more
+    variants than colours, are split over several rows of panels. With more than `MANY` variants,
+    each is a thin line.
 
     Args:
         runs: of a study.
         width: in inches, or a name such as "icml-column".
-        metric: a column of the curves, by default the metric of the scores.
-        levels: task -> name -> value: a level line each, as the thresholds of a validation. Those
-            of untrained policies are drawn where they were evaluated.
-        each_seed: draw a line per seed, whatever their number.
-        smooth: draw at each step the mean over the tenth of training that ends there. The last
-            point is then the score "final".
+        metric: a column of the curves; default: the metric of the scores.
+        levels: task -> name -> value: horizontal lines, such as thresholds. Untrained policies that
+            were evaluated have lines too.
+        each_seed: draw a line per seed for any number of seeds.
+        smooth: draw at each step the mean over the preceding tenth of training. The last point is
+            then the score "final".
         average: "mean" or "IQM".
     """
     metric, groups = metric or runs.metric, groups_of(runs)
     many = f"{len(runs.variants) - 1} other variants" if len(runs.variants) > MANY else ""
     looks = style.looks_of([[groups[0][0], many]] if many else groups)
     keys = [keys_of(runs, group, looks) for group in ([list(looks)] if many else groups)]
-    marks: dict[str, dict[str, float]] = {task: dict(of) for task, of in (levels or {}).items()}
+    marks = {task: dict(values) for task, values in (levels or {}).items()}
     for task, policies in runs.untrained.items() if metric == runs.metric else ():
         untrained = {f"untrained ({name})": float(np.mean(x)) for name, x in policies.items()}
         marks[task] = untrained | marks.get(task, {})
     dashed = itertools.product(("#a8a8a8", style.INK), style.DASHES[1:])
-    lines = dict(zip(dict.fromkeys(x for of in marks.values() for x in of), dashed, strict=False))
+    marked = dict.fromkeys(name for values in marks.values() for name in values)
+    lines = dict(zip(marked, dashed, strict=False))
     keys[0] += [style.line_key(name, Look(*look), 0.8) for name, look in lines.items()]
     figure, grids = style.panels(
         [
@@ -107,7 +110,7 @@ def curves(
                 color, dashes = lines[name]
                 ax.axhline(value, color=color, dashes=dashes, linewidth=0.8, zorder=1)
             data = _points(runs, task, runs.variants if many else group, metric, smooth=smooth)
-            if many:  # each variant is drawn as if it were a seed
+            if many:  # draw each variant like a seed
                 means = data.groupby(["variant", "step"], sort=False).value.mean().reset_index()
                 own = means.variant == group[0]
                 data = means.assign(seed=means.variant, variant=np.where(own, group[0], many))
@@ -120,15 +123,15 @@ def curves(
         "Learning curves",
         ("Interquartile mean" if average == "IQM" else "Mean")
         + (f" over {seeds} seeds, {shown}." if seeds > 1 else ": one seed.")
-        + (" At each step: the mean over the tenth of training before it." if smooth else ""),
+        + (" Smoothed: mean over the preceding tenth of training." if smooth else ""),
     )
 
 
 @style.applied()
 def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing:
-    """Draw the mean curves of the metrics that the trainer logs beside the score.
+    """Draw the mean curves of a trainer's other metrics, a panel per metric, task and baseline.
 
-    A panel per metric, task and baseline. Metrics that never change are left out.
+    Metrics that never change are omitted.
     """
     others = [n for n in runs.metrics if n != runs.metric and not n.startswith(EVALUATION)]
     logged = tuple(name for name in DIAGNOSTICS if name in others) or tuple(others[:8])
@@ -137,7 +140,7 @@ def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     values = runs.curves[[n for n in logged if n in runs.curves]].replace([np.inf, -np.inf], np.nan)
     names = [name for name in values if values[name].max() - values[name].min() > 1e-12]
     if not names:
-        raise UserError(f"{study_of(runs)} logged nothing beside the score that changes")
+        raise UserError(f"{study_of(runs)} logged no metric that changes, besides the score")
     groups, shown = groups_of(runs), list(itertools.product(names, runs.tasks))
     looks = style.looks_of(groups)
     titles = [f"{style.metric_label(str(name))}, {task}" for name, task in shown]
@@ -152,8 +155,7 @@ def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing:
             style.steps_axis(ax)
     return figure.about(
         "Diagnostics over training",
-        "Mean over seeds of what the trainer records beside the score. Metrics that stay the same "
-        "everywhere are left out.",
+        "Mean over seeds of the trainer's other metrics. Metrics that never change are omitted.",
     )
 
 
@@ -161,14 +163,14 @@ def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing:
 def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw mean normalised scores over training, averaged over tasks, with Student's interval.
 
-    Of the seeds that are complete on every task, over two or more tasks with a learned range. This
-    is the sample-efficiency curve of Agarwal et al. (2021), of the mean.
+    It uses the seeds that are complete on every task, and needs two or more tasks with a learned
+    range. This is the sample-efficiency curve of Agarwal et al. (2021), with the mean.
     """
     data = {variant: _efficiency(runs, variant) for variant in runs.variants}
     groups = [[v for v in group if len(data[v])] for group in groups_of(runs)]
     groups = [group for group in groups if group]
     if not groups:
-        raise UserError(f"{study_of(runs)} has no two tasks on which its baseline learned anything")
+        raise UserError(f"{study_of(runs)} has fewer than two tasks with a learned range")
     looks = style.looks_of(groups)
     figure, grids = style.panels(
         [
@@ -193,14 +195,14 @@ def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing:
 
 
 def step_unit(runs: Runs) -> str:
-    """Name the steps of the runs, in the plural."""
+    """Return the unit of steps, in the plural."""
     return f"{runs.plan.study.step_unit or 'environment step'}s" if runs.plan else "steps"
 
 
 def _points(
     runs: Runs, task: str, variants: Iterable[str], metric: str, *, smooth: bool = False
 ) -> pd.DataFrame:
-    """Return the columns variant, seed, step and value, at steps that half of the seeds have."""
+    """Return variant, seed, step and value, at steps that at least half of the seeds have."""
     frames = [_long("", [], np.zeros(0), np.zeros((0, 0)))]
     for variant in variants:
         curves = runs.curves_of(task, variant, metric)
@@ -247,14 +249,14 @@ def student_interval(values: Any) -> tuple[float, float]:
 
 
 def averages(data: pd.DataFrame, average: Average = "mean") -> pd.DataFrame:
-    """Return the columns variant, step, value, low and high: averages over seeds, with intervals.
+    """Return averages over seeds with intervals: variant, step, value, low and high.
 
-    data: the columns variant, seed, step and value.
+    `data` has the columns variant, seed, step and value.
     """
     groups = data.groupby(["variant", "step"], sort=False).value
     if average == "IQM":
-        found = [stats.iqm(values, replicates=2_000) for _, values in groups]
-        ends = np.array([(of.value, of.low, of.high) for of in found])
+        iqms = [stats.iqm(values, replicates=2_000) for _, values in groups]
+        ends = np.array([(iqm.value, iqm.low, iqm.high) for iqm in iqms])
     else:
         table = groups.agg(["mean", "sem", "count"])
         factors = {n: stats.student(n - 1, stats.LEVEL) for n in set(table["count"]) if n > 1}
@@ -277,7 +279,7 @@ def draw_lines(
 ) -> None:
     """Draw the average of each variant over seeds, with a band or a thin line per seed.
 
-    data: the columns variant, seed, step and value.
+    `data` has the columns variant, seed, step and value.
     """
     if data.empty:
         return
@@ -295,18 +297,18 @@ def draw_lines(
     if each_seed or (few and band):
         sns.lineplot(data, units="seed", linewidth=0.4, alpha=0.3, zorder=1, **common)
     elif band:
-        for variant, of in means.groupby("variant", sort=False):
+        for variant, rows in means.groupby("variant", sort=False):
             color = looks[str(variant)].color
-            ax.fill_between(of.step, of.low, of.high, color=color, alpha=0.14, linewidth=0)
+            ax.fill_between(rows.step, rows.low, rows.high, color=color, alpha=0.14, linewidth=0)
     dashes = {v: looks[v].dashes for v in means.variant.unique()}
     sns.lineplot(means, style="variant", dashes=dashes, zorder=3, **common)
-    for line in ax.get_lines():  # a semantic of seaborn's for this would square its time
+    for line in ax.get_lines():  # much faster than seaborn's `size`
         if line.get_zorder() == 3 and line.get_color() == style.INK:
             line.set_linewidth(1.7)
 
 
 def keys_of(runs: Runs, variants: Sequence[str], looks: Mapping[str, Look]) -> list[Artist]:
-    """Return an entry of the legend per variant, with the runs that failed or are missing."""
+    """Return an entry of the legend per variant, with its number of failed and missing runs."""
     counts = runs.counts.groupby(level="variant")[["failed", "missing"]].sum()
     keys: list[Artist] = []
     for variant in variants:

@@ -1,4 +1,4 @@
-"""Figures of scores: aggregates over tasks, performance profiles, scores along a hyperparameter."""
+"""Figures of scores: aggregates over tasks, performance profiles, sensitivity."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _UNIT = "0 and 1 are the ends of the learned range."
 def aggregates(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw aggregates of normalised scores with 95% intervals, a panel per statistic.
 
-    With a dot per seed. With one task the mean over tasks of IQMs equals the IQM, and with one or
-    two tasks the median equals the mean: these are left out.
+    Each seed has a dot. The mean of the tasks' IQMs is omitted for one task, where it equals the
+    IQM, and the median for one or two tasks, where it equals the mean.
     """
     scores = _normalised(runs)
     looks = style.looks_of(groups_of(runs))
@@ -50,13 +50,13 @@ def aggregates(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     for ax, name in zip(axes, shown, strict=True):
         style.name_rows(ax, range(len(names)), names)
         ax.set_ylim(len(names) - 0.45, -0.75)
-        for y, (variant, of) in enumerate(scores.items()):
-            _aggregate(ax, of, name, y, looks[variant].color)
+        for y, (variant, task_scores) in enumerate(scores.items()):
+            _aggregate(ax, task_scores, name, y, looks[variant].color)
         ax.margins(x=0.12)
     return figure.about(
         "Aggregates of normalised scores",
-        f"{_UNIT} Bars: 95% stratified bootstrap intervals. Dots: one seed each, of those that are "
-        "complete on every task.",
+        f"{_UNIT} Bars: 95% stratified bootstrap intervals. Dots: seeds that are complete on every "
+        "task.",
     )
 
 
@@ -73,9 +73,9 @@ def _aggregate(ax: Axes, tasks: Sequence[Any], name: str, y: float, color: str) 
 
 @style.applied()
 def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing:
-    """Draw the share of runs above each normalised score, with pointwise 95% intervals.
+    """Draw performance profiles (Agarwal et al. 2021): the share of runs above each score.
 
-    Performance profiles (Agarwal et al. 2021).
+    Scores are normalised; intervals are pointwise, with 95%.
     """
     scores = _normalised(runs)
     groups = [[v for v in group if v in scores] for group in groups_of(runs)]
@@ -114,44 +114,45 @@ def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing:
 
 
 def _normalised(runs: Runs) -> dict[str, list[Any]]:
-    """Return variant -> an array `[n]` of normalised scores per task, of those that have any."""
+    """Return variant -> the normalised scores `[n]` of each task, of variants that have any."""
     scores = {variant: list(runs.normalised(variant).values()) for variant in runs.variants}
     scores = {v: tasks for v, tasks in scores.items() if tasks and len(tasks[0])}
     if not scores:
-        raise UserError(f"{study_of(runs)} has no normalised scores: no baseline learned anything")
+        raise UserError(f"{study_of(runs)} has no normalised scores: no task has a learned range")
     return scores
 
 
-# Scores along a hyperparameter
+# Sensitivity
 
 
 @style.applied()
 def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     """Draw the mean score at each value of a hyperparameter, with Student's 95% interval.
 
-    A panel per hyperparameter and task, and over all tasks where all variants have one baseline; a
-    line for each combination of the other settings, with a dot per run where there are at most 4.
-    Shaded: the margin around the baseline's mean. Variants with other settings of the task have
-    panels of their own.
+    Panels: one per hyperparameter and task, and one over all tasks if all variants have the same
+    baseline; variants with other settings of the task have their own panels. Lines: one per
+    combination of the other settings; with at most 4 lines, each run has a dot. The margin around
+    the baseline's mean is shaded.
     """
     along = _along(runs)
     if along.empty:
-        raise UserError(f"{study_of(runs)} has no variants that differ in a number alone")
+        raise UserError(f"{study_of(runs)} has no variants that differ only in a hyperparameter")
     lines = list(along.line.unique())
     palette = dict(zip(lines, sns.color_palette(style.COLORS, len(lines)), strict=True))
     groups, shown = [], []
-    for name, of in along.groupby("name", sort=False):
-        pooled = of.source.nunique() == 1 and len(runs.normalised(of.variant.iloc[0])) > 1
+    for name, rows in along.groupby("name", sort=False):
+        pooled = rows.source.nunique() == 1 and len(runs.normalised(rows.variant.iloc[0])) > 1
         tasks = [*runs.tasks, ALL_TASKS] if pooled else runs.tasks
-        parts = [(task, own) for task in tasks for _, own in of.groupby("where", sort=False)]
-        several = of["where"].nunique() > 1
+        parts = [(task, own) for task in tasks for _, own in rows.groupby("where", sort=False)]
+        several = rows["where"].nunique() > 1
         titles = [f"{task}, {own['where'].iloc[0]}" if several else task for task, own in parts]
-        keys = [style.line_key(x or "no other change", Look(palette[x])) for x in of.line.unique()]
+        others = rows.line.unique()
+        keys = [style.line_key(x or "no other change", Look(palette[x])) for x in others]
         y = style.metric_label(runs.metric)
         groups.append(Group(titles, keys if len(keys) > 1 else [], style.words(name), y))
         shown.append(parts)
-    texts = [[f"{x:g}" for x in of.unique()] for _, of in along.groupby("name").value]
-    least = 0.5 + max(sum(style.text_width(x, 7) + 0.1 for x in of) for of in texts)
+    texts = [[f"{x:g}" for x in values.unique()] for _, values in along.groupby("name").value]
+    least = 0.5 + max(sum(style.text_width(x, 7) + 0.1 for x in values) for values in texts)
     figure, grids = style.panels(groups, width, 1.3, least=max(1.3, least))
     for axes, parts in zip(grids, shown, strict=True):
         for ax, (task, own) in zip(axes, parts, strict=True):
@@ -160,15 +161,14 @@ def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
                 figure.labels[ax]["ylabel"] = _SCORE
     return figure.about(
         "Sensitivity to a hyperparameter",
-        "Mean score at each value, with its 95% interval. Dots: one seed each; those far from all "
-        "intervals are not shown. Shaded: the margin around the mean score of the baseline.",
+        "Mean score at each value, with its 95% interval. Dots: one seed each; dots far from all "
+        "intervals are omitted. Shaded: the margin around the mean score of the baseline.",
     )
 
 
 def _sensitivity(
     ax: Axes, runs: Runs, task: str, along: pd.DataFrame, palette: Mapping[str, Any]
 ) -> None:
-    """Draw the lines of a panel."""
     data = along.assign(score=[_scores(runs, task, v) for v in along.variant])
     data = data.explode("score", ignore_index=True).dropna().astype({"score": float})
     if data.empty:
@@ -193,8 +193,8 @@ def _sensitivity(
     room = 0.05 * (high - low) or 1.0
     sources = along.groupby("value").source.unique()
     if runs.directed and (sources.map(len) == 1).all():
-        center = np.array([pd.Series(_scores(runs, task, of[0])).mean() for of in sources])
-        reach = np.array([runs.margin * runs.size(task, of[0]) for of in sources])
+        center = np.array([pd.Series(_scores(runs, task, names[0])).mean() for names in sources])
+        reach = np.array([runs.margin * runs.size(task, names[0]) for names in sources])
         below, above = (np.pad(center + sign * reach, 1, "edge") for sign in (-1, 1))
         at = [-0.5, *range(len(values)), len(values) - 0.5]
         ax.fill_between(at, below, above, color=style.MARGIN, linewidth=0, zorder=0)
@@ -210,10 +210,10 @@ def _scores(runs: Runs, task: str, variant: str) -> Any:
 
 
 def _along(runs: Runs) -> pd.DataFrame:
-    """Return a row per hyperparameter and variant, where variants differ in it alone.
+    """Return a row per hyperparameter and variant, of variants that differ only in it.
 
-    Columns: name of the hyperparameter, value, variant, source (what it is measured by), line (what
-    else it sets) and where (its settings of the task).
+    Columns: name of the hyperparameter, its value, the variant, source (the variant whose learned
+    range applies), line (its other settings) and where (its settings of the task).
     """
     settings = settings_of(runs.plan) if runs.plan else {}
     configs = [cell.config.get("task") for cell in runs.plan.cells] if runs.plan else []
@@ -230,7 +230,7 @@ def _along(runs: Runs) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     of_task &= {*differing}
     for name in (n for n in differing if n not in of_task):
-        values: dict[str, Any] = {v: of[name] for v, of in settings.items() if name in of}
+        values: dict[str, Any] = {v: set_[name] for v, set_ in settings.items() if name in set_}
         if all(isinstance(x, float) or type(x) is int for x in values.values()):
             others = [n for n in differing if n != name and n not in of_task]
             for variant, value in values.items():

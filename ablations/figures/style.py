@@ -1,6 +1,6 @@
 """The style of all figures: fonts, colours, wrapped text, panels, legends and files.
 
-Sizes are in inches. Text is measured before it is placed, so that names are wrapped and never cut.
+Sizes are in inches. Text is measured first, so that long names are wrapped and never cut.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ablations.errors import UserError, unknown
 from ablations.records import write_atomically
 
 FORMATS = ("svg", "png", "pdf")
-# A column or a line of text in the styles of these papers.
+# The width of a column or of the text in the styles of these venues.
 WIDTHS = {"icml-column": 3.25, "icml": 6.75, "neurips": 5.5, "iclr": 5.5, "jmlr": 6.0}
 NARROWEST, WIDEST = 2.0, 20.0
 COLUMN, TEXT = 3.25, 5.5
 
-SIZE, SMALL, LINE = 7.5, 6.5, 0.148  # points of text, points of small text, inches of a line
+SIZE, SMALL, LINE = 7.5, 6.5, 0.148  # text and small text in points, height of a line in inches
 INK, QUIET, GRID, MARGIN = "#222222", "#6b6b6b", "#e8e8e8", "#e9edf2"
 # Okabe and Ito (2008) without black and yellow, and a grey; baselines are dark.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c8c8c")
@@ -50,7 +50,7 @@ VERDICT_COLORS = {
     "failed": "#CC79A7",
 }
 _SANS = ("Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")
-# Fonts for characters that those lack, where they are installed.
+# Fonts for further characters, if they are installed.
 _FURTHER = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Thai", "Noto Emoji")
 _RC: Mapping[str, Any] = {
     "font.sans-serif": _SANS,
@@ -87,7 +87,7 @@ _METADATA: Mapping[str, dict[str, None]] = {
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Draw in this style; settings made elsewhere come back afterwards. Also a decorator."""
+    """Draw in this style and restore the previous settings afterwards. Also a decorator."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph .* missing from")
         mpl.rcdefaults()
@@ -107,8 +107,8 @@ def inches(width: float | str) -> float:
         number = math.nan
     if not NARROWEST <= number <= WIDEST:
         raise UserError(
-            f"a figure's width is {NARROWEST:g} to {WIDEST:g} inches, or one of "
-            f"{', '.join(WIDTHS)}, not '{width}'"
+            f"--width '{width}': expected {NARROWEST:g} to {WIDEST:g} inches, or one of "
+            f"{', '.join(WIDTHS)}"
         )
     return number
 
@@ -118,7 +118,6 @@ def inches(width: float | str) -> float:
 
 @functools.cache
 def _fonts() -> tuple[list[str], list[str]]:
-    """Return the families for matplotlib, and those of them that are installed."""
     installed = {font.name for font in fontManager.ttflist}
     further = [name for name in _FURTHER if name in installed]
     return ["sans-serif", *further], [next(n for n in _SANS if n in installed), *further]
@@ -126,7 +125,7 @@ def _fonts() -> tuple[list[str], list[str]]:
 
 @functools.lru_cache(maxsize=8192)
 def text_width(text: str, size: float = SIZE, bold: bool = False) -> float:
-    """Return the width of the longest line of a text, in points of `size`."""
+    """Return the width in inches of the longest line of a text with a font of `size` points."""
     font = FontProperties(family=_fonts()[1], size=size, weight="bold" if bold else "normal")
     lines = text.split("\n")
     return max(text_to_path.get_text_width_height_descent(x, font, False)[0] for x in lines) / 72
@@ -139,9 +138,9 @@ def words(name: object) -> str:
 
 
 def wrapped(text: object, room: float, size: float = SIZE, bold: bool = False) -> str:
-    """Return a text on lines that are at most `room` wide, as even as they can be.
+    """Wrap a text to lines of about equal length that are at most `room` inches wide.
 
-    A word is broken where it is wider by itself.
+    A word is broken only if it is wider than that.
     """
     text = words(text)
     broken = max(text_width(word, size, bold) for word in text.split(" ")) > room
@@ -156,7 +155,7 @@ def wrapped(text: object, room: float, size: float = SIZE, bold: bool = False) -
 
 
 def metric_label(metric: str) -> str:
-    """Return a metric for an axis: "training/return" is "return (training)"."""
+    """Return the label of a metric for an axis: "training/return" is "return (training)"."""
     where, _, what = metric.rpartition("/")
     return f"{words(what)} ({words(where)})" if where else words(what)
 
@@ -165,14 +164,14 @@ def metric_label(metric: str) -> str:
 
 
 class Look(NamedTuple):
-    """The colour and the dashes of a variant, as seaborn takes them."""
+    """The colour and the dashes of a variant, for seaborn."""
 
     color: str
     dashes: Any = ""
 
 
 def looks_of(groups: Iterable[Sequence[str]]) -> dict[str, Look]:
-    """Return variant -> its look. The first of each group is its baseline, which is dark."""
+    """Return the look of each variant. The first of each group is its baseline, which is dark."""
     looks: dict[str, Look] = {}
     for head, *others in groups:
         looks[head] = Look(INK)
@@ -191,45 +190,42 @@ def line_key(label: str, look: Look, width: float = 1.2) -> Line2D:
 
 
 class Drawing(Figure):
-    """A figure with a title and a caption, which are metadata, saved in this style.
-
-    matplotlib asks for fonts and resolution when a figure is saved, not when it is drawn.
-    """
+    """A figure with a title and a caption, which are not drawn. It is saved in this style."""
 
     title: str = ""
     caption: str = ""
     labels: Mapping[Axes, dict[str, str]] = {}
 
     def about(self, title: str, caption: str) -> Drawing:
-        """Set title and caption, and the labels of axes, for which seaborn has its own."""
+        """Set title and caption, and replace seaborn's labels of axes."""
         self.title, self.caption = title, caption
         for ax, labels in self.labels.items():
             ax.set(**labels)
         return self
 
     def savefig(self, *arguments: Any, **options: Any) -> None:
-        """Save the figure, as matplotlib does."""
+        """Save the figure in this style: matplotlib reads fonts and resolution only now."""
         with applied():
             super().savefig(*arguments, **options)
 
 
 class _Layout(ConstrainedLayoutEngine):
-    """A layout without its last bits, which differ from process to process."""
+    """A layout with rounded positions, as the last bits differ between processes."""
 
     def execute(self, fig: Figure) -> None:
         super().execute(fig)
         for ax in fig.get_axes():
             points = ax.get_position(original=True).get_points().round(6)
             ax.set_position(Bbox(points), which="original")
-            ax.set_in_layout(True)  # set_position ends that
+            ax.set_in_layout(True)  # set_position unsets it
 
 
 def stacked(
     width: float, heights: Sequence[float], legends: Sequence[Sequence[Artist]]
 ) -> tuple[Drawing, Sequence[Drawing | SubFigure]]:
-    """Return a figure and its parts, one below the other, each below its own legend.
+    """Return a figure and its parts, one below the other, each with a legend above it.
 
-    heights: of the parts, without legends.
+    `heights` are the parts' heights without legends.
     """
     fitted = [_fitted(keys, width) for keys in legends]
     totals = [height + LINE * lines for height, (_, lines) in zip(heights, fitted, strict=True)]
@@ -248,25 +244,28 @@ def stacked(
 
 
 def _fitted(keys: Sequence[Artist], width: float) -> tuple[int, int]:
-    """Wrap the labels of a legend; return how many columns have room, and its lines of text."""
+    """Wrap the labels of a legend; return its number of columns, and of lines of text."""
     if not keys:
         return 1, 0
-    beside = 0.3  # the sample and the spaces of an entry
-    labels = [wrapped(key.get_label(), width - beside - 0.1) for key in keys]
+    sample = 0.3  # width of the symbol and the spaces of an entry
+    labels = [wrapped(key.get_label(), width - sample - 0.1) for key in keys]
     for key, label in zip(keys, labels, strict=True):
         key.set_label(label)
     for columns in range(len(keys), 0, -1):
         rows = math.ceil(len(keys) / columns)
         parts = [labels[i : i + rows] for i in range(0, len(keys), rows)]
-        if columns == 1 or sum(text_width("\n".join(p)) + beside for p in parts) < width - 0.1:
+        if columns == 1 or sum(text_width("\n".join(p)) + sample for p in parts) < width - 0.1:
             break
     return len(parts), max(sum(map(count_lines, part)) for part in parts)
 
 
 class Group(NamedTuple):
-    """Panels that stand together below their legend.
+    """Panels below a shared legend.
 
-    titles: one per panel. x, y: labels of the axes at the lower and at the left edge.
+    Attributes:
+        titles: one per panel.
+        keys: entries of the legend.
+        x, y: labels of the axes, written at the lower and at the left edge.
     """
 
     titles: Sequence[str]
@@ -291,15 +290,15 @@ def panels(
         width: of the figure, in inches or a name such as "icml-column".
         height: of a panel with its tick labels.
         least: the width that a panel needs.
-        share: all panels of a group have one y axis.
-        aside: the width of names at the left of the first column.
+        share: whether the panels of a group share their y axis.
+        aside: the width of the names at the left of the first column.
     """
     total = inches(width)
     columns = min(_columns(len(group.titles), total - aside, least) for group in groups)
     room = (total - aside) / columns - 0.12
-    beside = 0.1 if share else 0.38  # tick labels, at whose right the title begins
+    ticks = 0.1 if share else 0.38  # width of the tick labels, left of the title
     below = [wrapped(group.x, room) for group in groups]
-    titles = [[wrapped(text, room - beside) for text in group.titles] for group in groups]
+    titles = [[wrapped(text, room - ticks) for text in group.titles] for group in groups]
     heights = []
     for texts, label in zip(titles, below, strict=True):
         rows = [texts[i : i + columns] for i in range(0, len(texts), columns)]
@@ -326,12 +325,12 @@ def panels(
 
 
 def count_lines(text: str) -> int:
-    """Return the number of lines of a text, 0 of an empty one."""
+    """Return the number of lines of a text; 0 if it is empty."""
     return 1 + text.count("\n") if text else 0
 
 
 def _columns(count: int, width: float, least: float) -> int:
-    """Return how many panels stand side by side: as many as fit, in rows of about equal length."""
+    """Return the number of panels per row: as many as fit, in rows of about equal length."""
     rows = math.ceil(count / max(1, int(width / least)))
     return math.ceil(count / rows)
 
@@ -344,13 +343,13 @@ def steps_axis(ax: Axes) -> None:
 
 
 def dots(ax: Axes, x: Any, y: Any, **options: Any) -> None:
-    """Draw dots, such as one per seed."""
+    """Draw small dots without jitter."""
     common = {"orient": "h", "native_scale": True, "jitter": False, "legend": False}
     sns.stripplot(x=x, y=y, size=1.9, alpha=0.42, ax=ax, **common, **options)
 
 
 def name_rows(ax: Axes, at: Sequence[float], names: Sequence[str]) -> None:
-    """Write names at the left of rows, aligned at their left as in a table."""
+    """Write names at the left of rows, left-aligned."""
     ax.set_yticks(at, names)
     ax.tick_params("y", pad=72 * max(map(text_width, names), default=0.0) + 5, labelsize=SIZE)
     for label in ax.get_yticklabels():
@@ -363,7 +362,7 @@ def name_rows(ax: Axes, at: Sequence[float], names: Sequence[str]) -> None:
 
 
 def encoded(figure: Figure, format: str, dpi: float | None = None) -> bytes:
-    """Return a figure as the bytes of a file, without date and program.
+    """Return a figure as the bytes of a file, without date and program name.
 
     Raises:
         UserError: an unknown format.

@@ -1,51 +1,33 @@
 """`ablations gate`: judge a change as an improvement, a regression, or noise.
 
-A command is run before and after a change (a commit and the files as they are, or two sets of
-arguments) on the same seeds, and more seeds are added at planned stages while nothing is decided.
-The verdict follows from the records alone, so that a second call costs nothing.
+A gate runs a command with two versions of the code (a commit and the current files), or with two
+sets of arguments, on the same seeds. It adds seeds at planned stages until the change is decided.
+The verdict is computed from stored runs, so a second call trains nothing.
 
-With d the mean difference of the change over seeds, m the margin, and (low, high) its interval, one
-of the intervals of all stages that hold at once (`ablations.stats.interim`), a change
+Let d be the mean of change minus baseline over seeds, (low, high) its interval, and m the margin.
+The intervals of all stages are simultaneous (`ablations.stats.interim`). A change
 
     passes     if low > -m; with `--require better` if low > 0
     fails      if high < -m, and at the last stage if high < 0; with `--require better` if high < m
-    undecided  otherwise; a stage also ends the gate where no later stage is likely to pass
+    undecided  otherwise; a stage also ends the gate if no later stage is likely to pass
 
-Each side of those intervals is wrong with a chance of at most `rate` over all stages together. The
-verdict on the difference is that of `stats.decide`.
+Each end of these intervals is wrong with a probability of at most `rate` over all stages.
+`stats.decide` gives the verdict on the difference.
 
-    question.py   what is compared, how surely, and the rule
-    early.py      the chance that a later stage still passes
-    run.py        the stages, in a results folder
+    question.py   the two sides, the error rates and the rule
+    early.py      the probability that a later stage passes
+    run.py        runs the stages in a results folder
     ledger.py     many candidates against the best so far, with one error budget
-    noise.py      how much runs of one command differ
+    noise.py      the spread over runs of one command
 """
 
-from ablations.gate.question import (
-    EXIT_CODES,
-    FIRST_SEEDS,
-    FUTILITY,
-    MOST_SEEDS,
-    RATE,
-    Judgement,
-    Margin,
-    Question,
-    compared_sides,
-    judged,
-)
-from ablations.gate.run import Execution, Gate
-
-__all__ = [
-    "EXIT_CODES",
-    "FIRST_SEEDS",
-    "FUTILITY",
-    "MOST_SEEDS",
-    "RATE",
-    "Execution",
-    "Gate",
-    "Judgement",
-    "Margin",
-    "Question",
-    "compared_sides",
-    "judged",
-]
+from ablations.gate.question import FIRST_SEEDS as FIRST_SEEDS
+from ablations.gate.question import FUTILITY as FUTILITY
+from ablations.gate.question import MOST_SEEDS as MOST_SEEDS
+from ablations.gate.question import RATE as RATE
+from ablations.gate.question import Judgement as Judgement
+from ablations.gate.question import Margin as Margin
+from ablations.gate.question import Question as Question
+from ablations.gate.question import compared_sides as compared_sides
+from ablations.gate.question import judged as judged
+from ablations.gate.run import Gate as Gate

@@ -1,13 +1,13 @@
-"""Early ends of a gate: the chance that a later stage passes a change that is worth it.
+"""When a gate ends early: the probability that a later stage passes a useful change.
 
-The chance is computed at a stated truth (conditional power), over the σ that the runs so far leave
-open: σ² = squares / χ²[n-1]. Of k further runs the mean is N(truth, σ²/k) and the sum of squares
-σ² χ²[k-1]; together with the existing runs they give the later stage's t interval (paired, or
-Welch's).
+This is conditional power: the probability for an assumed true difference, averaged over the σ that
+the existing runs allow, σ² = squares / χ²[n-1]. The mean of k further runs is N(truth, σ²/k) and
+their sum of squares is σ² χ²[k-1]. Together with the existing runs they give the t interval of the
+later stage (paired, or Welch's).
 
-Ending a gate where that chance is small passes nothing, so no rate of false passes or false alarms
-grows. It costs power: a test that misses with a chance of β, and ends where its conditional power
-is below γ, misses at most β / (1 - γ) (Lan, Simon and Halperin 1982).
+An early end never passes a change, so the rates of false passes and false alarms do not grow. It
+costs power: a test with a miss probability of β that ends where its conditional power is below γ
+misses with a probability of at most β / (1 - γ) (Lan, Simon and Halperin 1982).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ablations.stats import Floats, student
 from ablations.stats.interim import Stage
 
 PATHS = 1000
-Bounds = tuple[Floats, Floats]  # the ends of the intervals of a later stage, `[..., paths]`
+Bounds = tuple[Floats, Floats]  # lower and upper ends of a later stage's intervals `[..., paths]`
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample: n numbers, their mean and the sum of squares around it, `[...]`."""
+    """The number of values, their mean `[...]` and the sum of squares around it `[...]`."""
 
     n: int
     mean: Floats
@@ -36,10 +36,10 @@ class Sample:
 
     @classmethod
     def of(cls, values: ArrayLike) -> Sample:
-        """Summarize `[..., n]` numbers."""
-        numbers = np.asarray(values, np.float64)
-        mean = numbers.mean(axis=-1)
-        return cls(numbers.shape[-1], mean, ((numbers - mean[..., None]) ** 2).sum(axis=-1))
+        """Summarize values `[..., n]`."""
+        array = np.asarray(values, np.float64)
+        mean = array.mean(axis=-1)
+        return cls(array.shape[-1], mean, ((array - mean[..., None]) ** 2).sum(axis=-1))
 
 
 def chance_to_pass(
@@ -50,13 +50,14 @@ def chance_to_pass(
     *,
     better: bool,
 ) -> Floats:
-    """Return the chance `[...]` that a later stage decides for a change that is worth it.
+    """Return the probability `[...]` that a later stage decides about a useful change.
 
-    Where only gains pass: that a gain of the margin passes. Else the larger of two: that a change
-    of no effect passes, and that a difference as large as the one so far is called worse.
+    With `better`: the probability that a gain of the margin passes. Otherwise the larger of two
+    probabilities: a change without effect passes; a change whose true difference is the current
+    mean difference fails.
 
     Args:
-        sides: the paired differences; or the change and the baseline, as many runs of each.
+        sides: the paired differences, or the change and the baseline with equally many runs.
         margin: in units of the metric `[...]`.
         below: later stages, with the levels of the lower ends.
         above: the same stages, with the levels of the upper ends.
@@ -65,21 +66,22 @@ def chance_to_pass(
     size = np.asarray(margin, np.float64)[..., None]
     stages = (below, above)
     if better:
-        return _share([low > 0 for low, _ in _drawn(sides, size, *stages)])
-    passed = _share([low > -size for low, _ in _drawn(sides, 0 * size, *stages)])
-    so_far = sides[0].mean - (sides[1].mean if len(sides) == 2 else 0.0)
-    highs = [high for _, high in _drawn(sides, np.asarray(so_far)[..., None], *stages)]
-    return np.maximum(passed, _share([*[high < -size for high in highs], highs[-1] < 0]))
+        return _share_of_paths([low > 0 for low, _ in _simulated(sides, size, *stages)])
+    passed = _share_of_paths([low > -size for low, _ in _simulated(sides, 0 * size, *stages)])
+    current = np.asarray(sides[0].mean - (sides[1].mean if len(sides) == 2 else 0.0))[..., None]
+    highs = [high for _, high in _simulated(sides, current, *stages)]
+    failed = _share_of_paths([*[high < -size for high in highs], highs[-1] < 0])
+    return np.maximum(passed, failed)
 
 
-def _share(decided: Sequence[NDArray[np.bool_]]) -> Floats:
+def _share_of_paths(decided: Sequence[NDArray[np.bool_]]) -> Floats:
     return np.asarray(np.any(decided, axis=0).mean(axis=-1), np.float64)
 
 
-def _drawn(
+def _simulated(
     sides: Sequence[Sample], truth: Floats, below: Sequence[Stage], above: Sequence[Stage]
 ) -> list[Bounds]:
-    """Draw the intervals of later stages, were the difference `truth` `[..., 1]`."""
+    """Simulate the intervals of later stages for a true difference `truth` `[..., 1]`."""
     parts = [(side.mean[..., None], side.squares[..., None]) for side in sides]
     centers = [truth]
     if len(sides) == 2:
@@ -124,7 +126,7 @@ Draws = tuple[list[Floats], list[list[tuple[Floats, Floats]]]]
 
 @lru_cache(maxsize=256)
 def _draws(n: int, seeds: tuple[int, ...], sides: int) -> Draws:
-    """Draw χ²[n-1] per side, and a normal and χ² per stage and side; the same for equal stages."""
+    """Draw χ²[n-1] per side, and a normal and a χ² number per stage and side, with a fixed seed."""
     random = np.random.default_rng([n, *seeds, sides])
     variances = [random.chisquare(n - 1, PATHS) for _ in range(sides)]
     stages = []

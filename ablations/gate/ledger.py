@@ -1,13 +1,13 @@
 """A ledger: many candidates against the best so far, with one error budget for all of them.
 
-A ledger is a file of JSON lines. The first has the terms and the first best. Every candidate adds a
-line when it begins, which takes its share of the error budget, one when it ends, and, if accepted,
-one with an estimate on fresh seeds: it was picked for looking good, so the difference that it was
-picked by is too large on average. A line is written under a lock and never changed. A last line
-without an end is what a killed writer left; the next writer removes it. A candidate that was killed
-has begun and not ended, and the same call continues with it at the rate that it had.
+A ledger is a file of JSON lines. The first line has the terms and the first best. Each candidate
+adds a line when it begins, which takes a share of the error budget, and a line when it ends. An
+accepted candidate adds a third line: its gain on held-out seeds. The gain that led to its
+acceptance is too large on average, as it was selected. Lines are written under a lock and never
+changed. A last line without a newline was left by a killed writer; the next writer removes it. If
+the process of a candidate is killed, the same call continues it at the same rate.
 
-The j-th of N candidates is tested at the rate
+Candidate j of N is tested at the rate
 
     a(j) = (D(j) + 1) * rate / N      for j <= N, else 0
 
@@ -72,8 +72,11 @@ Rate = Annotated[float, Within(1e-12, 0.5)]
 class Version(Part, frozen=True):
     """A state of the code, and arguments.
 
-    code: the digest of its files. arguments: after the words that all candidates have. folder,
-    inside: of its copy, see `question.Copy`; "" where it has none. called: for people.
+    Attributes:
+        code: digest of the files.
+        arguments: after the words that all candidates share.
+        called: its name in messages.
+        folder, inside: where its copy is, as in `sweep.backends.command.copies.Copy`.
     """
 
     code: Digest
@@ -88,10 +91,12 @@ class Version(Part, frozen=True):
 
 
 class Terms(Part, frozen=True):
-    """The terms on which every candidate is judged; see `Question`.
+    """The terms on which every candidate is judged; see `Question` and `trainers.command.Line`.
 
-    run, curve, metric, step, direction: of the command. candidates: for how many the budget of
-    `rate` is. fresh: seeds of the estimate that follows when one is accepted.
+    Attributes:
+        rate: expected share of false ones among the accepted.
+        candidates: the number of candidates that share this budget.
+        fresh: number of held-out seeds on which an accepted candidate is measured.
     """
 
     run: tuple[str, ...]
@@ -119,7 +124,7 @@ class Opening(Part, frozen=True):
 
 
 class Begun(Part, frozen=True):
-    """A candidate begins. best: the number of the best that it is compared with; 0: the first."""
+    """A candidate begins. `best` is the number of the best that it is compared with; 0: first."""
 
     begin: Positive
     candidate: Version
@@ -128,7 +133,7 @@ class Begun(Part, frozen=True):
 
 
 class Estimate(Part, frozen=True):
-    """A difference with its interval; None where no runs could be compared."""
+    """A difference with its interval; None if no runs could be compared."""
 
     difference: float | None
     low: float | None
@@ -139,9 +144,12 @@ class Estimate(Part, frozen=True):
 class Ended(Part, frozen=True):
     """A candidate has its verdict.
 
-    found: the difference on the runs that decided; None where no stage had one. accepted: it is the
-    best from now on. line: for people. log: the end of the output of a failed run. exit_code: None
-    in lines of earlier versions.
+    Attributes:
+        accepted: whether it becomes the best.
+        line: the verdict as a message.
+        found: the difference at the last stage; None if no stage was analysed.
+        log: the last lines that a failed run printed.
+        exit_code: None in lines of earlier versions.
     """
 
     end: Positive
@@ -154,10 +162,11 @@ class Ended(Part, frozen=True):
 
 
 class Fresh(Part, frozen=True):
-    """The estimate of an accepted gain, on fresh seeds.
+    """The gain of an accepted candidate on held-out seeds.
 
-    failed: runs that did, for people. withdrawn: so many that it is the best no more, and what it
-    was compared with is again.
+    Attributes:
+        failed: a message about its failed runs.
+        withdrawn: so many runs failed that the earlier best is the best again.
     """
 
     fresh: Positive
@@ -179,8 +188,10 @@ _CODES: Mapping[str, int] = {"better": 0, "not better": 1, "fails": 1, "worse": 
 class Ledger:
     """The content of a ledger.
 
-    begun: the n-th is candidate n + 1. ended, fresh: by the number of the candidate. bests: the
-    numbers of all bests in turn; 0: the first.
+    Attributes:
+        begun: the candidates in order; their numbers start at 1.
+        ended, fresh: by the candidate's number.
+        bests: the numbers of all bests, in order; 0 is the first best.
     """
 
     opening: Opening
@@ -195,37 +206,37 @@ class Ledger:
         return self.bests[-1]
 
     def version(self, number: int) -> Version:
-        """Return a best by its number."""
+        """Return a candidate by its number; 0: the first best."""
         return self.begun[number - 1].candidate if number else self.opening.best
 
     def known(self, candidate: Version) -> Begun | None:
-        """Return the same candidate against the same best, if it began."""
+        """Return the candidate if it was begun before against the current best, else None."""
         same = (b for b in self.begun if b.best == self.best and b.candidate.same(candidate))
         return next(same, None)
 
     def next_rate(self) -> float:
-        """Return the rate at which the next candidate would be tested; 0: nothing is left."""
+        """Return the rate at which the next candidate would be tested; 0: the budget is spent."""
         better = sum(ended.verdict == "better" for ended in self.ended.values())
         terms = self.opening.terms
         return budget_level(terms.rate, terms.candidates, len(self.begun) + 1, better)
 
     def accepted(self, number: int) -> bool:
-        """Return whether a candidate was accepted, and not withdrawn since."""
+        """Return whether a candidate was accepted and not withdrawn later."""
         return number in self.bests and not (number in self.fresh and self.fresh[number].withdrawn)
 
     def add(self, entry: Entry) -> None:
-        """Add a line. Raises Mismatch for one that cannot follow."""
+        """Add a line. Raises Mismatch if it contradicts the lines before."""
         if isinstance(entry, Begun):
             return self._begin(entry)
         number = entry.end if isinstance(entry, Ended) else entry.fresh
         if number > len(self.begun):
-            raise Mismatch(f"it is of candidate {number}, which never began")
+            raise Mismatch(f"candidate {number} never began")
         if isinstance(entry, Ended):
             return self._end(number, entry)
         if number not in self.bests:
-            raise Mismatch(f"it is of candidate {number}, which was not accepted")
+            raise Mismatch(f"candidate {number} was not accepted")
         if number in self.fresh:
-            raise Mismatch(f"it measures candidate {number} again")
+            raise Mismatch(f"candidate {number} is measured twice")
         if entry.withdrawn and number == self.best:
             self.bests.append(self.begun[number - 1].best)
         self.fresh[number] = entry
@@ -233,24 +244,24 @@ class Ledger:
 
     def _begin(self, entry: Begun) -> None:
         if entry.begin != len(self.begun) + 1:
-            raise Mismatch(f"it begins candidate {entry.begin} after {len(self.begun)}")
+            raise Mismatch(f"candidate {entry.begin} begins after candidate {len(self.begun)}")
         if entry.best not in self.bests:
             raise Mismatch(f"it is compared with {entry.best}, which never was the best")
         if not math.isclose(entry.rate, rate := self.next_rate()):
-            raise Mismatch(f"it has the rate {entry.rate:g} where the budget leaves {rate:g}")
+            raise Mismatch(f"its rate is {entry.rate:g}, but the budget gives {rate:g}")
         self.begun.append(entry)
 
     def _end(self, number: int, entry: Ended) -> None:
         if number in self.ended:
-            raise Mismatch(f"it ends candidate {number} again")
+            raise Mismatch(f"candidate {number} ends twice")
         if entry.accepted:
             if entry.verdict != "better" or self.begun[number - 1].best != self.best:
-                raise Mismatch(f"it accepts candidate {number}, which is not better than the best")
+                raise Mismatch(f"candidate {number} is accepted but not better than the best")
             self.bests.append(number)
         self.ended[number] = entry
 
     def described(self, number: int, verdict: Verdict | None = None) -> dict[str, Any]:
-        """Return a candidate as JSON. verdict: of this call; None where it was known."""
+        """Return a candidate as JSON, with this call's verdict if it has one."""
         ended, fresh = self.ended.get(number), self.fresh.get(number)
         line, log = (verdict.text, verdict.log) if verdict else ("undecided", ())
         word, code = "inconclusive", EXIT_CODES["undecided"]
@@ -275,22 +286,27 @@ class Ledger:
         }
 
     def _sequel(self, number: int) -> str:
-        """Return what followed the verdict on a candidate, for people."""
+        """Return the end of a candidate's message: what happened after its verdict."""
         ended, fresh = self.ended[number], self.fresh.get(number)
         if not ended.accepted:
             changed = ended.verdict == "better"
-            return "; the best has changed meanwhile: ask again" if changed else ""
+            return "; another candidate is the best now: repeat the command" if changed else ""
         if fresh is None:
-            more = "; its fresh runs are not finished: the same call continues"
+            more = "; its runs on held-out seeds are not finished: repeat the command"
             return "; it is the best now" + more * (self.opening.terms.fresh > 0)
         if fresh.withdrawn:
-            return f"; not kept, as on fresh seeds {fresh.failed}"
-        of, text = fresh.estimate, "its fresh runs have no pair, so there is no number to report"
-        if of.difference is not None:
-            interval = "" if of.low is None else f" [{of.low:+.4g}, {of.high:+.4g}]"
+            return f"; withdrawn: on held-out seeds, {fresh.failed}"
+        estimate, text = (
+            fresh.estimate,
+            "no held-out seed has runs of both sides, so report no gain",
+        )
+        if estimate.difference is not None:
+            low, high = estimate.low, estimate.high
+            interval = "" if low is None else f" [{low:+.4g}, {high:+.4g}]"
             text = (
-                f"on {count(of.seeds, 'fresh seed')} {of.difference:+.4g}{interval}: report this "
-                f"one, as the first was picked for being large"
+                f"report its gain on {count(estimate.seeds, 'held-out seed')}, "
+                f"{estimate.difference:+.4g}{interval}: the gain above was selected, so it is too "
+                f"large on average"
             )
         return f"; it is the best now; {text}" + (f" ({fresh.failed})" if fresh.failed else "")
 
@@ -310,46 +326,47 @@ class Ledger:
                 "verdict": word,
             }
             estimates = {"difference": ended and ended.found, "fresh": fresh and fresh.estimate}
-            for name, of in estimates.items():
-                row[name] = of.difference if of else None
-                row |= {f"{name}_{end}": getattr(of, end, None) for end in ("low", "high")}
-                row["seeds" if name == "difference" else "fresh_seeds"] = of.seeds if of else None
+            for name, estimate in estimates.items():
+                row[name] = getattr(estimate, "difference", None)
+                row |= {f"{name}_{end}": getattr(estimate, end, None) for end in ("low", "high")}
+                column = "seeds" if name == "difference" else "fresh_seeds"
+                row[column] = getattr(estimate, "seeds", None)
             rows.append(row)
         frame, terms = pd.DataFrame(rows), self.opening.terms
         left = max(0, terms.candidates - len(self.begun))
         frame.attrs["study"] = "ledger"
         frame.attrs["caption"] = (
-            f"Of the accepted, at most {100 * terms.rate:g}% are false on average, over "
-            f"{terms.candidates} candidates, of which {left} are left; the best is "
-            f"{self.version(self.best).called}. Rate: of a false accept. Fresh: the gain on seeds "
-            f"that no decision has used (95%); the difference that an accepted candidate was "
-            f"picked by is too large on average."
+            f"At most {100 * terms.rate:g}% of the accepted candidates are false on average. The "
+            f"budget is for {terms.candidates} candidates; {left} are left. The best is "
+            f"{self.version(self.best).called}. Rate: the probability of a false acceptance. "
+            f"Fresh: the gain on held-out seeds (95%); the difference that led to acceptance is "
+            f"too large on average."
         )
         return frame
 
 
 def budget_level(rate: float, candidates: int, number: int, better: int) -> float:
-    """Return the rate at which a candidate is tested; 0 where the budget is spent.
+    """Return the rate at which a candidate is tested; 0 if the budget is spent.
 
     Args:
-        rate: of false ones among the accepted.
-        candidates: for how many the budget is.
-        number: of the candidate, from 1.
-        better: how many were found better before it began.
+        rate: expected share of false ones among the accepted.
+        candidates: the number of candidates that share the budget.
+        number: of this candidate, from 1.
+        better: the number of candidates with the verdict better before this one began.
     """
     return min(rate, (better + 1) * rate / candidates) if number <= candidates else 0.0
 
 
 def sound_terms(values: Mapping[str, Json]) -> Terms:
-    """Return the terms of a new ledger. Raises UserError for those that no ledger can have."""
+    """Return the terms of a new ledger. Raises UserError for invalid values."""
     if not values.get("margin"):
-        raise UserError("a new ledger needs --margin, the difference that does not matter")
+        raise UserError("a new ledger needs --margin, the largest difference that does not matter")
     try:
         terms = decode(Terms, json.loads(json.dumps(values)))
     except Mismatch as why:
-        raise UserError(f"no ledger can have that: {why}") from None
+        raise UserError(f"invalid terms of a ledger: {why}") from None
     if terms.first > terms.most:
-        raise UserError(f"the seeds go from {terms.first} to {terms.most}")
+        raise UserError(f"--first-seeds {terms.first} is above --most-seeds {terms.most}")
     return terms
 
 
@@ -357,22 +374,22 @@ def sound_terms(values: Mapping[str, Json]) -> Terms:
 
 
 def require_untracked(path: Path) -> None:
-    """Raise UserError for a ledger that git tracks, as putting files back erases its lines."""
+    """Raise UserError if git tracks the ledger: restoring files would erase its lines."""
     resolved = path.resolve()
     try:
         git(resolved.parent, "ls-files", "--error-unmatch", "--", resolved.name)
     except (OSError, subprocess.SubprocessError):
         return
     raise UserError(
-        f"git tracks the ledger '{path}', so that putting files back would erase candidates: keep "
-        f"it outside of the repository, or `git rm --cached {path}` and name it in .gitignore"
+        f"git tracks the ledger '{path}', so restoring files would erase candidates: keep it "
+        f"outside the repository, or run `git rm --cached {path}` and list it in .gitignore"
     )
 
 
 def read_ledger(path: Path) -> Ledger | None:
-    """Return the content of a ledger, or None where there is none yet.
+    """Return the content of a ledger, or None if the file does not exist.
 
-    Raises UserError for another file, in a line that says where.
+    Raises UserError with the line number if the file is not a ledger.
     """
     try:
         data = read_bytes(path, MOST_BYTES)
@@ -380,9 +397,9 @@ def read_ledger(path: Path) -> Ledger | None:
         return None
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
-    lines = data.split(b"\n")[:-1]  # text after the last end of a line was never finished
+    lines = data.split(b"\n")[:-1]  # the rest is empty, or a line that was never finished
     if not lines:
-        raise UserError(f"'{path}' is not a ledger: it has no whole line; remove it to begin one")
+        raise UserError(f"'{path}' is not a ledger: it has no complete line; delete it")
     ledger: Ledger | None = None
     for number, line in enumerate(lines, 1):
         try:
@@ -392,9 +409,9 @@ def read_ledger(path: Path) -> Ledger | None:
                 ledger = Ledger(decode(Opening, parts))
                 terms = ledger.opening.terms
                 if terms.first > terms.most:
-                    raise Mismatch(f"it goes from {terms.first} seeds to {terms.most}")
+                    raise Mismatch(f"first ({terms.first}) is above most ({terms.most})")
             elif kind is None:
-                raise Mismatch(f"it has none of {', '.join(_KINDS)}")
+                raise Mismatch(f"expected one of the keys {', '.join(_KINDS)}")
             else:
                 ledger.add(decode(kind, parts))
         except Mismatch as why:
@@ -404,7 +421,7 @@ def read_ledger(path: Path) -> Ledger | None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a ledger, which others wait for. Raises UserError."""
+    """Hold the lock of a ledger. Raises UserError if its folder is not writable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(path.with_name(f".{path.name}.lock")):
@@ -414,13 +431,13 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def append(path: Path, entry: Opening | Entry) -> None:
-    """Add a line to a ledger, for good; its lock must be held."""
+    """Add a line to a ledger and sync it to disk. The caller holds the lock."""
     line = msgspec.json.encode(entry) + b"\n"
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         size = os.fstat(handle).st_size
         tail = os.pread(handle, min(size, MOST_BYTES), max(0, size - MOST_BYTES))
-        end = size - len(tail) + tail.rfind(b"\n") + 1  # of the last whole line
+        end = size - len(tail) + tail.rfind(b"\n") + 1  # of the last complete line
         os.ftruncate(handle, end)
         os.lseek(handle, end, os.SEEK_SET)
         while line:
@@ -434,39 +451,27 @@ def append(path: Path, entry: Opening | Entry) -> None:
 
 
 def shared_words(run: tuple[str, ...], fixed: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the words of a command that all candidates share.
+    """Return the first words of the command `run`, which all candidates share.
 
-    Those up to the last placeholder, or the program alone where there is none.
-
-    Args:
-        run: the command.
-        fixed: the words that a ledger has; None: before it exists. Raises UserError where the
-            command does not begin with them.
+    `fixed` has these words in an existing ledger; UserError is raised if the command starts with
+    others. A new ledger (None) takes the words up to the last placeholder, or the program alone.
     """
     if fixed is None:
-        named = [at for at, word in enumerate(run) if _PLACEHOLDER.search(word)]
-        return run[: max(named, default=0) + 1]
+        indices = [index for index, word in enumerate(run) if _PLACEHOLDER.search(word)]
+        return run[: max(indices, default=0) + 1]
     if run[: len(fixed)] != fixed or any(map(_PLACEHOLDER.search, run[len(fixed) :])):
         raise UserError(
-            f"the commands of this ledger begin with `{' '.join(fixed)}`: only what follows may "
-            f"differ"
+            f"every command of this ledger starts with `{' '.join(fixed)}`, and further arguments "
+            f"have no placeholders"
         )
     return fixed
 
 
 class Booking:
-    """A candidate of a ledger: the files as they lie in a folder, and arguments."""
+    """A candidate of a ledger: the files in the current folder, and arguments."""
 
     def __init__(self, path: Path, question: Question, terms: Terms, results: Path, how: Execution):
-        """Prepare a candidate, as it lies in the current folder.
-
-        Args:
-            path: of the ledger.
-            question: with the whole command of this candidate.
-            terms: of the ledger.
-            results: the results folder.
-            how: how its runs are made.
-        """
+        """Prepare a candidate. `question` has its full command; `path` and `terms`: the ledger."""
         self.path, self.terms, self.results, self.how = path, terms, results, how
         arguments = question.line.run[len(terms.run) :]
         self.question = replace(
@@ -494,13 +499,13 @@ class Booking:
         return self.code.files(), here, root_of(here) or here
 
     def open(self, commit: str | None, against: tuple[str, ...]) -> dict[str, Any] | None:
-        """Begin the ledger where it does not exist, with a first best that runs.
+        """Create the ledger if it does not exist, with a first best that runs.
 
-        Returns the first best as JSON; None where there is a candidate beside it. Raises UserError
-        where every run of the first best fails.
+        Returns the first best as JSON, or None if the current files are a candidate to judge.
+        Raises UserError if every run of the first best fails.
 
         Args:
-            commit: the first best; None: the files as they are.
+            commit: of the first best; None: the current files.
             against: further arguments of the first best.
         """
         if read_ledger(self.path) is not None:
@@ -523,7 +528,7 @@ class Booking:
         return {
             "verdict": "booked",
             "exit_code": 0,
-            "line": f"gate: the first best is booked in {self.path}: {best.called}",
+            "line": f"gate: {best.called} is recorded in {self.path} as the first best",
             "candidate": 0,
             "accepted": False,
             "best": 0,
@@ -532,19 +537,20 @@ class Booking:
         }
 
     def judge(self) -> dict[str, Any]:
-        """Judge the candidate and book it; one that is known costs nothing.
+        """Judge the candidate and record it; return it as JSON (`Ledger.described`).
 
-        Returns it as JSON; see `Ledger.described`. Raises UserError.
+        A candidate that was judged before trains nothing. Raises UserError.
         """
         ledger = self._read()
-        if not ledger.best and not ledger.known(self.now):  # else its share of the budget is lost
+        # A first best that fails would waste a share of the budget.
+        if not ledger.best and not ledger.known(self.now):
             quiet = replace(self.how, executor=replace(self.how.executor, quiet=True))
             self._require_runs(ledger.opening.best, quiet)
         begun = self._begin()
         number = begun.begin
         ledger = self._read()
         ended, verdict = ledger.ended.get(number), None
-        # It may have been killed between its verdict and its estimate.
+        # The process may have been killed between the verdict and the runs on held-out seeds.
         measured = number in ledger.fresh or not self.terms.fresh
         if ended is not None and (measured or not ended.accepted):
             return ledger.described(number)
@@ -567,7 +573,7 @@ class Booking:
     def _read(self) -> Ledger:
         ledger = read_ledger(self.path)
         if ledger is None:
-            raise UserError(f"'{self.path}' is gone")
+            raise UserError(f"'{self.path}' was deleted")
         return ledger
 
     def _begin(self) -> Begun:
@@ -576,21 +582,20 @@ class Booking:
             if ledger.version(ledger.best).same(self.now):
                 if ledger.best:
                     return ledger.begun[ledger.best - 1]
-                raise UserError("nothing to compare: this is the first best, unchanged")
+                raise UserError("nothing to compare: these files and arguments are the first best")
             if known := ledger.known(self.now):
                 return known
             rate = ledger.next_rate()
             if not rate:
                 raise UserError(
-                    f"the budget of '{self.path}' is spent: it was for {self.terms.candidates} "
-                    f"candidates; begin another ledger (--candidates N)"
+                    f"the error budget of '{self.path}' is spent: all {self.terms.candidates} "
+                    f"candidates were judged; start another ledger (--candidates N)"
                 )
             begun = Begun(len(ledger.begun) + 1, self.now, ledger.best, rate)
             append(self.path, begun)
             return begun
 
     def _require_runs(self, first: Version, how: Execution) -> None:
-        """Run the first stage's seeds of the first best. Raises UserError where all fail."""
         side = self._side(first, f"the first, {first.called}")
         question = replace(self.question, name=self._name(0))
         Gate(question, self.results, Sides(side, side), how).require_baseline()
@@ -616,8 +621,8 @@ class Booking:
             edited = self.code.digest() != self.now.code
             if edited and (accepted or any(verdict.failed_seeds.values())):
                 raise UserError(
-                    "the files were edited while the candidate ran, so its verdict is not booked: "
-                    "put them back and ask again; its runs are stored"
+                    "files were edited while the candidate ran, so its verdict is not recorded: "
+                    "restore them and repeat the command; the finished runs are stored"
                 )
             if accepted:
                 keep_copy(*self._files())
@@ -629,7 +634,7 @@ class Booking:
             return ended
 
     def _measure(self, number: int, gate: Gate) -> None:
-        """Book the gain on fresh seeds; withdraw it where so many runs fail as fail a change."""
+        """Record the gain on held-out seeds; withdraw the candidate if its runs fail."""
         if (fresh := gate.fresh(self.terms.fresh)) is None:
             return
         difference, lost = fresh

@@ -1,4 +1,4 @@
-"""`ablations gate --noise`: how much runs of one command differ, and which margins they decide."""
+"""`ablations gate --noise`: the spread over runs of one command, and the margins it allows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ablations.sweep.backends.command.code import digest_of, place_of
 from ablations.sweep.backends.command.study_file import code_of
 from ablations.trainers.command import CODE, Line, Site
 
-RUNS = (5, 10, 20)  # of either side, for which margins are stated
+RUNS = (5, 10, 20)  # runs per side for which the table states a margin
 
 
 def noise_plan(
@@ -32,10 +32,10 @@ def noise_plan(
     timeout: float | None,
     depends: Sequence[str] | None = None,
 ) -> Plan:
-    """Return the plan of so many runs of a command, as it lies in a folder. Raises UserError."""
+    """Return the plan of `runs` runs of the command in the folder `here`. Raises UserError."""
     require_name("--name", name)
     if runs < 2:
-        raise UserError(f"a spread needs two runs or more: --first-seeds 2, not {runs}")
+        raise UserError(f"--first-seeds {runs}: a standard deviation needs at least 2 runs")
     table: dict[str, Json] = {"depends": None if depends is None else list(depends)}
     code = code_of(line, here, table, None)
     sites = {"now": Site(digest_of(code.files(), here), place_of(code, timeout))}
@@ -44,7 +44,7 @@ def noise_plan(
 
 
 def measure(plan: Plan, results: Path, how: Execution, rate: float) -> pd.DataFrame:
-    """Run what is missing of a plan; return the table of `noise`. Raises UserError."""
+    """Run the missing runs of a plan; return the table of `noise`. Raises UserError."""
     runs = how.run(plan, results) or Runs.read(results, plan)
     scores = runs.runs.score.dropna().tolist()
     if len(scores) < 2:
@@ -54,9 +54,12 @@ def measure(plan: Plan, results: Path, how: Execution, rate: float) -> pd.DataFr
 
 
 def noise(metric: str, scores: Sequence[float], rate: float) -> pd.DataFrame:
-    """Return the smallest margins that so many runs of either side decide, and their intervals.
+    """Return the smallest margin that 5, 10 and 20 runs per side can decide, with its interval.
 
-    metric: the name of the scores `[n]` of runs of one command. rate: of false passes.
+    Args:
+        metric: the name of the scores.
+        scores: of runs of one command `[n]`.
+        rate: of false passes.
     """
     n, sd, mean = len(scores), float(deviation(scores)), sum(scores) / len(scores)
     low, high = sd_interval(n, sd) if sd else (0.0, 0.0)
@@ -68,8 +71,8 @@ def noise(metric: str, scores: Sequence[float], rate: float) -> pd.DataFrame:
     frame.attrs["study"] = "noise"
     frame.attrs["caption"] = (
         f"{n} runs of one command: {metric} {mean:.4g}, standard deviation {sd:.3g}{interval}. "
-        f"Margin: the smallest with which so many unpaired runs of either side pass a change "
-        f"without effect with {POWER:.0%} chance, while a change that is worse by the margin "
-        f"passes at most {rate:.0%} of the time."
+        f"Margin: the smallest margin with which this number of unpaired runs per side passes a "
+        f"change without effect with a probability of {POWER:.0%}. A change that is worse by the "
+        f"margin passes with a probability of at most {rate:.0%}."
     )
     return frame

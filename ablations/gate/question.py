@@ -1,4 +1,4 @@
-"""What a gate compares, how surely, and the rule by which it judges."""
+"""A gate's question (two sides, a margin, error rates) and the rule that answers it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ablations.trainers.command import CommandTrainer, Line, Site
 FIRST_SEEDS = 5
 MOST_SEEDS = 32
 RATE = 0.05
-FUTILITY = 0.1  # the chance to pass below which a gate ends early
-ARGUMENTS = "arguments"  # the placeholder of what one side has more than the other
+FUTILITY = 0.1  # a gate ends early below this probability of a pass
+ARGUMENTS = "arguments"  # the placeholder for the further arguments of a side
 
 Outcome = Literal["pass", "fail", "undecided"]
 EXIT_CODES: Mapping[Outcome, int] = {"pass": 0, "fail": 1, "undecided": 3}
@@ -31,10 +31,12 @@ EXIT_CODES: Mapping[Outcome, int] = {"pass": 0, "fail": 1, "undecided": 3}
 
 @dataclass(frozen=True)
 class Margin:
-    """The difference that does not matter.
+    """The largest difference that does not matter.
 
-    size: a share of the range that the baseline learned (of its mean score, where its runs are one
-    number each), or in units of the metric.
+    Attributes:
+        size: in units of the metric, or a share of the baseline's learned range (of its mean score
+            if each run gives one number).
+        share: whether `size` is such a share.
     """
 
     size: float
@@ -47,27 +49,34 @@ class Margin:
         size = float(parts[1]) if parts else 0.0
         if parts is None or not 0 < size < math.inf:
             raise UserError(
-                f"a margin is such as 2% (of what the baseline learned) or 0.5 (in units of the "
-                f"metric), above 0, not '{text}'"
+                f"--margin '{text}': expected a positive percentage of the baseline's learned "
+                f"range, such as 2%, or a positive number in units of the metric, such as 0.5"
             )
         return cls(size / 100 if parts[2] else size, bool(parts[2]))
 
     @property
     def text(self) -> str:
-        """The margin as it is typed."""
+        """The margin as a user types it."""
         return f"{100 * self.size:.12g}%" if self.share else f"{self.size:.12g}"
 
 
 @dataclass(frozen=True)
 class Question:
-    """A change, and how surely it is to be judged.
+    """A change to judge, with a margin and error rates.
 
-    line: without what the two sides differ in. baseline: a commit, or None where only arguments
-    differ; against: further arguments of the baseline's command. rate: of a false alarm, and of a
-    false pass; pass_rate: of a false pass, where it is another. first, most: seeds of the first and
-    of the last stage. better: whether only a gain passes. futility: the chance to pass below which
-    a stage ends the gate; 0: never. steps: the value of {steps}. timeout: of a run, in seconds.
-    depends: files that the command depends on; None: its repository.
+    Attributes:
+        line: the command that both sides share.
+        margin: the largest difference that does not matter.
+        baseline: a commit; None if the sides differ in arguments only.
+        against: further arguments of the baseline's command.
+        rate: of false alarms, and of false passes unless `pass_rate` is given.
+        first, most: seeds of the first and of the last stage.
+        better: whether only a gain passes.
+        futility: the gate ends early below this probability of a pass; 0: never.
+        steps: the value of {steps}.
+        timeout: of a run, in seconds.
+        depends: files that the command depends on; None: its repository.
+        name: of the results.
     """
 
     line: Line
@@ -86,15 +95,12 @@ class Question:
     name: str = "gate"
 
     def code(self, here: Path, without: Path | None = None) -> Code:
-        """Return the code that the command depends on, as it lies in a folder.
-
-        without: a file that is no part of it.
-        """
+        """Return the code in the folder `here` that the command uses, except the file `without`."""
         return code_of(self.line, here, {"depends": self.depends}, without)
 
 
 class Judgement(NamedTuple):
-    """What a stage says: whether the change passes, the verdict (`stats.decide`), and a note."""
+    """The result of a stage: the outcome, the verdict (of `stats.decide`) and a note."""
 
     outcome: Outcome = "undecided"
     verdict: str = "inconclusive"
@@ -113,19 +119,19 @@ def judged(
 ) -> Judgement:
     """Judge the difference of a change and its baseline at one stage.
 
-    A change passes where the lower end of the interval is above minus the margin, or above 0 where
-    only a gain passes. Where all pairs differ by one number, that number takes the place of the
-    interval as soon as so many equal pairs are unlikely by the sign test.
+    A change passes if the lower end of the interval is above minus the margin, or above 0 with
+    `better`. If all pairs differ by the same number, there is no t interval. Then the number itself
+    is judged, once the sign test rejects a median of 0 at the level.
 
     Args:
         difference: change - baseline, with its interval.
         margin: in units of the metric.
         level: of the interval.
-        last: whether it is the last stage.
+        last: whether this is the last stage.
         better: whether only a gain passes.
-        identical: whether the curves are the same bits.
-        more_failures: runs of the change that failed where the baseline's did not; below 0: the
-            other way round.
+        identical: whether the learning curves are equal bit by bit.
+        more_failures: number of seeds on which only the change failed, or minus the number of
+            seeds on which only the baseline failed.
     """
     n, low, high = difference.n, difference.low, difference.high
     if identical:
@@ -134,26 +140,25 @@ def judged(
         low = high = difference.difference
     if math.isnan(low) or n < 2:
         return Judgement()
-    # A gain that is asked for may be smaller than the margin.
+    # With `better`, any gain above 0 passes, even one within the margin.
     verdict = decide(low, high, math.nan if better and low > 0 else margin, more_failures)
     if low > (0 if better else -margin):
         outcome: Outcome = "undecided" if verdict == "failed" else "pass"
-        note = "" if better else _within(low, high, verdict)
+        note = "" if better else _note_of_pass(low, high, verdict)
         return Judgement(outcome, verdict, "identical" if identical else note)
     fails = high < (margin if better else -margin) or (last and high < 0 and not better)
-    # Without the seeds on which it failed, the baseline may look better than it is.
+    # The baseline's mean may be too high, as it lacks the seeds on which the baseline failed.
     if not fails or (more_failures < 0 and verdict == "inconclusive"):
         return Judgement()
     note = "a gain of the margin is ruled out" if better and verdict != "worse" else ""
     return Judgement("fail", verdict, "identical" if identical else note)
 
 
-def _within(low: float, high: float, verdict: str) -> str:
-    """Return the note on a change that is no worse than the margin."""
+def _note_of_pass(low: float, high: float, verdict: str) -> str:
     if verdict == "inconclusive":
         return "a loss of the margin is ruled out"
-    beside = "above" if low > 0 else "below" if high < 0 else ""
-    return f"{beside} 0, within the margin" if beside and verdict == "equivalent" else ""
+    sign = "above" if low > 0 else "below" if high < 0 else ""
+    return f"{sign} 0, within the margin" if sign and verdict == "equivalent" else ""
 
 
 # The two sides
@@ -163,7 +168,11 @@ def _within(low: float, high: float, verdict: str) -> str:
 class Side:
     """A side of a comparison.
 
-    arguments: after the words that both have. called: for people. commit: its full hash, of one.
+    Attributes:
+        site: the code and where it runs.
+        arguments: after the words that both commands share.
+        called: its name in messages.
+        commit: its full hash; None for the current files.
     """
 
     site: Site
@@ -186,13 +195,13 @@ class Sides(NamedTuple):
 
 
 def compared_sides(question: Question, here: Path) -> Sides:
-    """Return the sides of a question: a commit or further arguments, and the files as they are.
+    """Return the two sides of a question: the baseline, and the current files as the change.
 
-    Raises UserError where there is nothing to compare.
+    Raises UserError if there is nothing to compare.
     """
     against, more = question.against, " ".join(question.against)
     if question.baseline is None and not against:
-        raise UserError("nothing to compare: name a commit with --baseline, or --against ARGS")
+        raise UserError("nothing to compare: add --baseline COMMIT or --against ARGS")
     code = question.code(here)
     now = Site(code.digest(), place_of(code, question.timeout))
     if question.baseline is None:
@@ -200,13 +209,13 @@ def compared_sides(question: Question, here: Path) -> Sides:
     commit = checked_out(here, question.baseline, question.depends)
     if commit.digest == now.code and not against and question.depends is None:
         raise UserError(
-            f"nothing to compare: what the command rests on is the same in "
-            f"'{question.baseline}' and here"
+            f"nothing to compare: the files that the command depends on are the same in "
+            f"'{question.baseline}' and in this folder"
         )
     then = Site(commit.digest, {"here": str(commit.here), "timeout": question.timeout})
     called = f"{question.baseline} ({commit.name[:10]}){f' with {more}' if more else ''}"
     baseline = Side(then, against, called, commit.name)
-    return Sides(baseline, Side(now, (), "the files as they are"))
+    return Sides(baseline, Side(now, (), "the current files"))
 
 
 def command_plan(

@@ -1,4 +1,4 @@
-"""A question, as a study of two variants in a results folder, played stage by stage."""
+"""Runs the stages of a gate, as a study of two variants in a results folder."""
 
 from __future__ import annotations
 
@@ -45,11 +45,15 @@ Values = Mapping[str, Mapping[int, float]]  # side -> seed -> score
 
 @dataclass(frozen=True)
 class Execution:
-    """How runs are made.
+    """How a gate runs its commands.
 
-    executor: where the commands run. say: takes lines for people. seconds: a bound on the wall time
-    since `since`, of `time.monotonic`. A stage that is not finished by then is not read, as only
-    planned stages may be; its runs stay, and the same call continues with them.
+    A stage that is not finished when time is up is not analysed, as only planned stages may be. Its
+    finished runs are stored, and the same call continues from them.
+
+    Attributes:
+        executor: runs the commands.
+        say: receives lines of progress.
+        seconds: limit of the wall time since `since` (`time.monotonic`); None: no limit.
     """
 
     executor: Processes = field(default_factory=Processes)
@@ -58,7 +62,7 @@ class Execution:
     since: float = field(default_factory=time.monotonic)
 
     def run(self, plan: Plan, results: Path) -> Runs | None:
-        """Run a plan; return its runs, None where time is over before all have ended."""
+        """Run a plan; return its runs, or None if time is up before all have ended."""
         deadline = None if self.seconds is None else self.since + self.seconds
         over = deadline is not None and time.monotonic() >= deadline
         if over or self.executor.run([plan], results, deadline=deadline).stopped:
@@ -70,9 +74,13 @@ class Execution:
 class Reading:
     """The result of one stage.
 
-    low, high: None where all differences are the same number. level, level_above: of the two-sided
-    intervals that low and high are ends of. chance: of a later stage to pass a change that is worth
-    it; None where there is none or it was not computed.
+    Attributes:
+        seeds: planned for each side.
+        pairs: number of paired seeds, or of runs per side if they are not paired.
+        difference, low, high: change - baseline, with its interval; the ends are None if all
+            differences are the same number.
+        level, level_above: of the two-sided intervals that `low` and `high` belong to.
+        chance: the probability that a later stage passes a useful change; None if not computed.
     """
 
     seeds: int
@@ -91,10 +99,15 @@ class Reading:
 class Verdict:
     """The verdict after a stage.
 
-    margin: in units of the metric; margin_of: its meaning, in words. reason: of failed runs, or of
-    an early end. decided: no further stage is needed. failed_seeds: by side. log: the end of the
-    output of a failed run of the change. differences: `[pairs]`, change - baseline. paired: by
-    seed; otherwise the runs are independent.
+    Attributes:
+        paired: whether the two sides share seeds; otherwise all runs are independent.
+        reason: why runs failed, or why the gate ended early.
+        decided: whether no further stage is needed.
+        margin: in units of the metric.
+        margin_of: what the margin is a percentage of, in words.
+        differences: change - baseline `[pairs]`.
+        failed_seeds: by side.
+        log: the last lines that a failed run of the change printed.
     """
 
     metric: str
@@ -124,7 +137,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The verdict in a line, for people."""
+        """The verdict in one line."""
         text = {"pass": "passes", "fail": "fails"}.get(self.outcome, self.outcome)
         if self.outcome != "undecided" and self.verdict != "failed":
             text += f", {self.verdict}"
@@ -144,9 +157,11 @@ class Verdict:
 
 
 class Lost(NamedTuple):
-    """Runs of the change that failed though the baseline's did not.
+    """Runs of the change that failed on seeds on which the baseline succeeded.
 
-    fails: so many that the change fails. log: the end of the output of the first.
+    Attributes:
+        fails: whether they are so many that the change fails.
+        log: the last lines that the first of them printed.
     """
 
     number: int = 0
@@ -156,22 +171,23 @@ class Lost(NamedTuple):
 
 
 class Gate:
-    """A question about two sides, in a results folder."""
+    """Compares two sides in a results folder, stage by stage."""
 
     def __init__(self, question: Question, results: Path, sides: Sides, how: Execution):
         """Plan the stages. Raises UserError for a question that cannot be answered."""
         if not 2 <= question.first <= question.most:
             raise UserError(
-                f"the seeds go from --first-seeds to --most-seeds, at least 2: not from "
-                f"{question.first} to {question.most}"
+                f"--first-seeds {question.first} --most-seeds {question.most}: at least 2 seeds, "
+                f"and at most as many in the first stage as in the last"
             )
         _require_free(question.name, results)
         self.question, self.results, self.sides, self.how = question, results, sides, how
         line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
         self.paired = "seed" in line.placeholders()
         if question.steps is None and "steps" in line.placeholders():
-            raise UserError("the command has {steps}: say how many with --steps")
-        apart = ["change"] if sides.same else []  # it never runs: no study has two equal variants
+            raise UserError("the command has the placeholder {steps}: add --steps N")
+        # A study needs different variants. This argument never runs: `run` ends before.
+        dummy = ["change"] if sides.same else []
         plan = command_plan(
             question.name,
             f"{sides.change.called} is no worse than {sides.baseline.called}",
@@ -179,7 +195,7 @@ class Gate:
             {"then": sides.baseline.site, "now": sides.change.site},
             {
                 BASELINE: Variant({CODE: "then", ARGUMENTS: list(sides.baseline.arguments)}),
-                CHANGE: Variant({CODE: "now", ARGUMENTS: [*sides.change.arguments, *apart]}),
+                CHANGE: Variant({CODE: "now", ARGUMENTS: [*sides.change.arguments, *dummy]}),
             },
             question.first,
             question.steps,
@@ -192,24 +208,26 @@ class Gate:
         self.plan = msgspec.structs.replace(plan, looks=looks)
 
     def stated(self) -> Iterator[str]:
-        """Yield what is planned, before anything runs."""
+        """Yield the lines that describe the plan."""
         question, seeds = self.question, ", ".join(map(str, self.stages.seeds))
         passes, rate = 100 * (question.pass_rate or question.rate), 100 * question.rate
         yield f"gate: {self.sides.change.called} against {self.sides.baseline.called}"
-        yield f"    {seeds} {'seeds' if self.paired else 'runs'} of each; more only while undecided"
+        kind = "seeds" if self.paired else "runs"
+        yield f"    stages: {seeds} {kind} per side, until the change is decided"
         if not self.paired:
             yield (
-                "    the command has no {seed}: its runs are compared unpaired; sharing seeds "
+                "    the command has no {seed}, so its runs are compared unpaired; sharing seeds "
                 "saves runs if the two runs of a seed are correlated"
             )
-        alarm, miss = "calls worse what is no worse", "passes what is worse by the margin"
+        miss, alarm = "a change that is worse by the margin", "a change that is no worse"
         if question.better:
-            miss, alarm = "passes a change that gains nothing", "fails one that gains the margin"
-        yield f"    {miss}: at most {passes:.3g}% of the time; {alarm}: at most {rate:.3g}%"
+            miss, alarm = "a change without a gain", "a change that gains the margin"
+        yield f"    passes {miss}: at most {passes:.3g}% of the time"
+        yield f"    fails {alarm}: at most {rate:.3g}% of the time"
         if question.futility:
             yield (
-                f"    ends early where a change that is worth it would still pass with a chance "
-                f"below {100 * question.futility:g}%"
+                f"    ends early if a useful change would pass with a probability below "
+                f"{100 * question.futility:g}%"
             )
 
     def run(self) -> Verdict:
@@ -217,15 +235,15 @@ class Gate:
         verdict = Verdict(self.question.line.judged, self.stages.seeds, self.paired)
         if self.sides.same:
             outcome: Outcome = "fail" if self.question.better else "pass"
-            reason = "what the command rests on is the same; nothing ran"
+            reason = "both sides have the same files and arguments, so nothing ran"
             same = replace(verdict, outcome=outcome, verdict="equivalent", reason=reason)
             return replace(same, decided=True)
         for stage in self.stages:
             runs = self.how.run(self._with_seeds(stage.seeds), self.results)
             if runs is None:
                 reason = (
-                    f"{(self.how.seconds or 0) / 60:g} minutes are over before the stage of "
-                    f"{stage.seeds} seeds; the same call continues"
+                    f"{(self.how.seconds or 0) / 60:g} minutes were over before the stage of "
+                    f"{stage.seeds} seeds ended; repeat the command to continue"
                 )
                 return replace(verdict, reason=reason)
             verdict = self._judge(stage, runs, verdict)
@@ -235,9 +253,9 @@ class Gate:
         return verdict
 
     def fresh(self, seeds: int) -> tuple[Difference, Lost] | None:
-        """Compare both sides on so many seeds that no stage uses, at 95%.
+        """Compare both sides at 95% on `seeds` held-out seeds, which no stage uses.
 
-        Returns the difference, and the runs of the change that failed; None where time is over.
+        Returns the difference and the failed runs of the change, or None if time is up.
         """
         most = self.question.most
         plan = on_seeds(self.plan, range(most, most + seeds))
@@ -246,7 +264,7 @@ class Gate:
         return self._difference(_values(runs), 0.05), self._lost(runs, seeds)
 
     def require_baseline(self) -> None:
-        """Run the first stage's seeds of the baseline. Raises UserError where all of them fail."""
+        """Run the baseline on the first stage's seeds. Raises UserError if all runs fail."""
         runs = self.how.run(self._with_seeds(self.stages.seeds[0], change=0), self.results)
         if runs is not None:
             self._require_values(runs)
@@ -256,12 +274,11 @@ class Gate:
         return with_seeds(self.plan, {(TASK, BASELINE): seeds, (TASK, CHANGE): change})
 
     def _judge(self, stage: Stage, runs: Runs, before: Verdict) -> Verdict:
-        """Judge the runs of a stage. Raises UserError where the baseline has none."""
         self._require_values(runs)
-        values, at = _values(runs), self.stages.index(stage)
+        values, index = _values(runs), self.stages.index(stage)
         last = stage == self.stages[-1]
         margin, margin_of = self._margin(runs)
-        level, above = stage.level, self.above[at].level
+        level, above = stage.level, self.above[index].level
         difference = self._difference(values, level)
         difference = replace(difference, high=self._difference(values, above).high)
         both = values[BASELINE].keys() & values[CHANGE].keys()
@@ -280,12 +297,15 @@ class Gate:
         if lost.fails:
             judgement = Judgement("fail", "failed")
         elif not decided and not last and not math.isnan(difference.low):
-            chance = self._chance(values, margin, at)
+            chance = self._chance(values, margin, index)
             decided = chance < self.question.futility
-            left = f"with {self.stages[-1].seeds} seeds a chance of {chance:.0%} to pass is left"
-            reason = reason or left * decided
+            if decided and not reason:
+                reason = (
+                    f"with {self.stages[-1].seeds} seeds it would pass with a probability of "
+                    f"{chance:.0%}"
+                )
         if not reason and self.paired and _seedless(values):
-            reason = "every seed gives the same number, so the command seems to ignore its {seed}"
+            reason = "every seed gives the same number; check that the command uses {seed}"
         value, low, high = numbers_of(difference)
         about = (judgement.outcome, judgement.verdict, chance)
         reading = Reading(stage.seeds, difference.n, value, low, high, level, above, *about)
@@ -309,9 +329,9 @@ class Gate:
             )
 
     def _lost(self, runs: Runs, seeds: int) -> Lost:
-        """Return the runs of the change that failed. seeds: planned of each side."""
-        failed, there = _failed(runs, CHANGE), _values(runs)[BASELINE]
-        failed = failed[failed.seed.isin(there.keys())]
+        """Return the failed runs of the change; `seeds` are planned for each side."""
+        failed = _failed(runs, CHANGE)
+        failed = failed[failed.seed.isin(_values(runs)[BASELINE].keys())]
         if failed.empty:
             return Lost()
         number, first = len(failed), failed.iloc[0]
@@ -328,25 +348,30 @@ class Gate:
         return (stats.paired if self.paired else stats.welch)(ours, theirs, level)
 
     def _scores(self, values: Values) -> tuple[list[float], list[float]]:
-        """Return the scores of the change and of the baseline, in pairs where they share seeds."""
         ours, theirs = values[CHANGE], values[BASELINE]
         if not self.paired:
             return [*ours.values()], [*theirs.values()]
         both = sorted(ours.keys() & theirs.keys())
         return [ours[seed] for seed in both], [theirs[seed] for seed in both]
 
-    def _chance(self, values: Values, margin: float, at: int) -> float:
-        """Return the chance that a later stage decides; 1 where runs failed, so that n differ."""
+    def _chance(self, values: Values, margin: float, index: int) -> float:
+        """Return the probability that a later stage passes; 1 if it cannot be computed.
+
+        The formula needs equally many runs per side and a continuous score.
+        """
         ours, theirs = self._scores(values)
         if len(ours) != len(theirs) or is_outcome([*ours, *theirs]):
             return 1.0
         numbers = [np.subtract(ours, theirs)] if self.paired else [ours, theirs]
-        later = (self.stages[at + 1 :], self.above[at + 1 :])
+        later = (self.stages[index + 1 :], self.above[index + 1 :])
         better = self.question.better
         return float(chance_to_pass([*map(Sample.of, numbers)], margin, *later, better=better))
 
     def _margin(self, runs: Runs) -> tuple[float, str]:
-        """Return the margin in the metric, by the runs of the first stage, and its meaning."""
+        """Return the margin in units of the metric, and what it is a percentage of.
+
+        It is computed from the first stage's runs, so that it stays the same at later stages.
+        """
         size = self.question.margin.size
         if not self.question.margin.share:
             return size, "in units of the metric"
@@ -357,8 +382,8 @@ class Gate:
         mean = abs(float(np.mean([*first.values()] or [math.nan])))
         if not 0 < mean < math.inf:
             raise UserError(
-                f"the baseline learned nothing that stands out and its mean is {mean:g}: give the "
-                f"margin in units of the metric, such as --margin 0.5"
+                f"{percent} of what? The baseline's runs have no learned range, and their mean is "
+                f"{mean:g}: give the margin in units of the metric, such as --margin 0.5"
             )
         return size * mean, f"{percent} of the baseline's mean"
 
@@ -384,21 +409,21 @@ class Gate:
 
 
 def stages_table(verdict: Verdict) -> pd.DataFrame:
-    """Return a row per stage: the difference, its interval, and what it decided."""
+    """Return a row per stage: the difference, its interval and the outcome."""
     frame = pd.DataFrame([asdict(stage) for stage in verdict.stages])
     frame = frame.rename(columns={"low": "difference_low", "high": "difference_high"})
     frame["chance"] = [f"{x:.0%}" if x == x else "" for x in frame.chance.astype(float)]
     margin = f"; margin {verdict.margin:.4g} ({verdict.margin_of})" if verdict.margin else ""
     caption = (
-        f"{verdict.metric}, change minus baseline{margin}. The intervals of all stages hold at "
-        f"once. Chance: of a later stage to pass a change that is worth it."
+        f"{verdict.metric}, change minus baseline{margin}. The intervals of all stages are "
+        f"simultaneous. Chance: the probability that a later stage passes a useful change."
     )
     frame.attrs = {"study": "gate", "caption": caption}
     return frame.drop(columns=["level", "level_above"])
 
 
 def numbers_of(difference: Difference) -> tuple[float | None, float | None, float | None]:
-    """Return a difference and the ends of its interval, None where there is no number."""
+    """Return a difference and the ends of its interval, with None for NaN."""
     low, high = (None if math.isnan(end) else end for end in (difference.low, difference.high))
     return None if math.isnan(difference.difference) else difference.difference, low, high
 
@@ -410,19 +435,17 @@ def _values(runs: Runs) -> dict[str, dict[int, float]]:
 
 
 def _failed(runs: Runs, variant: str) -> pd.DataFrame:
-    """Return the runs that failed or have no score."""
     rows = runs.runs[(runs.runs.variant == variant) & (runs.runs.status != "missing")]
     return rows[rows.score.isna()].sort_values("seed")
 
 
 def _seedless(values: Values) -> bool:
-    """Return whether several seeds of either side give one number, other than 0 or 1."""
+    """Return whether all seeds of a side give the same number, other than 0 or 1, on both sides."""
     sides = [list(side.values()) for side in values.values()]
     return all(len(side) > 2 and len(set(side)) == 1 and not is_outcome(side) for side in sides)
 
 
 def _require_free(name: str, results: Path) -> None:
-    """Raise UserError for a name that a study has which is no gate."""
     require_name("--name", name)
     known = studies.studies().get(name)
     variants = set(known.variants) if known else set()

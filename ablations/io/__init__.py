@@ -1,1 +1,1 @@
-"""Runs in and out: logs as others write them, import, export, and archives for git."""
+"""Runs in and out: other programs' logs, import, export, and archives for git."""

@@ -1,12 +1,12 @@
-"""Runs that outlive a folder: one compact Parquet file per plan, which is small enough for git.
+"""Archives: one Parquet file per plan, small enough for git.
 
     results/archive/<study>-<plan>.parquet         one row per run of the plan
     results/archive/<study>-<plan>.parquet.sha256  its checksum, as `sha256sum` writes it
-    results/cells/.restored.json                   which archives were unpacked here
+    results/cells/.restored.json                   which archives were unpacked
 
-A row holds what a record holds, without policies, and the judged columns of its curve. Whatever
-reads or fills a results folder first unpacks what its archive has and it lacks, so that these runs
-count as done. Same records, same bytes.
+A row has a run's record without policies, and the main columns of its curve. Commands that read or
+fill a results folder first unpack the archived runs that it lacks, so these runs count as done. The
+same records give the same bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ablations.records import (
 FORMAT = 1
 MOST_POINTS = 50
 MOST_BYTES = 1_000_000
-# Kept beside the metric of the study.
+# Columns of a curve that an archive keeps, besides the study's metric.
 JUDGED = (
     *("training/return", "evaluation/return"),
     *("training/usual_return", "evaluation/usual_return"),
@@ -58,7 +58,7 @@ CELL = ("task", "variant", "seed", "hash")  # columns that a plan's entry has to
 
 
 class _Unpacked(TypedDict, total=False):
-    """Archives by name: size and time of those unpacked, and the checksums of their plans."""
+    """Unpacked archives by name: their size and time, and the checksums of their plans."""
 
     files: Mapping[str, list[int]]
     plans: Mapping[str, str | None]
@@ -67,12 +67,14 @@ class _Unpacked(TypedDict, total=False):
 def archive(
     plans: Iterable[Plan], results: Path, folder: Path, metrics: Sequence[str] | None = None
 ) -> list[Path]:
-    """Write a file for each plan, and return their paths.
+    """Write an archive for each plan and return the paths.
 
-    metrics: the columns of the curves that are kept, by default the study's own and JUDGED.
-    A run that ended in an error is worth another try and left out, unless it was imported. Raises
-    UserError for a column that no record has, curves of more than MOST_POINTS points that were not
-    imported, and a file of more than MOST_BYTES.
+    Runs that ended in an error are left out, so that they are trained again; imported runs are
+    kept. `metrics` names the columns of the curves; default: the study's metric and JUDGED.
+
+    Raises:
+        UserError: a column that no record has, a curve of more than MOST_POINTS points that was not
+            imported, or an archive of more than MOST_BYTES.
     """
     written = []
     for plan in plans:
@@ -80,7 +82,7 @@ def archive(
         if len(data) > MOST_BYTES:
             raise UserError(
                 f"the archive of {plan.study.name} would have {len(data):,} bytes, more than "
-                f"{MOST_BYTES:,}: choose fewer columns with --metric, or a part with --tasks"
+                f"{MOST_BYTES:,}: select fewer columns with --metric, or fewer tasks with --tasks"
             )
         path = folder / f"{plan.study.name}-{plan.name}.parquet"
         write_atomically(path, data)
@@ -90,18 +92,18 @@ def archive(
 
 
 def restore(results: Path, studies: Collection[str] = ()) -> None:
-    """Unpack runs and plans that the archives of a results folder have and the folder lacks.
+    """Unpack archived runs and plans that a results folder lacks.
 
-    studies: those whose archives are enough; () for all, as where one of these has none. A file
-    that is damaged or of another format is left out with a line.
+    If all `studies` have archives, only these are unpacked; otherwise all archives are. An archive
+    that is damaged or of another format is skipped with a warning.
     """
     files = sorted((results / "archive").glob("*.parquet"))
-    of = {path: path.stem.rpartition("-")[0] for path in files}
-    if set(studies) <= set(of.values()):
-        files = [path for path in files if of[path] in studies or not studies]
-    files = [path for path in files if path.exists()]  # links may lead nowhere
+    study_of = {path: path.stem.rpartition("-")[0] for path in files}
+    if set(studies) <= set(study_of.values()):
+        files = [path for path in files if study_of[path] in studies or not studies]
+    files = [path for path in files if path.exists()]  # skips broken links
     stamps = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
-    # Beside the runs: whoever deletes those has them restored.
+    # This file is in the folder of the runs, so deleting the folder restores them.
     stamp = results / "cells" / ".restored.json"
     known: _Unpacked = find_json(stamp, _Unpacked) or {}
     plans, unpacked = dict(known.get("plans", {})), dict(known.get("files", {}))
@@ -116,22 +118,22 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
             set_aside(why)
             del stamps[path.name]
     if changed:
-        os.sync()  # once for all records, before the stamp says that they are there
+        os.sync()  # the records must be on disk before the stamp
         about = {"files": unpacked | stamps, "plans": plans}
         write_atomically(stamp, json.dumps(about, indent=1, sort_keys=True))
 
 
 def restorable(results: Path) -> Path:
-    """Return a folder of this user's for a results folder that cannot be written.
+    """Return a private folder that replaces a results folder which is not writable.
 
-    It has all that is there, and room for what archives hold. Raises UserError where this user has
-    no such folder.
+    It links to the contents of the results folder, so archives can be unpacked there. Raises
+    UserError if the user has no home folder.
     """
     folder = private_folder(f"results-{digest(str(results.resolve()))}")
     if folder is None:
         raise UserError(
-            f"'{results}' cannot be written, so its archives cannot be unpacked there, and there "
-            f"is no home folder to unpack them in: copy it, and name the copy with --results"
+            f"'{results}' is not writable, so its archives cannot be unpacked, and there is no "
+            f"home folder to unpack them in: copy it, and add --results COPY"
         )
     (folder / "cells").mkdir(exist_ok=True)
     root = results.resolve()
@@ -154,8 +156,8 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
         points = len(curves[-1].get("step", ()))
         if points > MOST_POINTS and not plan.imported:
             raise UserError(
-                f"{plan.study.name}/{cell.variant} has curves of {points} points; an "
-                f"archive keeps at most {MOST_POINTS}: run with --set points={MOST_POINTS}"
+                f"{plan.study.name}/{cell.variant} has curves of {points} points, but an archive "
+                f"holds at most {MOST_POINTS}: run with --set points={MOST_POINTS}"
             )
     known = {name for curve in curves for name in curve} - {"step"}
     for name in metrics or ():
@@ -180,20 +182,21 @@ def _encoded_record(record: Record) -> str:
 
 
 def _restore(path: Path, results: Path, restored: str | None) -> str | None:
-    """Unpack an archive; return the checksum of the plan that it brings.
+    """Unpack an archive and return the checksum of its plan.
 
-    restored: that of the plan that an earlier one of its name brought. A plan that ran here stays.
+    `restored` is the checksum of the plan that an earlier archive of this name had. A plan that ran
+    here is kept.
     """
-    data, beside = read_bytes(path, MOST_BYTES), _checksum_of(path)
-    if not beside.exists():
+    data, checksum = read_bytes(path, MOST_BYTES), _checksum_of(path)
+    if not checksum.exists():
         raise UserError(
-            f"the archive '{path}' has no checksum beside it: if it is yours, "
-            f"`sha256sum {path.name} > {beside.name}` in its folder makes one; or delete it"
+            f"the archive '{path}' has no checksum file: delete it, or, if it is yours, run "
+            f"`sha256sum {path.name} > {checksum.name}` in its folder"
         )
-    if read_bytes(beside, 1000).split()[:1] != [sha256(data).hexdigest().encode()]:
+    if read_bytes(checksum, 1000).split()[:1] != [sha256(data).hexdigest().encode()]:
         raise UserError(
-            f"the archive '{path}' is not the one whose checksum stands in '{beside.name}' beside "
-            f"it: delete both, and export it again"
+            f"the archive '{path}' does not match the checksum in '{checksum.name}': delete both, "
+            f"and export it again"
         )
     try:
         plan, runs = _decoded(data)
@@ -218,7 +221,7 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
 def _decoded(data: bytes) -> tuple[Plan, list[tuple[Record, Columns]]]:
     """Return the plan of an archive, and its records with their curves.
 
-    Raises ValueError, KeyError, TypeError, AttributeError or UserError for a damaged one.
+    Raises ValueError, KeyError, TypeError, AttributeError or UserError if it is damaged.
     """
     columns, texts = parquet.decode(data)
     about = parse_object(texts.get("ablations", "null"))
@@ -242,7 +245,6 @@ def _decoded(data: bytes) -> tuple[Plan, list[tuple[Record, Columns]]]:
 
 
 def _sha256(path: Path) -> str | None:
-    """Return the checksum of a plan's file; None where it is not a regular file."""
     try:
         return sha256(read_bytes(path)).hexdigest()
     except Foreign:

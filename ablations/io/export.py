@@ -21,11 +21,11 @@ COLUMNS = (
 
 
 def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return a row per run, step and metric, without the points that have no value.
+    """Return one row per run, step and metric, without points that have no value.
 
-    A failed run has one row, at the step where it failed, without metric and value, that says how
-    it failed; a finished one without any value has one at its last step; a missing one has one.
-    metrics: the columns wanted, all by default. Raises UserError for one that no record has.
+    A failed run has one row: the step and the reason, without metric and value. A finished run
+    without values has one row, at its last step; a missing run has one row. `metrics` selects
+    columns (default: all). Raises UserError for a metric that no record has.
     """
     rows: list[tuple[object, ...]] = []
     known: set[str] = set()
@@ -60,9 +60,9 @@ def export(
     format: str,
     metrics: Sequence[str] | None = None,
 ) -> None:
-    """Write plans to one file, complete or not at all: csv or parquet.
+    """Write plans to one file, atomically: csv or parquet. The same records give the same bytes.
 
-    Same records, same bytes. Raises UserError for another format or an unknown metric.
+    Raises UserError for another format or an unknown metric.
     """
     if format not in FORMATS:
         raise unknown("export format", format, FORMATS)

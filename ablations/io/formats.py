@@ -1,7 +1,7 @@
-"""The files in which trainings write their logs, read as rows: CSV, JSON lines, NumPy, Parquet.
+"""Readers of log files: CSV, JSON lines, NumPy, Parquet.
 
-A format is a function from a `File` to rows (line, {name: value}), entered in FORMATS under the
-ending of its files' names. A value is text or a number; None or "" where there is none.
+A reader is a function from a `File` to rows (line, {name: value}); FORMATS maps file extensions to
+readers. A value is text or a number; a missing value is None or "".
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Rows: TypeAlias = Sequence[Row]
 
 RECIPES = "docs/own-runs.md shows how to write a table with three lines of pandas"
 TAIL_BYTES = 65_536
-DEPTH = 16  # of JSON objects within each other
+DEPTH = 16  # of nested JSON objects
 
-# How files begin that are no logs, and what to do with them.
+# The first bytes of files that are not read, and what to do with them.
 REFUSED = {
     b"SQLite format 3\0": f"a database: {RECIPES}",
-    b":W&B": "a W&B run's own log: write its history as CSV, wandb.Api().run(...).history()",
+    b":W&B": "a binary W&B log: write its history as CSV, wandb.Api().run(...).history()",
     b"\x89HDF": "an HDF5 file: write its columns as CSV",
     b"\x1f\x8b": "compressed: unpack it with gunzip",
-    b"\xff\xfe\0\0": "text in UTF-32: save it in the encoding UTF-8",
-    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "text in UTF-16: save it in the encoding UTF-8"),
-    b"#{": "a monitor file, one of the environments of one run: docs/own-runs.md joins them",
+    b"\xff\xfe\0\0": "text in UTF-32: save it as UTF-8",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "text in UTF-16: save it as UTF-8"),
+    b"#{": "a monitor file of one of a run's environments: docs/own-runs.md shows how to join them",
     **{
         bytes([0x80, protocol]): "a pickle, which runs code when it is read: write it as CSV"
         for protocol in range(2, 6)
@@ -53,7 +53,7 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class File:
-    """A log. tail: its last lines are enough. notes: lines on what was left out."""
+    """A log file. `tail`: read only the last lines. `notes`: messages on skipped content."""
 
     path: Path
     tail: bool = False
@@ -61,12 +61,12 @@ class File:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The file's name."""
         return self.path.name
 
     @cached_property
     def start(self) -> bytes:
-        """The first bytes. Raises UserError for a file that is no log."""
+        """The first bytes. Raises UserError for a file that is not a log."""
         require_regular(self.path)
         with self.path.open("rb") as file:
             start = file.read(4096)
@@ -77,27 +77,28 @@ class File:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of its text, or the last of them; the first line of a table comes first."""
+        """The lines of the file; with `tail` only the first line and the last ones."""
         if not self.tail:
             return _lines(read_bytes(self.path, MOST_LOG))
         with self.path.open("rb") as file:
             head = file.readline(TAIL_BYTES)
             if not file.seek(max(0, file.seek(0, io.SEEK_END) - TAIL_BYTES)):
                 return _lines(file.read())
-            file.readline()  # of which the beginning is cut
+            file.readline()  # an incomplete line
             return [*_lines(head)[:1], *_lines(file.read())]
 
 
 def _lines(data: bytes) -> list[str]:
-    # Not splitlines(), which also ends a line at characters that JSON has within its texts.
+    # splitlines() would also split at characters that occur inside JSON strings.
     return list(io.StringIO(data.decode("utf-8-sig", errors="surrogateescape"), newline=None))
 
 
 def rows_of(file: File) -> Iterator[Row] | None:
-    """Return the rows of a file by its ending; None where it is no table.
+    """Return the rows of a file, or None if it is not a table.
 
-    A file of another ending is a table if it has a line of names and a line of as many values.
-    A line that is still being written is left out. Raises UserError for a file that is no log.
+    The extension decides the format. A file with another extension is a table if its first line has
+    names and its second line equally many values. An incomplete last line is skipped. Raises
+    UserError for a file that is not a log.
     """
     if file.start.startswith(b"PK"):
         return npz(file)
@@ -109,7 +110,7 @@ def rows_of(file: File) -> Iterator[Row] | None:
     if read is None:
         return None
     if b"\0" in file.start:
-        raise UserError(f"'{file.name}' has zero bytes: save it as text in the encoding UTF-8")
+        raise UserError(f"'{file.name}' contains null bytes: save it as text in UTF-8")
     return read(file)
 
 
@@ -117,11 +118,11 @@ def rows_of(file: File) -> Iterator[Row] | None:
 
 
 def table(file: File) -> Iterator[Row]:
-    """Yield a row per line of a CSV file; lines that repeat the names are left out."""
+    """Yield a row per line of a CSV file, without lines that repeat the header."""
     repeated, records = 0, _records(file, file.lines)
     _, names = next(records, (1, []))
-    if again := [name for name, times in Counter(names).items() if times > 1 and name]:
-        raise UserError(f"'{file.name}' has two columns '{again[0]}': rename one")
+    if duplicates := [name for name, times in Counter(names).items() if times > 1 and name]:
+        raise UserError(f"'{file.name}' has two columns '{duplicates[0]}': rename one")
     for line, fields in records:
         if not any(fields):
             continue
@@ -130,24 +131,22 @@ def table(file: File) -> Iterator[Row]:
             continue
         if len(fields) != len(names):
             if line == len(file.lines) and not file.lines[-1].endswith("\n"):
-                break  # it is still being written
+                break  # an incomplete line
             raise UserError(
-                f"'{file.name}', line {line}: {len(fields)} fields, and {len(names)} names in the "
-                f"first line"
+                f"'{file.name}', line {line}: {len(fields)} fields, but the header has "
+                f"{len(names)} names"
             )
         yield line, dict(zip(names, fields, strict=True))
     if repeated:
-        file.notes.append(f"left out: {count(repeated, 'line')} with the names of the columns")
+        file.notes.append(f"skipped {count(repeated, 'line')} that repeat the header")
 
 
 def _records(file: File, lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield line and fields, between which is what the first line has most: comma, tab, semicolon.
-
-    Files that are joined may each begin with a byte order mark.
-    """
+    """Yield line number and fields; the delimiter is the most frequent of , tab ; in the header."""
     reader = csv.reader(lines, delimiter=max(",\t;", key="".join(lines[:1]).count))
     try:
         for values in reader:
+            # Concatenated files may have a byte order mark in any line.
             yield reader.line_num, [plain(value.lstrip("\ufeff").strip()) for value in values]
     except csv.Error as error:
         raise UserError(f"'{file.name}' is not a valid CSV file: {error}") from None
@@ -170,7 +169,7 @@ def _is_table(file: File) -> bool:
 
 
 def json_lines(file: File) -> Iterator[Row]:
-    """Yield a row per line, which is a JSON object; names of inner objects have dots."""
+    """Yield a row per line, each a JSON object; names of nested objects are joined by dots."""
     for line, text in enumerate(file.lines, 1):
         if not text.strip():
             continue
@@ -178,16 +177,16 @@ def json_lines(file: File) -> Iterator[Row]:
             entry = json.loads(text)
         except (ValueError, RecursionError):
             if not text.endswith("\n"):
-                return  # it is still being written
+                return  # an incomplete line
             entry = None
         if not isinstance(entry, dict):
             raise UserError(
-                f"'{file.name}', line {line} is not a JSON object: {text.strip()[:40]!r}; JSON "
-                f"lines have one on each line; {RECIPES}"
+                f"'{file.name}', line {line} is not a JSON object: {text.strip()[:40]!r}; expected "
+                f"one object per line; {RECIPES}"
             )
         fields = list(leaves(entry, DEPTH))
         if len(dict(fields)) < len(fields):
-            raise UserError(f"'{file.name}', line {line} has two values of one name")
+            raise UserError(f"'{file.name}', line {line} has a name with two values")
         if file.path.suffix == ".json" and any(isinstance(value, list) for _, value in fields):
             raise UserError(f"'{file.name}' is a JSON document, not JSON lines: {RECIPES}")
         yield line, dict(fields)
@@ -197,9 +196,9 @@ def json_lines(file: File) -> Iterator[Row]:
 
 
 def npz(file: File) -> Iterator[Row]:
-    """Yield means of SB3's evaluations.npz: timesteps `[n]`, results, ep_lengths `[n, episodes]`.
+    """Yield means over episodes of SB3's evaluations.npz. Raises UserError for another file.
 
-    Raises UserError for another file.
+    The file has timesteps `[n]`, and results and ep_lengths `[n, episodes]`.
     """
     try:
         with np.load(file.path, allow_pickle=False) as stored:
@@ -207,7 +206,7 @@ def npz(file: File) -> Iterator[Row]:
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile) as error:
         raise UserError(f"'{file.name}' is not a file of NumPy arrays: {error}") from None
     if "timesteps" not in arrays:
-        raise UserError(f"'{file.name}' has no timesteps: it has {', '.join(arrays)}")
+        raise UserError(f"'{file.name}' has no array 'timesteps'; it has {', '.join(arrays)}")
     length = arrays["timesteps"].size
     means = {
         name: array.reshape(length, -1).mean(axis=1).tolist()
@@ -219,7 +218,7 @@ def npz(file: File) -> Iterator[Row]:
 
 
 def of_parquet(file: File) -> Iterator[Row]:
-    """Yield the rows of a Parquet file. Raises UserError where it is damaged."""
+    """Yield the rows of a Parquet file. Raises UserError if it is damaged."""
     try:
         columns, _ = parquet.decode(read_bytes(file.path, MOST_LOG))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Import runs that were trained elsewhere, as records and a plan, which every command reads."""
+"""Import other programs' runs as records and a plan, which every command reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ablations.names import require_name
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 from ablations.runs import keep_ranges
 
-SHOWN = 12  # lines on runs, and on what was left out
+SHOWN = 12  # lines of progress on runs, and on skipped content
 
 
 @dataclass(frozen=True)
@@ -59,35 +59,35 @@ def import_runs(  # noqa: PLR0913 - each names a column or describes the study
     source: str = "",
     say: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
-    """Store runs that were trained elsewhere as a study, and return one row per run.
+    """Store other programs' runs as a study, and return one row per run.
 
     Args:
-        paths: files, folders of them, or patterns of names such as "logs/*/progress.csv". A file is
-            a long table (CSV, JSON lines or Parquet) with several runs, the log of one run (CSV,
-            JSON lines, evaluations.npz), or the CSV of a W&B panel; a folder may have event files.
+        paths: files, folders, or patterns such as "logs/*/progress.csv". A file is a long table
+            (CSV, JSON lines or Parquet) with several runs, the log of one run (CSV, JSON lines,
+            evaluations.npz), or the CSV of a W&B panel. A folder may have TensorBoard event files.
         study: the name of the study.
         results: the results folder.
-        task: the column of tasks; by default a usual name, or one task.
-        variant: the column of variants; by default a usual name.
-        seed: the column of seeds; by default a usual name.
-        step: the column of steps; by default a usual name, steps of the environment first.
-        metric: the column or tag that is judged; by default the only one, or the return.
-        pattern: where the names of files state what no column does, such as
-            "{variant}/{task}_{seed}"; {} is anything.
-        baseline: the variant that the others are compared with; by default the first.
-        better: "higher", or "lower", where tables judge minus the metric.
-        margin: the smallest relevant difference, as a share of what the baseline learned.
-        margin_in_metric: the margin is in units of the metric.
+        task: the column of tasks; default: a usual name, else all runs are of one task.
+        variant: the column of variants; default: a usual name.
+        seed: the column of seeds; default: a usual name.
+        step: the column of steps; default: a usual name, environment steps first.
+        metric: the column or tag to compare; default: the only one, else the return.
+        pattern: the position of task, variant and seed in file names, such as
+            "{variant}/{task}_{seed}"; {} matches anything.
+        baseline: the variant that the others are compared with; default: the first.
+        better: "higher" or "lower"; for "lower", tables show minus the metric.
+        margin: the smallest relevant difference, as a share of the baseline's learned range.
+        margin_in_metric: whether the margin is in units of the metric.
         title: of the study.
         claim: the question that the study answers.
         source: where the claim was published.
-        say: called, before anything is written, with lines on what was read as which run.
+        say: receives lines of progress before anything is written.
 
     Returns:
         Columns task, variant, seed, status (done, failed, missing), reason, points, last, source.
 
     Raises:
-        UserError: something cannot be read, or is not stated.
+        UserError: a file cannot be read, or it does not state a variant or seed.
     """
     results = Path(results)
     if better not in ("higher", "lower"):
@@ -97,13 +97,13 @@ def import_runs(  # noqa: PLR0913 - each names a column or describes the study
     require_name("the name of a study", study)
     _refuse_other(results, study)
     notes: list[str] = []
-    # {run}: the word of W&B and TensorBoard.
+    # W&B and TensorBoard say run for variant.
     names = Names(task, variant, seed, step, metric, (pattern or "").replace("{run}", "{variant}"))
     paths = [paths] if isinstance(paths, Path | str) else paths
-    found = list(sources(paths, names, notes))
-    judged = _judged(found, metric)
-    runs, outcomes, files = _runs(found, judged, notes)
-    for line in (*_short(list(_taken(runs, files, judged)), "run"), *_short(notes, "note")):
+    logs = list(sources(paths, names, notes))
+    judged = _judged(logs, metric)
+    runs, outcomes, files = _runs(logs, judged, notes)
+    for line in (*_short(list(_summaries(runs, files, judged)), "run"), *_short(notes, "note")):
         say(line)
     if better == "lower":
         for log in runs.values():
@@ -126,23 +126,21 @@ def import_runs(  # noqa: PLR0913 - each names a column or describes the study
 
 
 def _refuse_other(results: Path, study: str) -> None:
-    """Raise UserError for a study that was run here: it keeps its name."""
     try:
         plan = read_plan(results, study)
-    except UserError:  # there is none, or a damaged one, which is replaced
+    except UserError:  # no plan, or a damaged plan, which is replaced
         return
     if not plan.imported:
-        raise UserError(f"study '{study}' was run here: import under another name")
+        raise UserError(f"study '{study}' was trained here: import under another name")
 
 
 def _short(lines: Sequence[str], noun: str) -> list[str]:
     return shortened(lines, SHOWN, f"and {count(len(lines) - SHOWN, f'more {noun}')}")
 
 
-def _taken(
+def _summaries(
     runs: Mapping[Place, Columns], files: Mapping[Place, Path], metric: str
 ) -> Iterator[str]:
-    """Say what each run was read from, one line each."""
     root = os.path.commonpath([file.absolute().parent for file in files.values()])
     for (task, variant, seed), log in runs.items():
         file, steps = files[task, variant, seed].absolute().relative_to(root), log["step"]
@@ -154,29 +152,28 @@ def _taken(
         )
 
 
-def _judged(found: Sequence[Source], metric: str | None) -> str:
-    """Return the metric that is judged: the one asked for, the only one, or the first return."""
-    metrics = dict.fromkeys(name for source in found for name in source.metrics)
+def _judged(logs: Sequence[Source], metric: str | None) -> str:
+    """Return the metric to compare: the requested one, the only one, or the first known return."""
+    metrics = dict.fromkeys(name for source in logs for name in source.metrics)
     if not metrics:
-        raise UserError(f"'{found[0].path}' has nothing that is read as a value")
+        raise UserError(f"'{logs[0].path}' has no values")
     only = next(iter(metrics)) if len(metrics) == 1 else None
     judged = metric or only or next((name for name in RETURNS if name in metrics), "return")
     if judged not in metrics:
-        raise unknown(f"metric in '{found[0].path}' (choose with --metric)", judged, metrics)
+        raise unknown(f"metric in '{logs[0].path}' (choose with --metric)", judged, metrics)
     return judged
 
 
 def _runs(
-    found: Sequence[Source], metric: str, notes: list[str]
+    logs: Sequence[Source], metric: str, notes: list[str]
 ) -> tuple[dict[Place, Columns], dict[Place, Outcome], dict[Place, Path]]:
-    """Return the curves of all runs, how they ended where a file states it, and their files."""
     runs: dict[Place, Columns] = {}
     outcomes: dict[Place, Outcome] = {}
     files: dict[Place, Path] = {}
     copies: dict[tuple[str, str, str], int] = {}
-    for source in found:
+    for source in logs:
         if metric not in source.metrics:
-            notes.append(f"left out: '{source.name}' has no {metric}")
+            notes.append(f"skipped '{source.name}': it has no {metric}")
             continue
         with naming(source.path):
             ended, curves = _read(source, metric, notes)
@@ -185,13 +182,13 @@ def _runs(
             if other is not source.path:
                 raise UserError(
                     f"'{other}' and '{source.path}' are both run '{variant}' on '{task}', seed "
-                    f"{seed}: tell them apart with --pattern, or leave one out"
+                    f"{seed}: name their difference with --pattern, or leave one out"
                 )
         for (task, variant, seed), log in curves.items():
             same = copies.setdefault((task, variant, repr([log["step"], log[metric]])), seed)
             if same != seed and len(log["step"]) > 1:
-                of = f"seeds {same} and {seed} of '{variant}' on '{task}'"
-                notes.append(f"{of} have the same curve: a copy?")
+                seeds = f"seeds {same} and {seed} of '{variant}' on '{task}'"
+                notes.append(f"{seeds} have the same curve: is one a copy?")
         runs |= curves
         outcomes |= ended
     return runs, outcomes, files
@@ -200,28 +197,28 @@ def _runs(
 def _read(
     source: Source, metric: str, notes: list[str]
 ) -> tuple[dict[Place, Outcome], dict[Place, Columns]]:
-    """Return how runs in a source ended, where it states it, and their curves.
+    """Return the outcomes that a source states, and the curves of its runs.
 
     In a table of runs each row is a point. In the log of one run the points are the rows with the
-    metric; values of other metrics at their steps are kept.
+    metric, and values of other metrics at the same steps are kept.
     """
-    alike: dict[str, list[Row]] = {}  # rows whose fields state one run
+    rows_by_fields: dict[str, list[Row]] = {}
     keys = [column for key, column in source.keys.items() if key in RUN]
     for row in source.rows:
-        alike.setdefault(repr([row[1].get(column) for column in keys]), []).append(row)
+        rows_by_fields.setdefault(repr([row[1].get(column) for column in keys]), []).append(row)
     groups: dict[Place, list[Row]] = {}
-    for rows in alike.values():
+    for rows in rows_by_fields.values():
         groups.setdefault(source.place(rows[0]), []).extend(rows)
     outcomes = {
         place: _stated(source, rows[-1]) for place, rows in groups.items() if "status" in rows[0][1]
     }
     if "step" not in source.keys:
         known = ", ".join(columns_of(source.rows))
-        raise UserError(f"no usual column of steps: name it with --step; there is {known}")
+        raise UserError(f"no known column of steps: name it with --step; columns: {known}")
     step = source.keys["step"]
     others = [column for column in source.metrics if column != metric]
     if texts := [column for column in others if floats(source.rows, column)[1]]:
-        notes.append(f"'{source.name}': left out, as no columns of numbers: {', '.join(texts)}")
+        notes.append(f"'{source.name}': skipped columns of text: {', '.join(texts)}")
         others = [column for column in others if column not in texts]
     curves = {}
     for place, rows in groups.items():
@@ -238,7 +235,7 @@ def _read(
 
 
 def _joined(log: Columns, metric: str) -> Columns:
-    """Return the log of one run on the steps of its metric; values at one step are averaged."""
+    """Return the log of one run at the steps of its metric, averaging values at the same step."""
     frame = pd.DataFrame(log, dtype=object)
     given = frame.map(lambda value: value is not None).groupby(frame["step"]).any()
     given = given[given[metric]]
@@ -250,11 +247,10 @@ def _joined(log: Columns, metric: str) -> Columns:
 
 
 def _stated(source: Source, row: Row) -> Outcome:
-    """Return how a run has ended, by columns as `export` writes them."""
     fields = row[1]
     status, step = fields["status"], number(fields.get(source.keys.get("step", "")))
     if status not in ("done", "failed", "missing"):
-        why = f"a status is done, failed or missing, not '{status}'"
+        why = f"status '{status}': expected done, failed or missing"
         raise UserError(f"'{source.path}', line {row[0]}: {why}")
     if status != "failed":
         return Outcome(str(status))
@@ -277,7 +273,6 @@ def _write(
     outcomes: Mapping[Place, Outcome],
     files: Mapping[Place, Path],
 ) -> pd.DataFrame:
-    """Write the records of runs, and a plan with a run for every task, variant and seed."""
     tasks = list(dict.fromkeys(task for task, _, _ in files))
     variants = list(dict.fromkeys(variant for _, variant, _ in files))
     seeds = sorted({seed for _, _, seed in files})
@@ -326,10 +321,10 @@ def _write(
 
 
 def _outcome(log: Columns | None, metric: str, longest: int) -> Outcome:
-    """Return how a run ended, by its curve.
+    """Return the outcome of a run, from its curve.
 
-    One whose metric is not a finite number up to its end has diverged, and one that ends before 90%
-    of its task's longest run was cut.
+    The run diverged if its metric is not finite up to its end. It was cut if it ends before 90% of
+    the steps of its task's longest run.
     """
     if log is None:
         return Outcome("missing")
@@ -344,10 +339,9 @@ def _outcome(log: Columns | None, metric: str, longest: int) -> Outcome:
 
 
 def _columns(log: Columns | None, metric: str, outcome: Outcome, *, ended: bool) -> Columns:
-    """Return the columns of a record, the judged one first; of a run without a curve, its end.
+    """Return the columns of a record, without points that have no value, the metric first.
 
-    NaN, where a metric has diverged, stays unless the file states how the run ended. Points without
-    any value are left out.
+    NaN of a diverged metric is kept unless the file states the outcome (`ended`).
     """
     if log is None:
         steps: list[float | None] = [] if outcome.failed_step is None else [outcome.failed_step]
@@ -359,7 +353,7 @@ def _columns(log: Columns | None, metric: str, outcome: Outcome, *, ended: bool)
 
 
 def _checksum(columns: Columns, outcome: Outcome) -> str:
-    """Return the checksum of the data and of how the run ended, which other runs may decide."""
+    """Return the checksum of the data and of the outcome, which may depend on other runs."""
     sums = hashlib.sha256(repr(outcome).encode())
     for name, values in columns.items():
         sums.update(name.encode() + b"\0" + np.array(values, np.float64).tobytes())

@@ -1,7 +1,6 @@
-"""A training's own log as points of the metric that is judged: of a command, or to be imported.
+"""Turns the log of a training into the points of one metric, for commands and for `import`.
 
-TensorBoard's event files are read by `tensorboard`, lines that a command printed by `printed`, all
-other files by `formats`.
+`tensorboard` reads event files, `printed` lines that a command printed, `formats` other files.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ Floats: TypeAlias = NDArray[np.float64]
 
 EVENTS = "tfevents"
 RESULT = "result"  # the name of a number on a line of its own
-# Columns whose text says of what kind a row is; "" holds the words that a printed line begins with.
+# Columns whose text states the kind of a row; "" has the first words of a printed line.
 KINDS = ("", "mode", "split", "phase", "stage", "subset", "kind", "type")
-# What a field of numbers holds where it has none.
+# Texts for a missing number.
 BLANK = {"", "null", "NULL", "None", "NA", "N/A", "n/a", "<NA>", "#N/A"}
 BINS = 50
-MANY = 20  # times the expected steps: then the log counts something else
-LONGER = 1.1  # a run that overshoots by less is given to the last bin
-MOST_NAMES = 1000  # of a log; where there are more, names hold numbers, such as "run 7 return"
-_NAME_THEM = "name the rows with metrics of their own, such as 'train {0}' and 'eval {0}'"
+MANY = 20  # a log of more than this times the expected steps counts something else
+LONGER = 1.1  # a run of up to this times the expected steps ends in the last bin
+MOST_NAMES = 1000  # with more names than this, names contain numbers ("run 7 return")
+_NAME_THEM = "give each kind of row its own metric, such as 'train {0}' and 'eval {0}'"
 
 
 class NoValueError(UserError):
-    """A log without a single value of the judged metric."""
+    """A log without any value of the metric."""
 
 
 def find(pattern: str) -> Path | None:
-    """Return the file or folder of a name that may contain *; None where there is none yet.
+    """Return the log file that a name or pattern matches; None if it does not exist yet.
 
-    For event files, return their folder. Raises UserError where there are several.
+    Event files are represented by their folder. Raises UserError if several logs match.
     """
     path = Path(pattern)
     root = Path(*itertools.takewhile(lambda part: not {*"*?"} & {*part}, path.parts))
@@ -57,7 +56,7 @@ def find(pattern: str) -> Path | None:
     logs = list(dict.fromkeys(each.parent if EVENTS in each.name else each for each in paths))
     if len(logs) > 1:
         names = ", ".join(log.name for log in logs)
-        raise UserError(f"'{pattern}' is several: {names}; name one")
+        raise UserError(f"'{pattern}' matches several logs: {names}; name one")
     if not logs or not logs[0].is_dir():
         return logs[0] if logs else None
     inside = sorted({file.parent for file in logs[0].rglob(f"*{EVENTS}*") if file.is_file()})
@@ -69,29 +68,30 @@ def find(pattern: str) -> Path | None:
 def read(
     path: Path, metric: str, step: str | None = None, *, restarts: int = 0
 ) -> tuple[Columns, list[str]]:
-    """Read a log whose column `metric` is judged.
+    """Read a metric and the other columns of a log.
 
     Args:
         path: a file, or a folder of event files.
-        metric: the judged column.
-        step: the column that counts; None: rows are counted from 1.
-        restarts: how often the training was resumed. So often the steps may go back; what was
-            logged beyond that point is dropped.
+        metric: the column to compare.
+        step: the column of steps; None: rows are counted from 1.
+        restarts: how often the training was resumed. The steps may go back this often; points
+            beyond the step of a restart are dropped.
 
     Returns:
-        The columns: step, which never decreases and ends with the last value of the metric, then
-        the metric and the others, None where they were not logged; and lines on what was left out.
+        The columns (step, the metric, others; None: not logged) and messages on skipped content.
+        The steps never decrease and end with the last value of the metric.
 
     Raises:
         NoValueError: the log has no value of the metric.
-        UserError: it cannot be read.
+        UserError: the log cannot be read.
     """
     notes: list[str] = []
     rows = list(rows_in(path, metric, notes))
     if not rows:
         empty = path.is_dir() or not path.stat().st_size
-        why = "is empty" if empty else "has nothing that is read as a value"
-        raise NoValueError(f"'{path.name}' {why}: it has no {metric}")
+        raise NoValueError(
+            f"'{path.name}' {'is empty' if empty else 'has no values'}: expected {metric}"
+        )
     step = tensorboard.STEP if path.is_dir() else step
     names = columns_of(rows)
     for name in filter(None, (step, metric)):
@@ -113,44 +113,44 @@ def points(
     restarts: int = 0,
     table: bool = False,
 ) -> Columns:
-    """Return the columns of a log, see `read`, or of one run of a table.
+    """Return the columns of a log (see `read`) or of one run of a table.
 
-    The points are the rows with the metric; the other rows up to the last of them are beside them.
-    Of a table, whose rows are in the order of their steps, all rows are kept.
+    The points are the rows with the metric, and rows with other metrics before the last of them. Of
+    a table, whose rows are sorted by step, all rows are kept.
     """
     logged = np.array([metric in fields for _, fields in rows])
     values, bad = floats(rows, metric)
     if bad:
         raise refused(name, rows[bad[0]], metric, "a number")
-    at = floats(rows, step, of_a_total=True)[0] if step else np.cumsum(logged) + ~logged + 0.0
-    counted = are_whole(at)
-    own = np.array([not is_blank(fields.get(metric)) for _, fields in rows])
-    if (wrong := np.flatnonzero((own | table) & ~counted)).size:
-        most = f" up to {MOST:,}" if at[wrong[0]] > MOST else ""
+    steps = floats(rows, step, of_a_total=True)[0] if step else np.cumsum(logged) + ~logged + 0.0
+    valid = are_whole(steps)
+    given = np.array([not is_blank(fields.get(metric)) for _, fields in rows])
+    if (wrong := np.flatnonzero((given | table) & ~valid)).size:
+        most = f" up to {MOST:,}" if steps[wrong[0]] > MOST else ""
         raise refused(name, rows[wrong[0]], str(step), f"a whole number{most}")
     if table:  # NaN may be an empty field
-        own = ~np.isnan(values)
-    elif not own.any():
+        given = ~np.isnan(values)
+    elif not given.any():
         raise NoValueError(f"'{name}' has no value of {metric}")
-    _resume(name, rows, metric, at, counted, logged if table else own, restarts)
-    own &= counted
+    _resume(name, rows, metric, steps, valid, logged if table else given, restarts)
+    given &= valid
     for kind in KINDS:
-        texts = {str(rows[row][1].get(kind)) for row in np.flatnonzero(own).tolist()}
+        texts = {str(rows[row][1].get(kind)) for row in np.flatnonzero(given).tolist()}
         if len(texts) > 1 and any(number(text) is None for text in texts):
             kinds = ", ".join(f"'{text}'" for text in sorted(texts))
-            them = _NAME_THEM.format(metric)
-            raise UserError(f"'{name}' has {metric} on rows of several kinds ({kinds}): {them}")
-    if not table and is_cut(last := at[own].max(), reached := at[counted].max()):
+            advice = _NAME_THEM.format(metric)
+            raise UserError(f"'{name}' has {metric} on rows of several kinds ({kinds}): {advice}")
+    if not table and is_cut(last := steps[given].max(), reached := steps[valid].max()):
         notes.append(f"{metric}: the last value is at step {last:,.0f} of {reached:,.0f}")
-    ends = np.flatnonzero(logged & counted)
-    own[ends] |= _empty_end(at[ends], values[ends], table=table)
+    ends = np.flatnonzero(logged & valid)
+    given[ends] |= _empty_end(steps[ends], values[ends], table=table)
     read = {metric: values} | {other: floats(rows, other)[0] for other in others}
-    known = {other: ~np.isnan(v) | _empty_end(at, v, table=True) for other, v in read.items()}
-    known[metric] = own
-    beside = np.any([*known.values()], axis=0) & counted & (table or at <= at[own].max())
-    chosen = np.flatnonzero(own | beside)
-    chosen = chosen[np.lexsort((own[chosen], at[chosen]))]
-    columns: Columns = {"step": at[chosen].astype(np.int64).tolist()}
+    known = {other: ~np.isnan(v) | _empty_end(steps, v, table=True) for other, v in read.items()}
+    known[metric] = given
+    kept = np.any([*known.values()], axis=0) & valid & (table or steps <= steps[given].max())
+    chosen = np.flatnonzero(given | kept)
+    chosen = chosen[np.lexsort((given[chosen], steps[chosen]))]
+    columns: Columns = {"step": steps[chosen].astype(np.int64).tolist()}
     for other, column in read.items():
         if other == metric or known[other][chosen].any():
             pairs_of = zip(column[chosen].tolist(), known[other][chosen], strict=True)
@@ -159,67 +159,67 @@ def points(
 
 
 def refused(name: str, row: Row, column: str, must: str) -> UserError:
-    """Return the error for a field of a row."""
+    """Return the error for an invalid field of a row."""
     value = row[1].get(column)
     text = str(value)[:40].encode(errors="backslashreplace").decode()
-    what = "and is empty" if is_blank(value) else f"not '{text}'"
-    return UserError(f"'{name}', line {row[0]}: {column} must be {must}, {what}")
+    actual = "but is empty" if is_blank(value) else f"not '{text}'"
+    return UserError(f"'{name}', line {row[0]}: {column} must be {must}, {actual}")
 
 
 def _resume(
     name: str,
     rows: Rows,
     metric: str,
-    at: Floats,
-    counted: NDArray[np.bool_],
-    own: NDArray[np.bool_],
+    steps: Floats,
+    valid: NDArray[np.bool_],
+    given: NDArray[np.bool_],
     restarts: int,
 ) -> None:
-    """Unset `counted` for what a restart repeats.
+    """Unset `valid` for rows that a restart repeats.
 
-    Raises UserError where the steps of `own` rows go back more often than there were restarts.
+    Raises UserError if the steps of `given` rows go back more often than there were restarts.
     """
-    where = np.flatnonzero(own & counted)
-    change = np.diff(at[where])
-    repeats = any("" in fields for _, fields in rows[:1])  # episodes that end at one step
-    back = where[1:][(change < 0) | ((change == 0) & (not repeats))].tolist()
+    indices = np.flatnonzero(given & valid)
+    change = np.diff(steps[indices])
+    repeats = any("" in fields for _, fields in rows[:1])  # several episodes may end at one step
+    back = indices[1:][(change < 0) | ((change == 0) & (not repeats))].tolist()
     if len(back) > restarts:
         row = back[restarts]
-        before, now = int(at[where[where < row][-1]]), int(at[row])
-        why = f"steps go back from {before:,} to {now:,}: is that two runs in one file?"
+        before, now = int(steps[indices[indices < row][-1]]), int(steps[row])
+        why = f"steps go back from {before:,} to {now:,}: does the file have two runs?"
         why = two_values(metric, now) if now == before else why
         raise UserError(f"'{name}', line {rows[row][0]}: {why}")
     for row in back:
-        counted[:row] &= at[:row] < at[row]
+        valid[:row] &= steps[:row] < steps[row]
 
 
-def _empty_end(at: Floats, values: Floats, *, table: bool) -> NDArray[np.bool_]:
-    """Return which fields of a metric are NaN that was written as an empty field.
+def _empty_end(steps: Floats, values: Floats, *, table: bool) -> NDArray[np.bool_]:
+    """Return which empty fields at the end of a log `[n]` stand for NaN: the run diverged.
 
-    They end the log: more than are empty between two values, and unless it is a table from before
-    the last tenth on, and at least two. at: steps, `[n]`. values: `[n]`, NaN in an empty field.
+    They are more than the empty fields between two values. In the log of one run they are also at
+    least two and begin before the last tenth of the steps. An empty field has the value NaN.
     """
     given = np.flatnonzero(~np.isnan(values))
-    empty = np.zeros(len(at), np.bool_)
+    empty = np.zeros(len(steps), np.bool_)
     last = given[-1] if len(given) else -1
     if diverged_from(values) is not None and (
-        table or (last >= 0 and is_cut(at[last], at[-1]) and len(at) - last > 2)
+        table or (last >= 0 and is_cut(steps[last], steps[-1]) and len(steps) - last > 2)
     ):
         empty[last + 1 :] = True
     return empty
 
 
 def columns_of(rows: Rows) -> list[str]:
-    """Return the names of the fields of rows. Raises UserError for one that cannot be stored."""
+    """Return the names of the fields of rows. Raises UserError for binary data."""
     names = list(dict.fromkeys(name for _, fields in rows for name in fields if name))
     for name in names:
         if not is_text(name):
-            raise UserError(f"a column has a name that is not text: {name!a:.60}")
+            raise UserError(f"the name of a column is not text: {name!a:.60}")
     return names
 
 
 def is_text(name: str) -> bool:
-    """Return whether a name can be stored: it is not part of a binary file."""
+    """Return whether a name is text, not binary data."""
     return "\0" not in name and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
@@ -229,7 +229,7 @@ def is_blank(value: Json) -> bool:
 
 
 def floats(rows: Rows, column: str, *, of_a_total: bool = False) -> tuple[Floats, list[int]]:
-    """Return a column as numbers, NaN where there is none, and the rows in which it is text."""
+    """Return a column as numbers (NaN: blank or text), and the rows in which it is text."""
     read = [
         math.nan if is_blank(value := fields.get(column)) else number(value, of_a_total=of_a_total)
         for _, fields in rows
@@ -238,42 +238,42 @@ def floats(rows: Rows, column: str, *, of_a_total: bool = False) -> tuple[Floats
 
 
 def are_whole(values: Floats) -> NDArray[np.bool_]:
-    """Return which numbers are steps or seeds."""
+    """Return which numbers are whole, not negative, and exact in float64."""
     with np.errstate(invalid="ignore"):
         whole: NDArray[np.bool_] = (values >= 0) & (values <= MOST) & (values % 1 == 0)
     return whole
 
 
 def two_values(metric: str, step: int) -> str:
-    """Return why two values of a metric at one step are not read."""
+    """Return the message about two values of a metric at one step."""
     return f"two values for step {step:,}; {_NAME_THEM.format(metric)}"
 
 
 def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None] | None:
-    """Return the last step of a log that is being written, and the last value; None before that.
+    """Return the last step and value of a log that is being written, or None if it has no step.
 
-    Reads only the end of a text file.
+    Only the end of a text file is read.
     """
-    at: int | None = None
+    last_step: int | None = None
     value: float | None = None
     try:
         if path.is_dir():
             tags = tensorboard.parts(path)
-            newest = max((part.source for of in tags.values() for part in of), default="")
-            last = [of[-1].points[-1][0] for of in tags.values() if of[-1].source == newest]
-            at = max(last, default=None)
+            newest = max((part.source for parts in tags.values() for part in parts), default="")
+            last = [p[-1].points[-1][0] for p in tags.values() if p[-1].source == newest]
+            last_step = max(last, default=None)
             value = tags[metric][-1].points[-1][1] if metric in tags else None
         else:
             rows = list(rows_in(path, tail=True))
             steps = floats(rows, step or "")[0]
-            counted, values = steps[are_whole(steps)], floats(rows, metric)[0]
+            valid, values = steps[are_whole(steps)], floats(rows, metric)[0]
             values = values[[not is_blank(fields.get(metric)) for _, fields in rows]]
-            at = int(counted[-1]) if len(counted) else 0 if len(values) else None
+            last_step = int(valid[-1]) if len(valid) else 0 if len(values) else None
             value = float(values[-1]) if len(values) else None
     except (OSError, UserError):
         return None
     finite = value is not None and math.isfinite(value)
-    return None if at is None else (max(0, at), value if finite else None)
+    return None if last_step is None else (max(0, last_step), value if finite else None)
 
 
 # Rows
@@ -284,9 +284,13 @@ def rows_in(
 ) -> Iterator[Row]:
     """Yield the rows of a file, or of a folder of event files, in the order written.
 
-    metric: the tag that must be readable in event files. notes: takes lines on what was left out.
-    tail: the last rows are enough. Raises UserError for what is not a log, OSError for what cannot
-    be read.
+    Args:
+        path: the file or folder.
+        metric: the tag that must be readable in event files.
+        notes: receives messages on skipped content.
+        tail: read only the last rows.
+
+    Raises UserError for a file that is not a log, and OSError for an unreadable file.
     """
     if path.is_dir():
         yield from tensorboard.rows(tensorboard.parts(path, notes), metric, notes)
@@ -300,11 +304,10 @@ def rows_in(
 
 
 def _of_text(file: File) -> Iterator[Row]:
-    """Yield what printed lines hold: objects of JSON, numbers alone, pairs of name and value."""
     for line, text in enumerate(file.lines, 1):
         stripped = text.strip()
         if not text.endswith("\n") and "{" in text and "}" not in text.rpartition("{")[2]:
-            return  # it is still being written
+            return  # an incomplete line
         entry: Json = None
         if stripped.startswith("{"):
             with contextlib.suppress(ValueError, RecursionError):
@@ -321,14 +324,12 @@ def _of_text(file: File) -> Iterator[Row]:
 
 
 def binned(log: Columns, metric: str, steps: int = 0) -> Columns:
-    """Return the columns of a log as means over bins, None where a bin has no value.
+    """Return the columns of a log as means over bins of steps; None: a bin without a value.
 
-    A bin is named by the step at which it ends.
-
-    steps: of a complete run; then the bins are the same for every seed. Without it their width is
-    a round number (1, 2 or 5 times a power of ten) that gives 50 of them or fewer. Where there are
-    more bins than points, those without a point are left out. A log with one value of the metric is
-    that point.
+    A bin's step is its end. With `steps`, the length of a complete run, all seeds have the same 50
+    bins. Otherwise the width is a round number (1, 2 or 5 times a power of ten) that gives at most
+    50 bins. If there are more bins than points, bins without a point are left out. A log with one
+    value of the metric has one point.
     """
     at = np.array(log["step"], np.int64)
     last = int(at[-1])
@@ -354,14 +355,14 @@ def binned(log: Columns, metric: str, steps: int = 0) -> Columns:
 
 
 def with_values(columns: Columns) -> Columns:
-    """Return the columns of a curve without points that have no value but their step."""
+    """Return the columns of a curve without points that have only a step."""
     rows = zip(*columns.values(), strict=True)
     kept = [row for row in rows if any(value is not None for value in row[1:])]
-    return {name: [row[place] for row in kept] for place, name in enumerate(columns)}
+    return {name: [row[index] for row in kept] for index, name in enumerate(columns)}
 
 
 def _evenly(last: int, steps: int) -> list[int]:
-    """Return the ends of 50 bins up to `steps`, and of more of the same width up to `last`."""
+    """Return the ends of 50 bins up to `steps`, and of further bins of this width up to `last`."""
     width = max(1.0, steps / BINS)
     ends = [round(width * (k + 1)) for k in range(math.ceil(round(last / width, 6)))]
     return ends if last > steps else [*ends[:-1], steps]

@@ -1,8 +1,8 @@
 """Numbers in logs, and the pairs `name: value` on lines that a command printed.
 
-A number is decimal, with or without an exponent, or NaN or an infinity in any case. Underscores may
-group thousands; commas may where they cannot be decimal: 1,234,567 and 9,839.45, not 9,125. A
-number with a unit, a percent sign or further digits is text, and never read in part.
+A number is decimal, with or without an exponent, or NaN or an infinity, in upper or lower case.
+Underscores may group thousands. Commas may too if they cannot be decimal commas: 1,234,567 and
+9,839.45, but not 9,125. A number with a unit, a percent sign or further digits is text.
 """
 
 from __future__ import annotations
@@ -50,10 +50,7 @@ _LONGEST = 200  # letters of a name
 
 
 def number(value: Json, *, of_a_total: bool = False) -> float | None:
-    """Return the number that a text, or a value of JSON or NumPy, is; None for another value.
-
-    of_a_total: 3 for "3/10".
-    """
+    """Return a text or JSON value as a number, or None. With `of_a_total`, "3/10" is 3."""
     if isinstance(value, str):
         text = value.strip()
         if text.isascii() and "_" not in text and "," not in text:
@@ -76,18 +73,17 @@ def number(value: Json, *, of_a_total: bool = False) -> float | None:
 
 
 def is_odd(text: str) -> bool:
-    """Return whether a text is a number in another notation: 1'234, 0,5 or 1.234,5."""
+    """Return whether a text is a number in a notation that is not read: 1'234, 0,5 or 1.234,5."""
     return bool(_ODD.fullmatch(text.strip())) and number(text) is None
 
 
 def pairs(line: str) -> dict[str, str | float]:
-    """Return the pairs `name: value` and `name=value` of a line; under "" the words before them.
+    """Return the pairs `name: value` and `name=value` of a line, and its first words under "".
 
-    A name is all text since the line's beginning, or since the value before it and the comma after
-    that, without numbers and punctuation at its beginning: "train return" and "eval return" are two
-    names. A quoted name is what the quotes hold. "Epoch 3:" at the beginning is a pair. A value
-    that begins like a number and is none is text, as are two values of one name. The words before
-    the pairs are "eval" in "eval step: 1 return: 5".
+    A name is all text after the previous value and its comma, without leading numbers and
+    punctuation: "train return" and "eval return" are two names. Of a quoted name the quotes are
+    dropped. "Epoch 3:" at the start is a pair. A value that starts like a number but is not one is
+    text, and so are two values of one name. In "eval step: 1 return: 5" the first word is "eval".
     """
     line = _COLOUR.sub("", line) if "\x1b" in line else line
     line = _RATE.sub("", line) if "it/s" in line or "s/it" in line else line

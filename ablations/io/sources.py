@@ -1,6 +1,6 @@
-"""Where runs that were trained elsewhere are: files, columns, and the names that state them.
+"""Finds runs in other programs' files: the files, their columns, and each run's name.
 
-Task, variant and seed are stated by columns or by the names of files, never guessed.
+Columns or file names state task, variant and seed; they are never guessed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from ablations.io.printed import number
 
 Place: TypeAlias = tuple[str, str, int]  # task, variant, seed
 
-TASK = "task"  # the name of a task that nothing states
+TASK = "task"  # the name of the task if no column or file name states it
 RUN = ("task", "variant", "seed")
-# Usual names of columns. Of steps, those of the environment come first.
+# Usual names of columns; environment steps come before other steps.
 KNOWN = {
     "task": ("task", "env", "env_id", "environment"),
     "variant": ("variant", "run", "algorithm", "algo", "exp_name"),
@@ -56,11 +56,11 @@ RETURNS = (
     *("mean_episode_return", "AverageTestEpRet", "AverageEpRet", "env_runners/episode_return_mean"),
     *("episode_reward_mean", "ep_rew_mean", "reward", "score", "Value"),
 )
-ENDED = ("status", "failure", "reason")  # columns on how a run ended
-# Files that are looked for in a folder, then those of any format; the first kind there is is read.
+ENDED = ("status", "failure", "reason")  # columns on the outcome of a run
+# In a folder the first of these kinds that exists is read, otherwise files of any format.
 FILES = (r"evaluations\.npz", rf".*{EVENTS}.*", r"progress\.(csv|txt)")
-NOT_LOGS = {".json", ".npz"}  # beside logs they hold settings and weights
-# Names of files that say nothing about the run.
+NOT_LOGS = {".json", ".npz"}  # in a folder these are settings and weights
+# File names that do not describe the run.
 COMMON = re.compile("progress|evaluations|metrics|logs?|results|history|eval|train")
 PARTS = {
     "{task}": "(?P<task>.+?)",
@@ -69,13 +69,13 @@ PARTS = {
     "{}": ".+?",
 }
 PANEL = " - "  # between run and metric in the columns of a W&B panel
-# A CSV file that TensorBoard offers for download, of a run with a name such as ppo_1.
+# The CSV that TensorBoard's page downloads, for a run with a name such as ppo_1.
 DOWNLOAD = ["Wall time", "Step", "Value"]
 DOWNLOADED = re.compile(r"run-[^\W\d_][^_]*_\d{1,9}-tag-.+")
 
 
 class Names(NamedTuple):
-    """Names of columns, None for the usual ones, and the pattern of the names of files."""
+    """Names of columns (None: the usual ones), and the pattern of file names."""
 
     task: str | None = None
     variant: str | None = None
@@ -87,11 +87,14 @@ class Names(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """What holds one run or several: a file, a folder of event files, columns of a W&B panel.
+    """One or several runs: a file, a folder of event files, or columns of a W&B panel.
 
-    name: the part of its path that names the run. rows: line, or step, and fields. keys: task,
-    variant, seed and step -> their column, of those that are there. stated: what the name says.
-    metrics: the other columns.
+    Attributes:
+        name: the part of the path that describes the run.
+        rows: line (or step) and fields.
+        keys: the columns of task, variant, seed and step, as far as they exist.
+        stated: task, variant and seed as far as the name states them.
+        metrics: the other columns.
     """
 
     path: Path
@@ -107,13 +110,13 @@ class Source:
         return "variant" in self.keys or "seed" in self.keys
 
     def place(self, row: Row) -> Place:
-        """Return task, variant and seed of a row. Raises UserError for one that is not stated."""
+        """Return task, variant and seed of a row. Raises UserError if one is empty or invalid."""
         stated = {**self.stated, **{key: row[1].get(name) for key, name in self.keys.items()}}
         for key in ("task", "variant"):
             if stated[key] in (None, ""):
                 raise UserError(f"'{self.path}', line {row[0]}: {self.keys[key]} is empty")
             if not is_text(str(stated[key])):
-                raise refused(str(self.path), row, self.keys[key], "text in the encoding UTF-8")
+                raise refused(str(self.path), row, self.keys[key], "text in UTF-8")
         seed = floats([(0, stated)], "seed")[0]
         if not are_whole(seed)[0]:
             raise refused(str(self.path), row, self.keys["seed"], "a whole number")
@@ -121,13 +124,13 @@ class Source:
 
 
 def sources(paths: Sequence[Path | str], names: Names, notes: list[str]) -> Iterator[Source]:
-    """Yield what is read from paths: that in folders and patterns, then the files together.
+    """Yield the sources in folders and patterns, then the sources in single files.
 
-    notes: takes lines on what is left out. Raises UserError for what cannot be read.
+    `notes` receives messages on skipped content. Raises UserError for unreadable files.
     """
     files = [Path(path) for path in paths if Path(path).is_file()]
-    if again := {path for path in files if files.count(path) > 1}:
-        raise UserError(f"a file is given twice: {', '.join(map(str, sorted(again)))}")
+    if duplicates := {path for path in files if files.count(path) > 1}:
+        raise UserError(f"a file is given twice: {', '.join(map(str, sorted(duplicates)))}")
     groups = [_inside(Path(path), notes) for path in paths if Path(path) not in files]
     if files:
         parents = [path.absolute().parent for path in files]
@@ -142,19 +145,19 @@ def sources(paths: Sequence[Path | str], names: Names, notes: list[str]) -> Iter
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name a file by its path in errors that do not."""
+    """Add the path of a file to errors that lack it."""
     try:
         yield
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
     except UserError as error:
         why = str(error).removeprefix(f"'{path.name}'")
-        joint = "" if why.startswith((" ", ",")) else ": "
-        raise error if str(path) in why else UserError(f"'{path}'{joint}{why}") from None
+        colon = "" if why.startswith((" ", ",")) else ": "
+        raise error if str(path) in why else UserError(f"'{path}'{colon}{why}") from None
 
 
 def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
-    """Return the folder below which names count, and the files in a folder or of a pattern."""
+    """Return the root below which paths describe runs, and the files of a folder or pattern."""
     if path.is_dir():
         return path, _in_folder(path, notes)
     if path.exists():
@@ -163,14 +166,13 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
         raise UserError(f"no such file: '{path}'")
     matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
     if not matches:
-        raise UserError(f"no file is called like '{path}'")
+        raise UserError(f"no file matches '{path}'")
     root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
     inside = [_in_folder(match, notes) if match.is_dir() else [match] for match in matches]
     return root, [*itertools.chain(*inside)]
 
 
 def _in_folder(path: Path, notes: list[str]) -> list[Path]:
-    """Return the logs in a folder, of the first of FILES that are there."""
     walked = [(Path(folder), inner, files) for folder, inner, files in os.walk(path)]
     linked = sorted(
         str(folder / name)
@@ -180,8 +182,8 @@ def _in_folder(path: Path, notes: list[str]) -> list[Path]:
     )
     if linked:
         notes.append(
-            f"left out: {count(len(linked), 'linked folder')} ({', '.join(linked[:3])}): name "
-            f"them, or a pattern such as '{path}/*/*/progress.csv'"
+            f"skipped {count(len(linked), 'linked folder')} ({', '.join(linked[:3])}): name them, "
+            f"or a pattern such as '{path}/*/*/progress.csv'"
         )
     files = sorted(folder / name for folder, _, inner in walked for name in inner)
     endings = "|".join(map(re.escape, FORMATS.keys() - NOT_LOGS))
@@ -193,21 +195,21 @@ def _in_folder(path: Path, notes: list[str]) -> list[Path]:
         raise UserError(f"no TensorBoard event files or other logs in '{path}'; {why}")
     if others := {file.name for kind in kinds for file in kind if file not in chosen}:
         shown = ", ".join(sorted(others)[:3])
-        notes.append(f"left out: files of other kinds in '{path}' ({shown}): name them")
+        notes.append(f"skipped files of other kinds in '{path}' ({shown}): name them to read them")
     return chosen
 
 
 def _named(root: Path, files: Sequence[Path], pattern: str) -> Iterator[tuple[Path, str]]:
-    """Yield files, or folders of event files, with the parts of their paths that name the run.
+    """Yield files, or folders of event files, with the part of their path that describes the run.
 
-    They are those below the root, without the file's name where all have the same one or it is a
-    usual one such as progress.csv; for a pattern of more parts, also those above.
+    This is the path below the root, without a file name that all share or that is usual, such as
+    progress.csv. If the pattern has more parts, folders above the root are added.
     """
     paths = dict.fromkeys(file.parent if EVENTS in file.name else file for file in files)
-    alike = len({path.name for path in paths}) == 1 < len({path.parent for path in paths})
+    same_name = len({path.name for path in paths}) == 1 < len({path.parent for path in paths})
     for path in paths:
         folder = path.absolute() if path.is_dir() else path.absolute().parent
-        own = [] if path.is_dir() or COMMON.fullmatch(path.stem) or alike else [path.stem]
+        own = [] if path.is_dir() or COMMON.fullmatch(path.stem) or same_name else [path.stem]
         if path.suffix and pattern.endswith(path.suffix):
             own = [path.name]
         below = len(folder.relative_to(root).parts)
@@ -216,10 +218,10 @@ def _named(root: Path, files: Sequence[Path], pattern: str) -> Iterator[tuple[Pa
 
 
 def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
-    """Return task, variant and seed that the name states where no column does.
+    """Return task, variant and seed from the name, unless columns state them.
 
     Raises:
-        UserError: the name does not fit the pattern, or the variant or seed is nowhere.
+        UserError: the name does not match the pattern, or nothing states the variant or seed.
     """
     stated = {"task": TASK}
     lacking = [key for key in ("variant", "seed") if key not in keys]
@@ -232,20 +234,19 @@ def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
                 raise UserError(f"the pattern '{pattern}' has '{part}' twice")
         match = re.fullmatch("".join(PARTS.get(p, re.escape(p)) for p in parts), name)
         if match is None:
-            raise UserError(f"'{name}' does not fit the pattern '{pattern}'")
+            raise UserError(f"'{name}' does not match the pattern '{pattern}'")
         stated |= match.groupdict()
         lacking = [key for key in lacking if key not in stated]
     if lacking:
         raise UserError(
-            f"no column states the {' and '.join(lacking)} of '{name}': type where the name has "
-            f"them, such as --pattern '{{variant}}/{{task}}_{{seed}}' ({{}} is anything), or name "
-            f"the column with --{' and --'.join(lacking)}"
+            f"no column states the {' and '.join(lacking)} of '{name}': name the column with "
+            f"--{' and --'.join(lacking)}, or the position in the name with --pattern, such as "
+            f"--pattern '{{variant}}/{{task}}_{{seed}}' ({{}} matches anything)"
         )
     return {key: value for key, value in stated.items() if key not in keys}
 
 
 def _read(path: Path, name: str, names: Names, notes: list[str]) -> Iterator[Source]:
-    """Yield the runs in a file or a folder of event files."""
     own: list[str] = []
     if path.is_dir():
         tags = tensorboard.parts(path, own)
@@ -257,9 +258,7 @@ def _read(path: Path, name: str, names: Names, notes: list[str]) -> Iterator[Sou
     else:
         file = File(path)
         if (records := rows_of(file)) is None:
-            raise UserError(
-                f"neither a table with a line of names nor JSON lines (.jsonl): {RECIPES}"
-            )
+            raise UserError(f"neither a table with a header nor JSON lines (.jsonl): {RECIPES}")
         rows, own = list(records), file.notes
         columns = columns_of(rows)
         steps = [column for column in columns if PANEL not in column]
@@ -275,10 +274,10 @@ def _read(path: Path, name: str, names: Names, notes: list[str]) -> Iterator[Sou
 def _source(path: Path, name: str, names: Names, rows: Rows) -> Source:
     keys, columns = {}, columns_of(rows)
     for key, usual in KNOWN.items():
-        asked = getattr(names, key)
-        if rows and asked is not None and asked not in columns:
-            raise unknown(f"column of '{path}'", asked, columns)
-        if column := asked or next((each for each in usual if each in columns), None):
+        named = getattr(names, key)
+        if rows and named is not None and named not in columns:
+            raise unknown(f"column of '{path}'", named, columns)
+        if column := named or next((each for each in usual if each in columns), None):
             keys[key] = column
     if {"metric", "value"} <= {*columns}:
         rows = _wide(path, rows, keys)
@@ -294,7 +293,7 @@ def _source(path: Path, name: str, names: Names, rows: Rows) -> Source:
 
 
 def _panel(path: Path, names: Names, rows: Rows) -> Iterator[Source]:
-    """Yield the runs of a W&B panel: a column of steps, and a column or three for every run."""
+    """Yield the runs of a W&B panel: a column of steps, and one or three columns per run."""
     columns = [column for column in rows[0][1] if PANEL in column]
     own = [c for c in columns if re.sub("__(MIN|MAX)$", "", c) not in {*columns} - {c}]
     step = str(names.step)
@@ -310,7 +309,7 @@ def _panel(path: Path, names: Names, rows: Rows) -> Iterator[Source]:
 
 
 def _wide(path: Path, rows: Rows, keys: Mapping[str, str]) -> Rows:
-    """Return rows with a column per metric for rows with columns metric and value."""
+    """Return rows with one column per metric, from rows with the columns metric and value."""
     joined: dict[tuple[str, ...], tuple[int, dict[str, Json]]] = {}
     metrics: dict[str, None] = {}
     for line, fields in rows:
@@ -324,7 +323,7 @@ def _wide(path: Path, rows: Rows, keys: Mapping[str, str]) -> Rows:
         if metric:
             row[metric] = fields["value"]
             metrics[metric] = None
-    # A point has all metrics; a run that failed or is missing has a row without any.
+    # A point has all metrics. A failed or missing run has a row without metrics.
     return [
         (line, {**metrics, **row} if metrics.keys() & row.keys() else row)
         for line, row in joined.values()

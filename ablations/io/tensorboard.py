@@ -1,8 +1,8 @@
 """Scalars of TensorBoard event files, read by the library `tensorboard`.
 
-A process that resumes from a checkpoint writes a new file and repeats steps: what it wrote counts.
-Steps that go back within a file, and files written at the same time, are refused, as they cannot be
-told from two runs in one folder.
+A process that resumes from a checkpoint writes a new file and repeats steps; the new points replace
+the old ones. Steps that go back within a file and files written at the same time are refused: there
+may be two runs in one folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _step = itemgetter(0)
 
 @dataclass(frozen=True)
 class Part:
-    """Points of a tag from one event file. began, ended: when it was written, as Unix times."""
+    """A tag's points in one event file, which was written from `began` to `ended` (Unix times)."""
 
     source: str
     points: Points
@@ -37,11 +37,11 @@ class Part:
 
 
 def parts(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]:
-    """Return tag -> what each event file of a folder has of it, by the files' names and times.
+    """Return each tag's points per event file of a folder, in the order of the file names.
 
-    A file that ends within a record, because it is being written, or in zeros, because its machine
-    crashed, is read up to there; notes takes a line on the zeros. Raises UserError for a file that
-    is damaged or no event file, and where the library is not installed.
+    A file that ends within a record (it is being written) or in zeros (its machine crashed) is read
+    up to there; `notes` receives a message about zeros. Raises UserError for a damaged file, for
+    another kind of file, and if the library is not installed.
     """
     tags: dict[str, list[Part]] = {}
     for path in sorted(path for path in folder.glob("*tfevents*") if path.is_file()):
@@ -54,8 +54,7 @@ def parts(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]
 
 
 def _read(path: Path, notes: list[str] | None) -> tuple[dict[str, Points], list[float]]:
-    """Return the points of each tag in an event file, and the times of its events."""
-    try:  # TensorBoard's own reader: the general one imports TensorFlow where it is installed
+    try:  # TensorBoard's public reader would import TensorFlow if it is installed
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
         from tensorboard.compat.tensorflow_stub.errors import DataLossError, OutOfRangeError
@@ -81,18 +80,17 @@ def _read(path: Path, notes: list[str] | None) -> tuple[dict[str, Points], list[
             end = 12 if "header" in error.message else 16 + int.from_bytes(rest[:8], "little")
             if rest[end - 1 :].strip(b"\0"):
                 raise UserError(
-                    f"'{path}' is no TensorBoard event file, or it is damaged"
+                    f"'{path}' is damaged, or it is not a TensorBoard event file"
                 ) from None
             if notes is not None:
                 name = f"{path.parent.name}/{path.name}"
-                notes.append(f"'{name}' ends in zeros, and is read up to there")
-    except Exception:  # whatever the libraries raise
-        raise UserError(f"'{path}' holds an event that cannot be read") from None
+                notes.append(f"'{name}' ends in zeros; the part before them is read")
+    except Exception:  # the libraries raise many kinds of errors
+        raise UserError(f"'{path}' has an event that cannot be read") from None
     return points, times
 
 
 def _scalars(event: Any) -> Iterator[tuple[str, float]]:
-    """Yield the tags and numbers of an event, without text, images and histograms."""
     from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
     from tensorboard.util.tensor_util import make_ndarray
 
@@ -108,10 +106,10 @@ def _scalars(event: Any) -> Iterator[tuple[str, float]]:
 def rows(
     tags: Mapping[str, list[Part]], judged: str = "", notes: list[str] | None = None
 ) -> Iterator[Row]:
-    """Yield a row per step; several, where tags have several points at it.
+    """Yield a row per step, or several rows if tags have several points at a step.
 
-    A tag that is refused is left out, with a line in notes. If it is the judged one, UserError is
-    raised.
+    A tag that `in_order` refuses is skipped with a message in `notes`. If it is the judged tag,
+    UserError is raised.
     """
     notes = [] if notes is None else notes
     values: dict[tuple[int, int], dict[str, Json]] = {}
@@ -121,7 +119,7 @@ def rows(
         except UserError as error:
             if tag == judged:
                 raise
-            notes.append(f"left out: {error}")
+            notes.append(f"skipped: {error}")
             continue
         for step, same in itertools.groupby(points, _step):
             for nth, (_, value) in enumerate(same):
@@ -133,7 +131,7 @@ def rows(
 def in_order(tag: str, parts: Iterable[Part], notes: list[str]) -> Points:
     """Return the points of a tag at steps that never decrease.
 
-    notes: takes lines on what is left out. Raises UserError where two runs may be mixed up.
+    `notes` receives messages on dropped points. Raises UserError if two runs may be mixed.
     """
     points: Points = []
     ended, source = 0.0, ""
@@ -141,21 +139,21 @@ def in_order(tag: str, parts: Iterable[Part], notes: list[str]) -> Points:
         for (before, _), (now, _) in itertools.pairwise(part.points):
             if now < before:
                 raise UserError(
-                    f"'{tag}' goes back from step {before:,} to {now:,} in '{part.source}': is "
-                    f"that a counter that began again, or two runs in one place?"
+                    f"'{tag}' goes back from step {before:,} to {now:,} in '{part.source}': did a "
+                    f"counter restart, or does the file have two runs?"
                 )
         if points and part.points and (first := part.points[0][0]) <= (reached := points[-1][0]):
-            # A file that begins like the one before it is another try only if that one was cut.
+            # A file that starts at the same step is a second try only if the first was cut.
             again = first <= points[0][0] and not is_cut(reached, part.points[-1][0])
             if again or part.began < ended:
                 raise UserError(
                     f"'{source}' and '{part.source}' both have '{tag}' from about step "
-                    f"{points[0][0]:,} on: two runs in one place? Give each its own folder"
+                    f"{points[0][0]:,}: if these are two runs, give each its own folder"
                 )
             kept = bisect_left(points, first, key=_step)
             notes.append(
-                f"'{tag}' goes on from step {first:,} in '{part.source}': "
-                f"{count(len(points) - kept, 'earlier point')} up to step {reached:,} left out"
+                f"'{tag}' continues from step {first:,} in '{part.source}': dropped "
+                f"{count(len(points) - kept, 'earlier point')} up to step {reached:,}"
             )
             del points[kept:]
         points += part.points

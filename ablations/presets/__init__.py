@@ -1,5 +1,5 @@
-"""Each library's own defaults as settings of ours, one declarative file per library."""
+"""Each library's defaults as our settings, one declarative file per library."""
 
-from ablations.presets.definition import Preset, preset, presets
-
-__all__ = ["Preset", "preset", "presets"]
+from ablations.presets.definition import Preset as Preset
+from ablations.presets.definition import preset as preset
+from ablations.presets.definition import presets as presets

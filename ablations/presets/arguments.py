@@ -1,4 +1,4 @@
-"""Arguments of a library that stand for a setting here only at some of their values."""
+"""Helpers for presets: translate a library's arguments, and refuse values without a setting."""
 
 from __future__ import annotations
 
@@ -9,35 +9,25 @@ from ablations.errors import UserError
 from ablations.presets.definition import Arguments, Read
 
 Key = TypeVar("Key")
-UNBOUNDED = 1e30  # of a clip that a library does not have
-# Settings of a policy over vectors, which one over whole actions has not.
-OF_VECTORS = (
-    "action_distribution",
-    "entropy_estimate",
-    "policy_std",
-    "initial_log_std",
-    "std_low",
-)
+UNBOUNDED = 1e30  # bound of a clip that a library does not have
+# Settings that only policies over vectors have
+OF_VECTORS = ("action_distribution", "entropy_estimate", "policy_std", "initial_log_std", "std_low")
 
 
 def setting(arguments: Arguments, name: str, settings: Mapping[Key, str]) -> str:
-    """Return the setting that the value of an argument stands for.
-
-    Raises UserError with the values that have one.
-    """
+    """Return the setting for the value of an argument. Raises UserError if there is none."""
     value = arguments[name]
     if value not in settings:
-        possible = ", ".join(map(str, settings))
-        raise UserError(f"{name}={value} has no setting here: possible are {possible}")
+        raise refused(f"{name}={value}", f"use {', '.join(map(str, settings))}")
     return settings[value]
 
 
 def require_defaults(
     arguments: Arguments, defaults: Arguments, meanings: Mapping[str, str]
 ) -> None:
-    """Raise UserError for an argument that no setting expresses, unless it is at its default.
+    """Raise UserError unless arguments without a setting have their defaults.
 
-    meanings: such an argument -> what it does, in words.
+    `meanings` has these arguments, and what they do.
     """
     for name, meaning in meanings.items():
         if arguments[name] != defaults[name]:
@@ -45,37 +35,34 @@ def require_defaults(
 
 
 def steps(total: int, size: int, names: str) -> int:
-    """Return how many steps of so many completions or prompts a batch is.
-
-    Raises UserError where that is no whole number.
-    """
+    """Return the number of gradient steps per batch. Raises UserError unless it is whole."""
     if total % size:
         raise refused(f"a batch of {total} in steps of {size} ({names})", "make it a multiple")
     return total // size
 
 
-def refused(what: str, possible: str) -> UserError:
-    """Return the error for what no setting expresses, and what would be possible."""
-    return UserError(f"{what} has no setting here: {possible}")
+def refused(value: str, advice: str) -> UserError:
+    """Return the error for an argument's value that our settings cannot express."""
+    return UserError(f"{value} has no setting here: {advice}")
 
 
 def of_whole_actions(
     read: Mapping[str, Read], files: Mapping[str, str] | None = None
 ) -> dict[str, Read]:
-    """Return settings of PPO on vectors as those of its twin on whole actions.
+    """Return settings of PPO for vectors without those that discrete actions do not have.
 
-    files: a file in which they were read -> the twin's file that says the same.
+    `files` maps files to the files of the library's discrete variant with the same values.
     """
-    twins = files or {}
+    renamed = files or {}
     return {
-        name: (value, twins.get(file, file))
+        name: (value, renamed.get(file, file))
         for name, (value, file) in read.items()
         if name not in OF_VECTORS
     }
 
 
 def unscaled(file: str) -> dict[str, Read]:
-    """Return settings of observations and rewards that stay as they are, and images flattened."""
+    """Return settings for raw observations and rewards, and flattened images."""
     return {
         "observation_normalization": ("none", file),
         "observation_statistics": ("per_batch", file),

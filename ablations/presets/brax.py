@@ -77,7 +77,7 @@ SCHEDULES = {
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that Brax's arguments stand for."""
+    """Translate Brax's arguments to our settings."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     value_clip, norm = a["clipping_epsilon_value"], a["max_grad_norm"]
     schedule = setting(a, "learning_rate_schedule", SCHEDULES)

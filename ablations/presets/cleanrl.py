@@ -1,4 +1,4 @@
-"""CleanRL's PPO: the defaults of its script for continuous actions, and of the one for discrete."""
+"""CleanRL's PPO: the defaults of its scripts for continuous and for discrete actions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WRAPPED: dict[str, Read] = {
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that CleanRL's arguments stand for."""
+    """Translate CleanRL's arguments to our settings."""
     read: dict[str, Read] = {
         "num_envs": (a["num_envs"], SCRIPT),
         "unroll_length": (a["num_steps"], SCRIPT),
@@ -109,10 +109,9 @@ def settings(a: Arguments) -> dict[str, Read]:
 
 
 def of_discrete(a: Arguments) -> dict[str, Read]:
-    """Return the settings that the arguments of its script for discrete actions stand for."""
+    """Translate the arguments of its script for discrete actions to our settings."""
     read = of_whole_actions(settings(a), {SCRIPT: DISCRETE})
-    kept = {name: one for name, one in read.items() if name not in WRAPPED}
-    return kept | unscaled(DISCRETE)
+    return {n: value for n, value in read.items() if n not in WRAPPED} | unscaled(DISCRETE)
 
 
 LIBRARY = "CleanRL at fe8d8a0, github.com/vwxyzjn/cleanrl"

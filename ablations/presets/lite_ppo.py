@@ -1,4 +1,4 @@
-"""Lite PPO: two techniques over a PPO without a critic, in ROLL, the framework of its paper."""
+"""Lite PPO: two techniques for PPO without a critic, in ROLL, the framework of its paper."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def policy_loss(a: Arguments) -> dict[str, Read]:
 
 
 def divergence(a: Arguments) -> dict[str, Read]:
-    """Return what keeps the policy near its reference."""
+    """Return the settings of the divergence from the reference."""
     if not a["use_kl_loss"]:
         return {"kl_placement": ("none", PAGE)}
     return {
@@ -59,7 +59,7 @@ def divergence(a: Arguments) -> dict[str, Read]:
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that Lite PPO's arguments stand for."""
+    """Translate Lite PPO's arguments to our settings."""
     whitened = "_whitened" if a["whiten_advantages"] else ""
     clip = 1e6 if a["advantage_clip"] is None else a["advantage_clip"]
     return {

@@ -71,10 +71,7 @@ def advantage(a: Arguments) -> dict[str, Read]:
 
 
 def policy_loss(a: Arguments) -> dict[str, Read]:
-    """Return the settings of the policy loss.
-
-    PPO's ratio of tokens is bounded before it is exponentiated, GSPO's of sequences is not.
-    """
+    """Return the settings of the policy loss. Only PPO bounds the logarithm of the ratio."""
     low, high = a["actor.eps_clip_low_high"] or (a["actor.eps_clip"],) * 2
     choice = setting(a, "actor.policy_loss_type", LOSSES)
     read = {
@@ -104,7 +101,7 @@ def policy_loss(a: Arguments) -> dict[str, Read]:
 
 
 def divergence(a: Arguments) -> dict[str, Read]:
-    """Return what keeps the policy near its reference."""
+    """Return the settings of the divergence from the reference."""
     side = "loss" if a["algo.kl.use_loss"] else "reward"
     estimate = setting(a, "algo.kl.estimator", ESTIMATES)
     return {
@@ -116,7 +113,7 @@ def divergence(a: Arguments) -> dict[str, Read]:
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that OpenRLHF's arguments stand for."""
+    """Translate OpenRLHF's arguments to our settings."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     samples = a["rollout.batch_size"] * a["rollout.n_samples_per_prompt"]
     shuffled = not a["train.dynamic_batch_enable"]

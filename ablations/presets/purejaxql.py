@@ -48,7 +48,7 @@ UNEXPRESSED = {"NORM_INPUT": "a batch norm of observations"}
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that the arguments of pqn_gymnax.py stand for."""
+    """Translate the arguments of pqn_gymnax.py to our settings."""
     network: dict[str, Read] = {
         "value_layers": ([a["HIDDEN_SIZE"]] * a["NUM_LAYERS"], GYMNAX),
         "filters": (0, GYMNAX),
@@ -58,7 +58,7 @@ def settings(a: Arguments) -> dict[str, Read]:
 
 
 def minatar_settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that the arguments of pqn_minatar.py stand for."""
+    """Translate the arguments of pqn_minatar.py to our settings."""
     network: dict[str, Read] = {
         "value_layers": ([128], MINATAR),
         "filters": (16, MINATAR),

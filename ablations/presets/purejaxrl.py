@@ -1,4 +1,4 @@
-"""PureJaxRL's PPO: the configurations at the ends of its scripts, for either kind of actions."""
+"""PureJaxRL's PPO: the configurations at the ends of its scripts, for both kinds of actions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ACTIVATIONS = {"relu": "relu", "tanh": "tanh"}
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that PureJaxRL's arguments stand for."""
+    """Translate PureJaxRL's arguments to our settings."""
     normalized = a["NORMALIZE_ENV"]
     read: dict[str, Read] = {
         "num_envs": (a["NUM_ENVS"], SCRIPT),
@@ -110,7 +110,7 @@ def settings(a: Arguments) -> dict[str, Read]:
 
 
 def of_discrete(a: Arguments) -> dict[str, Read]:
-    """Return the settings that the arguments of its script for discrete actions stand for."""
+    """Translate the arguments of its script for discrete actions to our settings."""
     read = of_whole_actions(settings({**a, "NORMALIZE_ENV": False}), {SCRIPT: DISCRETE})
     layers = ([64, 64], DISCRETE)
     return read | unscaled(DISCRETE) | {"policy_layers": layers, "value_layers": layers}

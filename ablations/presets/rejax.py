@@ -32,7 +32,7 @@ ARGUMENTS = {
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that Rejax's arguments stand for."""
+    """Translate Rejax's arguments to our settings."""
     if a["normalize_rewards"] and a["reward_normalization_discount"] != a["gamma"]:
         raise refused(
             f"reward_normalization_discount={a['reward_normalization_discount']} beside "
@@ -103,7 +103,7 @@ def settings(a: Arguments) -> dict[str, Read]:
 
 
 def of_discrete(a: Arguments) -> dict[str, Read]:
-    """Return the settings that Rejax's arguments stand for where actions are whole numbers."""
+    """Translate Rejax's arguments to our settings, for discrete actions."""
     return of_whole_actions(settings(a)) | {"filters": (0, NETWORKS)}
 
 

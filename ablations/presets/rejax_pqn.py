@@ -33,7 +33,7 @@ UNEXPRESSED = {"normalize_observations": "its targets are of observations that a
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that Rejax's arguments stand for."""
+    """Translate Rejax's arguments to our settings."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     if a["normalize_rewards"] and a["reward_normalization_discount"] != a["gamma"]:
         raise refused(

@@ -57,7 +57,7 @@ STDS = {"scalar": "clamped_parameter", "log": "clamped_exp_parameter"}
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that RSL-RL's arguments stand for."""
+    """Translate RSL-RL's arguments to our settings."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     schedule, std = setting(a, "schedule", SCHEDULES), setting(a, "std_type", STDS)
     adaptive = schedule == "adaptive_exact_kl" and a["desired_kl"] is not None

@@ -49,7 +49,7 @@ UNEXPRESSED = {
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that Stable-Baselines3's arguments stand for."""
+    """Translate Stable-Baselines3's arguments to our settings."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     for name in ("learning_rate", "clip_range", "clip_range_vf"):
         if callable(a[name]):
@@ -134,7 +134,6 @@ def settings(a: Arguments) -> dict[str, Read]:
 
 
 def _spread(a: Arguments) -> dict[str, Read]:
-    """Return what the standard deviation is made of, gSDE's where its noise is drawn each step."""
     if not a["use_sde"]:
         return {"policy_std": ("exp_parameter", DISTRIBUTIONS), "std_low": (0.0, DISTRIBUTIONS)}
     if a["sde_sample_freq"] != 1:
@@ -143,7 +142,7 @@ def _spread(a: Arguments) -> dict[str, Read]:
 
 
 def of_discrete(a: Arguments) -> dict[str, Read]:
-    """Return the settings that the arguments stand for where actions are whole numbers."""
+    """Translate the arguments to our settings, for discrete actions."""
     if a["use_sde"]:
         raise refused("gSDE where actions are whole numbers", "set use_sde=False")
     return of_whole_actions(settings(a)) | {"filters": (0, POLICIES)}

@@ -44,7 +44,7 @@ VALUE_ERRORS = {"l2": "squared", "l1": "absolute", "smooth_l1": "smooth_l1"}
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that TorchRL's arguments stand for."""
+    """Translate TorchRL's arguments to our settings."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     clip_value, norm = a["clip_value"], a["max_grad_norm"]
     samples, normalized = a["num_envs"] * a["frames_per_env"], a["normalize_observation"]

@@ -1,4 +1,4 @@
-"""TRL's GRPO, Dr. GRPO and RLOO: the defaults of its trainers' configurations, on one process."""
+"""TRL's GRPO, Dr. GRPO and RLOO: the defaults of its trainers' configurations, one process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ RLOO_ARGUMENTS = {
     "normalize_advantages": False,
     "reward_clip_range": None,
 }
-# What no setting expresses.
+# Arguments without a setting
 OF_BOTH = {
     "mask_truncated_completions": "completions that were cut off teach nothing",
     "sync_ref_model": "the reference follows the policy",
@@ -101,7 +101,7 @@ SCHEDULES = {"linear": "linear_per_step", "constant": "constant"}
 
 
 def batch(a: Arguments) -> tuple[int, int]:
-    """Return the completions of a batch and the steps of Adam on it."""
+    """Return the completions of a batch, and Adam's steps per batch."""
     size, parts = a["per_device_train_batch_size"], a["gradient_accumulation_steps"]
     steps, total = a["steps_per_generation"], a["generation_batch_size"]
     if total is not None:
@@ -130,7 +130,7 @@ def batch(a: Arguments) -> tuple[int, int]:
 
 
 def shared(a: Arguments, config: str) -> dict[str, Read]:
-    """Return the settings that both trainers take from the configuration of all trainers."""
+    """Return the settings that GRPO and RLOO share."""
     samples, steps = batch(a)
     return {
         "prompts": (samples // a["num_generations"], config),
@@ -154,7 +154,7 @@ def shared(a: Arguments, config: str) -> dict[str, Read]:
 
 
 def highest(a: Arguments) -> float:
-    """Return the upper ε of the ratio; with cispo its cap, which at the default is below 1."""
+    """Return the upper ε of the ratio. With cispo it is the cap, whose default is below 1."""
     return float(a["epsilon"] if a["epsilon_high"] is None else a["epsilon_high"])
 
 
@@ -164,7 +164,7 @@ def clips(a: Arguments, config: str) -> dict[str, Read]:
 
 
 def divergence(a: Arguments, placement: str, file: str, config: str) -> dict[str, Read]:
-    """Return what keeps the policy near its reference; at beta 0 there is no reference."""
+    """Return the settings of the divergence from the reference; with beta 0 there is none."""
     if not a["beta"]:
         return {"kl_placement": ("none", file)}
     return {
@@ -205,7 +205,7 @@ def policy_loss(a: Arguments) -> dict[str, Read]:
 
 
 def grpo(a: Arguments) -> dict[str, Read]:
-    """Return the settings that GRPOTrainer's arguments stand for."""
+    """Translate GRPOTrainer's arguments to our settings."""
     require_defaults(a, GRPO_ARGUMENTS, OF_GRPO)
     reduction = setting(a, "loss_type", REDUCTIONS)
     if a["loss_type"] == "bnpo" and a["gradient_accumulation_steps"] > 1:
@@ -231,7 +231,7 @@ def grpo(a: Arguments) -> dict[str, Read]:
 
 
 def rloo(a: Arguments) -> dict[str, Read]:
-    """Return the settings that RLOOTrainer's arguments stand for."""
+    """Translate RLOOTrainer's arguments to our settings."""
     require_defaults(a, RLOO_ARGUMENTS, OF_RLOO)
     return {
         **shared(a, RLOO_CONFIG),

@@ -57,7 +57,7 @@ DIVERGENCES = {
 
 
 def divergence(a: Arguments) -> dict[str, Read]:
-    """Return what keeps the policy near its reference: k3 alone is bounded."""
+    """Return the settings of the divergence from the reference; only k3 is bounded."""
     if not a["use_kl_loss"]:
         return {"kl_placement": ("none", SCRIPT)}
     placement = setting(a, "kl_loss_type", DIVERGENCES)
@@ -68,7 +68,7 @@ def divergence(a: Arguments) -> dict[str, Read]:
 
 
 def settings(a: Arguments) -> dict[str, Read]:
-    """Return the settings that verl's arguments stand for."""
+    """Translate verl's arguments to our settings."""
     require_defaults(a, ARGUMENTS, UNEXPRESSED)
     scaled = a["norm_adv_by_std_in_grpo"]
     low, high = (

@@ -1,9 +1,9 @@
-"""Baselines: stored curves, where they come from, and what trains them again.
+"""Baselines: stored curves, where they come from, and how to train them again.
 
-On disk `<name>.json` says what was measured, how it scores, where it comes from and why each
-version was accepted; `<name>.csv` has the curves, every number with all its bits. A baseline of a
-study lies in a results folder and has a group of curves per task and variant, named
-"study/task/variant"; the pytest plugin stores one group, named "", beside the test.
+`<name>.json` has the metric, the scores, the origin, and the reason for each version; `<name>.csv`
+has the curves at full precision. A study's baseline is in a results folder, with a group of curves
+per task and variant named "study/task/variant". The pytest plugin stores one group, named "", in a
+folder next to the test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ablations.core.decode import Count, Json, Matches, as_json, decode, leaves
 from ablations.core.files import Foreign, parse_object, read_bytes
 from ablations.core.plan import CellEntry, Flags
 from ablations.curve import diverged, logged
-from ablations.errors import UserError
+from ablations.errors import UserError, count
 from ablations.names import require_name
 from ablations.records import (
     Plan,
@@ -55,7 +55,7 @@ class Version(TypedDict):
 
 
 class Origin(TypedDict, total=False):
-    """The origin of curves: a process's machine, or a record's processor and device."""
+    """What trained the curves: library versions, commit, processor, device."""
 
     versions: Mapping[str, str]
     commit: str
@@ -70,13 +70,13 @@ class _OfStudy(TypedDict):
 
 
 class Stored(_OfStudy, Flags, total=False):
-    """The request that trains curves again. file: of its study, where it came from one."""
+    """The request that trains the curves again. `file` is the study's file, if it has one."""
 
     file: str
 
 
 class Described(TypedDict):
-    """A group in the description, as far as it is read."""
+    """A group of curves in the JSON file; other keys are not read."""
 
     metric: str
     higher_is_better: bool
@@ -86,7 +86,7 @@ class Described(TypedDict):
 
 
 class Description(TypedDict):
-    """The JSON file, as far as it is read."""
+    """The JSON file; other keys are not read."""
 
     name: str
     history: list[Version]
@@ -99,8 +99,9 @@ class Description(TypedDict):
 class Group:
     """The curves of one trainer on one task.
 
-    about: what decides them, as plain data (a task's name, a configuration), compared when they are
-    checked. scores: what a diff of the description shows of them.
+    Attributes:
+        about: the task or configuration that decides the curves; a check requires the same.
+        scores: functions whose mean and deviation the JSON file shows.
     """
 
     curves: Curves
@@ -112,10 +113,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Stored curves, by the name of their group.
+    """Groups of stored curves by name.
 
-    requests: what trains them again, for `ablations check`. history: reason and date of every
-    version, the last one last.
+    Attributes:
+        history: reason and date of every version, newest last.
+        requests: train the curves again, for `ablations check`.
     """
 
     name: str
@@ -129,13 +131,13 @@ class Baseline:
 
 
 def stem_of(results: Path, name: str) -> Path:
-    """Return results/baselines/<name>/baseline, without its suffix; or in a folder, as a path."""
+    """Return results/baselines/<name>/baseline, or NAME/baseline if the name is a path."""
     folder = Path(name) if os.sep in name else results / "baselines" / name
     return folder / "baseline"
 
 
 def exists(stem: Path) -> bool:
-    """Return whether there is a description."""
+    """Return whether a baseline exists."""
     return _files(stem)[0].exists()
 
 
@@ -151,13 +153,13 @@ def updated(
     provenance: Origin | None = None,
     requests: Sequence[Stored] = (),
 ) -> Baseline:
-    """Write a baseline, or a new version of one, which needs a reason. Raises UserError."""
+    """Write a baseline or a new version of it. Raises UserError if an update has no reason."""
     reason = " ".join((reason or "").split())
     history: tuple[Version, ...] = ()
     if exists(stem):
         if not reason:
             raise UserError(
-                f"the baseline '{name}' exists: an update needs a reason, such as "
+                f"the baseline '{name}' exists: give a reason for the update, such as "
                 f'--reason "GAE now bootstraps at truncations"'
             )
         history = read(stem, name).history
@@ -176,7 +178,7 @@ def updated(
     }
     text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        # A reader in between finds a checksum that does not fit.
+        # The CSV comes first: whoever reads in between finds that the checksum does not match.
         for path, content in zip(_files(stem)[::-1], (data, text), strict=True):
             write_atomically(path, content)
     except OSError as error:
@@ -185,16 +187,16 @@ def updated(
 
 
 def read(stem: Path, name: str) -> Baseline:
-    """Return a baseline. Raises UserError for one that is missing, damaged, or too new."""
+    """Return a baseline. Raises UserError if it is missing, damaged, or of another format."""
     path, data = _files(stem)
     try:
         fields = parse_object(read_bytes(path))
         number = decode(int, fields.get("format"))
         if number == FORMAT:
-            # A checkout may have other ends of lines.
+            # Git may have converted the line endings.
             text = read_bytes(data).decode().replace("\r\n", "\n").replace("\r", "\n")
             if hashlib.sha256(text.encode()).hexdigest() != fields.get("sha256"):
-                raise ValueError(f"'{data.name}' fails the checksum in '{path.name}'")
+                raise ValueError(f"'{data.name}' does not match the checksum in '{path.name}'")
             described = decode(Description, fields)
             return Baseline(
                 described["name"],
@@ -208,11 +210,11 @@ def read(stem: Path, name: str) -> Baseline:
             raise missing(stem, name) from None
         raise UserError(
             f"the baseline '{name}' is damaged: {why}: restore '{path}' and '{data.name}', or save "
-            f"it anew"
+            f"it again"
         ) from None
     raise UserError(
-        f"the baseline '{name}' has format {number}, and this rl-ablations reads {FORMAT}: "
-        f"{'a newer version wrote it: upgrade' if number > FORMAT else 'save it again'}"
+        f"the baseline '{name}' has format {number}, but this version reads format {FORMAT}: "
+        f"{'upgrade rl-ablations' if number > FORMAT else 'save the baseline again'}"
     )
 
 
@@ -222,8 +224,8 @@ def missing(stem: Path, name: str) -> UserError:
     known = sorted(path.stem for path in folder.glob("*.json"))
     if stem.name == "baseline":  # of a results folder
         known = sorted(path.parent.name for path in folder.parent.glob("*/baseline.json"))
-    there = f"; there: {', '.join(known)}" if known else ""
-    return UserError(f"no baseline '{name}' in '{folder}'{there}")
+    existing = f"; existing baselines: {', '.join(known)}" if known else ""
+    return UserError(f"no baseline '{name}' in '{folder}'{existing}")
 
 
 def _described(group: Group) -> dict[str, Json]:
@@ -235,7 +237,7 @@ def _described(group: Group) -> dict[str, Json]:
         "failed": {str(seed): reason for seed, reason in curves.failed.items()},
         "points": len(curves.steps),
         "steps": float(curves.steps[-1]),
-        # Readers of a diff see how the scores change.
+        # Not read; they show in a diff of the file how the scores change.
         "scores": {
             name: {
                 "mean": float(f"{values.mean():.5g}"),
@@ -262,7 +264,7 @@ def _csv(baseline: Baseline) -> str:
 def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
     rows = csv.reader(io.StringIO(text))
     if next(rows, None) != HEAD:
-        raise ValueError("other columns")
+        raise ValueError(f"expected the columns {', '.join(HEAD)}")
     points: dict[str, dict[int, dict[float, float]]] = {name: {} for name in described}
     for name, seed, step, value in rows:
         curve = points[name].setdefault(int(seed), {})
@@ -274,7 +276,7 @@ def _groups(described: Mapping[str, Described], text: str) -> dict[str, Group]:
             for seed, curve in points[name].items()
         }
         if len(runs) != about["seeds"]:
-            raise ValueError("another number of seeds")
+            raise ValueError(f"expected {about['seeds']} seeds, found {len(runs)}")
         failed = {int(seed): reason for seed, reason in about["failed"].items()}
         groups[name] = Group(
             Curves(runs, failed), about["metric"], about["higher_is_better"], about["about"]
@@ -293,27 +295,26 @@ def _finite(text: str) -> float:
 
 
 def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) -> Baseline:
-    """Store the curves of some plans as a baseline. Raises UserError where runs are missing."""
+    """Store the curves of plans as a baseline. Raises UserError if runs are missing."""
     require_name("the name of a baseline", name)
     groups: dict[str, Group] = {}
     for plan in plans:
         for group, cells in _groups_of(plan).items():
             curves = _curves(results, plan, group, cells)
-            if lacking := {cell.seed for cell in cells} - {*curves.seeds, *curves.failed}:
-                more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            if missing_seeds := {cell.seed for cell in cells} - {*curves.seeds, *curves.failed}:
                 raise UserError(
-                    f"{group} has no record of seed {min(lacking)}{more}: "
-                    f"`ablations run {plan.study.name}` first"
+                    f"{group}: {count(len(missing_seeds), 'run')} missing (seed "
+                    f"{min(missing_seeds)}, ...): `ablations run {plan.study.name}` trains them"
                 )
             if not curves.seeds:
-                raise UserError(f"every seed of {group} diverged: it has no curve to compare with")
+                raise UserError(f"every seed of {group} diverged: there is no curve to store")
             groups[group] = Group(curves, plan.study.metric, about=_configuration(cells))
     if not groups:
-        raise UserError("a baseline without runs says nothing: the plan is empty")
+        raise UserError("the plan has no runs to store")
     if (few := fewest_seeds(groups)) < FEWEST_OLD:
         raise UserError(
-            f"a baseline of {few} seeds says too little: `ablations run` with --seeds 24 first "
-            f"(at least {FEWEST_OLD})"
+            f"a baseline of {few} seeds is too small: at least {FEWEST_OLD} are needed, and 24 are "
+            f"recommended (`ablations run ... --seeds 24`)"
         )
     first = read_record(results, plans[0].cells[0].hash)
     requests = []
@@ -325,20 +326,20 @@ def save(plans: Sequence[Plan], results: Path, name: str, reason: str | None) ->
 
 
 def fewest_seeds(groups: Mapping[str, Group]) -> int:
-    """Return the seeds of the group with the fewest."""
+    """Return the number of seeds of the smallest group."""
     return min(len(group.curves) for group in groups.values())
 
 
 def recorded(baseline: Baseline, records: Path) -> dict[str, Curves]:
-    """Return the curves of a results folder, of the last plan of each study there."""
+    """Return the curves of a results folder, from each study's last plan."""
     curves = {}
     for group in baseline.groups:
         study = group.partition("/")[0]
         plan = read_plan(records, study)
         if (cells := _groups_of(plan).get(group)) is None:
             raise UserError(
-                f"the last run of '{study}' in '{records}' has no {group}: the baseline "
-                f"'{baseline.name}' does"
+                f"the baseline '{baseline.name}' has {group}, but the last plan of '{study}' in "
+                f"'{records}' does not"
             )
         _require_same_settings(baseline, group, cells)
         curves[group] = _curves(records, plan, group, cells)
@@ -351,21 +352,21 @@ def training(
     resolve: Callable[[Stored, list[int]], Plan],
     run: Callable[[list[Plan], Path], None],
 ) -> Callable[[Mapping[str, tuple[int, ...]]], dict[str, Curves]]:
-    """Return a function that trains seeds of the groups by today's code, for `play_checks`.
+    """Return a function that trains seeds of a baseline's groups with this code, for `play_checks`.
 
     Args:
-        baseline: whose groups are trained.
-        records: the folder for the runs; it is emptied, as old records say nothing about this code.
-        resolve: returns the plan of a stored request, on other seeds.
-        run: runs plans in a results folder.
+        baseline: has the groups.
+        records: the folder for the runs. It is emptied first, as old code made its records.
+        resolve: returns the plan of a stored request on other seeds.
+        run: trains plans in a results folder.
 
     Raises:
-        UserError: the baseline is of imported runs.
+        UserError: the baseline's runs were imported.
     """
     if any("imported" in stored for stored in baseline.requests):
         raise UserError(
-            f"others ran what the baseline '{baseline.name}' has: import new runs into another "
-            f"folder, and name it with --records"
+            f"the runs of the baseline '{baseline.name}' were imported, so they cannot be trained "
+            f"again: import new runs into another folder and add --records FOLDER"
         )
     plugins.load()
     shutil.rmtree(records, ignore_errors=True)
@@ -389,21 +390,20 @@ def training(
 
 
 def made_alike(baseline: Baseline, records: Path) -> str:
-    """Return whether records and baseline were made by the same versions on the same device."""
+    """Return a message: do the library versions and the device of records equal the baseline's?"""
     names = (path.parent.name for path in (records / "cells").glob("[0-9a-f]*/record.json"))
     first = next(filter(None, (usable_record(records, name) for name in names)), None)
     if first is None:
-        return "made by an unknown version"
+        return "versions and device are unknown"
     before, now = (
         {**side.get("versions", {}), "device": side.get("device")}
         for side in (baseline.provenance, first.provenance)
     )
     changed = [f"{k} {v} → {now.get(k, 'none')}" for k, v in before.items() if now.get(k) != v]
-    return f"not made alike: {', '.join(changed)}" if changed else "versions and device are alike"
+    return f"changed: {', '.join(changed)}" if changed else "versions and device are the same"
 
 
 def _groups_of(plan: Plan) -> dict[str, list[CellEntry]]:
-    """Return the runs of each group."""
     groups: dict[str, list[CellEntry]] = {}
     for cell in plan.cells:
         groups.setdefault(f"{plan.study.name}/{cell.task}/{cell.variant}", []).append(cell)
@@ -411,9 +411,9 @@ def _groups_of(plan: Plan) -> dict[str, list[CellEntry]]:
 
 
 def _curves(results: Path, plan: Plan, name: str, cells: Sequence[CellEntry]) -> Curves:
-    """Return the recorded curves of a group; missing ones are left out.
+    """Return the stored curves of a group, without missing runs.
 
-    Raises UserError where an error stopped a run: that says nothing about learning.
+    Raises UserError if a run failed for another reason than divergence.
     """
     metric, runs, failed = plan.study.metric, dict[int, Run](), dict[int, str]()
     for cell, record, columns in read_runs(results, replace(plan, cells=tuple(cells)), {metric}):
@@ -434,30 +434,28 @@ def _curves(results: Path, plan: Plan, name: str, cells: Sequence[CellEntry]) ->
         else:
             runs[cell.seed] = Run(np.asarray(curve.steps, np.float64), curve.values)
     if not runs and not failed:
-        raise UserError(f"no record of {name} in '{results}': run it there, or leave out --records")
+        raise UserError(f"no runs of {name} in '{results}': train them, or leave out --records")
     curves = Curves(runs, failed)
     require_scores(curves)
     return curves
 
 
 def _configuration(cells: Sequence[CellEntry]) -> dict[str, Json]:
-    """Return what decides the curves of a group, but for the seed and the code."""
     return {name: value for name, value in as_json(cells[0].config).items() if name != "seed"}
 
 
 def _require_same_settings(baseline: Baseline, name: str, cells: Sequence[CellEntry]) -> None:
-    """Raise UserError where a group is not trained as its baseline was.
+    """Raise UserError if a group's settings differ from its baseline's.
 
-    Revisions of code may differ, and so may the data of imported runs: they are the question.
+    Revisions of code and data of imported runs may differ: the check is about them.
     """
     then, now = (
-        {key: x for key, x in leaves(of) if {"revision", "imported"}.isdisjoint(key.split("."))}
-        for of in (baseline.groups[name].about, _configuration(cells))
+        {key: x for key, x in leaves(about) if {"revision", "imported"}.isdisjoint(key.split("."))}
+        for about in (baseline.groups[name].about, _configuration(cells))
     )
     for setting in {**now, **then}:
         if then.get(setting) != now.get(setting):
             raise UserError(
-                f"{name} is trained with other settings than its baseline '{baseline.name}': "
-                f"{setting} was {then.get(setting)!r}, is {now.get(setting)!r}: set it back, or "
-                f"save the baseline anew"
+                f"{name}: {setting} is {now.get(setting)!r}, but {then.get(setting)!r} in the "
+                f"baseline '{baseline.name}': change it back, or save the baseline again"
             )

@@ -1,4 +1,4 @@
-"""A check: new curves against a baseline's, with stated error rates; its result, and its text."""
+"""A check of new curves against a baseline's, with stated error rates, and its messages."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ Wanted = Mapping[str, tuple[int, ...]]  # the seeds to train, by the name of a c
 class Terms:
     """The terms of a check.
 
-    alpha: chance of calling an unchanged trainer worse, on average over baselines; see
-        `Design.lucky`. More seeds in the baseline help, and so does `paired` where seeds correlate.
-    effect: the smallest loss worth detecting, as a share of `unit`, by default of the range that
-        the baseline learned, see `learned`.
-    most: upper bound of the seeds. paired: compare seed by seed. scores: how curves are scored; a
-        loss in any score counts.
+    Attributes:
+        alpha: probability of calling an unchanged trainer worse, on average over baselines (see
+            `Design.lucky`).
+        effect: the smallest loss worth detecting, as a share of `unit`.
+        unit: in units of the metric; None: the baseline's learned range (see `learned`).
+        most: upper bound of the number of seeds.
+        paired: whether seeds are compared one by one.
+        scores: functions of a curve; a loss in any of them counts.
     """
 
     alpha: float = ALPHA
@@ -57,17 +59,18 @@ class Terms:
 
     @property
     def sign(self) -> float:
-        """1, or -1 where lower is better."""
+        """1, or -1 if lower is better."""
         return 1.0 if self.higher_is_better else -1.0
 
 
 @dataclass(frozen=True)
 class Row:
-    """A score: its means over seeds and their difference, now - baseline.
+    """The means of a score over seeds and their difference, now - baseline.
 
-    low, high: the 95% interval, Welch's or Student's of pairs, exact where every run is a success
-    or a failure. p_worse, p_better: of a loss and of a gain, corrected over the scores. verdict: of
-    `stats.decide`.
+    Attributes:
+        low, high: 95% t interval (Welch's, or Student's of pairs); exact for success rates.
+        p_worse, p_better: p-values of a loss and of a gain, corrected over the scores.
+        verdict: of `stats.decide`.
     """
 
     score: str
@@ -85,12 +88,14 @@ class Row:
 class Check:
     """The result of a check.
 
-    outcome: "pass" where a loss as large as the effect is ruled out in every score; "fail" where a
-        loss is shown and one as large as the effect is not ruled out; else "undecided".
-    rows: one per score, each with its verdict (`stats.decide`).
-    baseline, now: at the same steps. trained: the new curves at their own steps.
-    identical: the curves of common seeds are equal bit for bit.
-    differs: the seed and the step of the first difference in bits, where seeds are common.
+    Attributes:
+        outcome: "pass" if every score excludes a loss as large as the effect; "fail" if a loss is
+            significant and a loss as large as the effect is not excluded; else "undecided".
+        rows: one per score.
+        baseline, now: curves at the same steps.
+        trained: the new curves at their own steps.
+        identical: whether the curves of shared seeds are equal bit by bit.
+        differs: seed and step of the first difference in bits; None if there is none.
     """
 
     outcome: Outcome
@@ -122,7 +127,7 @@ class Check:
 
     @property
     def below(self) -> bool:
-        """Whether it passes although a loss is shown, which lies within the margin."""
+        """Whether it passes with a significant loss within the margin."""
         return self.outcome == "pass" and self.worst.p_worse <= self.terms.alpha
 
     @property
@@ -137,10 +142,10 @@ class Check:
 
 
 def learned(curves: Curves) -> tuple[float, float]:
-    """Return the ends of the range that a trainer learned, see `scoring.learned_range`.
+    """Return the ends of the learned range of some curves (see `scoring.learned_range`).
 
-    Where its curves do not stand out of their noise, it is the deviation of their final scores or a
-    rounding error; where these are successes and failures, the rate from 0 to 1.
+    Curves that do not rise above their noise have one standard deviation of their final scores
+    instead, at least a rounding error. Success rates have the range from 0 to 1.
     """
     low, high = learned_range([Curve(*run) for run in curves.runs.values()])
     if not math.isnan(high - low):
@@ -155,10 +160,10 @@ def learned(curves: Curves) -> tuple[float, float]:
 
 
 def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
-    """Check curves that exist already, in one stage. Raises UserError for incomparable curves."""
+    """Check existing curves in one stage. Raises UserError for incomparable curves."""
     terms = terms or Terms()
     require_same_steps(now, baseline)
-    exactly = None  # too few seeds can still be the same bits
+    exactly = None  # identical curves pass with any number of seeds
     if not _identical(baseline, now):
         if terms.paired:
             now = now.of(seed for seed in (*now.seeds, *now.failed) if seed in baseline.seeds)
@@ -170,7 +175,7 @@ def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
 def sequential(
     baseline: Curves, more: Callable[[tuple[int, ...]], Curves], terms: Terms | None = None
 ) -> Check:
-    """Check few seeds first, more only while undecided. more: seeds -> their curves."""
+    """Check a few seeds first, and more while undecided. `more` returns the curves of seeds."""
 
     def train(wanted: Wanted) -> dict[str, Curves]:
         seeds = wanted[""]
@@ -178,8 +183,8 @@ def sequential(
         trained = [*curves.seeds, *curves.failed]
         if sorted(trained) != sorted(seeds):
             raise UserError(
-                f"asked for {len(seeds)} more seeds ({', '.join(map(str, seeds))}), got curves of "
-                f"{len(curves)} ({', '.join(map(str, trained))})"
+                f"the function was called with the seeds {', '.join(map(str, seeds))}, but "
+                f"returned curves of {', '.join(map(str, trained)) or 'none'}"
             )
         return {"": curves}
 
@@ -189,7 +194,7 @@ def sequential(
 def play_checks(
     tests: Mapping[str, SequentialCheck], train: Callable[[Wanted], Mapping[str, Curves]]
 ) -> dict[str, Check]:
-    """Check side by side: each round trains the seeds that undecided checks need."""
+    """Run several checks together: each round trains the seeds that undecided checks need."""
 
     def collect(due: Mapping[str, Progress[tuple[int, ...], Check]]) -> Mapping[str, Curves]:
         return train({name: now.needs for name, now in due.items()})
@@ -199,10 +204,10 @@ def play_checks(
 
 @dataclass(frozen=True)
 class SequentialCheck:
-    """A baseline against curves that are trained in stages; a `SequentialTest`.
+    """A check of curves that are trained in stages (a `stats.interim.SequentialTest`).
 
-    The baseline's own seeds come first: an unchanged trainer gives the same bits, and the check
-    ends at the first stage.
+    The baseline's own seeds come first: an unchanged trainer gives the same bits, so the check ends
+    at the first stage.
     """
 
     baseline: Curves
@@ -212,11 +217,7 @@ class SequentialCheck:
 
     @classmethod
     def of(cls, baseline: Curves, terms: Terms, exactly: int | None = None) -> SequentialCheck:
-        """Plan a check. Raises UserError. exactly: plan a single stage of so many seeds."""
-        if not terms.effect > 0:
-            raise UserError(
-                f"the smallest effect worth catching must be above 0, not {terms.effect:g}"
-            )
+        """Plan a check, or a single stage of `exactly` seeds. Raises UserError."""
         low, high = learned(baseline)
         unit = high - low if terms.unit is None else float(terms.unit)
         if not 0 < unit < math.inf:
@@ -233,18 +234,18 @@ class SequentialCheck:
         return self.design.stages
 
     def needs(self, stage: Stage, before: Sequence[Check]) -> tuple[int, ...]:
-        """Return the seeds to train. Raises UserError where a baseline has too few for pairs."""
+        """Return the seeds to train. Raises UserError if the baseline has too few for pairs."""
         own, number = self.baseline.seeds, stage.seeds
         if self.terms.paired and number > len(own):
             raise UserError(
-                f"a paired check of {number} seeds needs a baseline of as many: it has {len(own)}"
+                f"a paired check of {number} seeds needs a baseline of {number}: it has {len(own)}"
             )
         after = max([*own, *self.baseline.failed], default=-1) + 1
         known = len(before[-1].trained) if before else 0
         return (*own, *range(after, after + number))[known:number]
 
     def decide(self, stage: Stage, runs: Curves, past: Sequence[Check]) -> Check:
-        """Judge these curves together with those of the stages before."""
+        """Judge these curves together with the curves of earlier stages."""
         require_same_steps(runs, self.baseline)
         known = past[-1].trained if past else Curves({})
         trained = Curves({**known.runs, **runs.runs}, {**known.failed, **runs.failed})
@@ -267,24 +268,25 @@ class SequentialCheck:
         for i, (name, theirs) in enumerate(old.items()):
             ours, exact = new[name], None if same else _outcomes(theirs, new[name])
             if exact:
-                found = stats.outcomes(*exact, by_seed=by_seed)
+                difference = stats.outcomes(*exact, by_seed=by_seed)
             else:
-                found = (stats.paired if by_seed else stats.welch)(ours, theirs)
-            low, high = found.low, found.high
-            if math.isnan(low) and found.sd == 0:  # all differences are one number
-                low = high = found.difference
+                difference = (stats.paired if by_seed else stats.welch)(ours, theirs)
+            low, high = difference.low, difference.high
+            if math.isnan(low) and difference.sd == 0:  # all differences are the same number
+                low = high = difference.difference
             p = float(evidence.worse[i]), float(evidence.better[i])
-            # Where the tests place the difference: relative to 0 and to minus the effect; the
-            # interval relative to the effect.
+            # `decide` takes an interval. Its ends here stand for the results of the tests: is the
+            # difference above minus the effect, above or below 0, and below the effect?
             effect, lost = self.design.effect, p[0] <= stage.level
             kept = same or evidence.not_lost[i] <= stage.miss
             least = effect / 2 if p[1] <= stage.level else -effect / 2 if kept else -math.inf
             most = -effect / 2 if lost else effect / 2 if high < effect else math.inf
-            # In a check that fails a loss that is shown is worse, whatever its size.
+            # If the check fails, a significant loss is worse, whatever its size.
             verdict = decide(least, most, math.nan if lost and outcome == "fail" else effect)
             before, after = (sign * float(side.mean()) for side in (theirs, ours))
             low, high = sorted((sign * low, sign * high))
-            rows.append(Row(name, before, after, sign * found.difference, low, high, *p, verdict))
+            change = sign * difference.difference
+            rows.append(Row(name, before, after, change, low, high, *p, verdict))
         differs = first_difference(trained, self.baseline)
         about = (self.design, self.terms, self.unit, baseline, now, trained, same, differs)
         return Check(outcome, tuple(rows), *about)
@@ -292,12 +294,12 @@ class SequentialCheck:
     def _evidence(self, old: Scores, new: Scores, stage: Stage, by_seed: bool) -> Evidence:
         before, after = (np.stack(list(each.values()), axis=1) for each in (old, new))
         loss = np.full(len(old), self.design.effect)
-        # Enough permutations for twenty at the level.
+        # Enough permutations for 20 of them below the level.
         count = min(400_000, max(PERMUTATIONS, math.ceil(20 / stage.level)))
         evidence = (
             paired(after - before, loss, count) if by_seed else unpaired(after, before, loss, count)
         )
-        # The permutation test takes a shift for granted, and a success rate is not shifted.
+        # The permutation test assumes a shift, but a success rate does not shift.
         for i, (theirs, ours) in enumerate(zip(old.values(), new.values(), strict=True)):
             if outcomes := _outcomes(theirs, ours):
                 p = stats.loss_p(*outcomes, self.design.effect, by_seed=by_seed)
@@ -313,9 +315,9 @@ def _identical(baseline: Curves, now: Curves) -> bool:
 def _signed_scores(
     baseline: Curves, now: Curves, terms: Terms
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the scores of both, higher is better.
+    """Return the scores of both sides, signed so that higher is better.
 
-    A failed seed has the score of one that learned nothing, or the lowest score there is.
+    A failed seed gets the start of the learned range, or the lowest score of any seed if lower.
     """
     sign = terms.sign
     start = min(sign * end for end in learned(baseline))
@@ -329,11 +331,11 @@ def _signed_scores(
 
 
 def _outcomes(before: Floats, after: Floats) -> tuple[Floats, Floats] | None:
-    """Return scores after and before as 1, the better one, and 0; None where a run has others."""
+    """Return scores after and before as 1 (success) and 0, or None if they are no success rates."""
     both = np.concatenate([after, before])
     if not are_successes(np.abs(both)):
         return None
-    shift = float(both.min() < 0)  # 0 and 1 of a score of which lower is better
+    shift = float(both.min() < 0)  # lower is better: scores of -1 and 0
     return after + shift, before + shift
 
 
@@ -343,12 +345,12 @@ SCORE_NAMES = {"final": "final performance", "auc": "area under the curve"}
 
 
 def score_name(score: str) -> str:
-    """Return a score in words; a user's own score keeps its name."""
+    """Return the name of a score in words; a user's own score keeps its name."""
     return SCORE_NAMES.get(score, score)
 
 
 def plan_line(name: str, test: SequentialCheck) -> str:
-    """Return how many seeds a check may take and what it detects, before anything runs."""
+    """Return a line with the planned seeds, the error rates and the detectable loss."""
     design, terms = test.design, test.terms
     first, *more = design.stages.seeds
     seeds = f"{first} seeds"
@@ -362,25 +364,25 @@ def plan_line(name: str, test: SequentialCheck) -> str:
             for score, loss in design.caught.items()
         )
     return (
-        f"{name}: {seeds}, against the baseline's {design.old_seeds}; false alarms at most "
-        f"{terms.alpha:.2g} on average over baselines (up to about {design.lucky:.1g} with one "
-        f"that was lucky by two standard errors); caught with 95%: {detected}{_shortfall(test)}"
+        f"{name}: {seeds}, against the baseline's {design.old_seeds}; false alarms: at most "
+        f"{terms.alpha:.2g} on average over baselines (about {design.lucky:.1g} if the baseline's "
+        f"mean is two standard errors too high); detects with 95%: {detected}{_shortfall(test)}"
     )
 
 
 def _shortfall(test: SequentialCheck | Check) -> str:
-    """Return how many seeds would detect the effect; "" where it is detected."""
+    """Return how many seeds would detect the effect; "" if these detect it."""
     design = test.design
     if max(design.caught.values()) <= 1.001 * design.effect:
         return ""
     enough = "a baseline of more seeds" if design.needed is None else f"{design.needed} seeds"
-    return f"; the {_share(design.effect, test)} asked for would need {enough}"
+    return f"; a loss of {_share(design.effect, test)} would need {enough}"
 
 
 def line(name: str, check: Check) -> str:
     """Return a check in a line: the outcome, the verdict, the score and its difference."""
     if check.identical:
-        return f"{name}: identical, to the bit, on {len(check.now)} seeds"
+        return f"{name}: identical bit for bit on {len(check.now)} seeds"
     diverged = f"; {len(check.now.failed)} diverged" if check.now.failed else ""
     seeds = f"({len(check.now)} seeds against {len(check.baseline)}{diverged})"
     effect = f"a loss of {_share(check.design.effect, check)}"
@@ -396,7 +398,7 @@ def line(name: str, check: Check) -> str:
     below = f"; below 0, within the margin: {loss}" if check.below else ""
     if check.verdict == "better":
         gain = _change(check, check.best, "gain")
-        return f"{name} is better: {gain}{below} {seeds}; update the baseline if that is meant"
+        return f"{name} is better: {gain}{below} {seeds}; update the baseline to keep the gain"
     return f"{name} passes, {check.verdict}: {effect} is ruled out{below} {seeds}"
 
 
@@ -423,8 +425,8 @@ def _unit(terms: Terms) -> str:
 
 
 def table(checks: Mapping[str, Check]) -> pandas.DataFrame:
-    """Return a row per score of each check; `format_table` writes it."""
-    import pandas  # a check that passes does without
+    """Return a row per score of each check, for `format_table`."""
+    import pandas  # delayed: a check that passes needs no table
 
     return pandas.DataFrame(
         {
@@ -446,12 +448,12 @@ def table(checks: Mapping[str, Check]) -> pandas.DataFrame:
 
 
 def caption(checks: Sequence[Check]) -> str:
-    """Return what the columns of the table are, and the error rate of all checks."""
-    how = "paired by seed, with Student's" if checks[0].terms.paired else "with Welch's"
+    """Return the caption of `table`, with the error rate of all checks together."""
+    interval = "Student's t, paired by seed" if checks[0].terms.paired else "Welch's t"
     return (
-        f"Means over seeds, before (the baseline) and now; differences {how} t interval (of "
-        f"success rates the exact one); p of a loss from a permutation test, corrected over the "
-        f"scores. The chance that any of these checks calls an unchanged trainer worse is at most "
-        f"{sum(check.terms.alpha for check in checks):.2g}, on average over baselines: a baseline "
-        f"whose seeds did well by chance alarms more often, the more so the fewer it has."
+        f"Means over seeds of the baseline (before) and now. Intervals: {interval}; exact for "
+        f"success rates. p_worse: of a loss, by a permutation test corrected over the scores. The "
+        f"probability that any of these checks calls an unchanged trainer worse is at most "
+        f"{sum(check.terms.alpha for check in checks):.2g}, on average over baselines. It is "
+        f"higher if the baseline's seeds did well by chance, most of all with few seeds."
     )

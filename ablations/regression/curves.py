@@ -1,4 +1,4 @@
-"""Learning curves of one metric over seeds: checked on their way in, and scored."""
+"""Learning curves of one metric over seeds: their input checks and their scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ablations.errors import UserError
 from ablations.scoring import auc, final
 from ablations.stats import Floats
 
-# steps `[points]`, values `[points]` (NaN: no value there) -> a number in the metric's units
+# steps `[points]`, values `[points]` (NaN: no value) -> a number in units of the metric
 Score = Callable[[Floats, Floats], float]
 SCORES: Mapping[str, Score] = {"final": final, "auc": auc}
 Rows: TypeAlias = "Sequence[Sequence[float] | Floats] | Floats"
@@ -21,7 +21,7 @@ Data: TypeAlias = Any  # an array `[seeds, points]`, or a data frame of any libr
 
 
 class Run(NamedTuple):
-    """The curve of a seed: increasing steps, and values (NaN where there is none), `[points]`."""
+    """The curve of a seed: increasing steps and values `[points]`; NaN: no value."""
 
     steps: Floats
     values: Floats
@@ -34,9 +34,11 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The curves of some seeds, each at its own steps.
+    """The curves of seeds, each at its own steps.
 
-    runs: by seed. failed: seed -> why it has no curve (its training became NaN).
+    Attributes:
+        runs: by seed.
+        failed: seed -> why it has no curve (its training diverged).
     """
 
     runs: Mapping[int, Run]
@@ -49,16 +51,16 @@ class Curves:
 
     @property
     def steps(self) -> Floats:
-        """All steps at which a seed was logged."""
+        """All steps at which any seed has a point, in order."""
         every = [run.steps for run in self.runs.values()]
         return np.unique(np.concatenate(every)) if every else np.zeros(0)
 
     def __len__(self) -> int:
-        """Return the number of seeds, failed ones too."""
+        """Return the number of seeds, including failed ones."""
         return len(self.runs) + len(self.failed)
 
     def of(self, seeds: Iterable[int]) -> Curves:
-        """Return the curves of some seeds, in that order."""
+        """Return the curves of these seeds, in this order."""
         wanted = list(seeds)
         return Curves(
             {seed: self.runs[seed] for seed in wanted if seed in self.runs},
@@ -85,15 +87,14 @@ def from_user(
     missing_ok: bool = False,
     scores: Mapping[str, Score] = SCORES,
 ) -> Curves:
-    """Return a user's curves. Raises UserError.
+    """Return a user's curves. Raises UserError for invalid data.
 
     Args:
         data: an array `[seeds, points]`, or a data frame with the columns seed, step and value.
-        steps: of the points of an array (default: 1, 2, ...), or of the points of each row where
-            rows have steps of their own.
-        seeds: of its rows (default: 0, 1, ...).
-        missing_ok: accept NaN as a point without a value, such as no finished episode.
-        scores: what the curves will be scored by.
+        steps: of an array's points, for all rows or for each row; default: 1, 2, ...
+        seeds: of an array's rows; default: 0, 1, ...
+        missing_ok: accept NaN as a point without a value (no episode ended).
+        scores: functions that must give each curve a finite score.
     """
     rows = _of_frame(data) if is_frame(data) else _of_array(data, steps, seeds)
     points = max((len(run.steps) for _, run in rows), default=0)
@@ -116,15 +117,15 @@ def from_user(
             first = int(np.argmax(bad))
             raise UserError(
                 f"the curve of seed {seed} is {run.values[first]} at step {run.steps[first]:,.0f} "
-                f"({int(bad.sum())} of {len(bad)} points): has its training diverged? Where NaN "
-                f"only means that no episode ended, say missing_ok=True"
+                f"({int(bad.sum())} of {len(bad)} points): did its training diverge? If NaN only "
+                f"means that no episode ended, add missing_ok=True"
             )
     require_scores(curves, scores)
     return curves
 
 
 def is_frame(data: Data) -> bool:
-    """Return whether curves are a data frame."""
+    """Return whether the curves are a data frame of some library."""
     return hasattr(data, "columns")
 
 
@@ -152,7 +153,7 @@ def _of_array(
         odd = next(i for i, length in enumerate(lengths) if length != lengths[0])
         raise UserError(
             f"curves of unequal lengths: seed {names[0]} has {lengths[0]} points, seed "
-            f"{names[odd]} has {lengths[odd]}: give the steps= of each"
+            f"{names[odd]} has {lengths[odd]}: pass steps= with a row per seed"
         )
     if own and len(given) != len(lengths):
         raise UserError(f"{len(lengths)} curves, but steps= has {len(given)} rows")
@@ -164,7 +165,7 @@ def _of_array(
     for row, length in zip(marks, lengths, strict=True):
         if row.shape != (length,):
             raise UserError(
-                f"steps= must name the step of each point: {row.size} steps for {length} points"
+                f"steps= needs one step per point: {row.size} steps for {length} points"
             )
     return list(zip(names, map(Run, marks, values), strict=True))
 
@@ -175,18 +176,18 @@ def _of_frame(data: Data) -> list[tuple[int, Run]]:
     value = "value" if "value" in names else others[0] if len(others) == 1 else None
     if value is None or not {"seed", "step"} <= set(names) or len(set(names)) < len(names):
         raise UserError(
-            f"a data frame of curves has the columns seed, step and value, not "
+            f"a data frame of curves needs the columns seed, step and value, not "
             f"{', '.join(map(str, names))}"
         )
     problem = "the columns seed, step and value must be numbers"
-    seed, step, number = (_numbers(data[name], problem) for name in ("seed", "step", value))
+    seeds, steps, values = (_numbers(data[name], problem) for name in ("seed", "step", value))
     rows = []
-    for own in dict.fromkeys(seed.tolist()):
-        points = np.flatnonzero(seed == own)
-        points = points[np.argsort(step[points], kind="stable")]
-        if len(np.unique(step[points])) != len(points):
-            raise UserError(f"seed {own:g} has two values at one step")
-        rows.append((_seed(own), Run(step[points], number[points])))
+    for seed in dict.fromkeys(seeds.tolist()):
+        points = np.flatnonzero(seeds == seed)
+        points = points[np.argsort(steps[points], kind="stable")]
+        if len(np.unique(steps[points])) != len(points):
+            raise UserError(f"seed {seed:g} has two values at one step")
+        rows.append((_seed(seed), Run(steps[points], values[points])))
     return rows
 
 
@@ -208,9 +209,9 @@ def _seed(given: float | str) -> int:
 
 
 def require_scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
-    """Raise UserError for a curve without a score, and for one that was cut.
+    """Raise UserError for a curve without a score, and for a curve that ends too early.
 
-    A curve that ends before nine tenths of the steps would have its final score at another time.
+    A curve that ends before 90% of the steps would have its final score at another time.
     """
     last = curves.steps[-1] if curves.runs else 0.0
     for name, values in curves.scores(wanted).items():
@@ -218,10 +219,8 @@ def require_scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> None
             end = run.steps[np.isfinite(run.values)].max(initial=0.0)
             cut = name == "final" and 10 * end < 9 * last
             if name in SCORES and (np.isnan(value) or cut):
-                raise UserError(
-                    f"the curve of seed {seed} has no value where its {name} score looks"
-                    + (" (the last tenth of the steps)" if name == "final" else "")
-                )
+                where = " in the last tenth of the steps" if name == "final" else ""
+                raise UserError(f"seed {seed} has no {name} score: its curve has no value{where}")
             if not np.isfinite(value):
                 raise UserError(f"the score '{name}' of seed {seed} is {value}, not a number")
 
@@ -229,32 +228,28 @@ def require_scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> None
 def require_same_steps(now: Curves, baseline: Curves) -> None:
     """Raise UserError unless both were trained for the same number of steps.
 
-    They may differ by the distance between two points of the curves that were logged less often.
+    They may differ by the distance between two points of the coarser curves.
     """
     if not now.runs or not baseline.runs:
         return
     ends = [curves.steps[-1] for curves in (now, baseline)]
-    distance = max(end / _points(of) for end, of in zip(ends, (now, baseline), strict=True))
-    if abs(ends[0] - ends[1]) > distance:
-        now_span, span = (
-            f"{_points(of)} points up to step {end:,.0f}"
-            for of, end in zip((now, baseline), ends, strict=True)
-        )
+    points = [_median_points(curves) for curves in (now, baseline)]
+    if abs(ends[0] - ends[1]) > max(ends[0] / points[0], ends[1] / points[1]):
         raise UserError(
-            f"different steps: the baseline has {span}, these curves have {now_span}; train as "
-            f"long, or update the baseline"
+            f"different steps: the baseline has {points[1]} points up to step {ends[1]:,.0f}, "
+            f"these curves have {points[0]} points up to step {ends[0]:,.0f}; train for the same "
+            f"number of steps, or update the baseline"
         )
 
 
-def _points(curves: Curves) -> int:
-    """Return how many points with a value a curve has (median)."""
+def _median_points(curves: Curves) -> int:
     return max(1, int(np.median([np.sum(~np.isnan(r.values)) for r in curves.runs.values()])))
 
 
 def on_steps_of(baseline: Curves, now: Curves) -> tuple[Curves, Curves]:
-    """Return both at the baseline's steps, so that neither gains by being logged more often.
+    """Return both at the baseline's steps, so that their scores are comparable.
 
-    Raises UserError where one was trained longer.
+    Raises UserError if one was trained longer.
     """
     require_same_steps(now, baseline)
     steps = baseline.steps
@@ -264,12 +259,15 @@ def on_steps_of(baseline: Curves, now: Curves) -> tuple[Curves, Curves]:
 
 
 def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:
-    """Return the seed and the first step at which curves of common seeds differ in their bits."""
+    """Return the seed and step of the first difference in bits, or None.
+
+    Only seeds that both have are compared.
+    """
     differences = []
     for order, seed in enumerate(now.seeds):
         if seed in baseline.runs:
             steps = np.union1d(now.runs[seed].steps, baseline.runs[seed].steps)
-            ours, theirs = (_logged(curves.runs[seed], steps) for curves in (now, baseline))
+            ours, theirs = (_values_at(curves.runs[seed], steps) for curves in (now, baseline))
             differs = ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
             if differs.any():
                 differences.append((float(steps[np.argmax(differs)]), order, seed))
@@ -279,8 +277,8 @@ def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:
     return seed, step
 
 
-def _logged(run: Run, steps: Floats) -> Floats:
-    """Return the values at these steps, NaN where the run was not logged."""
+def _values_at(run: Run, steps: Floats) -> Floats:
+    """Return the values at these steps, NaN where the run has no point."""
     values = np.full(len(steps), np.nan)
     values[np.searchsorted(steps, run.steps)] = run.values
     return values

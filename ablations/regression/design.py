@@ -1,23 +1,22 @@
-"""The tests of a check, and how many seeds they take; arrays of scores only.
+"""The permutation tests of a check and their sample sizes, on arrays of scores.
 
-**The tests** are permutation tests. If nothing changed, new and old scores come from one
-distribution, and every assignment of the seeds to "new" and "old" was as likely as the observed
-one. The share of assignments that look at least as bad is a p-value for scores of any distribution
-(skewed, bimodal, at a ceiling), down to four seeds. A seed keeps all of its scores together, and
-the most extreme score counts, which corrects for several correlated scores (Westfall and Young
-1993, maxT). The statistic is a moderated t: each side's variance is shrunk towards the pooled one
-with `PRIOR_SEEDS` degrees of freedom (after Smyth 2004). The plain difference of means mistakes a
-wider spread for a loss; Welch's t loses up to a fifth of the power at four seeds.
+**Tests.** If nothing changed, new and old scores have the same distribution, and every assignment
+of seeds to "new" and "old" is as likely as the observed one. The share of assignments that are at
+least as bad is a p-value for any distribution (skewed, bimodal, at a ceiling), down to four seeds.
+A seed keeps all of its scores together, and the most extreme score counts, which corrects for
+several correlated scores (Westfall and Young 1993, maxT). The statistic is a moderated t: each
+side's variance is shrunk towards the pooled variance with `PRIOR_SEEDS` degrees of freedom (after
+Smyth 2004). The plain difference of means mistakes a larger variance for a loss; Welch's t loses up
+to a fifth of the power at four seeds.
 
-**The design** is sequential: few seeds first, more only while the check is undecided. The rate of
-false alarms is split over the stages, half of it for the last, so that their sum bounds the rate
-for any distribution. The rate of misses by stopping early is split in the same way. The last stage
-has `POWER` of detecting the effect, so the whole check has at least `POWER - EARLY_MISSES` = 95%.
+**Design.** The check starts with few seeds and adds seeds while it is undecided. The rate of false
+alarms is split over the stages, half of it for the last stage, so their sum bounds the rate for any
+distribution. The rate of misses by early stops is split in the same way. The last stage detects the
+effect with `POWER`, so the check detects it with at least `POWER - EARLY_MISSES` = 95%.
 
-Both rates are averages over the baselines that could have been drawn. The power is integrated over
-the true standard deviations that the baseline's sample leaves open (after Browne 1995), so a small
-baseline promises less. A single baseline whose seeds did well by chance raises more false alarms:
-`Design.lucky` says how many.
+Both rates are averages over baselines. The power is integrated over the standard deviations that
+the baseline's sample allows (after Browne 1995), so a small baseline detects only larger losses. A
+baseline whose seeds did well by chance raises more false alarms: see `Design.lucky`.
 """
 
 from __future__ import annotations
@@ -56,11 +55,13 @@ _BLOCK = 4_000
 
 @dataclass(frozen=True)
 class Evidence:
-    """The p-values of a comparison, one per score: `[scores]`.
+    """The p-values of a comparison `[scores]`.
 
-    worse, better: of "nothing changed", against a loss or a gain, corrected over the scores.
-    not_lost: of "this score lost as much as `loss`"; not corrected, as all of them must be ruled
-    out.
+    Attributes:
+        worse, better: of the hypothesis that nothing changed, against a loss or a gain, corrected
+            over the scores.
+        not_lost: of the hypothesis that this score lost `loss`; not corrected, as a check that
+            passes rejects it for all scores.
     """
 
     worse: Floats
@@ -71,10 +72,9 @@ class Evidence:
 def unpaired(
     now: ArrayLike, baseline: ArrayLike, loss: ArrayLike, permutations: int = PERMUTATIONS
 ) -> Evidence:
-    """Test new scores `[n, scores]` against the baseline's `[m, scores]`.
+    """Test new scores `[n, scores]` against a baseline's `[m, scores]`.
 
-    loss: `[scores]` above 0, in the scores' units; new scores that lost exactly so much are like
-    the old ones after it is added to them.
+    `loss` `[scores]` is positive, in the scores' units.
     """
     ours, theirs = _columns(now), _columns(baseline)
     shifted = ours + np.asarray(loss, np.float64)
@@ -83,14 +83,14 @@ def unpaired(
 
 
 def paired(differences: ArrayLike, loss: ArrayLike, permutations: int = PERMUTATIONS) -> Evidence:
-    """Test the differences `[n, scores]` of pairs, new minus baseline, by flipping their signs."""
+    """Test the differences `[n, scores]` of pairs, new - baseline, by flipping their signs."""
     pairs = _columns(differences)
     shifted = pairs + np.asarray(loss, np.float64)
     return _evidence(*(_flipped_means(each, permutations) for each in (pairs, shifted)))
 
 
 def smallest_p(n: int, m: int | None) -> float:
-    """Return the smallest p that n new seeds can give against m old ones; m None: paired."""
+    """Return the smallest possible p of n new seeds against m old seeds, or of n pairs (m None)."""
     return 0.5**n if m is None else 1 / math.comb(n + m, n)
 
 
@@ -114,19 +114,19 @@ def _evidence(plain: Permuted, shifted: Permuted) -> Evidence:
 
 
 def _share(as_extreme: NDArray[np.bool_]) -> Floats:
-    """Return the share of permutations; the observed assignment is one of them."""
+    """Return the share of permutations, counting the observed assignment as one."""
     return np.asarray((1 + np.count_nonzero(as_extreme, axis=0)) / (1 + len(as_extreme)))
 
 
 def _permuted_t(scores: Floats, n: int, permutations: int) -> Permuted:
-    """Return the moderated t of the first n rows against the rest, and that of permuted rows."""
+    """Return the moderated t of the first n rows against the rest, observed and permuted."""
     m = len(scores) - n
     centred = scores - scores.mean(axis=0)
     centred = centred / _nonzero(np.abs(centred).max(axis=0))
     total = (centred**2).sum(axis=0)
 
     def moderated(sums: Floats, squares: Floats) -> Floats:
-        """Compute t from the new rows' sums and sums of squares; all rows sum to 0."""
+        """Compute t from the sums and sums of squares of the n rows; all rows sum to 0."""
         ours, theirs = sums / n, -sums / m
         within_ours = np.maximum(squares - n * ours**2, 0.0)
         within_theirs = np.maximum(total - squares - m * theirs**2, 0.0)
@@ -150,7 +150,6 @@ def _nonzero(scale: Floats) -> Floats:
 
 @lru_cache(maxsize=16)
 def _assignments(n: int, m: int, count: int, start: int) -> Floats:
-    """Return random assignments `[count, n + m]`: 1 for the n new rows, 0 for the others."""
     random = np.random.default_rng([_SEED, n, m, start])
     chosen = np.argsort(random.random((count, n + m)), axis=1)[:, :n]
     assigned = np.zeros((count, n + m))
@@ -159,7 +158,7 @@ def _assignments(n: int, m: int, count: int, start: int) -> Floats:
 
 
 def _flipped_means(pairs: Floats, permutations: int) -> Permuted:
-    """Return mean / root mean square, which orders as a paired t does: signs keep the squares."""
+    """Return mean / root mean square: it orders sign flips as the paired t does."""
     n = len(pairs)
     pairs = pairs / _nonzero(np.abs(pairs).max(axis=0))
     pairs = pairs / _nonzero(np.sqrt((pairs**2).mean(axis=0)))
@@ -175,14 +174,15 @@ def _flipped_means(pairs: Floats, permutations: int) -> Permuted:
 
 @dataclass(frozen=True)
 class Design:
-    """The cost of a check, and the losses that it detects.
+    """The seeds of a check, and the losses that it detects.
 
-    stages: the level of each is the rate of false alarms spent there. effect: the loss to be
-    detected, in the metric's units. caught: score -> the smallest loss in it that the check detects
-    with 95%, on average over baselines. needed: the seeds that would detect `effect` in every
-    score; None above `MOST_NEEDED`. lucky: the approximate rate of false alarms where the mean of
-    the baseline lies `LUCK` standard errors too high (paired: with uncorrelated pairs). More seeds
-    of the baseline bring it down to alpha.
+    Attributes:
+        stages: their levels add up to the rate of false alarms.
+        effect: the loss to detect, in units of the metric.
+        caught: score -> the smallest loss that is detected with 95%, on average over baselines.
+        needed: number of seeds that detects `effect` in every score; None above `MOST_NEEDED`.
+        lucky: approximate rate of false alarms if the baseline's mean is `LUCK` standard errors too
+            high (paired: with uncorrelated pairs). It falls to alpha with more baseline seeds.
     """
 
     stages: Stages
@@ -195,7 +195,7 @@ class Design:
 
     @property
     def most_seeds(self) -> int:
-        """The seeds of the last stage."""
+        """The number of seeds of the last stage."""
         return self.stages[-1].seeds
 
 
@@ -208,14 +208,14 @@ def design(
     exactly: int | None = None,
     paired: bool = False,
 ) -> Design:
-    """Plan a check. Raises UserError where so few seeds could never show a loss at this level.
+    """Plan a check. Raises UserError if the seeds are too few for a significant loss.
 
     Args:
         baseline: score -> `[m]`, higher is better.
-        effect: the smallest loss worth detecting, in the metric's units.
+        effect: the smallest loss worth detecting, in units of the metric.
         alpha: rate of false alarms.
-        most: upper bound of the seeds.
-        exactly: plan a single stage of so many seeds.
+        most: upper bound of the number of seeds.
+        exactly: plan a single stage with this number of seeds.
         paired: whether seeds are compared one by one.
     """
     if not 0 < alpha < 0.5:
@@ -224,7 +224,10 @@ def design(
         raise UserError(f"the smallest effect worth catching must be above 0, not {effect:g}")
     old = len(next(iter(baseline.values())))
     if old < FEWEST_OLD:
-        raise UserError(f"the baseline has {old} seeds: at least {FEWEST_OLD} are needed, 20 good")
+        raise UserError(
+            f"a baseline of {old} seeds is too small: at least {FEWEST_OLD} are needed, and 20 are "
+            f"recommended"
+        )
     against = None if paired else old
     fewest = next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, against) <= alpha / 2)
     if (exactly or most) < fewest:
@@ -234,7 +237,7 @@ def design(
             f"at least {fewest} are needed"
         )
     deviations = {score: _deviation(values) for score, values in baseline.items()}
-    # The permutation test corrects over the scores better than Bonferroni; planning need not.
+    # Bonferroni over the scores, which is conservative for the permutation test.
     level = alpha / (1 if exactly else 2) / len(baseline)
 
     def misses(seeds: int, loss: float, sd: float) -> bool:
@@ -259,7 +262,7 @@ def design(
 
 
 def _deviation(scores: Floats) -> float:
-    """Return the deviation of `[m]` scores; of successes by Laplace's rate: a next run may fail."""
+    """Return the standard deviation of scores `[m]`, by Laplace's rate for successes."""
     if not are_successes(np.abs(scores)):
         return float(deviation(scores))
     rate = (float(np.abs(scores).sum()) + 1) / (len(scores) + 2)
@@ -268,7 +271,7 @@ def _deviation(scores: Floats) -> float:
 
 def _stages(last: int, alpha: float, old: int | None) -> Stages:
     seeds = list(planned(FIRST_SEEDS, last, factor=2.0))
-    # A stage that cannot reach its level would only spend it.
+    # A stage that cannot reach its level would waste its share of alpha.
     while len(seeds) > 1 and smallest_p(seeds[0], old) > split(alpha, len(seeds))[0] / 2:
         seeds.pop(0)
     shares = zip(seeds, split(alpha, len(seeds)), split(EARLY_MISSES, len(seeds)), strict=True)
@@ -276,11 +279,11 @@ def _stages(last: int, alpha: float, old: int | None) -> Stages:
 
 
 def _power(seeds: int, old: int, loss: float, sd: float, level: float, paired: bool) -> float:
-    """Return the power of a one-sided t-test at `level`; paired: with uncorrelated pairs.
+    """Return the power of a one-sided t-test at `level`, with equal variances on both sides.
 
-    Variances are equal. It is an average over baselines: the deviation s is estimated from `old`
-    seeds, so s²/σ² is chi-squared over its degrees of freedom. The same s is part of the pooled
-    error, so a baseline that looks calm by chance makes up for some of its excess promise.
+    Pairs are assumed to be uncorrelated. The power is an average over baselines: their standard
+    deviation s is estimated from `old` seeds, so s²/σ² is chi-squared over its degrees of freedom.
+    The same s enters the pooled error.
     """
     if not sd > 0:
         return 1.0
@@ -299,13 +302,12 @@ def _power(seeds: int, old: int, loss: float, sd: float, level: float, paired: b
 
 @lru_cache(maxsize=4096)
 def _variances(freedom: int) -> tuple[Floats, Floats]:
-    """Return values of s²/σ² and their weights: Gauss-Legendre points on its quantiles."""
+    """Return Gauss-Legendre points of s²/σ² on its quantiles, and their weights."""
     points, weights = np.polynomial.legendre.leggauss(64)
     return 2 * special.gammaincinv(freedom / 2, (points + 1) / 2) / freedom, weights / 2
 
 
 def _smallest(misses: Callable[[float], bool], sd: float) -> float:
-    """Return the smallest loss that is not missed."""
     if not sd > 0:
         return 0.0
     high = sd

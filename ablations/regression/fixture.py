@@ -1,4 +1,4 @@
-"""The pytest fixture `learning_curve`: any trainer's curves against a baseline beside the test."""
+"""The pytest fixture `learning_curve`: checks curves against a baseline stored next to the test."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from ablations.regression import FOLDER, REPORTED, baselines, check
 from ablations.regression.baselines import Group, Origin
 from ablations.regression.check import Check, Terms
 from ablations.regression.curves import SCORES, Curves, Data, Rows, Score, from_user, is_frame
-from ablations.regression.design import FEWEST_OLD
 
-# Their versions are stored if the process has loaded them.
+# A baseline stores the versions of those that the process has loaded.
 LIBRARIES = (
     *("brax", "gymnasium", "jax", "numpy", "optax", "ray", "stable_baselines3", "tianshou"),
     *("torch", "torchrl"),
@@ -35,7 +34,7 @@ class LearningCurve:
     """The fixture; see `check`."""
 
     def __init__(self, request: pytest.FixtureRequest, names: dict[str, str]):
-        """Serve a test. names: path of a baseline -> the test that uses it."""
+        """Create the fixture of a test; `names` maps the path of a baseline to its test."""
         self._request, self._config, self._names = request, request.config, names
         self._used: set[str] = set()
 
@@ -59,43 +58,41 @@ class LearningCurve:
         baseline_seeds: int | None = None,
         missing_ok: bool = False,
     ) -> Check:
-        """Fail the test where the curves are worse than the baseline `name`.
+        """Fail the test if the curves are worse than the baseline `name`.
 
         Args:
             curves: an array `[seeds, points]`, a data frame with the columns seed, step and value,
                 or a function from seeds to one of these. The function is called with a few seeds
-                first, and with more only while the check is undecided.
-            name: of the baseline; default: the test's own. Two tests cannot share one.
-            metric: the name of the values; stored, and compared with the baseline's.
+                first, and with more while the check is undecided.
+            name: of the baseline; default: the test's name. Two tests cannot share a baseline.
+            metric: the name of the values; must equal the baseline's.
             higher_is_better: the direction of the metric.
-            task: stored, and compared with the baseline's.
-            steps: of an array's points; default: 1, 2, ... Rows may have steps of their own.
+            task: must equal the baseline's.
+            steps: of an array's points, for all rows or for each row; default: 1, 2, ...
             seeds: of an array's rows; default: 0, 1, ...
             effect: the smallest loss worth detecting (0.15), as a share of `unit`.
-            unit: the range of the metric that matters to you; default: from the lowest to the
-                highest point of the baseline's mean curve.
-            alpha: the false-alarm rate (0.01), on average over baselines: a baseline whose seeds
-                did well by chance alarms more often. More seeds in the baseline help, and `paired`
-                does where the runs of a seed correlate.
-            paired: compare seed by seed.
-            scores: name -> function (steps, values) -> number, in the metric's units; default:
+            unit: a range of the metric; default: from the lowest to the highest point of the
+                baseline's mean curve.
+            alpha: the false-alarm rate (0.01), on average over baselines. It is higher for a
+                baseline whose seeds did well by chance; more baseline seeds reduce this.
+            paired: compare seed by seed, which helps if the runs of a seed are correlated.
+            scores: name -> function (steps, values) -> number in units of the metric; default:
                 final performance and area under the curve.
-            fail_on: "worse" (default), or "undecided": a check that can neither show nor rule out a
-                loss fails too.
-            most_seeds: upper bound for a function (32).
-            baseline_seeds: how many seeds an update asks a function for (24).
-            missing_ok: NaN is a point without a value.
+            fail_on: "worse" (default), or "undecided" to fail undecided checks too.
+            most_seeds: upper bound of the seeds for a function (32).
+            baseline_seeds: number of seeds that an update trains with a function (24).
+            missing_ok: accept NaN as a point without a value.
 
         Returns:
-            The result; on an update, of the stored curves against themselves. Defaults of effect,
-            alpha, fail_on and the seeds: `learning_curve_*` in pytest's ini.
+            The result; an update compares the stored curves with themselves. `learning_curve_*` in
+            pytest's ini set the defaults of effect, alpha, fail_on and the numbers of seeds.
         """
         __tracebackhide__ = True
         try:
             scores = scores or SCORES
             fail_on = fail_on or self._ini("fail_on")
             if fail_on not in ("worse", "undecided"):
-                raise UserError(f"fail_on is 'worse' or 'undecided', not '{fail_on}'")
+                raise UserError(f"fail_on='{fail_on}': expected 'worse' or 'undecided'")
             name = self._default_name() if name is None else name
             stem = self._claimed(name)
             terms = Terms(
@@ -135,19 +132,15 @@ class LearningCurve:
 
     def _update(self, stem: Path, name: str, group: Group, terms: Terms) -> Check:
         curves = group.curves
-        if len(curves) < FEWEST_OLD:
-            raise UserError(
-                f"a baseline of {len(curves)} seeds says too little: at least {FEWEST_OLD}, 20 good"
-            )
         result = check.check(curves, curves, terms)
         before = ""
         if baselines.exists(stem):
             try:
                 stored = _baseline(stem, name, group.metric, group.higher_is_better, group.about)
                 line = check.line(name, check.check(stored, curves, terms))
-                before = f"; against the version before: {line}"
+                before = f"; compared with the previous version: {line}"
             except UserError as error:
-                before = f"; not comparable with the version before: {error}"
+                before = f"; not comparable with the previous version: {error}"
         reason = self._config.getoption("--learning-curve-reason")
         root = self._config.rootpath
         baseline = baselines.updated(stem, name, {"": group}, reason, _origin(root))
@@ -158,7 +151,6 @@ class LearningCurve:
         return result
 
     def _report(self, name: str, result: Check, metric: str, fail_on: str) -> None:
-        """Note the result for the summary, with table and figure where they are wanted; fail."""
         __tracebackhide__ = True
         line = check.line(name, result)
         parts = [line]
@@ -169,7 +161,7 @@ class LearningCurve:
             from ablations.figures.checks import checks
             from ablations.tables.formats import format_table
 
-            # Several parametrisations, or xdist workers, write into one folder.
+            # Parametrised tests and xdist workers write into the same folder.
             test = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid.partition("::")[2])
             path = Path(folder or self._request.getfixturevalue("tmp_path")).absolute()
             path /= f"{test}_{name}" if folder else name
@@ -178,14 +170,14 @@ class LearningCurve:
             parts += ["", format_table(table, "markdown"), "", f"figure: {drawn}"]
         if result.differs is not None:
             seed, step = result.differs
-            parts.append(f"bits: seed {seed} differs from the baseline's from step {step:,.0f} on")
+            parts.append(f"first difference in bits: seed {seed}, step {step:,.0f}")
         self._note("\n".join(parts))
         if failed:
-            advice = f'If that is meant: {UPDATE} "..."'
+            advice = f'If this change is intended: {UPDATE} "..."'
             if result.outcome == "undecided":
                 advice = (
-                    "Undecided fails here (fail_on): more seeds, a larger effect, or a baseline of "
-                    "more seeds decide it"
+                    "Undecided checks fail here (fail_on): use more seeds, a larger effect, or a "
+                    "baseline with more seeds"
                 )
             pytest.fail(f"{line}\n{advice}", pytrace=False)
 
@@ -193,17 +185,17 @@ class LearningCurve:
         self._request.node.user_properties.append((REPORTED, text))
 
     def _default_name(self) -> str:
-        """Return the test's node id, without its folder unless one folder is for all tests."""
+        """Return the test's node id, with its folder only if all baselines share a folder."""
         path, _, test = self._request.node.nodeid.partition("::")
         file = path if self._ini("dir") else self._request.path.name
         name = f"{file.removesuffix('.py')}.{test.replace('::', '.')}"
         return re.sub(r"[^\w.-]+", "_", name).strip("_")
 
     def _claimed(self, name: str) -> Path:
-        """Return where a baseline lies, which no other check may use; a test may run again."""
+        """Return the path of a baseline, for this check alone. A test may run twice."""
         if not re.fullmatch(r"\w[\w.-]*", name):
             raise UserError(
-                f"a baseline's name has letters, digits, '.', '_' and '-' alone, not '{name}'"
+                f"the name of a baseline has only letters, digits, '.', '_' and '-', not '{name}'"
             )
         folder = self._ini("dir")
         beside = self._request.path.parent / FOLDER
@@ -212,7 +204,7 @@ class LearningCurve:
         owner = self._names.setdefault(str(stem), test)
         if owner != test or str(stem) in self._used:
             other = f"by {owner}" if owner != test else "earlier in this test"
-            raise UserError(f"the name '{name}' is taken {other}: give each check its own name=")
+            raise UserError(f"the name '{name}' is used {other}: give each check its own name=")
         self._used.add(str(stem))
         return stem
 
@@ -236,7 +228,7 @@ class LearningCurve:
 def _baseline(
     stem: Path, name: str, metric: str, higher_is_better: bool, about: Mapping[str, Json]
 ) -> Curves:
-    """Return a baseline's curves. Raises UserError where metric, direction or task differ."""
+    """Return a baseline's curves. Raises UserError if metric, direction or task differ."""
     if not baselines.exists(stem):
         missing = baselines.missing(stem, name)
         raise UserError(f'{missing}: store these curves with `{UPDATE} "first version"`')
@@ -245,17 +237,16 @@ def _baseline(
         raise UserError(f"'{name}' is a baseline of `ablations check`, not of pytest")
     then = {"metric": stored.metric, "higher_is_better": stored.higher_is_better, **stored.about}
     now = {"metric": metric, "higher_is_better": higher_is_better, **about}
-    for what in {**then, **now}:
-        if then.get(what) != now.get(what):
+    for field in {**then, **now}:
+        if then.get(field) != now.get(field):
             raise UserError(
-                f"the baseline '{name}' has another {what}: {then.get(what)!r}, and this check "
-                f"{now.get(what)!r}"
+                f"the baseline '{name}' has another {field}: {then.get(field)!r}, and this check "
+                f"has {now.get(field)!r}"
             )
     return stored.curves
 
 
 def _origin(root: Path) -> Origin:
-    """Return the versions, processor and commit of this process: no host, path or time of day."""
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
         with contextlib.suppress(PackageNotFoundError):

@@ -4,10 +4,10 @@
         learning_curve.check(curves)
 
     $ pytest --learning-curve-update --learning-curve-reason "first version"   # stores the curves
-    $ pytest --learning-curve-figures figures    # draws them, also where all is well
+    $ pytest --learning-curve-figures figures    # draws all checks, not only those that fail
 
-pytest loads this file wherever rl-ablations is installed: nothing but pytest is imported until a
-test asks for the fixture, which is in fixture.py; JAX or a trainer never are.
+pytest loads this file in every environment that has rl-ablations, so it imports only pytest until a
+test uses the fixture (fixture.py).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ablations.regression import FOLDER, REPORTED
 if TYPE_CHECKING:
     from ablations.regression.fixture import LearningCurve
 
-_names = pytest.StashKey[dict[str, str]]()  # path of a baseline -> the test that has it
+_names = pytest.StashKey[dict[str, str]]()  # path of a baseline -> the test that uses it
 INI = {
-    "dir": ("", f"folder of the baselines, from the root; default: {FOLDER}/ beside the test"),
+    "dir": ("", f"folder of the baselines, from the root; default: {FOLDER}/ next to the test"),
     "alpha": ("0.01", "false-alarm rate of a check, on average over baselines"),
-    "effect": ("0.15", "smallest loss worth catching, as a share of what the baseline learns"),
-    "seeds": ("32", "bound on the seeds that a check asks a function for"),
-    "baseline_seeds": ("24", "seeds that an update asks a function for"),
-    "fail_on": ("worse", "worse: that alone fails a test (default); undecided: that does too"),
+    "effect": ("0.15", "smallest loss worth detecting, as a share of the baseline's learned range"),
+    "seeds": ("32", "upper bound of the seeds that a check trains"),
+    "baseline_seeds": ("24", "number of seeds that an update trains"),
+    "fail_on": ("worse", "worse, or undecided to fail undecided checks too"),
 }
 
 
@@ -39,29 +39,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--learning-curve-update",
         action="store_true",
-        help="store the curves of the tests that run as their new baselines; needs "
+        help="store the curves of the selected tests as their new baselines; needs "
         "--learning-curve-reason",
     )
     group.addoption(
         "--learning-curve-reason",
         metavar="TEXT",
-        help="why the baselines change; kept with them",
+        help="why the baselines change; stored with them",
     )
     group.addoption(
         "--learning-curve-figures",
         metavar="DIR",
-        help="draw every check there; without it, only those that fail, in pytest's own tmp_path",
+        help="draw every check in this folder; default: only failed checks, in pytest's tmp_path",
     )
     for name, (default, text) in INI.items():
         parser.addini(f"learning_curve_{name}", text, default=default)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse options that cannot be served."""
+    """Refuse an update without a reason."""
     update, reason = (config.getoption(f"--learning-curve-{n}") for n in ("update", "reason"))
     if update and not (reason or "").strip():
         raise pytest.UsageError(
-            "--learning-curve-update needs --learning-curve-reason: why do the baselines change?"
+            '--learning-curve-update needs --learning-curve-reason "why the baselines change"'
         )
     config.stash[_names] = {}
 
@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show a failed test's checks."""
+    """Show the checks of a failed test."""
     report = yield
     lines = [str(text) for name, text in item.user_properties if name == REPORTED]
     if lines and report.when == "call" and report.failed:

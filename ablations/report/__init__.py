@@ -1,1 +1,1 @@
-"""Reports on records: statistics, tables, figures, the page. No JAX."""
+"""The HTML page about studies: tables, figures and settings."""

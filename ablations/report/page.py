@@ -1,7 +1,6 @@
-"""The report: every study on one self-contained page that needs no network.
+"""The report: all studies on one self-contained HTML page without scripts.
 
-Figures are pictures in the page, and it has no script. The same records give the same bytes: the
-page has no date and no path.
+The same records give the same bytes: the page has no dates and no paths.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from ablations.templates import templates
 
 HERE = Path(__file__).parent
 WIDE, NARROW = 7.0, 3.6  # inches of a figure, on a screen and on a phone
-LARGEST = 300_000  # bytes of an SVG: a figure of dozens of panels is smaller as pixels
-SCROLLS = 5  # columns of a table that is wider than a phone
+LARGEST = 300_000  # bytes of an SVG; larger figures become PNGs
+SCROLLS = 5  # a table with this many columns is wider than a phone
 MORE_TABLES = {
     "effects": "Effects of the settings",
     "aggregates": "Aggregates over tasks",
@@ -40,13 +39,13 @@ MORE_TABLES = {
     "power": "Seeds needed",
 }
 FLAGS = ("tasks", "variants", "seeds", "until", "most_seeds", "steps", "set", "vary")
-# The figures of studies that have another table than the comparison.
+# The figures of studies whose first table is not the comparison.
 KINDS = {"effects": ("effects", "interactions", "curves"), "shares": ("shares",)}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure. wide, narrow: data URIs, for a screen and for a phone. folded: shown on demand."""
+    """A figure as data URIs, for a screen and for a phone. `folded`: shown on a click."""
 
     key: str
     title: str
@@ -58,7 +57,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Table:
-    """A table. scrolls: a phone shows a part of it at a time."""
+    """A table. `scrolls`: it is wider than a phone."""
 
     key: str
     title: str
@@ -71,9 +70,13 @@ class Table:
 class Section:
     """A study on the page.
 
-    problem: why there is nothing else. kind: of its own table, which is the first of `tables`; the
-    others are folded. runs: hash -> status. verdicts: how many comparisons have which. scope: of
-    the verdicts, "all tasks" where they are of the mean over tasks.
+    Attributes:
+        slug: its anchor.
+        problem: why the section is empty.
+        kind: of its main table, the first of `tables`; the others are folded.
+        runs: hash -> status.
+        verdicts: number of comparisons per verdict.
+        scope: "all tasks" if the verdicts are about the mean over tasks.
     """
 
     slug: str
@@ -98,11 +101,7 @@ def write(plans: Sequence[Plan], results: Path) -> Path:
 
 
 def render(plans: Sequence[Plan], results: Path) -> str:
-    """Return the page as text: a section per plan, from its records in the results folder.
-
-    Raises:
-        UserError: no plan.
-    """
+    """Return the page as text, with a section per plan. Raises UserError without plans."""
     if not plans:
         raise UserError("a report needs at least one study")
     slugs: list[str] = []
@@ -124,7 +123,7 @@ def render(plans: Sequence[Plan], results: Path) -> str:
 
 
 def section(plan: Plan, results: Path, slug: str) -> Section:
-    """Return the section of a study. slug: its anchor."""
+    """Return the section of a study; `slug` is its anchor."""
     head = Section(slug, plan)
     try:
         runs = Runs.read(results, plan)
@@ -156,7 +155,7 @@ def _facts(plan: Plan, runs: Runs) -> Iterator[tuple[str, str]]:
     counts = runs.runs.status.value_counts()
     yield "runs", ", ".join(f"{counts[status]:,} {status}" for status in sorted(counts.index))
     if base := plan.study.base:
-        yield "settings", f"those of {base}"
+        yield "settings of", base
     if plan.request.get("profile"):
         yield "profile", str(plan.request["profile"])
     if flags := {name: value for name, value in plan.request.items() if name in FLAGS and value}:
@@ -164,17 +163,16 @@ def _facts(plan: Plan, runs: Runs) -> Iterator[tuple[str, str]]:
 
 
 def _tables(runs: Runs, frame: pd.DataFrame, slug: str) -> Iterator[Table]:
-    """Yield the study's own table, then those of `MORE_TABLES` that it has."""
     own = frame.attrs["kind"]
     frames = {own: frame}
     for kind in MORE_TABLES if own == "comparison" else ():
         with contextlib.suppress(UserError):
             frames[kind] = table_of(runs, kind)
-    for kind, of in frames.items():
-        html = format_table(of, "html", caption=False)
+    for kind, table in frames.items():
+        html = format_table(table, "html", caption=False)
         title, key = MORE_TABLES.get(kind, "Results"), f"{slug}.{kind}-table"
         wide = html.count('scope="col"') >= SCROLLS
-        yield Table(key, title, of.attrs.get("caption", ""), Markup(html), wide)
+        yield Table(key, title, table.attrs.get("caption", ""), Markup(html), wide)
 
 
 def _pictures(runs: Runs, kinds: Sequence[str], slug: str) -> Iterator[Picture]:

@@ -1,14 +1,14 @@
 """Bootstrapped statistics: the IQM, aggregates over tasks, profiles, probabilities of improvement.
 
 The definitions are rliable's (Agarwal et al. 2021, "Deep reinforcement learning at the edge of the
-statistical precipice"), but for "task IQM". The scores of a variant are a sequence with one array
-`[n]` of runs per task; the bootstrap is stratified: it draws runs within each task.
+statistical precipice"), except "task IQM". The scores of a variant are a sequence with one array
+`[n]` of runs per task. The bootstrap is stratified: it draws runs within each task.
 
 The levels of the percentile bootstrap are widened to the Student quantile with n - 1 degrees of
-freedom, n the runs of the task that has the fewest. The intervals of "task IQM" then cover 94 to
-99% at 8 runs per task (a plain bootstrap: 90 to 97%), those of "IQM" 92 to 97%, of "mean" 91 to
-97%, of "optimality gap" 90 to 96%. Of runs that collapse on each of five tasks in just the quarter
-that an IQM drops, those of "task IQM" cover 85 to 92%: the bias of an IQM adds up over tasks.
+freedom, with n the fewest runs of a task. With 8 runs per task, the intervals of "task IQM" then
+cover 94 to 99% (a plain bootstrap: 90 to 97%), of "IQM" 92 to 97%, of "mean" 91 to 97%, and of
+"optimality gap" 90 to 96%. If on each of five tasks a quarter of the runs collapse, which an IQM
+drops, the intervals of "task IQM" cover 85 to 92%: the bias of an IQM adds up over tasks.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from ablations.stats.summaries import (
 
 REPLICATES = 10_000
 Tasks = Sequence[ArrayLike]
-Statistic = Callable[..., Any]  # of one array `[..., n]` of scores per task: `[...]`
+Statistic = Callable[..., Any]  # one array `[..., n]` of scores per task -> `[...]`
 
 _SEED = 20261
-_NUMBERS_AT_ONCE = 2_000_000
+_MOST_NUMBERS = 2_000_000  # in a block of bootstrap samples
 _OF_PROFILES = 2_000  # replicates
 
 
 def _iqm(scores: Floats) -> Any:
-    """Return the interquartile mean: without floor(n / 4) scores at each end, as rliable has it."""
+    """Return the interquartile mean: floor(n / 4) scores are dropped at each end, as in rliable."""
     drop = scores.shape[-1] // 4
     ordered = np.sort(scores, axis=-1, kind="stable")[..., drop : scores.shape[-1] - drop]
-    # Rounding must not move the mean of equal scores.
+    # The mean of equal scores is exact.
     return np.clip(ordered.mean(axis=-1), ordered[..., 0], ordered[..., -1])
 
 
@@ -56,7 +56,7 @@ def _of_tasks(of: Callable[[Floats], Any]) -> Statistic:
     return lambda *tasks: np.mean([of(scores) for scores in tasks], axis=0)
 
 
-# A line adds an aggregate. With few tasks a pooled "IQM" drops the easiest and the hardest.
+# With few tasks, the pooled "IQM" may drop the easiest and the hardest task.
 AGGREGATES: dict[str, Statistic] = {
     "task IQM": _of_tasks(_iqm),
     "IQM": lambda *tasks: _iqm(np.concatenate(tasks, axis=-1)),
@@ -69,16 +69,17 @@ AGGREGATES: dict[str, Statistic] = {
 def aggregate(
     tasks: Tasks, name: str = "task IQM", level: float = LEVEL, replicates: int = REPLICATES
 ) -> Estimate:
-    """Return an aggregate over tasks, one of `AGGREGATES`, with its bootstrap interval.
+    """Return an aggregate over tasks with its bootstrap interval.
 
     With fewer than 5 runs on a task the interval is value ± t sqrt(sum over tasks of s² / n) /
-    tasks, t Student's quantile. NaN where a task has no run; no interval where one has one.
+    tasks, with Student's quantile t. It is NaN if a task has one run, and so is the value if a task
+    has no run.
 
     Args:
-        tasks: scores `[..., n]` of each task; the n may differ.
-        name: of the aggregate.
+        tasks: scores `[..., n]` of each task; n may differ.
+        name: of the aggregate in `AGGREGATES`.
         level: of the interval.
-        replicates: of the bootstrap.
+        replicates: number of bootstrap samples.
     """
     rows, statistic = _rows(tasks), AGGREGATES[name]
     fewest = min(row.shape[-1] for row in rows)
@@ -87,7 +88,7 @@ def aggregate(
         return between(value, NAN)
     value, t = statistic(*rows), student(fewest - 1, level)
     if fewest >= 5:
-        # A bootstrap sample's spread is that of n runs, not n - 1; that of an IQM makes up for it.
+        # The bootstrap variance has the divisor n, not n - 1. An IQM needs no correction for it.
         wide = t if "IQM" in name else t * math.sqrt(fewest / (fewest - 1))
         return estimate(value, *_bootstrap(statistic, rows, wide, replicates))
     squares = sum(np.square(deviation(row)) / row.shape[-1] for row in rows)
@@ -120,9 +121,9 @@ def iqr(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -
 def profile(
     tasks: Tasks, thresholds: ArrayLike, level: float = LEVEL
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the share of runs above each threshold `[k]`, a mean over tasks: share, low, high.
+    """Return the share of runs above each threshold `[k]`, averaged over tasks: share, low, high.
 
-    The intervals are pointwise, by bootstrap; NaN below 2 runs.
+    The intervals are pointwise bootstrap intervals; NaN with fewer than 2 runs.
     """
     above = [row[:, None] > np.asarray(thresholds, np.float64) for row in _rows(tasks)]
     share = np.mean([runs.mean(axis=0) for runs in above], axis=0)
@@ -136,14 +137,15 @@ def profile(
 
 
 def improvement(ours: Tasks, theirs: Tasks, level: float = LEVEL) -> Estimate:
-    """Return the chance that a run of ours scores above one of theirs, a mean over tasks.
+    """Return the probability that a run of ours scores higher than one of theirs, over tasks.
 
-    Mann-Whitney's U / n², ties counted half. The interval holds the chances θ with
-    |chance - θ| <= t sd(θ), t Student's quantile with n - 1 degrees of freedom, and Hanley and
-    McNeil's variance of U / n², θ (1 - θ) (1 + (n - 1) ((1 - θ) / (2 - θ) + θ / (1 + θ))) / n²
-    (Newcombe 2006, "Confidence intervals for an effect size measure based on the Mann-Whitney
-    statistic", part 2, method 5), averaged over tasks. A bootstrap has no width where all runs are
-    above all others, and covers 43% at 8 seeds where the truth is .98. No interval below 2 pairs.
+    This is Mann-Whitney's U / n², averaged over tasks; ties count half. The interval holds all
+    probabilities θ with |U / n² - θ| <= t sd(θ), with Student's quantile t of n - 1 degrees of
+    freedom and Hanley and McNeil's variance of U / n²,
+    θ (1 - θ) (1 + (n - 1) ((1 - θ) / (2 - θ) + θ / (1 + θ))) / n² (Newcombe 2006, "Confidence
+    intervals for an effect size measure based on the Mann-Whitney statistic", part 2, method 5). A
+    bootstrap has no width if all runs are above all others; with 8 seeds and a true probability of
+    .98 it covers 43%. Fewer than 2 pairs have no interval.
     """
     pairs = list(zip(_rows(ours), _rows(theirs), strict=True))
     for a, b in pairs:
@@ -173,16 +175,15 @@ def _rows(tasks: Tasks) -> list[Floats]:
 
 @lru_cache(maxsize=32)
 def draws(n: int, replicates: int, task: int = 0) -> NDArray[np.intp]:
-    """Draw the runs of a task for each bootstrap sample, `[replicates, n]`, each row sorted."""
+    """Draw the runs of a task for each bootstrap sample `[replicates, n]`, with sorted rows."""
     random = np.random.default_rng([_SEED, n, task] if task else [_SEED, n])
     return np.sort(random.integers(0, n, (replicates, n)), axis=-1)
 
 
 def _bootstrap(statistic: Statistic, rows: Sequence[Floats], t: float, replicates: int) -> Any:
-    """Return both ends: the quantiles of a resampled statistic at Phi(-t) and Phi(t)."""
-    ordered = [np.sort(row, axis=-1) for row in rows]  # so that the order of runs is irrelevant
+    ordered = [np.sort(row, axis=-1) for row in rows]  # the order of runs must not matter
     index = [draws(row.shape[-1], replicates, task) for task, row in enumerate(rows)]
-    size = max(1, _NUMBERS_AT_ONCE // sum(row.size for row in rows))
+    size = max(1, _MOST_NUMBERS // sum(row.size for row in rows))
     resampled = [
         statistic(*(row[..., at[k : k + size]] for row, at in zip(ordered, index, strict=True)))
         for k in range(0, replicates, size)

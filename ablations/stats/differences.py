@@ -1,4 +1,4 @@
-"""Differences of two sets of scores: intervals, tests, and the one rule of verdicts."""
+"""Differences of two sets of scores: intervals, tests, and the rule for verdicts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from ablations.stats.summaries import LEVEL, NAN, Floats, bisect, rate, scale_of
 
 VERDICTS = ("better", "worse", "equivalent", "inconclusive", "failed")
 FEWEST_PAIRS = 8  # for the slope of a control variate
-EXACT = 200  # differences, up to which the signed-rank test is exact
-_OF_DISCORDANCE = 0.1  # share of the level that the rate of differing pairs may use
+EXACT = 200  # the signed-rank test is exact up to this number of differences
+_OF_DISCORDANCE = 0.1  # share of the level for the interval of the rate of differing pairs
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean difference of a variant and its baseline; NaN where the runs do not give a number.
+    """The mean difference of a variant and its baseline. NaN: the runs do not determine a number.
 
-    n: pairs of runs, or runs of the smaller side. low, high: the interval. p: two-sided, against no
-    difference, of this comparison alone. sd: standard deviation of the paired differences, or what
-    it would be for n pairs with this standard error. freedom: of Student's t, NaN of exact tests.
+    If all differences are the same number, their variance cannot be estimated: there is no
+    interval, sd is 0, and p is the sign test's, 2^(1-n), or 1 if the number is 0.
 
-    Where all differences are the same number they do not tell how much others would differ: there
-    is no interval, sd is 0, and p is that of the sign test, 2^(1-n); 1 where that number is 0.
+    Attributes:
+        n: number of pairs, or of runs of the smaller side.
+        low, high: the interval.
+        p: two-sided, of no difference, without correction for other comparisons.
+        sd: standard deviation of the paired differences; in other comparisons √n times the standard
+            error.
+        freedom: degrees of freedom of Student's t; NaN for exact tests.
     """
 
     n: int
@@ -39,25 +43,28 @@ class Difference:
     freedom: float = NAN
 
     def sign(self, level: float = LEVEL) -> int:
-        """Return 1 or -1 where the mean lies above or below 0 at this level, else 0."""
+        """Return 1 or -1 if the mean is significantly above or below 0 at this level, else 0."""
         if not math.isnan(self.low):
             return (self.low > 0) - (self.high < 0)
         return (self.difference > 0) - (self.difference < 0) if self.p < level else 0
 
 
 def decide(low: float, high: float, margin: float = NAN, more_failures: int = 0) -> str:
-    """Return the verdict on a difference, one of `VERDICTS`, by where its interval lies.
+    """Return the verdict on a difference, one of `VERDICTS`, from its interval.
 
-    equivalent: the interval lies within ±margin, also where 0 is outside of the interval, as a
-        difference that small does not matter by the study's own statement.
-    better, worse: 0 lies outside.
-    inconclusive: else, and without an interval (NaN), which is no evidence of no difference.
-    failed: more runs of the variant failed. The seeds that survive look better than they are, so
-        only "worse" stays. Where the baseline failed more, "equivalent" and "worse" become
-        "inconclusive".
+    equivalent: the interval lies within ±margin, even if it excludes 0: the study states that a
+        difference this small does not matter.
+    better, worse: the interval excludes 0.
+    inconclusive: otherwise, and without an interval (NaN).
+    failed: more runs of the variant failed than of the baseline, and the verdict is not "worse".
+        The surviving runs may be better than the failed ones.
 
-    margin NaN: none. more_failures: failed runs of the variant minus those of the baseline, on
-    common seeds.
+    Args:
+        low: lower end of the interval.
+        high: upper end of the interval.
+        margin: the equivalence margin; NaN: none.
+        more_failures: failed runs of the variant minus failed runs of the baseline, on shared
+            seeds. If it is negative, "equivalent" and "worse" become "inconclusive".
     """
     if -margin < low and high < margin:
         verdict = "equivalent"
@@ -71,8 +78,8 @@ def decide(low: float, high: float, margin: float = NAN, more_failures: int = 0)
 
 
 def rounding_of(*scores: ArrayLike) -> float:
-    """Return the difference up to which numbers that are made of these scores are the same."""
-    return 1e-12 * max(float(np.max(np.abs(of), initial=0.0)) for of in scores)
+    """Return the rounding error of numbers computed from these scores."""
+    return 1e-12 * max(float(np.max(np.abs(each), initial=0.0)) for each in scores)
 
 
 def by_student(
@@ -84,10 +91,10 @@ def by_student(
     rounding: float = 0.0,
     scale: float = 1.0,
 ) -> Difference:
-    """Return Student's interval and p of an estimate; no number where an end is infinite.
+    """Return Student's interval and p of an estimate; all NaN if an end is infinite.
 
-    Where its standard error is at most rounding / sqrt(n), all n differences are the same number.
-    scale: a power of two, the unit of difference, error and rounding.
+    If the standard error is at most rounding / sqrt(n), all n differences are the same number.
+    `scale` is the unit of difference, error and rounding, a power of two.
     """
     sd = error * math.sqrt(n)
     if sd <= rounding:
@@ -105,10 +112,10 @@ def by_student(
 def of_differences(
     differences: ArrayLike, level: float = LEVEL, rounding: float = 0.0
 ) -> Difference:
-    """Return the mean of differences `[n]`, one a seed, with Student's interval.
+    """Return the mean of differences `[n]`, one per seed, with Student's interval.
 
-    Differences whose deviation is at most `rounding` are the same number. Where one of them is not
-    finite there is no number.
+    Differences whose standard deviation is at most `rounding` are the same number. If one is not
+    finite, the result is NaN.
     """
     d = np.asarray(differences, np.float64)
     n = len(d)
@@ -126,18 +133,18 @@ def of_differences(
 def paired(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Difference:
     """Compare scores `[n]` whose i-th entries share a seed, by Student's t.
 
-    Of scores `[tasks, n]` the means over tasks are compared.
+    Scores `[tasks, n]` are averaged over tasks first.
     """
     a, b = _paired_arrays(ours, theirs)
-    with np.errstate(over="ignore"):  # what is infinite has no number
-        # Rounding of the tasks' own scores: their mean is as exact as they are, if they cancel too.
+    with np.errstate(over="ignore"):  # infinite differences give NaN
+        # Rounding depends on single tasks' scores, as their mean may cancel.
         return of_differences(_over_tasks(a) - _over_tasks(b), level, rounding_of(a, b))
 
 
 def welch(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Difference:
-    """Compare the means of runs that share no seed, `[n]` and `[m]` (Welch 1947).
+    """Compare the means of independent runs `[n]` and `[m]` (Welch 1947).
 
-    With s² the sample variances the interval is d ± t[f, 1-level/2] √(s₁²/n + s₂²/m), where
+    The interval is d ± t[f, 1-level/2] √(s₁²/n + s₂²/m), with the sample variances s² and
     f = (s₁²/n + s₂²/m)² / ((s₁²/n)²/(n-1) + (s₂²/m)²/(m-1)) (Satterthwaite).
     """
     a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
@@ -160,29 +167,33 @@ def welch(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Differenc
 def control_variate(
     ours: ArrayLike, theirs: ArrayLike, every: ArrayLike, level: float = LEVEL
 ) -> Difference:
-    """Compare paired scores in view of all N seeds of the baseline.
+    """Compare paired scores, using all N seeds of the baseline.
 
-    The regression estimator of double sampling (Cochran 1977, "Sampling Techniques", 12.6), of
-    which the baseline is the control variate: with the variant's mean y, the baseline's x over the
-    pairs and X over all of its seeds, and the slope b of the variant on it over the pairs,
+    This is the regression estimator of double sampling (Cochran 1977, "Sampling Techniques", 12.6)
+    with the baseline as the control variate. Let y be the variant's mean over the pairs, x and X
+    the baseline's means over the pairs and over all of its seeds, and b the slope of the regression
+    of the variant's scores on the baseline's over the pairs. Then
 
         difference = y + b (X - x) - X
         variance = s² (1 / n + (X - x)² / S) + (b - 1)² S_N / (N - 1) / N
 
-    with s² the residual variance, n - 2 degrees of freedom, S and S_N the sums of squares of the
-    baseline over the pairs and over all of its seeds; degrees by Satterthwaite. b is 0 where the
-    baseline does not vary. Fewer than 8 pairs give no slope and are compared as pairs.
+    with the residual variance s² (n - 2 degrees of freedom), the sums of squares S and S_N of the
+    baseline over the pairs and over all of its seeds, and Satterthwaite's degrees of freedom. b is
+    0 if the baseline does not vary. Fewer than 8 pairs are compared by `paired`.
 
-    ours, theirs: as of `paired`. every: `[N]` or `[tasks, N]`, all scores of the baseline, those of
-    the pairs among them.
+    Args:
+        ours: scores of the variant, as for `paired`.
+        theirs: scores of the baseline with the same seeds.
+        every: `[N]` or `[tasks, N]`, all scores of the baseline, including those of the pairs.
+        level: of the interval.
     """
     plain = paired(ours, theirs, level)
-    n, arrays = plain.n, [np.asarray(of, np.float64) for of in (ours, theirs, every)]
+    n, arrays = plain.n, [np.asarray(scores, np.float64) for scores in (ours, theirs, every)]
     if n < FEWEST_PAIRS or math.isnan(plain.low) or not np.isfinite(arrays[2]).all():
         return plain
     scale = scale_of(*arrays)
     rounding = rounding_of(*arrays) / scale
-    y, x, baselines = (_over_tasks(of / scale) for of in arrays)
+    y, x, baselines = (_over_tasks(scores / scale) for scores in arrays)
     off, over = x - x.mean(), baselines - baselines.mean()
     squares = float(off @ off)
     varies = math.sqrt(squares) > rounding * math.sqrt(n)
@@ -212,11 +223,11 @@ def _over_tasks(scores: Floats) -> Floats:
     return np.asarray(scores.mean(axis=0)) if scores.ndim == 2 else scores
 
 
-# Tests beside the interval
+# Tests
 
 
 def equivalence_p(difference: Difference, margin: float) -> float:
-    """Return the p of two one-sided tests against ±margin (TOST), NaN without an interval."""
+    """Return the p of two one-sided tests against ±margin (TOST); NaN without an interval."""
     error = difference.sd / math.sqrt(difference.n) if difference.n else NAN
     if math.isnan(difference.freedom) or math.isnan(margin):
         return NAN
@@ -224,13 +235,12 @@ def equivalence_p(difference: Difference, margin: float) -> float:
 
 
 def wilcoxon_p(differences: ArrayLike, rounding: float = 0.0) -> float:
-    """Return the two-sided p of the signed-rank test on differences `[n]`, zeros left out.
+    """Return the two-sided p of the signed-rank test on differences `[n]`, without zeros.
 
-    Zeros are differences of at most `rounding`, see `rounding_of`.
-
-    Exact, with ties too: up to 200 differences by the distribution of the positive rank sum over
-    all 2^n sign flips, built rank by rank; of more by its normal approximation with the variance
-    of the ranks and a correction for continuity. NaN of no differences.
+    Zeros are differences of at most `rounding` (see `rounding_of`). Up to 200 differences the test
+    is exact, also with ties: it builds the distribution of the positive rank sum over all 2^n sign
+    flips. With more it uses the normal approximation with the variance of the ranks and a
+    continuity correction. Without differences p is NaN.
     """
     given = np.asarray(differences, np.float64)
     d = given[np.abs(given) > rounding]
@@ -256,31 +266,28 @@ def wilcoxon_p(differences: ArrayLike, rounding: float = 0.0) -> float:
 def share_above(ours: ArrayLike, theirs: ArrayLike) -> float:
     """Return the share of pairs of runs `[n]` and `[m]` in which ours is higher; ties count half.
 
-    Mann-Whitney's U / nm, rliable's probability of improvement on one task.
+    This is Mann-Whitney's U / nm, rliable's probability of improvement on one task.
     """
     a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     return float(np.mean(np.sign(a[:, None] - b) / 2 + 0.5))
 
 
-# Outcomes: runs that succeed, 1, or fail, 0
+# Success rates: scores of 1 (success) and 0
 
 
 def is_outcome(values: ArrayLike) -> bool:
-    """Return whether all numbers are 0 or 1, and there are some."""
+    """Return whether all values are 0 or 1, and there is at least one."""
     numbers = np.asarray(values, np.float64)
     return numbers.size > 0 and bool(np.isin(numbers, (0.0, 1.0)).all())
 
 
 def are_successes(scores: ArrayLike) -> bool:
-    """Return whether each score is a success, 1, or a failure, 0, and one is a success.
-
-    Scores that are all 0 may be returns as well.
-    """
+    """Return whether all scores are 0 or 1, with at least one 1: scores of 0 may be returns."""
     return is_outcome(scores) and bool(np.any(np.asarray(scores)))
 
 
 def mcnemar_p(gained: ArrayLike, lost: ArrayLike) -> Floats:
-    """Return the exact two-sided p of McNemar's test: the sign test of the pairs that differ."""
+    """Return the exact two-sided p of McNemar's test, the sign test of the pairs that differ."""
     fewer, both = np.minimum(gained, lost), np.add(gained, lost)
     p: Floats = np.minimum(1.0, 2 * special.bdtr(fewer, both, 0.5))
     return p
@@ -289,13 +296,15 @@ def mcnemar_p(gained: ArrayLike, lost: ArrayLike) -> Floats:
 def outcomes(
     ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL, *, by_seed: bool = True
 ) -> Difference:
-    """Compare success rates by an exact interval, of outcomes `[n]`, not by seed `[n]` and `[m]`.
+    """Compare success rates by an exact interval; scores are 0 or 1.
 
-    By seed: with q the chance that a pair differs and θ that the change is the better of such a
-    pair, the difference is (2θ - 1) q. θ has its exact interval given the pairs that differ, at 0.9
-    of the level, so that 0 is left out nearly where McNemar's exact test, whose p this is, rejects;
-    q has it at the rest: by Bonferroni's inequality both hold at once. Else both rates have their
-    exact intervals at half of the level, whose ends hold at once, and there is no p.
+    By seed, `[n]` and `[n]`: let q be the probability that a pair differs, and θ the probability
+    that ours is the better one of such a pair. The difference is (2θ - 1) q. θ has the exact
+    interval, given the pairs that differ, at 0.9 of the level, and q at the rest of it; both hold
+    simultaneously (Bonferroni). The interval excludes 0 nearly when McNemar's exact test, whose p
+    is returned, rejects.
+
+    Otherwise, `[n]` and `[m]`: each rate has its exact interval at half of the level, and p is NaN.
     """
     a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     if by_seed:
@@ -317,9 +326,9 @@ def outcomes(
 
 
 def loss_p(ours: ArrayLike, theirs: ArrayLike, loss: float, *, by_seed: bool) -> float:
-    """Return an exact p of a rate having lost `loss` or more, 0.5 where that is as likely as not.
+    """Return an exact one-sided p of the hypothesis that a success rate lost `loss` or more.
 
-    Half of the least level at which the interval of `outcomes` lies above -loss.
+    It is half of the smallest level at which the interval of `outcomes` lies above -loss.
     """
 
     def open_(level: float) -> bool:
@@ -331,14 +340,16 @@ def loss_p(ours: ArrayLike, theirs: ArrayLike, loss: float, *, by_seed: bool) ->
 def not_the_best(
     scores: ArrayLike, level: float = LEVEL, test: Callable[..., Difference] = paired
 ) -> NDArray[np.bool_]:
-    """Tell which of k variants' scores `[k, n]`, paired by seed, are significantly below another's.
+    """Return which of k variants are significantly worse than another one `[k]`.
 
-    All k (k - 1) / 2 pairs are tested, the level shared over them (Bonferroni): with a chance of at
-    least 1 - level no variant is called below that is not, whichever looked best and however many
-    are equal. (Hsu's comparisons with the best ask only that the one best variant is kept, and lose
-    others that are as good.)
+    All k (k - 1) / 2 pairs are tested with a shared level (Bonferroni), so the probability of any
+    false mark is at most the level, for any number of equally good variants. (Hsu's comparisons
+    with the best only protect the single best variant.)
 
-    NaN: a variant lacks a seed; a pair uses those that both have. test: `outcomes` of successes.
+    Args:
+        scores: `[k, n]`, paired by seed; NaN: a variant lacks a seed. A pair uses shared seeds.
+        level: of all tests together.
+        test: `paired`, or `outcomes` for success rates.
     """
     rows = np.asarray(scores, np.float64)
     below = np.zeros(len(rows), bool)
@@ -356,7 +367,7 @@ def _of_outcomes(ours: Floats, theirs: Floats) -> tuple[Floats, Floats]:
 
 
 def _of_pairs(ours: Floats, theirs: Floats) -> tuple[Floats, Floats]:
-    """Return p and difference of `paired` for each row of scores `[k, n]`; NaN: no such run."""
+    """Return p and difference of `paired` for each row of scores `[k, n]`; NaN: a missing run."""
     d = ours - theirs
     n = np.isfinite(d).sum(axis=1)
     p, differences, enough = np.full(len(d), NAN), np.zeros(len(d)), n > 1

@@ -1,9 +1,9 @@
-"""Factorial studies: main effects and interactions of what the variants set, paired by seed.
+"""Factorial designs: main effects and interactions of settings, paired by seed.
 
-In a fraction of a factorial a setting (one variant) is run with each of n seeds, which are blocks.
-A contrast of N settings has two errors: the runs' own, which more seeds make smaller, and what
-interactions of three and more factors add to it, the same in every seed. The first shows between
-seeds; the second in what main effects and interactions of two leave of the settings' means.
+In a fractional factorial each of N variants is trained with each of n seeds, which are blocks. A
+contrast of the variants has two errors. The error of the runs shows between seeds, and falls with
+more seeds. The error by interactions of three or more factors is the same in every seed; it shows
+in the variants' means as the residual of a model of main effects and two-factor interactions.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ from ablations.errors import value_text
 from ablations.stats.differences import Difference, by_student, of_differences, rounding_of
 from ablations.stats.summaries import LEVEL, NAN, Floats, student
 
-FEWEST_UNUSED = 5  # contrasts that show a lack of fit; of fewer Student's quantiles are huge
+FEWEST_UNUSED = 5  # contrasts needed to estimate a lack of fit; with fewer, t quantiles are huge
 
-Levels = tuple[tuple[int, ...], ...]  # the level of each factor, by setting
-_Columns = dict[tuple[int, ...], list[str]]  # the level of each variant -> settings of those levels
+Levels = tuple[tuple[int, ...], ...]  # for each variant the level of each factor
+_Columns = dict[tuple[int, ...], list[str]]  # the level in each variant -> settings with them
 
 
 @dataclass(frozen=True)
 class Design:
-    """A factorial, every combination of whose levels is one variant, or a fraction of one.
+    """A full factorial, with a variant for every combination of levels, or a fraction of one.
 
-    In a fraction the levels of every three factors meet equally often (an orthogonal array of
-    strength 3). factors: name -> levels in words; the first is the reference. variants: variant ->
-    the index of its level of each factor.
+    A fraction is an orthogonal array of strength 3: all level combinations of any three factors
+    occur equally often.
+
+    Attributes:
+        factors: name -> levels in words; the first is the reference.
+        variants: variant -> the index of its level of each factor.
     """
 
     factors: Mapping[str, tuple[str, ...]]
@@ -48,28 +51,30 @@ class Design:
 
     @property
     def full(self) -> bool:
-        """Whether every combination of levels is there."""
+        """Whether every combination of levels has a variant."""
         return len(self.variants) == math.prod(self.shape)
 
     @property
     def levels(self) -> Levels:
-        """The index of each variant's level of each factor."""
+        """For each variant the index of its level of each factor."""
         return tuple(self.variants.values())
 
     @property
     def changes(self) -> list[tuple[int, int]]:
-        """The index of each factor with each of its levels but the reference."""
+        """Pairs of a factor's index and the index of a level other than the reference."""
         return [(i, k) for i, levels in enumerate(self.shape) for k in range(1, levels)]
 
 
 def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
-    """Find the factorial that variants form, or a fraction of one; else None.
+    """Return the full or fractional factorial that variants form, or None.
 
-    Settings that change together are one factor, and so are two of which not every combination is
-    there, if that makes a factorial: its levels are those that are. A setting that a variant leaves
-    out is at its default.
+    Settings that always change together are one factor. Two settings whose combinations do not all
+    occur are joined to one factor if this makes a factorial; its levels are the combinations that
+    occur. A setting that a variant does not set is at its default.
 
-    sets: variant -> what it sets. The levels of the baseline come first.
+    Args:
+        sets: variant -> its settings.
+        baseline: its levels are the references.
     """
     names = list(dict.fromkeys(name for settings in sets.values() for name in settings))
     columns: _Columns = {}
@@ -84,7 +89,7 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
     full = next((joined for joined in _joined(columns) if _is_full(joined, len(order))), None)
-    # Else an interaction of two could pass for a main effect.
+    # With strength below 3, a two-factor interaction could look like a main effect.
     if full is None and len(columns) > 3 and meet_equally(list(columns), 3):
         full = columns
     if full is None or len(full) < 2:
@@ -100,9 +105,9 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
 
 
 def _joined(columns: _Columns) -> Iterator[_Columns]:
-    """Yield the factors as they are; then each two of them as one.
+    """Yield the factors, then the factors with each pair of them joined to one.
 
-    Its levels are the combinations that are there, in order of appearance.
+    The levels of a joint factor are the combinations that occur, in order of appearance.
     """
     yield columns
     for first, second in itertools.combinations(columns, 2):
@@ -124,9 +129,9 @@ def _is_full(columns: _Columns, variants: int) -> bool:
 
 
 def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
-    """Return whether all levels of every so many factors meet, and equally often.
+    """Return whether all level combinations of any `several` factors occur, equally often.
 
-    columns: the level of each variant, of each factor. False where there are fewer factors.
+    `columns` has for each factor the level of each variant. The result is False with fewer factors.
     """
     for together in itertools.combinations(columns, several):
         met = Counter(zip(*together, strict=True))
@@ -137,17 +142,17 @@ def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
 
 
 def resolution(factorial: Design) -> int:
-    """Return the fewest factors whose levels do not meet equally often.
+    """Return the smallest number of factors whose level combinations do not occur equally often.
 
-    In a fraction of resolution IV main effects are aliased with interactions of three, and those
-    of two with each other (Box and Hunter 1961, "The 2^(k-p) fractional factorial designs").
+    With resolution IV, main effects are aliased with three-factor interactions, and two-factor
+    interactions with each other (Box and Hunter 1961, "The 2^(k-p) fractional factorial designs").
     """
     columns = list(zip(*factorial.levels, strict=True))
     return next(k for k in itertools.count(2) if not meet_equally(columns, k))
 
 
 def letters(count: int) -> tuple[str, ...]:
-    """Name factors: "A" to "Z" without "I", which is the mean; then "A1" and so on."""
+    """Return names of factors: "A" to "Z" without "I" (the mean), then "A1" and so on."""
     names = (f"{a}{k or ''}" for k in itertools.count() for a in "ABCDEFGHJKLMNOPQRSTUVWXYZ")
     return tuple(itertools.islice(names, count))
 
@@ -157,10 +162,12 @@ def letters(count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a factor's level, or of two levels together beyond their sum.
+    """A main effect, or an interaction of two factors.
 
-    factors, levels: one name each for a main effect, two for an interaction. difference: of the
-    contrast, in the units of the scores; of a fraction its sd is the standard error times √n.
+    Attributes:
+        factors, levels: one name for a main effect, two for an interaction.
+        difference: the contrast, in units of the scores. In a fraction, its sd is √n times the
+            standard error.
     """
 
     factors: tuple[str, ...]
@@ -169,47 +176,47 @@ class Effect:
 
 
 def effects(scores: ArrayLike, factorial: Design, level: float = LEVEL) -> list[Effect]:
-    """Judge main effects and two-way interactions, each by one number per seed.
+    """Return main effects and two-factor interactions, each with one number per seed.
 
-    Main effect of level k of a factor: the mean of the variants with it, minus that of those at the
-    reference. Interaction of k and m of two factors: means of the variants with both, minus with m
-    and the first reference, minus with k and the second, plus with both references. A fraction
-    cannot tell interactions of two from each other, so there are none; a main effect there includes
-    interactions of three.
+    Main effect of level k of a factor: the mean of the variants with it minus the mean of the
+    variants with the reference. Interaction of levels k and m of two factors: the mean of the
+    variants with k and m, minus with m and the first reference, minus with k and the second
+    reference, plus with both references. A fraction has no interactions, as they are aliased.
 
-    scores: `[n, variants]`, a row per seed and the variants in the order of the design; or
-    `[tasks, n, variants]`, of which the means over tasks are judged. level: of each interval.
+    Args:
+        scores: `[n, variants]` with a row per seed and the variants in the order of the design, or
+            `[tasks, n, variants]`, which are averaged over tasks.
+        factorial: the design.
+        level: of each interval.
     """
     y, rounding = _over_tasks(scores, factorial)
     chosen, changes = np.array(factorial.levels), factorial.changes
 
-    def at(*where: tuple[int, int]) -> Floats:
-        return _share(np.all([chosen[:, i] == k for i, k in where], axis=0))
+    def mean_of(*levels: tuple[int, int]) -> Floats:
+        return _share(np.all([chosen[:, i] == k for i, k in levels], axis=0))
 
     contrasts: dict[tuple[tuple[int, int], ...], Floats] = {
-        (change,): at(change) - at((change[0], 0)) for change in changes
+        (change,): mean_of(change) - mean_of((change[0], 0)) for change in changes
     }
     pairs = [(a, b) for a, b in itertools.combinations(changes, 2) if a[0] != b[0]]
     for a, b in sorted(pairs, key=lambda pair: (pair[0][0], pair[1][0])) if factorial.full else ():
         i, j = (a[0], 0), (b[0], 0)
-        contrasts[a, b] = at(a, b) - at(i, b) - at(a, j) + at(i, j)
+        contrasts[a, b] = mean_of(a, b) - mean_of(i, b) - mean_of(a, j) + mean_of(i, j)
     return [
-        _effect(factorial, of, of_differences(y @ weights, level, rounding))
-        for of, weights in contrasts.items()
+        _effect(factorial, changes, of_differences(y @ weights, level, rounding))
+        for changes, weights in contrasts.items()
     ]
 
 
-def _effect(factorial: Design, of: tuple[tuple[int, int], ...], difference: Difference) -> Effect:
+def _effect(
+    factorial: Design, changes: tuple[tuple[int, int], ...], difference: Difference
+) -> Effect:
     names, levels = list(factorial.factors), list(factorial.factors.values())
-    return Effect(tuple(names[i] for i, _ in of), tuple(levels[i][k] for i, k in of), difference)
+    factors = tuple(names[i] for i, _ in changes)
+    return Effect(factors, tuple(levels[i][k] for i, k in changes), difference)
 
 
 def _over_tasks(scores: ArrayLike, factorial: Design) -> tuple[Floats, float]:
-    """Return scores `[n, variants]`, means over tasks, and up to which difference they are equal.
-
-    Raises:
-        ValueError: another shape.
-    """
     y = np.asarray(scores, np.float64)
     if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
         raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
@@ -221,9 +228,11 @@ def _over_tasks(scores: ArrayLike, factorial: Design) -> tuple[Floats, float]:
 
 @dataclass(frozen=True)
 class Alias:
-    """Interactions of two factors that a fraction cannot tell apart: it shows their signed sum.
+    """Two-factor interactions of which a fraction only shows the signed sum.
 
-    pairs: the indices of two factors each. signs: 1 or -1, the first 1.
+    Attributes:
+        pairs: the indices of two factors each.
+        signs: 1 or -1; the first is 1.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -232,11 +241,15 @@ class Alias:
 
 @dataclass(frozen=True)
 class Residual:
-    """The residual on which the intervals of a fraction rest.
+    """The residual variance that gives the intervals of a fraction.
 
-    variance: of a setting's mean over the seeds, NaN where nothing tells it. freedom: its degrees.
-    lacks_fit: it is that of the settings' means about the effects, which is the larger, and not
-    that between seeds. seeds: their number. unused: contrasts that show a lack of fit.
+    Attributes:
+        variance: of a variant's mean over seeds; NaN if it cannot be estimated.
+        freedom: its degrees of freedom.
+        lacks_fit: whether it is the variance of the variants' means about the model, which is
+            larger than the variance between seeds.
+        seeds: number of seeds.
+        unused: number of contrasts that show a lack of fit.
     """
 
     variance: float
@@ -247,9 +260,9 @@ class Residual:
 
 
 def aliases(factorial: Design) -> list[Alias] | None:
-    """Group the interactions of two factors by what is aliased.
+    """Return the groups of aliased two-factor interactions.
 
-    None where a factor has more than two levels, or interactions are aliased in part.
+    None if a factor has more than two levels, or if interactions are partially aliased.
     """
     return _aliases(factorial.levels) if set(factorial.shape) == {2} else None
 
@@ -274,19 +287,21 @@ def _aliases(levels: Levels) -> list[Alias] | None:
 def fraction_effects(
     scores: ArrayLike, factorial: Design, level: float = LEVEL
 ) -> tuple[list[Effect], list[tuple[Alias, Difference]], Residual]:
-    """Estimate the main effects and the aliased interactions of a fraction.
+    """Return the main effects and aliased interactions of a fraction, and the residual variance.
 
-    Effects are those of `effects`. The variance of a run is pooled over all contrasts,
-    `(n - 1) (N - 1)` degrees of freedom: where runs are independent given their seed, contrasts of
-    an orthogonal array have one variance, however the settings differ in theirs; Satterthwaite's
-    approximation counts the degrees by how they differ. Where what the model leaves of the
-    settings' means has the larger mean square, that is the variance, with its own degrees: a lack
-    of fit. With one seed that is all there is; no interval where it has fewer than `FEWEST_UNUSED`
-    degrees. A contrast that differs more between seeds has its own variance, as a detail may act on
-    some seeds alone; the degrees stay those of the pool.
+    Effects are defined as in `effects`. The variance of a run is pooled over all contrasts, with
+    (n - 1) (N - 1) degrees of freedom. If runs are independent given their seed, all contrasts of
+    an orthogonal array have the same variance, even if the variants' variances differ;
+    Satterthwaite's approximation then reduces the degrees of freedom. If the residual of the model
+    of the variants' means has a larger mean square (a lack of fit), this is used with its own
+    degrees of freedom. It is the only estimate with one seed; with fewer than `FEWEST_UNUSED`
+    degrees of freedom there is no interval. A contrast that varies more between seeds has its own
+    variance, as a detail may act on some seeds only, with the pooled degrees of freedom.
 
-    scores: as of `effects`. level: shared by the main effects, and as much by the interactions
-    (Bonferroni). Returns main effects, aliased interactions, and the variance that they rest on.
+    Args:
+        scores: as for `effects`.
+        factorial: the design.
+        level: shared by the main effects, and again by the interactions (Bonferroni).
     """
     y, rounding = _over_tasks(scores, factorial)
     groups, changes = aliases(factorial) or [], factorial.changes
@@ -305,15 +320,20 @@ def fraction_effects(
 
 
 def placebos(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
-    """Judge details that change nothing, at the counts of a fraction and as its details are.
+    """Return placebo effects: details that change nothing, estimated like the real details.
 
-    In each setting one half of the seeds is called changed. That and its product with each detail
-    are placebos, with as many runs on a side as a detail has. The first split is the first half of
-    the seeds against the last, the others are random; an odd seed is left out.
+    For each variant, half of its seeds are labelled as changed. This label and its products with
+    each detail are placebos, with as many runs on each side as a detail has. The first split labels
+    the first half of the seeds; further splits are random. With an odd number, a seed is not used.
 
-    scores: as of `effects`, of two seeds or more. splits: how many random ones, whose placebos
-    share the 5%. Returns estimates and the ends of their intervals `[1 + splits, 1 + details, 3]`,
-    the split itself first; NaN where nothing tells the error.
+    Args:
+        scores: as for `effects`, of two or more seeds.
+        factorial: the design.
+        splits: number of random splits. The placebos of a split share the 5%.
+
+    Returns:
+        Estimates and the ends of their intervals `[1 + splits, 1 + details, 3]`, the label first;
+        NaN without an estimate of the error.
     """
     y, _ = _over_tasks(scores, factorial)
     weights = np.concatenate([np.full((1, y.shape[1]), 2 / y.shape[1]), _weights(factorial)])
@@ -333,10 +353,10 @@ def placebos(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
 
 
 def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
-    """Return the columns of a fraction that neither a factor nor two have, as products of three.
+    """Return triples of factors whose products are orthogonal to all one- and two-factor effects.
 
-    Their effects are sums of interactions of three factors and more. [] where a factor has more
-    than two levels.
+    Their effects are sums of interactions of three or more factors. The list is empty if a factor
+    has more than two levels.
     """
     if set(factorial.shape) != {2}:
         return []
@@ -344,35 +364,35 @@ def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
     columns = _products(factorial.levels, threes).T
     free = np.abs(columns @ _explained(factorial.levels)).max(axis=1) < 1e-6
     taken: dict[tuple[int, ...], NDArray[np.int64]] = {}
-    for of, column in itertools.compress(zip(threes, columns, strict=True), free):
+    for three, column in itertools.compress(zip(threes, columns, strict=True), free):
         if not any(column @ other for other in taken.values()):
-            taken[of] = column
+            taken[three] = column
     return list(taken)
 
 
 def unused_effects(
     scores: ArrayLike, factorial: Design
 ) -> list[tuple[tuple[int, ...], Difference]]:
-    """Judge each unused column as a detail is, but by the error that the other columns leave."""
+    """Estimate the effect of each unused column like a detail's, with the other columns' error."""
     y, rounding = _over_tasks(scores, factorial)
     level, basis = LEVEL / max(1, len(factorial.changes)), _explained(factorial.levels)
     judged = []
-    for of in unused_columns(factorial):
-        column = _products(factorial.levels, [of]) / y.shape[1]
+    for three in unused_columns(factorial):
+        column = _products(factorial.levels, [three]) / y.shape[1]
         kept = np.column_stack([basis, column * math.sqrt(y.shape[1])])
         residual = _residual(y, y.mean(axis=0), kept)
-        judged.append((of, _judged(y, 2 * column[:, 0], residual, rounding, level)))
+        judged.append((three, _judged(y, 2 * column[:, 0], residual, rounding, level)))
     return judged
 
 
 def _products(levels: Levels, columns: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-    """Return products of factors, -1 for the reference and 1, `[N, columns]`."""
+    """Return products `[N, columns]` of factors, with -1 for the reference level."""
     signs = 2 * (np.array(levels) > 0).astype(np.int64) - 1
-    return np.array([signs[:, of].prod(axis=1) for of in columns]).reshape(-1, len(signs)).T
+    products = [signs[:, factors].prod(axis=1) for factors in columns]
+    return np.array(products).reshape(-1, len(signs)).T
 
 
 def _weights(factorial: Design) -> Floats:
-    """Return the weights `[changes, N]` of the settings in main effects."""
     levels, changes = np.array(factorial.levels), factorial.changes
     columns = [_share(levels[:, i] == k) - _share(levels[:, i] == 0) for i, k in changes]
     return np.array(columns).reshape(len(changes), len(levels))
@@ -383,7 +403,6 @@ def _share(chosen: NDArray[np.bool_]) -> Floats:
 
 
 def _errors(y: Floats, weights: Floats, residual: Residual) -> Floats:
-    """Return the standard errors `[contrasts]` of weighted sums of the settings' means."""
     own = (y @ weights.T).var(axis=0, ddof=1) / len(y) if len(y) > 1 else 0.0
     errors: Floats = np.sqrt(np.maximum(own, residual.variance * (weights**2).sum(axis=1)))
     return errors
@@ -391,17 +410,15 @@ def _errors(y: Floats, weights: Floats, residual: Residual) -> Floats:
 
 @lru_cache(maxsize=4)
 def _explained(levels: Levels) -> Floats:
-    """Compute an orthonormal basis `[N, ...]` of what a model of two factors at a time explains.
-
-    The model has a constant, the main effects and the interactions of two.
-    """
+    """Return an orthonormal basis `[N, ...]` of a constant, main effects and interactions."""
     if np.max(levels) == 1 and (groups := _aliases(levels)) is not None:
         single = [(i,) for i in range(len(levels[0]))]
         columns = _products(levels, [(), *single, *(group.pairs[0] for group in groups)])
-        # To the last bit, on any number of threads.
+        # This branch gives the same bits on any number of threads.
         if np.count_nonzero(columns.T @ columns) == columns.shape[1]:
             return columns / math.sqrt(len(levels))
-    mains = [[np.array(of) == k for k in range(1, 1 + max(of))] for of in zip(*levels, strict=True)]
+    factors = zip(*levels, strict=True)
+    mains = [[np.array(factor) == k for k in range(1, 1 + max(factor))] for factor in factors]
     both = [
         a & b
         for first, second in itertools.combinations(mains, 2)
@@ -419,7 +436,7 @@ def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:
     unexplained: list[tuple[float, float, bool]] = []
     if n > 1:
         own = y - y.mean(axis=1, keepdims=True) - means + means.mean()
-        each = (own**2).sum(axis=0) / (n - 1)  # of a setting
+        each = (own**2).sum(axis=0) / (n - 1)  # of a variant
         variance = float(each.sum()) / (settings - 1) / n
         unexplained.append((variance, _freedom(each, n), False))
     if n and unused >= FEWEST_UNUSED:
@@ -431,8 +448,7 @@ def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:
 def _freedom(variances: Floats, n: int) -> float:
     """Return the degrees of freedom of a sum of variances `[N]` of n numbers (Satterthwaite 1946).
 
-    The square of a variance is estimated without bias by (n - 1) / (n + 1) times that of the
-    estimate.
+    The unbiased estimate of a squared variance is (n - 1) / (n + 1) times the squared estimate.
     """
     most, squares = float((n - 1) * (len(variances) - 1)), float((variances**2).sum())
     if not squares:
@@ -443,10 +459,10 @@ def _freedom(variances: Floats, n: int) -> float:
 def _judged(
     y: Floats, weights: Floats, residual: Residual, rounding: float, level: float
 ) -> Difference:
-    """Judge a weighted sum of the settings' means of scores `[n, N]`."""
+    """Return a weighted sum of the variants' means with its interval; scores are `[n, N]`."""
     n = residual.seeds
     estimate = float(weights @ y.mean(axis=0)) if n else NAN
     (error,) = _errors(y, weights[None], residual)
-    if not math.isfinite(estimate) or not error > rounding:  # NaN, or all seeds say the same
+    if not math.isfinite(estimate) or not error > rounding:  # NaN, or all seeds are equal
         return Difference(n, estimate if math.isfinite(estimate) else NAN)
     return by_student(n, estimate, float(error), residual.freedom, level)

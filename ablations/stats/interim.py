@@ -1,11 +1,11 @@
 """Interim analyses: runs are added at planned stages until a comparison is decided.
 
-All stages are planned before the first, and share the error rate of a single analysis. The
-intervals of all stages hold at once (repeated confidence intervals, Jennison and Turnbull 1989): a
-verdict may be read at any stage, whatever made the test stop. Their levels are those of a normal
-mean whose stages have independent increments, by a spending function of Pocock's kind (Lan and
-DeMets 1983), each used for Student's t with the seeds of its stage (Jennison and Turnbull 2000,
-section 3.8). Exact tests split their rate instead: the sum bounds it.
+All stages are planned before the first one, and share the error rate of a single analysis. The
+intervals of all stages are simultaneous (repeated confidence intervals, Jennison and Turnbull
+1989), so a verdict is valid at any stage, for any reason to stop. Their levels are computed for a
+normal mean with independent increments and Pocock's spending function (Lan and DeMets 1983), and
+used for Student's t with the seeds of each stage (Jennison and Turnbull 2000, section 3.8). Exact
+tests split their error rate instead; the sum bounds it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _NODES = 160
 class Stage:
     """An interim analysis.
 
-    seeds: of each side, in all, up to here. level: of its interval, or rate of false alarms spent
-    here. miss: rate of misses spent here, where a test may stop because nothing can be shown.
+    Attributes:
+        seeds: total number of seeds of each side up to this stage.
+        level: of its interval, or its part of the rate of false alarms.
+        miss: its part of the rate of misses, for tests that may stop early without a finding.
     """
 
     seeds: int
@@ -55,31 +57,30 @@ class Stages(tuple[Stage, ...]):
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
 Need = TypeVar("Need")
-Result = TypeVar(
-    "Result"
-)  # of a stage; its attribute `decided` tells whether the test ends with it
+Result = TypeVar("Result")  # of a stage; the test ends if its attribute `decided` is true
 
 
 class SequentialTest(Protocol):
-    """A test that is analysed at planned stages. before: the decisions of earlier stages."""
+    """A test with planned stages. `before` has the results of earlier stages."""
 
     @property
     def stages(self) -> Stages:
-        """The stages, planned before the first."""
+        """The stages, planned before the first one."""
 
     def needs(self, stage: Stage, before: Any) -> Any:
-        """Return which runs a stage needs."""
+        """Return the runs that a stage needs."""
 
     def decide(self, stage: Stage, runs: Any, before: Any) -> Any:
-        """Judge these runs at the level of the stage."""
+        """Return the result of a stage from its runs."""
 
 
 @dataclass(frozen=True)
 class Progress(Generic[Need, Result]):
-    """How far a sequential test has come.
+    """The progress of a sequential test.
 
-    stage, needs: the stage that is due and its runs; the last stage where the test has ended.
-    decisions: of the stages that have been analysed.
+    Attributes:
+        stage, needs: the next stage and its runs; the last stage if the test has ended.
+        decisions: results of the stages so far.
     """
 
     stage: Stage
@@ -89,7 +90,7 @@ class Progress(Generic[Need, Result]):
 
 
 def progress(test: SequentialTest, decisions: tuple[Any, ...] = ()) -> Progress[Any, Any]:
-    """Return the progress of a test after the decisions of its first stages."""
+    """Return the progress of a test after the results of its first stages."""
     ended = bool(decisions) and (decisions[-1].decided or len(decisions) == len(test.stages))
     before = decisions[: len(decisions) - ended]
     stage = test.stages[len(before)]
@@ -102,17 +103,17 @@ def play(
     reached: Mapping[Key, Progress[Any, Any]] | None = None,
     tell: Callable[[Key, Progress[Any, Any]], None] = lambda key, now: None,
 ) -> dict[Key, Progress[Any, Any]]:
-    """Play tests side by side until all have ended or `collect` brings no more runs.
+    """Run tests in parallel until all have ended or `collect` returns no more runs.
 
     Args:
-        tests: by a name of each.
-        collect: brings the runs of those stages that can have them, for all tests at once; {} ends.
-            Nothing else is stored: a collector that finds records continues an interrupted test.
-        reached: where to go on; default: before the first stage.
-        tell: is called after each stage that was analysed.
+        tests: by name.
+        collect: returns the runs of the tests' next stages, as far as possible; {} ends the loop.
+            It may return stored runs, which continues an interrupted test.
+        reached: progress to start from; default: before the first stage.
+        tell: is called after each stage.
     """
     now = {key: progress(test) for key, test in tests.items()} | dict(reached or {})
-    while due := {key: at for key, at in now.items() if not at.ended}:
+    while due := {key: state for key, state in now.items() if not state.ended}:
         collected = collect(due)
         if not collected:
             break
@@ -130,10 +131,9 @@ def read(
     at: Callable[[int, float], Answer],
     decided: Callable[[Answer], bool],
 ) -> Answer | None:
-    """Return the result `at(seeds, level)` of the first stage that decides, of runs that are there.
+    """Return the result `at(seeds, level)` of the first stage that decides, for existing runs.
 
-    Later runs are not read. Where no stage decides it is the result of the last stage that `seeds`
-    reach; None before the first.
+    If none decides, it is the result of the last stage that `seeds` reach; None before the first.
     """
     result = None
     for stage in stages:
@@ -149,7 +149,7 @@ def read(
 
 
 def planned(first: int, most: int, factor: float = 1.5) -> tuple[int, ...]:
-    """Return the seeds of each stage, each `factor` times the last: 8, 12, 18, ..., 64."""
+    """Return the seeds of each stage, each `factor` times the previous one: 8, 12, 18, ..., 64."""
     if not 2 <= first <= most or not factor > 1:
         raise ValueError(f"stages need 2 <= first <= most and a factor above 1: {first}, {most}")
     seeds = [first]
@@ -159,14 +159,14 @@ def planned(first: int, most: int, factor: float = 1.5) -> tuple[int, ...]:
 
 
 def split(rate: float, stages: int) -> tuple[float, ...]:
-    """Return the share of each stage in an error rate, half of it for the last."""
+    """Return the share of each stage in an error rate; the last stage has half of it."""
     if stages < 2:
         return (rate,) * stages
     return (*(rate / 2 / (stages - 1),) * (stages - 1), rate / 2)
 
 
 def design(seeds: Sequence[int], level: float) -> Stages:
-    """Plan stages whose intervals hold at once with 1 - level. Raises ValueError."""
+    """Plan stages whose intervals are simultaneous with 1 - level. Raises ValueError."""
     if not seeds or any(b <= a for a, b in itertools.pairwise(seeds)) or seeds[0] < 2:
         raise ValueError(f"stages need increasing numbers of at least 2 seeds: {tuple(seeds)}")
     levels = nominal_levels(tuple(n / seeds[-1] for n in seeds), level)
@@ -174,7 +174,7 @@ def design(seeds: Sequence[int], level: float) -> Stages:
 
 
 def last_reached(stages: Stages, seeds: int) -> int | None:
-    """Return the index of the last stage that so many seeds reach; None before the first."""
+    """Return the index of the last stage that `seeds` reach; None before the first."""
     reached = sum(needed <= seeds for needed in stages.seeds)
     return reached - 1 if reached else None
 
@@ -182,7 +182,7 @@ def last_reached(stages: Stages, seeds: int) -> int | None:
 def pocock_spending(time: float, level: float) -> float:
     """Return the error spent at an information time in [0, 1]: level * log(1 + (e - 1) time).
 
-    Of Pocock's kind (Lan and DeMets 1983): nearly the same level at each of evenly spaced stages.
+    It gives nearly the same level to each of evenly spaced stages (Lan and DeMets 1983).
     """
     return level * math.log1p((math.e - 1) * time)
 
@@ -191,9 +191,10 @@ def pocock_spending(time: float, level: float) -> float:
 def nominal_levels(times: tuple[float, ...], level: float) -> tuple[float, ...]:
     """Return the two-sided level of each stage, at increasing information times up to 1.
 
-    With B(t) = Z sqrt(t) a Brownian motion at the information t = n / n_last, the k-th bound c
-    solves P(no bound crossed before, |Z_k| > c) = spent(t_k) - spent(t_(k-1)); the density of B
-    where no bound was crossed is carried from stage to stage (Armitage, McPherson and Rowe 1969).
+    B(t) = Z sqrt(t) is a Brownian motion at the information time t = n / n_last. The bound c of
+    stage k solves P(no bound crossed before, |Z_k| > c) = spent(t_k) - spent(t_(k-1)). The density
+    of B without a crossed bound is integrated from stage to stage (Armitage, McPherson and Rowe
+    1969).
     """
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     inside, density, spent, before = np.zeros(1), np.ones(1), 0.0, 0.0
@@ -214,7 +215,7 @@ def nominal_levels(times: tuple[float, ...], level: float) -> tuple[float, ...]:
 def _spends_more(
     due: float, reach: float, inside: Floats, density: Floats, step: float, bound: float
 ) -> bool:
-    """Tell whether a Brownian motion of this density exceeds ±bound sqrt(t) too often."""
+    """Return whether a Brownian motion of this density exceeds ±bound sqrt(t) too often."""
     end = bound * reach
     beyond = special.ndtr((inside - end) / step) + special.ndtr((-end - inside) / step)
     return bool(np.sum(density * beyond) > due)

@@ -1,9 +1,9 @@
 """Shares of a gap: the Shapley value of each detail, over sampled orders.
 
-Every seed switches the details one after another in a random order of its own, and in the reverse
-of it (Mitchell et al. 2022, "Sampling permutations for Shapley value estimation": antithetic pairs
-cancel the effect of the position for pairwise interactions). A detail's marginal effect in an order
-is the score after it is switched minus the score before; its share is the mean over the orders.
+Each seed switches the details one after another in its own random order, and in the reverse order
+(Mitchell et al. 2022, "Sampling permutations for Shapley value estimation": antithetic pairs cancel
+the effect of the position for pairwise interactions). The marginal effect of a detail is the score
+after its switch minus the score before; its share is the mean over orders.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from ablations.stats.summaries import LEVEL, Floats
 
 @dataclass(frozen=True)
 class Attribution:
-    """A gap and what each detail has of it, over seeds.
+    """A gap and the contributions of its details, over seeds.
 
-    shares: of each detail. alone: what it does alone at the start. removed: what its removal takes
-    from the end (with the sign of its being there). interactions: the difference of the last two, a
-    detail's interaction with all others.
+    Attributes:
+        shares: Shapley value of each detail.
+        alone: the change when a detail is switched first.
+        removed: the change when a detail is switched last.
+        interactions: removed minus alone, the interaction of a detail with all others.
     """
 
     gap: Difference
@@ -34,11 +36,14 @@ class Attribution:
 
 
 def shares(orders: ArrayLike, along: ArrayLike, back: ArrayLike) -> Floats:
-    """Compute the mean marginal effect of each detail in each seed's two orders: `[n, d]`.
+    """Return the mean marginal effect of each detail over each seed's two orders `[n, d]`.
 
-    orders `[n, d]`: the details, 0 to d - 1, as a seed switches them. along, back `[n, d + 1]`:
-    scores after 0, 1, ..., d details are switched, in that order and in the reverse of it. A row
-    sums to its seed's gap, along[:, d] - along[:, 0].
+    A row sums to its seed's gap, along[:, d] - along[:, 0].
+
+    Args:
+        orders: `[n, d]`, the details 0 to d - 1 in the order in which a seed switches them.
+        along: `[n, d + 1]`, scores after 0, 1, ..., d switches in this order.
+        back: the same in the reverse order.
     """
     ways = np.asarray(orders, np.intp)
     gained = np.zeros(ways.shape)
@@ -56,11 +61,11 @@ def attribution(
     without: ArrayLike,
     comparisons: int | None = None,
 ) -> Attribution:
-    """Judge the mean over seeds of `shares`, and the effects at the start and the end.
+    """Return the means over seeds of `shares` and of the other effects, with intervals.
 
-    alone, without `[n, d]`: the score with one detail switched, and with all but one. comparisons:
-    how many share the 5% that intervals miss, the details by default: the intervals of the shares
-    hold at once, likewise those of each of the other three; that of the gap has its own 5%.
+    `orders`, `along` and `back` are those of `shares`; `alone` and `without` `[n, d]` have the
+    scores with one detail switched, and with all but one. The 95% intervals of one kind are
+    simultaneous over `comparisons` (default: the number of details). The gap has its own interval.
     """
     forth = np.asarray(along, np.float64)
     start, end = forth[:, :1], forth[:, -1:]

@@ -19,9 +19,9 @@ NAN = math.nan
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with the ends of its confidence interval, NaN where too few runs give one.
+    """A number with its confidence interval; NaN with too few runs.
 
-    Each is an array `[...]` where the scores were `[..., n]`.
+    Scores `[..., n]` give arrays `[...]`.
     """
 
     value: Any
@@ -30,12 +30,12 @@ class Estimate:
 
 
 def student(freedom: float, level: float) -> float:
-    """Return the t that |T| exceeds with the chance `level`, for Student's T."""
+    """Return the two-sided quantile of Student's t: |T| exceeds it with probability `level`."""
     return -float(special.stdtrit(freedom, level / 2))
 
 
 def bisect(outside: Callable[[float], bool], out: float, inside: float) -> tuple[float, float]:
-    """Halve the way between a number outside of a set and one inside 60 times; return both."""
+    """Bisect 60 times between a number outside a set and a number inside; return both."""
     for _ in range(60):
         middle = (out + inside) / 2
         out, inside = (middle, inside) if outside(middle) else (out, middle)
@@ -43,16 +43,16 @@ def bisect(outside: Callable[[float], bool], out: float, inside: float) -> tuple
 
 
 def scale_of(*arrays: Floats) -> float:
-    """Return a power of two near the largest size: dividing by it changes no digit.
+    """Return a power of two near the largest absolute value.
 
-    Squares of numbers near the largest or the smallest float are not floats.
+    Division by it is exact, and avoids overflow and underflow of squares.
     """
     largest = max(float(np.max(np.abs(array), initial=0.0)) for array in arrays)
     return math.ldexp(1.0, max(math.frexp(largest)[1] - 1, -1074))
 
 
 def deviation(values: ArrayLike) -> Any:
-    """Return the sample standard deviation over the last axis, `[..., n]` to `[...]`."""
+    """Return the sample standard deviation over the last axis."""
     rows = np.asarray(values, np.float64)
     scale = scale_of(rows)
     return (rows / scale).std(axis=-1, ddof=1) * scale
@@ -70,8 +70,8 @@ def mean(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 def rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
     """Return a success rate with its exact interval (Clopper and Pearson 1934).
 
-    Of no trials the rate is NaN, between 0 and 1. `rate(0, n).high` bounds the share of seeds that
-    differ where n pairs of runs are all equal.
+    Without trials the rate is NaN and the interval 0 to 1. `rate(0, n).high` bounds the share of
+    seeds that differ if n pairs of runs are equal.
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n} trials")
@@ -82,12 +82,11 @@ def rate(successes: int, n: int, level: float = LEVEL) -> Estimate:
 
 
 def worst_quarter(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Return the mean of the lowest ceil(n / 4) scores over the last axis, with its interval.
+    """Return the mean of the lowest k = ceil(n / 4) scores over the last axis, with its interval.
 
-    Its variance is that of a conditional tail expectation (Manistre and Hancock 2005, "Variance of
-    the CTE estimator"): with k scores in the tail, which ends at q, the variance of
-    min(x - q, 0) n / k, over n. Student's t has the k - 1 degrees of freedom of the tail. There is
-    no interval where the tail has fewer than two scores.
+    This is a conditional tail expectation (Manistre and Hancock 2005, "Variance of the CTE
+    estimator"). Its variance is the variance of min(x - q, 0) n / k divided by n, where the tail of
+    k scores ends at q. Student's t has k - 1 degrees of freedom. With k < 2 there is no interval.
     """
     ordered = np.sort(np.asarray(scores, np.float64), axis=-1)
     n = ordered.shape[-1]
@@ -100,10 +99,10 @@ def worst_quarter(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def median_time(times: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Return the median of times `[n]`, infinite where a run never gets there.
+    """Return the median of times `[n]`, which are infinite for runs that never get there.
 
-    The interval lies between two order statistics, the innermost that hold the median with a chance
-    of 1 - level or more by the binomial distribution. Below 6 runs there is none at 95%.
+    The interval lies between two order statistics: the innermost pair that contains the median with
+    a probability of at least 1 - level (binomial). Fewer than 6 runs have no 95% interval.
     """
     ordered = np.sort(np.asarray(times, np.float64))
     n = len(ordered)
@@ -118,12 +117,12 @@ def median_time(times: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def steps_to(steps: ArrayLike, values: ArrayLike, threshold: float) -> float:
-    """Return the first of `steps` `[n]` from which on a curve `[n]` stays at `threshold`, or inf.
+    """Return the first of `steps` `[n]` from which a curve `[n]` stays at `threshold`, or inf.
 
-    Where the isotonic fit of the curve reaches the threshold (Robertson, Wright and Dykstra 1988),
-    each point weighted by the steps that it ends: the split with the least sum of
-    (value - threshold) before it. The first point above would come the earlier the noisier a curve
-    is. Points without a value (NaN) do not count.
+    This is the step at which the isotonic fit of the curve reaches the threshold (Robertson, Wright
+    and Dykstra 1988), with points weighted by the steps before them: the split with the smallest
+    sum of (value - threshold) before it. The first point above the threshold would be earlier for a
+    noisier curve. Points without a value (NaN) are ignored.
     """
     rows = np.asarray(values, np.float64)
     logged = np.isfinite(rows)
@@ -134,9 +133,9 @@ def steps_to(steps: ArrayLike, values: ArrayLike, threshold: float) -> float:
 
 
 def fisher_p(events: tuple[int, int], trials: tuple[int, int]) -> float:
-    """Return Fisher's exact p, two-sided, for numbers of events in two groups of trials.
+    """Return Fisher's exact two-sided p for numbers of events in two groups of trials.
 
-    The share of the tables with the same sums that are no likelier than this one.
+    It is the probability of all tables with the same sums that are at most as likely as this one.
     """
     total, several = sum(trials), sum(events)
     counts = range(max(0, several - trials[1]), min(several, trials[0]) + 1)
@@ -145,12 +144,12 @@ def fisher_p(events: tuple[int, int], trials: tuple[int, int]) -> float:
 
 
 def estimate(value: Any, low: Any, high: Any) -> Estimate:
-    """Return an estimate of numbers or arrays; arrays without axes become numbers."""
+    """Return an estimate; arrays without axes become numbers."""
     return Estimate(*(np.asarray(each)[()] for each in (value, low, high)))
 
 
 def between(center: Any, reach: Any) -> Estimate:
-    """Return an estimate with the interval center ± reach; NaN: none."""
+    """Return an estimate with the interval center ± reach; NaN: no interval."""
     return estimate(center, center - reach, center + reach)
 
 

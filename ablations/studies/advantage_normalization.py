@@ -1,4 +1,4 @@
-"""Over what should advantages be normalised: nothing, the minibatch, the batch, or each group?"""
+"""Should advantages be normalised over the minibatch, the batch, each group, or not at all?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import claims, control, evidence, introduction

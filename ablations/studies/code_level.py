@@ -1,11 +1,11 @@
-"""Is it PPO's clip that makes PPO, or what its code does beside it?"""
+"""Does PPO's clip matter, or the other optimisations in its code?"""
 
 from ablations.core.plan import Settings
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import claims, control
 
-# What openai/baselines does beside the clipped objective, as far as the suite has it. Both sides
-# have tanh networks, and each is given the same learning rate.
+# The optimisations of openai/baselines besides the clip, as far as there are settings for them.
+# All variants have tanh networks and the same learning rate.
 WITH: Settings = {
     "value_clip": "pessimistic",
     "reward_scaling": "running_return_std",

@@ -1,4 +1,4 @@
-"""Studies: a claim, a baseline, the variants that test it. Names only; nothing is imported here."""
+"""Studies: a claim, a baseline, and the variants that test it. Imports no trainers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variant:
-    """One composition: what it sets (choices, numbers, structure) over the study's common settings.
+    """A variant: its settings, which replace the study's common settings.
 
-    A value such as "x1/3" multiplies the number that the task has for the setting.
-
-    versus: the variant it is compared with, instead of the study's baseline. grid: it is one of all
-    combinations of some levels, so that it may be the same composition as another of them. preset:
-    a library, whose own settings take the place of the task's under all that is set. tuned: task ->
-    setting -> the value that `ablations tune` chose there; what is set wins over it, a flag too.
+    Attributes:
+        sets: choices, hyperparameters and static settings. A value such as "x1/3" multiplies the
+            task's value.
+        versus: the variant that it is compared with; None: the study's baseline.
+        grid: whether it is part of a grid, in which variants may have equal configurations.
+        preset: a library whose settings replace the task's.
+        tuned: task -> setting -> the value that `ablations tune` chose. `sets` and flags
+            replace it.
     """
 
     sets: Settings = field(default_factory=dict)
@@ -43,19 +45,21 @@ class Variant:
 
 @dataclass(frozen=True)
 class Profile:
-    """An amount of compute: which tasks, seeds and steps, and the settings that all variants share.
+    """A budget: tasks, seeds, steps, and settings that all variants share.
 
-    steps: environment steps of a run, or None for each task's own.
-    points: curve points of a run, each one chunk of training; `evaluations` of them, evenly spaced,
-        are followed by an evaluation of `evaluation_envs` episodes.
-    settings: name -> value for every task (task settings, numbers or structure).
-    task_settings: task -> the same, for that task alone; `steps` may be set here too.
-    own: task -> what takes the place of its own settings, beneath those of a library and all that
-        is set.
-    seeds: a number n for the seeds 0 to n - 1, or the seeds themselves.
-    score: the mean of a run's last three evaluations ("last") or of all of them ("mean"); None: the
-        mean over the last tenth.
-    baseline_seeds: the same as seeds, for a baseline that has more of them than its variants.
+    Attributes:
+        seeds: a number n for the seeds 0 to n - 1, or the seeds.
+        steps: environment steps of a run; None: the task's.
+        points: of a run's curve.
+        evaluations: number of evaluations, evenly spaced over the points.
+        evaluation_envs: episodes of an evaluation.
+        variants: default: all.
+        settings: for every task.
+        task_settings: task -> settings (and `steps`) for this task only.
+        own: task -> settings that replace the task's; presets and all other settings replace them.
+        score: mean of a run's last three evaluations ("last") or of all ("mean"); None: mean over
+            the last tenth of training.
+        baseline_seeds: like seeds, if the baseline has more seeds than its variants.
     """
 
     tasks: tuple[str, ...]
@@ -76,7 +80,7 @@ class Profile:
         return _seeds(self.seeds)
 
     def further_seeds(self) -> tuple[int, ...]:
-        """Return the seeds that the baseline alone has."""
+        """Return the seeds that only the baseline has."""
         return tuple(
             seed for seed in _seeds(self.baseline_seeds or 0) if seed not in self.every_seed()
         )
@@ -88,17 +92,18 @@ def _seeds(given: int | tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Study:
-    """A question, ready to run.
+    """A question with everything that is needed to answer it.
 
-    claim: the statement under test, in words, and where it was made.
-    baseline: the variant that the others are compared with.
-    margin: a difference smaller than this share of what the baseline learned does not matter.
-    margin_in_metric: the margin is in units of the metric instead, as for an accuracy.
-    metric: the column of the curve that is judged.
-    trainer: its name, or one of this study alone.
-    geometry: whether variants of a preset have its structure, "own", or the task's, "common".
-    tuning: what `ablations tune` chooses for it; None: nothing.
-    file: the study file that it was read from; None for any other.
+    Attributes:
+        claim, claim_source: the tested statement and its source.
+        baseline: the variant that the others are compared with.
+        margin: differences below this share of the learned range do not matter.
+        margin_in_metric: whether the margin is in units of the metric instead.
+        metric: the column of the curve for scores.
+        trainer: a name, or a trainer for this study only.
+        geometry: variants with a preset have its static settings ("own") or the task's ("common").
+        tuning: for `ablations tune`, or None.
+        file: the study file, or None.
     """
 
     name: str
@@ -118,7 +123,7 @@ class Study:
     file: Path | None = None
 
     def require_sound(self) -> None:
-        """Raise UserError for a name that is none and for variants that it does not have."""
+        """Raise UserError for an invalid name, and for unknown variants."""
         require_name("the name of a study", self.name)
         if self.baseline not in self.variants:
             raise unknown(f"baseline of study '{self.name}'", self.baseline, self.variants)
@@ -130,10 +135,10 @@ class Study:
 def combinations(
     factors: Mapping[str, Sequence[Json]], text: Callable[[Json], str] = str
 ) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield every combination of the factors' levels: its name ("x=1,y=2"), factor -> level."""
+    """Yield the name ("x=1,y=2") and the levels of every combination of the factors' levels."""
     for levels in itertools.product(*factors.values()):
-        at = dict(zip(factors, levels, strict=True))
-        yield ",".join(f"{name}={text(level)}" for name, level in at.items()), at
+        chosen = dict(zip(factors, levels, strict=True))
+        yield ",".join(f"{name}={text(level)}" for name, level in chosen.items()), chosen
 
 
 def crossed(
@@ -145,11 +150,11 @@ def crossed(
     on; b@discount=0.9 is compared with a@discount=0.9.
     """
     grid = {}
-    for where, at in combinations(factors):
+    for suffix, levels in combinations(factors):
         for name, variant in variants.items():
-            grid[f"{name}@{where}"] = Variant(
-                {**variant.sets, **at},
-                versus=f"{baseline}@{where}",
+            grid[f"{name}@{suffix}"] = Variant(
+                {**variant.sets, **levels},
+                versus=f"{baseline}@{suffix}",
                 summary=variant.summary,
                 grid=True,
                 tuned=variant.tuned,
@@ -164,38 +169,41 @@ def fraction(
     size: int | None = None,
     doubled: bool = False,
 ) -> dict[str, Variant]:
-    """Return few variants that make about half of many changes each.
+    """Return a fractional factorial: a few variants, each with about half of many changes.
 
-    Every change is made by half of them, so that its effect is that of one half against the other,
-    at many settings of the others.
+    Half of the variants make each change, so its effect is the difference between the two halves,
+    averaged over many settings of the other changes.
 
-    The rows of a Sylvester-Hadamard matrix and their complements: twice the power of two that is
-    not below the number of changes. Every three changes meet equally often, so that no interaction
-    of two passes for a main effect; those of three may (Box & Hunter 1961, resolution IV). The
-    first variant, the baseline, makes no change.
+    The variants are the rows of a Sylvester-Hadamard matrix and their complements; their number is
+    twice the smallest power of two that is at least the number of changes. Any three changes occur
+    in all combinations equally often, so main effects are not aliased with interactions of two
+    changes, but with interactions of three (Box & Hunter 1961, resolution IV). The first variant,
+    the baseline, makes no change.
 
-    changes: name of a change -> what it sets. size: variants, a power of two. More than are needed
-    leave more columns that no detail has, which tell the error of main effects better. doubled:
-    with as many again, in which some changes are reversed, so that what has run stays.
+    Args:
+        changes: name of a change -> its settings.
+        baseline: the name of the first variant.
+        size: number of variants, a power of two. More than the minimum leave more unused columns,
+            which estimate the error of main effects better.
+        doubled: adds as many variants, with some changes reversed, to an existing fraction.
 
     Raises:
-        UserError: fewer than four changes, of which all combinations are few; a setting that two of
-            them set; a size that is none; doubled, where no alias is there to part.
+        UserError: fewer than four changes, two changes of the same setting, an invalid size, or
+            `doubled` for a fraction without aliased interactions.
     """
     if len(changes) < 4:
-        raise UserError(f"a fraction takes four changes or more, not {len(changes)}")
+        raise UserError(f"a fraction needs at least four changes, not {len(changes)}")
     keys = [key for sets in changes.values() for key in sets]
     for key in keys:
         if keys.count(key) > 1:
-            raise UserError(f"two changes of a fraction set {key}: each needs settings of its own")
+            raise UserError(f"two changes of a fraction set {key}: each needs its own settings")
     fewest = 2 << (len(changes) - 1).bit_length()
     size = fewest if size is None else size
     most = 2 ** len(changes) // (1 + doubled)
     if not isinstance(size, int) or not fewest <= size <= most or size.bit_count() != 1:
-        limit = f"{most:,}, to be doubled" if doubled else f"all {most:,} combinations"
         raise UserError(
-            f"a fraction of {len(changes)} changes has {fewest} variants or a higher power of two, "
-            f"up to {limit}, not {size!r}"
+            f"size={size!r} of a fraction of {len(changes)} changes: expected a power of two from "
+            f"{fewest} to {most:,}"
         )
     half = size // 2
     chosen = [*range(len(changes))] if size == fewest else _columns(len(changes), half)
@@ -203,8 +211,8 @@ def fraction(
         turned = _reversed(chosen)
         if not any(turned):
             raise UserError(
-                f"a fraction of {len(changes)} changes in {size} variants has no four details that "
-                f"are aliased: doubled it would repeat its settings; take size={2 * size}"
+                f"a fraction of {len(changes)} changes in {size} variants has no aliased "
+                f"interactions, so it cannot be doubled: use size={2 * size}"
             )
         chosen = [column + half * on for column, on in zip(chosen, turned, strict=True)]
         half *= 2
@@ -223,10 +231,10 @@ def fraction(
 
 
 def _columns(count: int, half: int) -> list[int]:
-    """Choose columns of a Hadamard matrix, each in turn with the fewest aliases.
+    """Choose columns of a Hadamard matrix one by one, each with the fewest aliases.
 
-    Of four columns whose numbers have an exclusive or of 0, each is the product of the others. Of
-    equals the first that is no product of any is taken, so that no row comes twice.
+    If the exclusive or of four column numbers is 0, each column is the product of the others. Among
+    equals, a column that is not a product of others is preferred, so that all rows differ.
     """
     chosen: list[int] = []
     spanned = {0}
@@ -240,21 +248,21 @@ def _columns(count: int, half: int) -> list[int]:
 
 
 def _reversed(columns: Sequence[int]) -> list[bool]:
-    """Choose the columns that a second half reverses, until no other one leaves fewer aliases.
+    """Choose the columns to reverse in a second half, greedily, to remove the most aliases.
 
-    An alias stays where an even number of its four columns is reversed.
+    An alias remains if an even number of its four columns is reversed.
     """
     aliases = [
-        of
-        for of in itertools.combinations(range(len(columns)), 4)
-        if functools.reduce(operator.xor, (columns[k] for k in of)) == 0
+        four
+        for four in itertools.combinations(range(len(columns)), 4)
+        if functools.reduce(operator.xor, (columns[k] for k in four)) == 0
     ]
     turned = [False] * len(columns)
 
     def gain(column: int) -> int:
-        """Return how many fewer aliases stay where this one is reversed too."""
-        stays = (sum(turned[k] for k in of) % 2 == 0 for of in aliases if column in of)
-        return sum(1 if left else -1 for left in stays)
+        """Return the number of aliases that reversing this column removes."""
+        remains = (sum(turned[k] for k in four) % 2 == 0 for four in aliases if column in four)
+        return sum(1 if alias else -1 for alias in remains)
 
     while gain(best := max(range(len(columns)), key=gain)) > 0:
         turned[best] = not turned[best]
@@ -265,10 +273,7 @@ _STUDIES: dict[str, Study] = {}
 
 
 def register(study: Study) -> Study:
-    """Make a study known to every command.
-
-    Raises UserError for a name that is taken or none, and for variants that the study lacks.
-    """
+    """Make a study available to all commands. Raises UserError if its name is taken or invalid."""
     study.require_sound()
     if study.name in _STUDIES:
         raise UserError(f"study '{study.name}' is registered twice: choose another name")
@@ -282,7 +287,7 @@ def studies() -> Mapping[str, Study]:
 
 
 def study(name: str) -> Study:
-    """Return the registered study of that name. Raises UserError."""
+    """Return a registered study by name. Raises UserError."""
     if name not in _STUDIES:
         raise unknown("study", name, _STUDIES)
     return _STUDIES[name]

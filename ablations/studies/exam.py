@@ -1,4 +1,4 @@
-"""The runs of a task's entrance exam: the baseline, and every library's preset."""
+"""The runs of `ablations validate`: the baseline, and every library's preset."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.library_defaults import DEFAULTS
@@ -9,8 +9,8 @@ CANDIDATES = {"baseline": Variant({}, summary="the task's own settings"), **DEFA
 register(
     Study(
         name="exam",
-        title="Entrance exam of tasks",
-        claim="A task can judge a detail only where the baseline learns it.",
+        title="Validation of tasks",
+        claim="A detail can only be judged on a task that the baseline learns.",
         claim_source="docs/evidence.md",
         baseline="baseline",
         variants=CANDIDATES,

@@ -1,4 +1,4 @@
-"""Profiles of studies on tasks with a few actions, of PQN and of PPO."""
+"""Profiles of studies on tasks with discrete actions, for PQN and PPO."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ablations.core.plan import Settings
 
 MINATAR = ("breakout", "asterix")
-# What passed the exam of docs/evidence.md with PQN; the tables are in results/reference/exam.
-# CartPole's run is the first two thirds of one of 122,880 steps, down to its epsilon.
+# Tasks that passed validation with PQN (tables in results/reference/exam). CartPole's run is the
+# first two thirds of a run of 122,880 steps, with its schedule of epsilon.
 JUDGED_PQN: dict[str, Settings] = {
     "cartpole": {"steps": 81_920, "epsilon_share": 0.3},
     "breakout": {"steps": 245_760},
@@ -21,11 +21,10 @@ JUDGED_PQN: dict[str, Settings] = {
 
 
 def few_actions(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dict[str, Profile]:
-    """Return four profiles: `smoke` and `quick` run the variants `quick`, the others `paper`.
+    """Return four profiles: `smoke` and `quick` with the variants `quick`, others with `paper`.
 
-    `paper` takes the steps of PureJaxQL's configurations, 500,000 of CartPole and 10 million of
-    MinAtar; `quick` and `evidence` have the lengths of the exam, and the score of docs/evidence.md.
-    settings: what all variants of the study share.
+    `paper` has the steps of PureJaxQL's configurations, 500,000 for CartPole and 10 million for
+    MinAtar; `quick` and `evidence` have validated lengths. All variants share `settings`.
     """
     return {
         "smoke": Profile(
@@ -69,16 +68,16 @@ def few_actions(quick: Iterable[str], paper: Iterable[str], **settings: Json) ->
     }
 
 
-# The tasks that passed the exam of docs/evidence.md with PPO, at the shortest length with which
-# they did; the tables are in results/reference/exam. They are judged before they are solved. The
-# rate is constant, as with a falling one seeds part too far; the rest is the tasks' own.
+# Tasks that passed validation with PPO, at the shortest length that passes (tables in
+# results/reference/exam). They are not solved at these lengths. The learning rate is constant, as a
+# schedule increases the variance between seeds; other settings are the tasks'.
 JUDGED: dict[str, Settings] = {
     "cartpole": {"steps": 51_200, "learning_rate": 1e-3},
     "acrobot": {"steps": 51_200, "learning_rate": 1e-3},
     "space_invaders": {"steps": 655_360, "learning_rate": 5e-3},
 }
-# On twenty seeds neither of the first two passes so: a quarter of cartpole's end at the ceiling,
-# and some of acrobot's have learned nothing by then. So they do.
+# On twenty seeds, the first two tasks fail there: a quarter of cartpole's seeds end at the ceiling,
+# and some of acrobot's have learned nothing. They pass with these settings.
 JUDGED_ON_TWENTY: dict[str, Settings] = {
     "cartpole": {"steps": 46_080, "learning_rate": 1e-3},
     "acrobot": {"steps": 102_400, "learning_rate": 3e-4},
@@ -92,13 +91,11 @@ def few_actions_of_ppo(
     seeds: int | tuple[int, ...],
     judged: Mapping[str, Settings] = JUDGED,
 ) -> dict[str, Profile]:
-    """Return four profiles of studies that train with PPO, all of them with the same variants.
+    """Return four profiles of PPO studies, all with the same variants.
 
-    `quick` and `evidence` have the lengths of the exam; `evidence` has the score of
-    docs/evidence.md, and takes space_invaders where it is named. `paper` takes the steps of
-    PureJaxRL, 10 million of MinAtar.
-
-    judged: the settings of tasks in `evidence`, by name.
+    `quick` and `evidence` have validated lengths; space_invaders can be selected in `evidence`.
+    `paper` has PureJaxRL's steps, 10 million for MinAtar. `judged` has the settings of tasks in
+    `evidence`, by name.
     """
     every = tuple(variants)
     return {

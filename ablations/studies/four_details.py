@@ -1,4 +1,4 @@
-"""Four details at once: estimator, value coefficient, value clip and advantage statistics."""
+"""A factorial of four details: estimator, value coefficient, value clip, advantage statistics."""
 
 from ablations.studies.advantage_normalization import NORMALIZERS
 from ablations.studies.definition import Study, Variant, register

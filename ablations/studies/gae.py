@@ -1,4 +1,4 @@
-"""Does it matter which advantage estimator is used, and what it does at a truncation?"""
+"""Does the advantage estimator matter, and its treatment of truncations?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import claims, control, evidence, introduction
@@ -38,9 +38,9 @@ register(
         baseline="standard",
         variants=ESTIMATORS | GRID,
         margin=0.05,
-        # What happens at a truncation is the question, so there are to be ten for each environment:
-        # in `paper` episodes of 1000 steps leave 31 to reacher (2,000,000/64/1000) and more to the
-        # others, where they do not fall. `quick` has room for two of halfcheetah, and nine of fast.
+        # The study needs truncations, about ten per environment: `paper` has 31 on reacher with
+        # episodes of 1000 steps (2,000,000/64/1000), and more on longer tasks, unless episodes end
+        # before. `quick` has two on halfcheetah and nine on fast.
         profiles=control(quick=ESTIMATORS, paper=GRID)
         | introduction(("standard", "brax", "done_cut"))
         | claims(("standard", "brax", "done_cut"))

@@ -1,4 +1,4 @@
-"""The libraries' ways to train language models, each as a whole."""
+"""Library defaults of the training of language models."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ register(
         claim_source="what comparisons of these names take for granted",
         baseline="trl_grpo",
         variants=DEFAULTS,
-        # Four steps per batch, so that ratios leave 1 and clips act.
+        # With four steps per batch, ratios differ from 1 and clips have an effect.
         settings={"num_minibatches": 4},
         profiles=language(quick=DEFAULTS, paper=DEFAULTS, claims=DEFAULTS),
         geometry="common",

@@ -1,4 +1,4 @@
-"""The PPOs of seven libraries, each with its own defaults, on equal terms."""
+"""PPO of seven libraries, each with its defaults, with equal budgets and networks."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import claims, control, evidence

@@ -1,4 +1,4 @@
-"""Which tokens weigh how much in the loss, and what holds a policy to its reference?"""
+"""Do the weights of tokens in the loss matter, and the divergence from the reference?"""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import LANGUAGE_SCORE, language

@@ -4,8 +4,8 @@ from ablations.core.plan import Settings
 from ablations.studies.definition import Study, fraction, register
 from ablations.studies.profiles import claims, control
 
-# Each away from the task's own setting. Without running statistics of values, which cannot be had
-# beside advantages that are estimated anew for every pass.
+# Changes of the task's settings. Running statistics of values are missing: they do not work with
+# advantages that are recomputed for every pass.
 CHANGES: dict[str, Settings] = {
     "Huber's value loss": {"value_error": "huber"},
     "lambda 0.9": {"gae_lambda": 0.9},
@@ -28,7 +28,7 @@ VARIANTS = fraction(CHANGES)
 register(
     Study(
         name="many_choices",
-        title="Many choices at once",
+        title="Many choices in one fractional factorial",
         claim="A choice can be judged by its mean effect over many settings of all the others.",
         claim_source="Andrychowicz et al. 2021, whose settings are random",
         baseline="baseline",

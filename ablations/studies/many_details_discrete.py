@@ -7,9 +7,9 @@ from ablations.studies.definition import Study, fraction, register
 from ablations.studies.few_actions import few_actions_of_ppo
 from ablations.studies.what_matters_discrete import CHANGES as ELEVEN
 
-# Each away from PureJaxRL's settings, which are the tasks' own. The 32 settings of
-# `what_matters_discrete` leave five columns to tell the error of its effects. The first 128 of
-# these left 42, by which interactions of three were large on acrobot, so that others halve them.
+# Changes of PureJaxRL's settings, which are the tasks' settings. The 32 variants of
+# `what_matters_discrete` leave five columns to estimate the error. The first 128 variants here left
+# 42, which showed large three-factor interactions on acrobot; the further 128 halve these.
 CHANGES: dict[str, Settings] = {
     **ELEVEN,
     "a third of the learning rate": {"learning_rate": 1e-3 / 3},
@@ -26,7 +26,7 @@ CHANGES: dict[str, Settings] = {
 }
 VARIANTS = fraction(CHANGES, size=128, doubled=True)
 _PROFILES = few_actions_of_ppo(VARIANTS, seeds=3)
-_PROFILES["quick"] = replace(  # for minutes, a design of its own
+_PROFILES["quick"] = replace(  # the first half, which takes minutes
     _PROFILES["quick"], seeds=2, variants=tuple(VARIANTS)[:128]
 )
 

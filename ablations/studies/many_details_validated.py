@@ -10,7 +10,7 @@ from ablations.studies.many_details_discrete import CHANGES
 THIRD = {"a third of the learning rate": {"learning_rate": "x1/3"}}
 VARIANTS = fraction(CHANGES | THIRD, size=128, doubled=True)
 _PROFILES = few_actions_of_ppo(VARIANTS, seeds=(100, 101, 102), judged=JUDGED_ON_TWENTY)
-_PROFILES["quick"] = replace(  # for minutes, a design of its own
+_PROFILES["quick"] = replace(  # the first half, which takes minutes
     _PROFILES["quick"], seeds=2, variants=tuple(VARIANTS)[:128]
 )
 

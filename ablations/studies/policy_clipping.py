@@ -42,7 +42,7 @@ register(
             tasks=("arithmetic",),
             claims=QUICK,
             judged=(*QUICK, "gspo_narrow"),
-            judged_rate=3e-5,  # the best of three for PPO's clip, by the exam
+            judged_rate=3e-5,  # the best of three for PPO's clip, in validation
         ),
         **LANGUAGE_SCORE,
     )

@@ -1,4 +1,4 @@
-"""Profiles: how much compute studies take. Those of a kind share it, and so share their cells."""
+"""Profiles of studies. Studies of a kind have the same profiles, and so share their runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def control(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dict[str, Profile]:
-    """Return three profiles: `smoke` and `quick` run the variants `quick`, `paper` its grid.
+    """Return three profiles: `smoke` and `quick` with the variants `quick`, and `paper`.
 
-    settings: what all variants of the study share.
+    All variants share `settings`.
     """
     quick = tuple(quick)
     return {
@@ -43,9 +43,9 @@ def control(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dic
     }
 
 
-# The main job's: of what passed the exam of docs/evidence.md the cheapest, short but so long that
-# other seeds pass too; results/reference/exam has the tables. halfcheetah is only truncated, after
-# 1,000 steps; fast falls at first, and is truncated after 50.
+# The cheapest tasks that passed validation, long enough that other seeds pass too (tables in
+# results/reference/exam). halfcheetah only has truncations, after 1,000 steps; fast has
+# terminations at first, and truncations after 50.
 _INTRODUCED: dict[str, Settings] = {
     "halfcheetah": {"backend": "spring", "steps": 204_800, "points": 50, "evaluation_envs": 8},
     "fast": {"steps": 15_360, "points": 15},
@@ -54,11 +54,9 @@ _INTRODUCED_OWN: dict[str, Settings] = {"halfcheetah": {"num_minibatches": 16, "
 
 
 def introduction(variants: Iterable[str], **settings: Json) -> dict[str, Profile]:
-    """Return the profile `quick`: the main job's, which takes minutes on two cores.
+    """Return the profile `quick`, which takes minutes on two cores.
 
-    It has five evaluations, of which the last three are the score.
-
-    settings: what all variants of the study share.
+    The score is the mean of the last three of five evaluations. All variants share `settings`.
     """
     return {
         "quick": Profile(
@@ -75,13 +73,12 @@ def introduction(variants: Iterable[str], **settings: Json) -> dict[str, Profile
 
 
 CLAIMED = ("reacher", "inverted_double_pendulum", "hopper", "walker2d")  # the cheapest first
-# 20 points of a few iterations of 2048 steps. How many is for the baseline alone to say: so many
-# that its mean training curve gains a margin or less over the last fifth, and, where that leaves a
-# choice, where its evaluations differ least between seeds. It is at each task's own learning rate,
-# where it differed less between six seeds than at the other of
-# 0.0003 and 0.001 (`run gae --profile claims --vary learning_rate=0.001,0.0003 --seeds 100-105`,
-# then at up to twice these lengths). Reacher ends at Gymnasium's 50. The others are truncated
-# early, so that the baseline both falls and is truncated, and levels off within reach.
+# 20 points of a few iterations of 2048 steps. Only the baseline decided their number: its mean
+# training curve gains at most a margin over the last fifth, and its evaluations differ little
+# between seeds. The learning rate is the task's, with which six seeds differed less than with the
+# other of 0.0003 and 0.001 (`run gae --profile claims --vary learning_rate=0.001,0.0003 --seeds
+# 100-105`, then up to twice these lengths). Reacher's episodes have Gymnasium's 50 steps. Other
+# episodes are short, so that the baseline has both terminations and truncations.
 _LENGTHS: dict[str, Settings] = {
     "reacher": {"steps": 20 * 3 * 2048, "episode_length": 50, "evaluation_envs": 64},
     "inverted_double_pendulum": {"steps": 20 * 12 * 2048, "episode_length": 100},
@@ -93,11 +90,10 @@ _LENGTHS: dict[str, Settings] = {
 def claims(
     variants: Iterable[str], tasks: Iterable[str] = CLAIMED, **settings: Json
 ) -> dict[str, Profile]:
-    """Return the profile of published claims on control tasks.
+    """Return the profile for published claims on control tasks.
 
-    It has 20 seeds, and ten evaluations of 16 held-out episodes (reacher, whose are short: 64). One
-    baseline serves all studies: the tasks' own settings. settings: what all variants of the
-    study share.
+    It has 20 seeds, and ten evaluations of 16 episodes (64 short ones on reacher). All studies
+    share one baseline, the tasks' settings. All variants share `settings`.
     """
     return {
         "claims": Profile(
@@ -111,9 +107,9 @@ def claims(
     }
 
 
-# The tasks that passed the exam of docs/evidence.md, at the shortest third of a run with which they
-# did; the table is results/reference/exam. halfcheetah is judged on few episodes, as its positional
-# physics is slow and its baseline's seeds differ little.
+# Tasks that passed validation, at the shortest third of a run that passes (tables in
+# results/reference/exam). halfcheetah has few evaluation episodes, as its physics is slow and its
+# seeds differ little.
 JUDGED: dict[str, Settings] = {
     "walker2d": {
         "backend": "positional",
@@ -138,7 +134,7 @@ _BASE: dict[str, Json] = {
 
 
 def _of_tasks(settings: Settings, trained: bool) -> Settings:
-    """Return the settings of a task, without those of the baseline where it is not trained."""
+    """Return a task's settings: all where the baseline is trained, else the task's own."""
     return settings if trained else {n: v for n, v in settings.items() if n in _OF_TASKS}
 
 
@@ -153,10 +149,8 @@ def evidence(
 ) -> dict[str, Profile]:
     """Return the profile of docs/evidence.md.
 
-    It has ten evaluations of 64 episodes of 1,000 steps, of which the last three are the score.
-
-    baseline_seeds: where the baseline, which serves all variants, has more than they. trained: with
-    the baseline's settings; else with those of the tasks alone.
+    The score is the mean of the last three of ten evaluations of 64 episodes of 1,000 steps. With
+    `trained`, runs have the baseline's hyperparameters; otherwise only settings of tasks.
     """
     own = {task: _of_tasks(JUDGED[task], trained) for task in tasks}
     return {
@@ -176,7 +170,7 @@ def evidence(
 
 
 class Judgement(TypedDict):
-    """Fields of a `Study` that say how its variants are judged."""
+    """Fields of a `Study` about its metric, margin and trainer."""
 
     metric: str
     margin: float
@@ -184,12 +178,11 @@ class Judgement(TypedDict):
     trainer: str
 
 
-# Iterations after which GRPO passes the exam of docs/evidence.md on arithmetic, of a third, two
-# thirds and the whole of 6,030; the table is in results/reference/exam.
+# Iterations after which GRPO passes validation on arithmetic (table in results/reference/exam).
 LEARNED = 4000
-BATCH = 64  # completions of an iteration of the language tasks: what a step of the curve counts
-# How a language study judges: greedy accuracy changes only where the likeliest answer does, so that
-# a policy which merely becomes surer of what it says gains nothing; see docs/language.md.
+BATCH = 64  # completions per iteration of the language tasks, the unit of their steps
+# Greedy accuracy changes only with the most likely answer, so a policy does not gain by becoming
+# more certain of its answers; see docs/language.md.
 LANGUAGE_SCORE = Judgement(
     metric="evaluation/greedy_accuracy", margin=0.02, margin_in_metric=True, trainer="language"
 )
@@ -215,13 +208,16 @@ def language(
 ) -> dict[str, Profile]:
     """Return the profiles of a language study.
 
-    `smoke` and `quick` run the variants `quick`, `paper` its grid; `claims` is `quick` with 20
-    seeds and ten evaluations, of the variants that published claims are about. `evidence` is that
-    of docs/evidence.md, of the variants `judged`.
-
-    iterations: of 64 completions, in `quick`; `paper` trains five times as long. judged_rate: the
-    learning rate of `evidence` where a variant has none of its own. settings: what all variants of
-    the study share.
+    Args:
+        quick: variants of `smoke` and `quick`.
+        paper: variants of `paper`.
+        tasks: of all profiles except `paper`.
+        paper_tasks: of `paper`.
+        iterations: of 64 completions, in `quick` and `claims`; `paper` has five times as many.
+        claims: variants of `claims`, which is `quick` with 20 seeds and ten evaluations.
+        judged: variants of `evidence`, the profile of docs/evidence.md.
+        judged_rate: learning rate of `evidence`, for variants without their own.
+        settings: shared by all variants.
     """
     tasks = tuple(tasks)
     quick_one = Profile(

@@ -1,7 +1,7 @@
 """Should a language model's advantages be normalised per prompt, or over the batch?
 
-The variants differ in the advantage alone: loss, reduction and the single step per batch are the
-same for all. What the libraries do beyond that is the study language_defaults.
+The variants only differ in the advantage: they have the same loss, reduction, and single step per
+batch. The study language_defaults compares all defaults of the libraries.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ TUNING = Tuning(
 
 
 def choice(name: str, advantage: str, summary: str) -> Variant:
-    """Return a variant with a choice of prompt_advantage, at the learning rate tuned for it."""
+    """Return a variant with a choice of prompt_advantage, and the learning rate tuned for it."""
     return Variant({"prompt_advantage": advantage}, summary=summary, tuned=TUNING.of(name))
 
 
@@ -54,7 +54,7 @@ CHOICES = {
 }
 QUICK = ("grpo", "reinforce_pp", "reinforce_pp_baseline", "dr_grpo", "none")
 GRID = crossed(CHOICES, "grpo", prompts=(2, 16, 64))
-# Each at one learning rate for all, and at a third and three times of it: GRPO against REINFORCE++.
+# GRPO against REINFORCE++ at three shared learning rates
 RATES = crossed(
     {name: CHOICES[name] for name in ("grpo", "reinforce_pp", "reinforce_pp_baseline")},
     "grpo",

@@ -1,4 +1,4 @@
-"""Does it matter whether a wrong answer pays 0 or -1, and whether rewards are of one scale?"""
+"""Do the reward of a wrong answer (0 or -1) and different scales of rewards matter?"""
 
 from ablations.studies.definition import Study, register
 from ablations.studies.profiles import LANGUAGE_SCORE, language

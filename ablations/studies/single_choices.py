@@ -1,4 +1,4 @@
-"""One choice at a time of those that What Matters in On-Policy RL recommends or warns of."""
+"""Single choices that "What Matters in On-Policy RL" recommends or advises against."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import claims, control, evidence

@@ -1,4 +1,4 @@
-"""Single choices of PPO on discrete actions, those that are argued about most first."""
+"""Single choices of PPO on discrete actions, the most disputed first."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.few_actions import JUDGED_ON_TWENTY, few_actions_of_ppo

@@ -1,4 +1,4 @@
-"""Single choices of PPO on MuJoCo Playground's tasks, those that are argued about most."""
+"""The most disputed single choices of PPO, on MuJoCo Playground's tasks."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ CHOICES = {
         summary="a normal distribution whose spread is a parameter, as CleanRL's",
     ),
 }
-# Of the tasks that pass the exam of docs/evidence.md the shortest lengths with which they do, in
-# chunks of as many updates as fit; the tables are in results/reference/exam.
+# Tasks that passed validation, at the shortest length that passes (tables in
+# results/reference/exam).
 JUDGED: dict[str, Settings] = {
     "cartpole_swingup": {"steps": 1_011_840, "points": 31},
     "reacher_easy": {"steps": 359_040, "points": 17, "learning_rate": 3e-3},

@@ -1,4 +1,4 @@
-"""The scores of doing nothing, and of doing anything."""
+"""The scores of untrained policies: zero actions and random actions."""
 
 from ablations.studies.definition import Study, Variant, register
 from ablations.studies.profiles import control, evidence
@@ -11,9 +11,9 @@ POLICIES = {
 register(
     Study(
         name="trivial_policies",
-        title="Policies that learn nothing",
-        claim="Doing nothing is worth more than random actions.",
-        claim_source="standing still is what a healthy reward pays for in Brax's environments",
+        title="Untrained policies",
+        claim="Zero actions score higher than random actions.",
+        claim_source="Brax's healthy reward rewards standing still",
         baseline="zero",
         variants=POLICIES,
         margin=0.05,

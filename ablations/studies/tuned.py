@@ -1,7 +1,7 @@
-"""The choices of `ablations tune` for a study: a committed file, read where the study is written.
+"""The values that `ablations tune` chose for a study, in a committed JSON file.
 
-The file is JSON: the setting, the rule in words, the seeds, the command, the machine, and per task
-and variant the value that was chosen and the score of every seed at every value.
+It has the setting, the rule in words, the seeds, the command, the machine, and per task and variant
+the chosen value and the score of every seed at every value.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TypeAlias, TypedDict
 from ablations.errors import UserError
 
 SEEDS = tuple(range(1000, 1005))
-# variant -> value, as text -> the score of each seed, None where it failed
+# variant -> value as text -> the score of each seed (None: it failed)
 OfTask: TypeAlias = dict[str, dict[str, list[float | None]]]
 Scores: TypeAlias = dict[str, OfTask]  # by task
 
 
 class Tuned(TypedDict, total=False):
-    """The file. chosen: task -> variant -> value. machine: the processors that trained."""
+    """The file. `chosen`: task -> variant -> value. `machine`: processors of the runs."""
 
     study: str
     setting: str
@@ -36,11 +36,14 @@ class Tuned(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Tuning:
-    """The settings that are tuned for every variant of a study on every task, with an equal budget.
+    """A setting that is tuned for every variant of a study on every task, with equal budgets.
 
-    setting: a number, such as "learning_rate". grid: the values to begin with, ascending, each the
-        same multiple of the one before. file: where the choice is kept, with its records. profile:
-        whose tasks, steps and variants are tuned. seeds: of tuning, which no table reports.
+    Attributes:
+        setting: a hyperparameter, such as "learning_rate".
+        grid: the first values, an ascending geometric series.
+        file: of the chosen values and scores.
+        profile: its tasks, steps and variants are tuned.
+        seeds: of tuning; no table uses them.
     """
 
     setting: str
@@ -50,23 +53,19 @@ class Tuning:
     seeds: tuple[int, ...] = SEEDS
 
     def read(self) -> Tuned:
-        """Read the file; {} where there is none yet. Raises UserError for one that is not whole."""
+        """Return the content of the file; {} if it does not exist. Raises UserError if damaged."""
         try:
-            found: Tuned = json.loads(self.file.read_text())
-            found["chosen"]
+            content: Tuned = json.loads(self.file.read_text())
+            content["chosen"]
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError):
             raise UserError(
-                f"'{self.file}' is not what `ablations tune` writes: tune again"
+                f"'{self.file}' is not a file of `ablations tune`: tune again"
             ) from None
-        return found
+        return content
 
     def of(self, variant: str) -> Mapping[str, Mapping[str, float]]:
-        """Return task -> setting -> the value that was chosen for a variant; {} where none was."""
+        """Return task -> setting -> the chosen value for a variant, on tuned tasks."""
         chosen = self.read().get("chosen", {})
-        return {
-            task: {self.setting: values[variant]}
-            for task, values in chosen.items()
-            if variant in values
-        }
+        return {t: {self.setting: v[variant]} for t, v in chosen.items() if variant in v}

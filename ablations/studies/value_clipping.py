@@ -1,4 +1,4 @@
-"""Does clipping the value loss help, and does the reward scale decide whether it bites?"""
+"""Does clipping the value loss help, and does the reward scale decide its effect?"""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ CLIPS = {
     "replace": Variant({"value_clip": "replace"}, summary="Stable-Baselines3 when set"),
 }
 SCALES = crossed(CLIPS, "none", reward_scale=(0.1, 10.0))
-# As CleanRL deploys it: rewards in units of their return's std, of which 0.2 is a share.
+# As in CleanRL: rewards are divided by the std of the return, so the range 0.2 is a share of it.
 RETURN_STD: Settings = {
     "reward_scaling": "leaking_return_std_per_environment",
     "reward_scale": 1.0,
@@ -26,14 +26,14 @@ DEPLOYED = {
     for name in ("none", "pessimistic")
 }
 GRID = crossed(CLIPS, "none", reward_scale=(0.1, 1.0, 10.0), learning_rate=(1e-4, 3e-4, 1e-3))
-# At each task's own rate and at three; and ranges around 0.2, in units of value, at its own.
+# At the task's learning rate and at three rates; and other ranges, in units of value
 PLAIN = {name: replace(CLIPS[name], versus="none") for name in ("none", "pessimistic")}
 RATES = crossed(PLAIN, "none", learning_rate=(3e-4, 1e-3, 3e-3))
 RANGES = {
     f"pessimistic@value_clip_range={value_clip_range:g}": Variant(
         {**CLIPS["pessimistic"].sets, "value_clip_range": value_clip_range},
         versus="none",
-        summary="0.2 is what libraries have",
+        summary="libraries have 0.2",
     )
     for value_clip_range in (0.02, 2.0)
 }

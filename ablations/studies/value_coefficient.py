@@ -1,9 +1,9 @@
-"""Does the coefficient of the value loss matter, and when can it?"""
+"""Does the coefficient of the value loss matter, and where?"""
 
 from ablations.studies.definition import Study, Variant, crossed, register
 from ablations.studies.profiles import claims, control, evidence, introduction
 
-# Each way to couple them by itself. The clip: 0.5, which most libraries have.
+# Two ways in which policy and critic are coupled. The clip has most libraries' norm of 0.5.
 COUPLED = {
     "shared": ({"torso": "shared"}, "shared torso"),
     "clipped": ({"gradient_clip": "global_norm"}, "global-norm clip"),

@@ -4,8 +4,8 @@ from ablations.core.plan import Settings
 from ablations.studies.definition import Study, fraction, register
 from ablations.studies.profiles import control, evidence
 
-# Each away from the baseline of the profile. Without advantages that are estimated anew for every
-# pass, which cannot be had beside running statistics of values.
+# Changes of the profile's baseline. Advantages that are recomputed for every pass are missing: they
+# do not work with running statistics of values.
 CHANGES: dict[str, Settings] = {
     "a third of the learning rate": {"learning_rate": 3e-4},
     "lambda 0.9": {"gae_lambda": 0.9},

@@ -4,8 +4,8 @@ from ablations.core.plan import Settings
 from ablations.studies.definition import Study, fraction, register
 from ablations.studies.few_actions import few_actions_of_ppo
 
-# Each away from PureJaxRL's settings, which are the tasks' own. Five of the sixteen columns that
-# main effects and interactions of three have are left to controls.
+# Changes of PureJaxRL's settings, which are the tasks' settings. Five columns are unused and serve
+# as controls.
 CHANGES: dict[str, Settings] = {
     "lambda 0.9": {"gae_lambda": 0.9},
     "discount 0.97": {"discount": 0.97},

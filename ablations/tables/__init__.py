@@ -1,4 +1,4 @@
-"""Tables: each is a function from runs to a data frame. `format_table` writes any of them.
+"""Tables: functions from runs to data frames, which `format_table` writes as text.
 
 A new table is one function and one line in `TABLES`.
 """
@@ -54,17 +54,17 @@ TABLES: dict[str, Callable[[Runs], pd.DataFrame]] = {
 
 
 def table_of(runs: Runs, kind: str | None = None) -> pd.DataFrame:
-    """Return the table of a kind, by default the one that suits the study.
+    """Return a table. The default kind depends on the study.
 
     Raises:
-        UserError: an unknown kind, or one that the study does not have.
+        UserError: an unknown kind, or a kind that the study does not have.
     """
     kind = kind or (default_kind(runs.plan) if runs.plan else "comparison")
     if kind not in TABLES:
         raise unknown("table", kind, TABLES)
     frame = TABLES[kind](runs)
     if frame.empty:
-        raise UserError("no run is finished yet: nothing to tabulate")
+        raise UserError("no run has finished yet, so the table would be empty")
     title = runs.plan.study.title if runs.plan else ""
     frame.attrs = {"study": runs.plan.study.name if runs.plan else "runs", "kind": kind} | {
         **({"title": title} if title else {}),

@@ -1,7 +1,7 @@
-"""Effects of factorial studies: what each setting does, and what two settings do together.
+"""Main effects of settings and interactions of two settings in factorial studies.
 
-A full factorial has a variant for every combination of settings. In a fraction, interactions of two
-settings are aliased: only sums of several can be estimated.
+A full factorial has a variant for every combination of settings. In a fractional factorial,
+interactions of two settings are aliased: only sums of several can be estimated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLUMNS = (
     *("effect", "effect_low", "effect_high", "share", "share_low", "share_high"),
     *("p", "p_adjusted", "verdict", "note", "seeds_needed"),
 )
-LARGEST = 3  # aliased interactions that are listed though their intervals contain 0
+LARGEST = 3  # this many aliased interactions are listed even if their intervals contain 0
 TIMES = " \N{MULTIPLICATION SIGN} "
 _ROMAN = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII"}
 
@@ -39,9 +39,9 @@ Row = dict[str, Any]
 
 
 def settings_of(plan: Plan) -> dict[str, Settings]:
-    """Return variant -> the value of each setting that some variant sets.
+    """Return variant -> the value of each setting that any variant sets.
 
-    A setting that a variant leaves out has its default, if the variant's trainer reads it.
+    A setting that the variant does not set has its default, if the variant's trainer reads it.
     """
     names = {name for about in plan.variants.values() for name in about.sets}
     configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
@@ -54,12 +54,12 @@ def settings_of(plan: Plan) -> dict[str, Settings]:
 
 
 def design_of(plan: Plan) -> Design | None:
-    """Return the factorial, or the fraction of one, that the variants of a plan form."""
+    """Return the full or fractional factorial that the variants of a plan form, or None."""
     return factorial.design(settings_of(plan), plan.study.baseline)
 
 
 def default_kind(plan: Plan) -> str:
-    """Return "shares" of an explanation, "effects" of a fraction, else "comparison"."""
+    """Return "shares" for an explanation, "effects" for a fraction, otherwise "comparison"."""
     if plan.study.explanation is not None:
         return "shares"
     design = design_of(plan)
@@ -68,10 +68,12 @@ def default_kind(plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class Basis:
-    """What the effects of a task, or of all tasks, are estimated from.
+    """The scores from which the effects on a task, or on all tasks, are estimated.
 
-    tasks: whose scores are averaged. sizes: (task, variant) -> the learned range that scores are
-    divided by, {} where they stay as they are. unit: the learned range in units of the effects.
+    Attributes:
+        tasks: their scores are averaged.
+        sizes: (task, variant) -> the learned range that scores are divided by; {}: raw scores.
+        unit: the learned range in units of the effects.
     """
 
     task: str
@@ -80,7 +82,7 @@ class Basis:
     unit: float
 
     def scores(self, runs: Runs, design: Design) -> Floats:
-        """Return scores `[tasks, n, variants]` on the seeds that all variants have."""
+        """Return scores `[tasks, n, variants]` on the n seeds that all variants have."""
         variants = list(design.variants)
         sizes = [[self.sizes.get((task, v), 1.0) for v in variants] for task in self.tasks]
         scores: Floats = runs.paired(self.tasks, variants) / np.array(sizes)[..., None]
@@ -88,10 +90,10 @@ class Basis:
 
 
 def bases_of(runs: Runs, design: Design) -> Iterator[Basis]:
-    """Yield the basis of each task, then that of all tasks where two or more have a learned range.
+    """Yield the basis of each task, and of all tasks if two or more have a learned range.
 
-    Variants with other settings of a task, and tasks, are only comparable in learned ranges. A task
-    whose settings differ between variants is left out where it has none.
+    If variants have different settings of a task, their scores are only comparable in learned
+    ranges; without a learned range such a task is left out.
     """
     variants, sizes = list(design.variants), {}
     for task in runs.tasks:
@@ -113,23 +115,30 @@ def bases_of(runs: Runs, design: Design) -> Iterator[Basis]:
 def effects(runs: Runs) -> pd.DataFrame:
     """Return main effects and interactions of two settings, per task and over all tasks.
 
-    Paired by seed, on the seeds that every variant has. In a fraction a run that diverged counts as
-    the worst score of its task. Columns:
-        kind: main; interaction; aliased, a signed sum of interactions (of a fraction the 3 largest
-        and all whose interval excludes 0). key: letter of a factor. level: compared with reference.
-        effect: mean of the variants with the level minus mean of those with the reference; of an
-        interaction the joint effect beyond their sum. The intervals hold at once for the table, in
-        a fraction for one kind of effect on one task. share: the effect in learned ranges.
-        p, p_adjusted: alone, and times the effects that share the level. verdict: as in a
-        comparison; an interaction is equivalent or has none. seeds_needed: see `compare`.
+    Effects are paired by seed, on the seeds that every variant has. In a fractional factorial a
+    diverged run counts as the worst score of its task.
+
+    Columns:
+        kind: main, interaction, or aliased. An aliased row is a signed sum of interactions; the 3
+            largest are listed, and all whose interval excludes 0.
+        key: letter of a factor.
+        level, reference: the compared values of the factor.
+        effect: mean of the variants with the level minus mean of the variants with the reference.
+            An interaction is the effect of two changes together minus the sum of their effects. The
+            intervals are simultaneous over the table; in a fractional factorial, over the effects
+            of one kind on one task.
+        share: the effect in learned ranges.
+        p, p_adjusted: without and with correction for the simultaneous effects.
+        verdict: as in a comparison; an interaction is equivalent or has none.
+        seeds_needed: see `compare`.
 
     Raises:
-        UserError: the variants are no factorial.
+        UserError: the variants do not form a factorial.
     """
     design = design_of(runs.plan) if runs.plan else None
     if design is None:
         raise UserError(
-            f"{study_of(runs)} is no factorial: its variants are not every combination of two or "
+            f"{study_of(runs)} is not a factorial: its variants are not all combinations of two or "
             "more settings"
         )
     rows, caption, notes = (_full if design.full else _fraction)(runs, design)
@@ -141,7 +150,7 @@ def effects(runs: Runs) -> pd.DataFrame:
     needs = [] if frame.seeds_needed.isna().all() else ["seeds_needed"]
     frame.attrs = {
         **{"metric": runs.metric, "margin": runs.margin, "caption": caption},
-        "notes": [*_left_out(runs, frame), *notes],
+        "notes": [*_incomplete_seeds(runs, frame), *notes],
         "summary": effects_in_words(frame),
         "shown": [*keys, "reference", size, "p_adjusted", "verdict", "n", *needs],
     }
@@ -154,12 +163,12 @@ def effects_in_words(frame: pd.DataFrame) -> str:
     mains = frame[(frame.kind == "main") & (frame.verdict != "")]
     for task, rows in mains.groupby("task", sort=False):
         named, counted = [], []
-        for verdict, of in rows.groupby("verdict", sort=False):
+        for verdict, effects in rows.groupby("verdict", sort=False):
             if verdict in ("better", "worse"):
-                levels = ", ".join(of.factor + " = " + of.level)
-                named.append(f"{levels} {'is' if len(of) == 1 else 'are'} {verdict}")
+                levels = ", ".join(effects.factor + " = " + effects.level)
+                named.append(f"{levels} {'is' if len(effects) == 1 else 'are'} {verdict}")
             else:
-                counted.append(f"{len(of)} {verdict}")
+                counted.append(f"{len(effects)} {verdict}")
         sentences.append(f"{task}: {'; '.join(named + counted)}")
     return ". ".join(sentences)
 
@@ -174,8 +183,8 @@ def _row(
 ) -> Row:
     """Return the row of an effect, with the columns of a comparison.
 
-    more: for each variant with the level, how many more of its runs failed than of its counterpart
-    with the reference.
+    `more` has, for each variant with the level, its number of failed runs minus that of the same
+    variant with the reference.
     """
     low, high, note, uneven = effect.low, effect.high, "", 0
     if not effect.n:
@@ -185,8 +194,8 @@ def _row(
     elif math.isnan(low):
         note = "one seed" if effect.n == 1 else "no spread"
     if names["kind"] == "main" and (uneven := sum(more)):
-        where = "level" if uneven > 0 else "reference"
-        note = f"{note}{'; ' * bool(note)}{abs(uneven)} more runs failed at the {where}"
+        side = "level" if uneven > 0 else "reference"
+        note = f"{note}{'; ' * bool(note)}{abs(uneven)} more runs failed at the {side}"
     margin = runs.margin * basis.unit
     verdict = decide(low, high, margin, uneven)
     if names["kind"] == "interaction" and any(more):
@@ -202,7 +211,11 @@ def _row(
 
 
 def _final(runs: Runs, rows: list[Row]) -> list[Row]:
-    """Return the listed rows: on all tasks judged in view of each, interactions without a side."""
+    """Return the rows to list, with their final verdicts.
+
+    A verdict over all tasks takes the single tasks into account. Interactions are not better or
+    worse.
+    """
     single: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         each = single.setdefault((row["kind"], row["factor"], row["level"]), [])
@@ -227,12 +240,11 @@ def _names(effect: Effect, design: Design) -> dict[str, str]:
     }
 
 
-def _left_out(runs: Runs, rows: pd.DataFrame) -> Iterator[str]:
-    """Name the tasks on which seeds are left out."""
+def _incomplete_seeds(runs: Runs, rows: pd.DataFrame) -> Iterator[str]:
     for task, n in rows[rows.task != ALL_TASKS].groupby("task", sort=False).n.max().items():
         planned = runs.runs[runs.runs.task == task].seed.nunique()
         if n < planned:
-            yield f"{task}: {n} of {planned} seeds are used, those that every variant has"
+            yield f"{task}: only {n} of {planned} seeds are used, as other seeds lack a run"
 
 
 # Full factorials
@@ -260,26 +272,26 @@ def _full(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
     stages = ", interim analyses" if runs.plan and runs.plan.looks else ""
     caption = (
         f"Effects of settings on {runs.metric}. Main: mean change from the reference level, over "
-        "all levels of the other settings. Interaction: joint effect of two changes beyond their "
-        "sum. Paired by seed, on seeds that every variant has; intervals hold for all effects at "
-        f"once with 95% (Bonferroni{stages})."
+        "all levels of the other settings. Interaction: the effect of two changes together minus "
+        "the sum of their effects. Paired by seed, on the seeds that every variant has. The 95% "
+        f"intervals of all effects are simultaneous (Bonferroni{stages})."
     )
     return rows, caption, []
 
 
 def _pairs(design: Design, effect: Effect) -> list[tuple[str, str]]:
-    """Return the variants with the level of an effect's first factor, and those at its reference.
+    """Return pairs of variants that differ in an effect's first factor: level and reference.
 
-    Of an interaction those at the level or the reference of its second factor.
+    For an interaction, the second factor is at its level or at its reference.
     """
     names, pairs = list(design.factors), zip(effect.factors, effect.levels, strict=True)
     (first, level), *others = (
-        (names.index(name), design.factors[name].index(of)) for name, of in pairs
+        (names.index(name), design.factors[name].index(value)) for name, value in pairs
     )
-    at = {levels: variant for variant, levels in design.variants.items()}
+    variants = {levels: variant for variant, levels in design.variants.items()}
     return [
-        (variant, at[(*levels[:first], 0, *levels[first + 1 :])])
-        for levels, variant in at.items()
+        (variant, variants[(*levels[:first], 0, *levels[first + 1 :])])
+        for levels, variant in variants.items()
         if levels[first] == level and all(levels[k] in (0, m) for k, m in others)
     ]
 
@@ -301,19 +313,19 @@ def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
             names = _names(effect, design) | {"key": letters[i]}
             judged.append(_row(runs, basis, names, effect.difference, level / len(mains)))
         together.sort(key=lambda each: -abs(each[1].difference))
-        for place, (alias, difference) in enumerate(together if residual.seeds else ()):
+        for rank, (alias, difference) in enumerate(together if residual.seeds else ()):
             names = {"kind": "aliased", "factor": _sum(alias, letters)}
             row = _row(runs, basis, names, difference, level / len(together))
-            judged.append(row | {"listed": place < LARGEST or difference.sign() != 0})
-        # More seeds do not help against a lack of fit.
+            judged.append(row | {"listed": rank < LARGEST or difference.sign() != 0})
+        # More seeds do not reduce a lack of fit.
         rows += [row | {"sd": math.nan} if residual.lacks_fit else row for row in judged]
     resolution = factorial.resolution(design)
     caption = (
         f"Effects on {runs.metric} of {len(design.factors)} settings in {len(variants)} variants, "
         f"a fraction of resolution {_ROMAN.get(resolution, resolution)}. Main: mean of the "
         "variants with the level minus mean of the others; it includes interactions of "
-        f"{resolution - 1} settings. Aliased: a sum of interactions of two. Paired by seed; "
-        "intervals hold for all main effects of a task at once with 95% (Bonferroni)."
+        f"{resolution - 1} settings. Aliased: a sum of interactions of two settings. Paired by "
+        "seed. The 95% intervals of all main effects on a task are simultaneous (Bonferroni)."
     )
     return rows, caption, list(_notes(runs, design, letters, residuals))
 
@@ -329,17 +341,15 @@ def _sum(alias: Alias, letters: Sequence[str]) -> str:
 def _notes(
     runs: Runs, design: Design, letters: Sequence[str], residuals: Mapping[str, Residual]
 ) -> Iterator[str]:
-    """Return what the runs and the design of a fraction limit, a line each."""
     diverged = runs.runs[runs.runs.diverged].groupby("task", sort=False).size()
     for task, times in diverged.items():
         yield f"{task}: {count(times, 'run')} diverged, counted as the worst score of the task"
     errors = {task: _error(residual) for task, residual in residuals.items()}
     for error in dict.fromkeys(errors.values()):
-        of = listed([task for task in errors if errors[task] == error])
-        yield f"{of}: standard errors rest on {error}"
+        yield f"{listed([task for task in errors if errors[task] == error])}: {error}"
     groups = factorial.aliases(design)
     if groups is None:
-        yield "interactions of two are aliased in part: none is listed"
+        yield "interactions of two settings are partially aliased, so none are listed"
     elif any(len(group.pairs) > 1 for group in groups):
         yield f"aliased: {'; '.join(_sum(group, letters) for group in groups)}"
 
@@ -347,8 +357,8 @@ def _notes(
 def _error(residual: Residual) -> str:
     if math.isnan(residual.variance):
         fewest = f"one seed and fewer than {factorial.FEWEST_UNUSED} unused contrasts"
-        return f"nothing ({fewest if residual.seeds else 'no seed'})"
+        return f"no standard errors ({fewest if residual.seeds else 'no seed is complete'})"
     freedom = f"{residual.freedom:.0f} degrees of freedom"
     if residual.lacks_fit:
-        return f"the lack of fit ({freedom}), which more seeds do not reduce"
-    return f"the variance between seeds ({freedom})"
+        return f"standard errors from the lack of fit ({freedom}); more seeds do not reduce them"
+    return f"standard errors from the variance between seeds ({freedom})"

@@ -1,8 +1,8 @@
-"""Text of tables: one formatter of numbers, one function per format.
+"""Writes tables as text: one formatter of numbers, one function per format.
 
-Columns `x`, `x_low` and `x_high` of a frame are one printed column, "x [low, high]". A frame's
-`attrs` may hold `study`, `kind`, `title`, `caption`, `notes` and `summary`, the columns that are
-`shown`, and the `unit` "score" of shares that are not in learned ranges.
+The columns `x`, `x_low` and `x_high` of a frame are printed as one column, "x [low, high]". The
+frame's `attrs` may have `study`, `kind`, `title`, `caption`, `notes`, `summary`, the columns that
+are `shown`, and `unit` ("score" if shares are in units of the score).
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ablations.errors import printable, unknown
-from ablations.runs import ALL_TASKS
 from ablations.spreadsheets import inert
 
 MINUS = "\N{MINUS SIGN}"
@@ -52,7 +51,7 @@ HEADS = {
     "slope": "slope, %",
     "seeds_needed": "needs",
 }
-# The printed columns of a comparison; `wide` shows all others too.
+# The printed columns of a comparison; `wide` adds the others.
 COMPARISON = ("task", "variant", "baseline", "mean", "share", "verdict", "seeds", "seeds_needed")
 HIDDEN = frozenset({"untrained", "best", "tied", "beyond_margin", "level", "note", "kind"})
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "inconclusive": "?", "failed": "✗"}
@@ -63,7 +62,7 @@ STYLES = {
     "inconclusive": "yellow",
     "failed": "magenta",
 }
-# What a narrow terminal leaves out, in this order.
+# Columns that a narrow terminal omits, in this order.
 OPTIONAL = ("needs", "against", "seeds", "mean [95%]")
 FORMATS = ("markdown", "latex", "html", "csv", "json", "terminal")
 
@@ -80,13 +79,13 @@ def format_table(
     """Write a table as text.
 
     Args:
-        frame: of `ablations.tables`, or any frame.
+        frame: a table of `ablations.tables`, or any frame.
         form: "markdown", "latex" (needs booktabs), "html", "csv", "json" or "terminal". csv and
             json have all columns and all digits.
-        columns: the columns to print; of an estimate the name without _low and _high.
+        columns: the columns to print, without _low and _high; default: the most important ones.
         wide: print every column.
         caption: write the caption and the notes.
-        width: of the terminal, in characters; by default that of this one.
+        width: of the terminal, in characters; default: this terminal's.
 
     Raises:
         UserError: an unknown format or column.
@@ -105,16 +104,16 @@ def format_table(
         return _terminal(texts, frame, about, width)
     if form == "html":
         return _html(texts, frame, about)
-    return _WRITERS[form](texts, about)
+    return _latex(texts, about) if form == "latex" else _markdown(texts, about)
 
 
 # Numbers
 
 
 def decimals(value: float, low: float = math.nan, high: float = math.nan) -> int:
-    """Return the digits after the point that show an interval's width to two digits.
+    """Return the number of decimals that shows an interval's width to two significant digits.
 
-    Without an interval, those that show the value to four.
+    Without an interval it shows the value to four.
     """
     size, digits = (high - low, 2) if high > low else (abs(value), 4)
     if not size or not math.isfinite(size):
@@ -123,7 +122,7 @@ def decimals(value: float, low: float = math.nan, high: float = math.nan) -> int
 
 
 def number(value: float, places: int | None = None, sign: bool = False) -> str:
-    """Write a number; an empty text for NaN, never "-0.00"."""
+    """Write a number; NaN is "", and -0.00 is 0.00."""
     if math.isnan(value):
         return ""
     if math.isinf(value):
@@ -145,10 +144,10 @@ def estimate(
     sign: bool = False,
     places: int | None = None,
 ) -> str:
-    """Write an estimate with its interval, as every table, figure and page does.
+    """Write an estimate with its interval, for tables, figures and pages.
 
-    places: digits after the point, by default those that the interval supports. More are used where
-    the interval would read as if it had no width, or as if it touched 0 when it does not.
+    `places` is the number of decimals; default: see `decimals`. More are used if the interval would
+    otherwise seem to have no width, or to touch 0 when it does not.
     """
     if math.isnan(low) or math.isnan(high):
         return number(value, places, sign)
@@ -161,10 +160,7 @@ def estimate(
 
 
 def p_value(p: float) -> str:
-    """Write a p-value as ".012", "<.001" or "1".
-
-    Four digits where three would hide on which side of .05 it lies.
-    """
+    """Write a p-value as ".012", "<.001" or "1"; four digits if three would hide p < .05."""
     if math.isnan(p):
         return ""
     if p < 0.001:
@@ -179,7 +175,7 @@ def p_value(p: float) -> str:
 def display(
     frame: pd.DataFrame, columns: Sequence[str] = (), *, wide: bool = False
 ) -> pd.DataFrame:
-    """Return a frame of texts, one column per estimate, with readable heads.
+    """Return a frame of texts with one column per estimate and readable column names.
 
     Raises:
         UserError: an unknown column.
@@ -202,7 +198,7 @@ def display(
         shown = [name for name in COMPARISON if name not in unused]
         if frame.share.isna().all() or frame.attrs.get("margin_in_metric"):
             shown = ["difference" if name == "share" else name for name in shown]
-        else:  # a task on which nothing was learned has no share
+        else:  # a task without a learned range has no share
             score = texts.difference.where(texts.difference == "", texts.difference + " (score)")
             texts["share"] = texts.share.where(frame.share.notna(), score)
         texts["baseline"] = texts.baseline.where(frame.baseline != frame.variant, "")
@@ -225,7 +221,6 @@ def _several_baselines(frame: pd.DataFrame) -> bool:
 
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Write every column; the estimates of one task have the same number of decimals."""
     texts: dict[str, Any] = {}
     tasks = frame["task"] if "task" in frame else pd.Series("", frame.index)
     parts = {f"{name}{end}" for name in frame for end in ("_low", "_high")}
@@ -289,7 +284,6 @@ def verdict_text(row: Mapping[Any, Any]) -> str:
 
 
 def _seeds(row: Mapping[Any, Any]) -> str:
-    """Write the seeds of a row: "8", "5 of 8", "7, 1 failed"."""
     planned = row["n"] + row["failed"] + row["empty"] + row["missing"]
     text = f"{row['n']} of {planned}" if row["missing"] else str(row["n"])
     text += f", {row['failed']} failed" if row["failed"] else ""
@@ -327,11 +321,11 @@ def _json(frame: pd.DataFrame) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Return a line with what Markdown would act on escaped."""
+    """Escape a line for Markdown."""
     text = " ".join(text.split())
     for special in "\\`*|":
         text = text.replace(special, "\\" + special)
-    text = re.sub(r"\](?=[(\[:])", r"\]", text)  # ends no link
+    text = re.sub(r"\](?=[(\[:])", r"\]", text)  # is not the end of a link
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
 
 
@@ -346,7 +340,7 @@ def _markdown(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
 
 
 def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a pipe table that lines up; columns of numbers are aligned to the right."""
+    """Write an aligned pipe table, with columns of numbers to the right."""
     import tabulate
 
     right = [_are_numbers([row[i] for row in rows]) for i in range(len(heads))]
@@ -385,7 +379,7 @@ _LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "|": "$|$",
-    "[": "{[}",  # after the end of a line it would be an argument
+    "[": "{[}",  # after a line break LaTeX would read it as an argument
     "*": "{*}",
     "\N{INFINITY}": r"$\infty$",
     "\N{MULTIPLICATION SIGN}": r"$\times$",
@@ -409,7 +403,7 @@ _LATEX["\N{GREEK SMALL LETTER OMICRON}"] = "o"  # LaTeX has no command for it
 
 
 def latex_text(text: str) -> str:
-    """Escape a text for LaTeX. Characters that a bare article has no glyph for become "?"."""
+    """Escape a text for LaTeX. Characters without a glyph in a plain article become "?"."""
     known = (
         _LATEX.get(c, c if c.isascii() or "À" <= c <= "ÿ" else "?") for c in " ".join(text.split())
     )
@@ -455,9 +449,9 @@ def _by_task(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _html(texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any]) -> str:
-    """Write a table element, rows grouped by task; a page's style sheet gives it its look.
+    """Write a table element with rows grouped by task, for the style sheet of a page.
 
-    The first column names the row. Cells of verdicts have the verdict as a class.
+    The first column is the row's header. A verdict's cell has the verdict as its class.
     """
     cells = texts.drop(columns="task", errors="ignore")
     numeric = [_are_numbers(list(map(str, cells[name]))) for name in cells]
@@ -487,20 +481,14 @@ def _html(texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any]) ->
 
 
 def breakable(name: str) -> str:
-    """Escape a text for HTML that a narrow column may break after its signs."""
+    """Escape a name for HTML and allow line breaks after @ = / and _."""
     return "<wbr>".join(html.escape(part) for part in re.split(r"(?<=[@=/_])(?=\w)", name))
-
-
-_WRITERS: Mapping[str, Callable[[pd.DataFrame, Mapping[str, Any]], str]] = {
-    "markdown": _markdown,
-    "latex": _latex,
-}
 
 
 def _terminal(
     texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any], width: int | None
 ) -> str:
-    """Write a table no wider than the terminal, with the summary first and verdicts in colour."""
+    """Write a table that fits the terminal: the summary first, verdicts in colour."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -532,7 +520,7 @@ def _terminal(
     if frame.attrs.get("summary"):
         console.print(Text(printable(frame.attrs["summary"])))
     console.print(table)
-    narrow = f"left out at this width: {', '.join(left_out)}" if left_out else ""
+    narrow = f"columns omitted at this width: {', '.join(left_out)}" if left_out else ""
     for text in (narrow, about.get("caption"), *about.get("notes", ())):
         if text:
             console.print(Text(printable(text), "dim"))
@@ -540,10 +528,10 @@ def _terminal(
 
 
 def _widths(cells: pd.DataFrame, tasks: Iterable[str], width: int) -> dict[str, int]:
-    """Return the widths of the columns that a terminal has room for.
+    """Return the widths of the columns that fit a terminal.
 
-    Names and verdicts may be broken; numbers only where there is no other way. Names of tasks are
-    headings in the first column.
+    Names and verdicts may be wrapped; numbers are wrapped only as a last resort. The first column
+    is wide enough for the names of tasks.
     """
     longest = {name: max(map(len, [name, *cells[name]])) for name in map(str, cells)}
     first = str(cells.columns[0])
@@ -564,19 +552,3 @@ def _widths(cells: pd.DataFrame, tasks: Iterable[str], width: int) -> dict[str, 
     while room() > 0 and (cut := [name for name in widths if widths[name] < longest[name]]):
         widths[min(cut, key=lambda name: widths[name])] += 1
     return widths
-
-
-__all__ = [
-    "ALL_TASKS",
-    "FORMATS",
-    "breakable",
-    "decimals",
-    "display",
-    "estimate",
-    "format_table",
-    "latex_text",
-    "markdown_text",
-    "number",
-    "p_value",
-    "verdict_text",
-]

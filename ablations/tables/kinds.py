@@ -1,7 +1,7 @@
-"""Tables beside the comparison: efficiency, aggregates, improvement, power, stability, diagnostics.
+"""Other tables: efficiency, aggregates, improvement, power, stability and diagnostics.
 
-An estimate `x` has the columns `x`, `x_low` and `x_high`, the ends of its 95% interval. Each
-function raises UserError where the study has no such table.
+An estimate `x` has the columns `x`, `x_low` and `x_high` (95% interval). Each function raises
+UserError if the study has no such table.
 """
 
 from __future__ import annotations
@@ -20,41 +20,45 @@ from ablations.errors import UserError
 from ablations.runs import ALL_TASKS, EVALUATION, Runs, by_task_and_variant
 from ablations.scoring import auc
 
-THRESHOLD = 0.75  # of the learned range: most of the way
-COLLAPSED = 0.5  # of the way to the baseline's median, below which a run has collapsed
-MARGINS = (0, 1, 2, 4)  # true differences in a table of power
+THRESHOLD = 0.75  # of the learned range
+COLLAPSED = 0.5  # a run has collapsed below this share of the way to the baseline's median
+MARGINS = (0, 1, 2, 4)  # true differences in the table of power
 DIAGNOSTICS = (
     *("policy/clip_fraction", "value/clip_fraction", "value/explained_variance"),
     *("policy/effective_sample_size", "policy/approximate_kl"),
     *("policy/ratio_mean", "policy/ratio_max"),
 )
-MOST_OTHERS = 8  # metrics of a trainer that logs none of these
+MOST_OTHERS = 8  # metrics of a trainer that logs none of DIAGNOSTICS
 _ENDS = ("", "_low", "_high")
 _NOTHING = stats.Estimate(math.nan)
 
 
 def with_diverged(runs: Runs) -> Runs:
-    """Return the runs with each that diverged as one that ended with the worst score of its task.
+    """Return the runs with the worst score of its task for each diverged run.
 
-    That is the lowest score of any run, or the best untrained policy's if that is lower. Take
-    learned ranges from the runs as they were.
+    This is the lowest score of any run, or the best untrained policy's if that is lower. Take
+    learned ranges from the original runs.
     """
     rows = runs.runs
     floors = rows.task.map(dict(runs.floors)).astype(float)
     worst = np.fmin(rows.groupby("task").score.transform("min"), floors)
-    as_they_were = ~rows.diverged | worst.isna()
-    status = rows.status.where(as_they_were, "done")
-    rows = rows.assign(status=status, score=rows.score.where(as_they_were, worst))
+    unchanged = ~rows.diverged | worst.isna()
+    status = rows.status.where(unchanged, "done")
+    rows = rows.assign(status=status, score=rows.score.where(unchanged, worst))
     return replace(runs, runs=rows)
 
 
 def efficiency(runs: Runs) -> pd.DataFrame:
     """Return the area under the curve, and the steps to three quarters of the learned range.
 
-    n, failed: runs with a score, and failed runs. auc: mean over training, mean over seeds.
-    threshold: in units of the metric. steps: median of the steps from which on a run stays at the
-    threshold; infinite if it never does, as of a failed run. reached: how many runs do. note: more
-    runs failed than of the baseline, so that the AUC is that of the survivors.
+    Columns:
+        n, failed: number of runs with a score, and of failed runs.
+        auc: mean over training and over seeds.
+        threshold: in units of the metric.
+        steps: median over runs of the step from which a run stays at or above the threshold;
+            infinite for a run that never does, or that failed.
+        reached: number of runs that do.
+        note: more runs failed than of the baseline, so the AUC is of the surviving runs.
     """
     rows = []
     for task, variant, of in by_task_and_variant(runs):
@@ -78,16 +82,17 @@ def efficiency(runs: Runs) -> pd.DataFrame:
             }
         )
     caption = (
-        f"AUC: mean {runs.metric} over training, mean over seeds. Steps: from which on a run stays "
-        f"at {100 * THRESHOLD:g}% of the learned range, median over seeds (order statistics)."
+        f"AUC: mean {runs.metric} over training and seeds. Steps: the step from which a run stays "
+        f"at or above {100 * THRESHOLD:g}% of the learned range, median over seeds (order "
+        f"statistics)."
     )
     return _frame(runs, rows, caption)
 
 
 def aggregates(runs: Runs) -> pd.DataFrame:
-    """Return `stats.AGGREGATES` over all tasks of the normalised scores of each variant.
+    """Return `stats.AGGREGATES` of each variant's normalised scores over tasks.
 
-    On the tasks with a learned range, whose ends are 0 and 1, and the n seeds with a score on each.
+    The tasks have a learned range, whose ends are 0 and 1; the n seeds have a score on each task.
     """
     rows = []
     for variant in runs.variants:
@@ -100,15 +105,16 @@ def aggregates(runs: Runs) -> pd.DataFrame:
             rows.append(row)
     caption = (
         f"Aggregates over tasks of {runs.metric}, normalised: 0 and 1 are the ends of the learned "
-        "range. Stratified bootstrap, 95% intervals. Failed runs are left out."
+        "range. 95% intervals by the stratified bootstrap. Failed runs are excluded."
     )
     return _frame(runs, rows, caption, "has no task with a learned range")
 
 
 def improvement(runs: Runs) -> pd.DataFrame:
-    """Return the probability that a run of a variant scores above one of its baseline.
+    """Return the probability that a run of a variant scores higher than a run of its baseline.
 
-    Of the n seeds that both have; per task, and the mean over the tasks with a learned range.
+    It uses the n seeds that both have. Rows: each task, and the mean over tasks with a learned
+    range.
     """
     pooled, rows = pooled_tasks(runs), []
     wanted = [(task, [task], variant) for task in runs.tasks for variant in runs.variants]
@@ -123,17 +129,18 @@ def improvement(runs: Runs) -> pd.DataFrame:
                 rows.append({**row, **ends("improvement", chance)})
     caption = (
         f"Improvement: probability that a run of the variant has a higher {runs.metric} than a run "
-        "of its baseline, ties counted half (Mann-Whitney)."
+        "of its baseline; ties count half (Mann-Whitney)."
     )
-    return _frame(runs, rows, caption, "compares nothing yet")
+    return _frame(runs, rows, caption, "has no comparison with finished runs")
 
 
 def power(runs: Runs) -> pd.DataFrame:
-    """Return the seeds that decide each comparison with 80% power.
+    """Return the number of seeds that decides each comparison with 80% power.
 
-    pairs, sd: pairs of runs, and the standard deviation of their differences. seeds_at_<k>_margins:
-    if the variant differs by k margins, NaN above 10,000; the ends are those of the 90% interval of
-    sd.
+    Columns:
+        pairs, sd: pairs of runs, and the standard deviation of their differences.
+        seeds_at_<k>_margins: for a true difference of k margins; NaN above 10,000. The interval is
+            computed from the 90% interval of `sd`.
     """
     frame, rows = compare(runs), []
     for pair in frame[(frame.sd > 0) & (frame.margin > 0)].itertuples():
@@ -149,17 +156,23 @@ def power(runs: Runs) -> pd.DataFrame:
         "margins: its interval excludes 0 or lies within the margin, at the level of the "
         "comparison. Ranges: the 90% interval of the standard deviation of the paired differences."
     )
-    return _frame(runs, rows, caption, "compares nothing yet, or its metric has no margin")
+    return _frame(
+        runs, rows, caption, "has no comparison with finished runs, or its metric has no margin"
+    )
 
 
 def stability(runs: Runs) -> pd.DataFrame:
-    """Return how many runs fail or collapse, how far seeds differ, and the mean of the worst.
+    """Return how often runs fail or collapse, and how much seeds differ.
 
-    n: runs with a score; one that diverged counts as the worst score of its task. collapsed: runs
-    below threshold, half of the way from the lower end of the learned range to the baseline's
-    median; collapse_rate: with its exact interval. p, p_adjusted: Fisher's exact test against the
-    baseline's, alone and times the comparisons. iqr: interquartile range. worst_quarter: mean of
-    the lowest quarter of seeds. area, area_share, area_verdict: comparison of means over training.
+    Columns:
+        n: runs with a score; a diverged run counts as the worst score of its task.
+        collapsed: runs below `threshold`, the middle between the lower end of the learned range and
+            the baseline's median.
+        collapse_rate: with its exact interval.
+        p, p_adjusted: Fisher's exact test against the baseline, without and with Bonferroni.
+        iqr: interquartile range of the scores.
+        worst_quarter: mean of the lowest quarter of the scores.
+        area, area_share, area_verdict: comparison of the means over training.
     """
     counted, rows = with_diverged(runs), []
     areas = compare(runs.on(score="auc")).set_index(["task", "variant"])
@@ -190,9 +203,9 @@ def stability(runs: Runs) -> pd.DataFrame:
             }
         )
     caption = (
-        f"Stability of {runs.metric}. Collapse: below half of the way from the lower end of the "
-        "learned range to the baseline's median; p: Fisher's exact test (Bonferroni). A diverged "
-        "run counts as the task's worst score. Area: difference of the mean over training."
+        f"Stability of {runs.metric}. Collapse: a score below the middle between the lower end of "
+        "the learned range and the baseline's median. p: Fisher's exact test (Bonferroni). A "
+        "diverged run counts as the task's worst score. Area: difference of the mean over training."
     )
     frame = _frame(runs, rows, caption)
     frame["p_adjusted"] = np.minimum(1.0, frame.p * frame.p.count())
@@ -202,10 +215,9 @@ def stability(runs: Runs) -> pd.DataFrame:
 
 
 def diagnostics(runs: Runs) -> pd.DataFrame:
-    """Return means over training, and over seeds, of what training logged beside the score.
+    """Return means over training and over seeds of `DIAGNOSTICS`.
 
-    `DIAGNOSTICS`; of a trainer that logs none of them the first 8 of its metrics that are neither
-    the study's own nor evaluations.
+    If the trainer logs none of them: of its first 8 other metrics that are not evaluations.
     """
     names = [name for name in DIAGNOSTICS if name in runs.metrics]
     if not names:
@@ -228,11 +240,11 @@ def diagnostics(runs: Runs) -> pd.DataFrame:
         "samples; effective_sample_size: share of the batch; approximate_kl: mean of "
         "(r - 1) - log r over probability ratios r."
     )
-    return _frame(runs, rows, caption, "has no finished run that logged any")
+    return _frame(runs, rows, caption, "has no finished run that logged diagnostics")
 
 
 def study_of(runs: Runs) -> str:
-    """Return "study 'x'", as error messages name it."""
+    """Return the name of a study for error messages."""
     return f"study '{runs.plan.study.name}'" if runs.plan else "this study"
 
 

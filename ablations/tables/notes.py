@@ -1,4 +1,4 @@
-"""The caption, the notes and the one-sentence summary of a comparison."""
+"""The caption, the notes and the summary of a comparison."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WINDOWS = {
 
 
 def caption(runs: Runs, frame: pd.DataFrame) -> str:
-    """Write what the numbers of a comparison are, in at most four lines."""
+    """Explain the numbers of a comparison in at most four lines."""
     compared = frame[frame.pairs > 0]
     seeds = spans(sorted(runs.runs.seed.unique()))
     base = f"; settings of {runs.plan.study.base}" if runs.plan and runs.plan.study.base else ""
@@ -35,16 +35,16 @@ def caption(runs: Runs, frame: pd.DataFrame) -> str:
         + (f"; {steps(runs.plan)}{base}." if runs.plan else "."),
     ]
     if len(compared):
-        sure = f"{100 * (1 - frame.attrs['level']):g}%"
-        how = f"their intervals hold simultaneously with {sure} (Bonferroni)"
+        coverage = f"{100 * (1 - frame.attrs['level']):g}%"
+        intervals = f"their {coverage} intervals are simultaneous (Bonferroni)"
         if runs.plan and runs.plan.looks:
-            how = how.replace("Bonferroni", "interim analyses")
+            intervals = intervals.replace("Bonferroni", "interim analyses")
         elif not frame.attrs["simultaneous"]:
-            how = f"each has a {sure} interval of its own"
+            intervals = f"each has its own {coverage} interval"
         effect = "" if runs.margin_in_metric else " Effect: in % of the learned range."
         parts.append(
-            f"Differences are paired by seed; {how}.{effect} * best mean, † not significantly "
-            "below it."
+            f"Differences are paired by seed; {intervals}.{effect} * best mean, † not "
+            "significantly below it."
         )
     if runs.directed and frame.margin.notna().any():
         unit = "" if runs.margin_in_metric else "% of the learned range"
@@ -59,12 +59,8 @@ def caption(runs: Runs, frame: pd.DataFrame) -> str:
     return " ".join(parts)
 
 
-def notes(runs: Runs, frame: pd.DataFrame) -> tuple[str, ...]:
-    """Return what a reader must know of the runs behind the numbers, a line each."""
-    return tuple(_notes(runs, frame))
-
-
-def _notes(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
+def notes(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
+    """Yield notes on the runs behind a comparison: failures, ranges, settings, versions."""
     yield from _absent_baselines(runs)
     yield from shortened(list(_other_settings(runs)), MOST_LINES, "and {} more such lines")
     yield from _ranges(runs)
@@ -74,27 +70,24 @@ def _notes(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
     yield from _disagreeing(frame)
     seeds = runs.runs.seed.nunique()
     if 1 < seeds < 5:
-        yield (
-            f"{seeds} seeds: intervals assume that scores are normal; of skewed scores they cover "
-            "80 to 95%"
-        )
+        yield f"{seeds} seeds: intervals cover only 80 to 95% if scores are skewed"
     yield from _not_done(runs)
     yield from runs.versions
 
 
 def _absent_baselines(runs: Runs) -> Iterator[str]:
     for name in sorted(set(runs.versus.values()) - set(runs.versus)):
-        yield f"the baseline {name} is not among these runs: nothing is compared with it"
+        yield f"the baseline {name} is not among these runs, so nothing is compared with it"
 
 
 def _other_settings(runs: Runs) -> Iterator[str]:
     for task in runs.tasks:
         for variant, versus in runs.versus.items():
-            differ = versus in runs.versus
-            if differ and runs.settings(task, variant) != runs.settings(task, versus):
+            present = versus in runs.versus
+            if present and runs.settings(task, variant) != runs.settings(task, versus):
                 yield (
-                    f"{task}: {variant} and {versus} have different settings of the task, so their "
-                    "difference may be the task's, and they are not ranked together"
+                    f"{task}: {variant} and {versus} have different settings of the task, which "
+                    "may cause their difference; they are not ranked together"
                 )
 
 
@@ -107,12 +100,12 @@ def _ranges(runs: Runs) -> Iterator[str]:
             if scored and math.isnan(runs.size(task, source)):
                 why = (
                     f"is less than {LEAD:g} standard deviations above untrained policies, so "
-                    "nothing is decided"
+                    "comparisons have no verdict"
                     if runs.untrained
-                    else "did not learn more than its noise, so there is no margin and only the "
-                    "sign of a difference is decided"
+                    else "did not learn more than its noise, so there is no margin and verdicts "
+                    "are only about the sign of a difference"
                 )
-                yield f"{task}: {source} {why}; it is left out of all tasks"
+                yield f"{task}: {source} {why}; the rows of all tasks exclude it"
 
 
 def _more_seeds(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
@@ -122,7 +115,7 @@ def _more_seeds(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
         yield (
             f"{row.baseline} has {row.baseline_n:.0f} seeds and its variants {row.pairs}: "
             "differences are adjusted by the regression on its score (control variate; Cochran "
-            "1977, 12.6); raw_difference is that of the common seeds"
+            "1977, 12.6); raw_difference is the difference on the shared seeds"
         )
 
 
@@ -130,8 +123,8 @@ def _tuned(runs: Runs) -> Iterator[str]:
     tuned = runs.plan.study.tuned if runs.plan else None
     if tuned:
         values = "; ".join(
-            f"{variant} " + ", ".join(f"{value:g} on {task}" for task, value in of.items())
-            for variant, of in tuned.values.items()
+            f"{variant} " + ", ".join(f"{value:g} on {task}" for task, value in tasks.items())
+            for variant, tasks in tuned.values.items()
         )
         yield f"{tuned.setting} is each variant's best on seeds {spans(tuned.seeds)}: {values}"
 
@@ -144,7 +137,7 @@ def _untrained(runs: Runs) -> Iterator[str]:
     if judged and (line := untrained_command(plan)) is not None:
         yield (
             "untrained policies were not evaluated on all of these tasks, so the learned range is "
-            f"that of the baseline's curve; this evaluates them in seconds: {line}"
+            f"the range of the baseline's curve; to evaluate them in seconds: {line}"
         )
 
 
@@ -153,7 +146,7 @@ def _disagreeing(frame: pd.DataFrame) -> Iterator[str]:
         tasks = frame[(frame.variant == row.variant) & (frame.task != ALL_TASKS)]
         above = listed(list(tasks[tasks.difference_low > 0].task)) or "average"
         below = listed(list(tasks[tasks.difference_high < 0].task)) or "average"
-        yield f"{row.variant} is better on {above} and worse on {below}; the mean hides it"
+        yield f"{row.variant} is better on {above} and worse on {below}, which the mean hides"
 
 
 def _not_done(runs: Runs) -> Iterator[str]:
@@ -165,8 +158,8 @@ def _not_done(runs: Runs) -> Iterator[str]:
     failed = rows[rows.status == "failed"]
     if len(failed):
         yield (
-            f"{len(failed)} of {total} runs failed and count in no mean: a variant that fails more "
-            "often than its baseline is called failed unless it is worse"
+            f"{len(failed)} of {total} runs failed; means exclude them. A variant that fails more "
+            "often than its baseline has the verdict failed unless it is worse"
         )
         lines = [
             f"failed: {row.task}, {row.variant}, seed {row.seed}: {row.reason}".removesuffix(": ")
@@ -202,22 +195,22 @@ def spans(numbers: Sequence[int]) -> str:
 
 
 def steps(plan: Plan) -> str:
-    """Write the length of the runs, in the trainer's own steps."""
+    """Write the length of the runs, in the trainer's steps."""
     unit = f"{plan.study.step_unit or 'environment step'}s"
     counts = {task: about.steps for task, about in plan.tasks.items()}
     if not any(counts.values()):
-        return "each run to its own end"
+        return "runs of unknown length"
     if len(set(counts.values())) == 1:
         return f"{next(iter(counts.values())):,} {unit}" + " per task" * (len(counts) > 1)
     return f"{unit}: " + ", ".join(f"{task} {n:,}" for task, n in counts.items())
 
 
 def summary(frame: pd.DataFrame) -> str:
-    """Return what a comparison says: the largest effects, and how many have which verdict."""
+    """Return a sentence with the largest effects and the number of comparisons per verdict."""
     compared = (frame.pairs > 0) | (frame.note == "identical")
     rows = frame[(frame.task != ALL_TASKS) & (frame.verdict != "") & compared]
     if rows.empty:
-        return "Nothing is compared yet."
+        return "There is no finished comparison yet."
     decided = rows[rows.verdict.isin(["better", "worse"])]
     decided = decided.loc[decided.share.abs().sort_values(ascending=False).index]
     several = frame[frame.task != ALL_TASKS].task.nunique() > 1
@@ -230,18 +223,18 @@ def summary(frame: pd.DataFrame) -> str:
     if len(decided) > LISTED:
         parts.append(f"{len(decided) - LISTED} more differ")
     for verdict in ("equivalent", "inconclusive", "failed"):
-        of = rows[rows.verdict == verdict]
-        if len(of):
-            ends = of[["share_low", "share_high"]].abs().max(axis=None)
+        having = rows[rows.verdict == verdict]
+        if len(having):
+            ends = having[["share_low", "share_high"]].abs().max(axis=None)
             size = f"{ends:.2g}" if in_metric else f"{100 * ends:.2g}%"
             bound = f", effects below {size}" if math.isfinite(ends) else ""
             bound = "" if verdict == "failed" else bound
-            parts.append(f"{count(len(of), 'comparison')} {verdict}{bound}")
+            parts.append(f"{count(len(having), 'comparison')} {verdict}{bound}")
     return "; ".join(parts) + "."
 
 
 def effect(row: object, in_metric: bool = False) -> str:
-    """Write a row's effect in percent of the learned range, in score units without one."""
+    """Write a row's effect in % of the learned range, or in units of the score without one."""
     ends = [getattr(row, f"share{end}") for end in ("", "_low", "_high")]
     if in_metric or math.isnan(ends[0]):
         ends = [getattr(row, f"difference{end}") for end in ("", "_low", "_high")]

@@ -1,4 +1,4 @@
-"""Shares of an explained gap: what each detail in which two variants differ contributes to it."""
+"""Shares of an explained gap: the contribution of each detail in which two variants differ."""
 
 from __future__ import annotations
 
@@ -29,17 +29,24 @@ COLUMNS = (
 
 
 def shares(runs: Runs) -> pd.DataFrame:
-    """Return the gap and the share of each detail per task, the largest first.
+    """Return the gap and the share of each detail per task, the largest first, in score units.
 
-    In units of the score. n, n_planned: seeds that have all runs, of how many. share: mean change
-    when the detail is switched, over random orders (the Shapley value); shares sum to the gap.
-    alone, removed: switched first, switched last; interaction: removed minus alone. p, p_adjusted:
-    of the share, alone and times the comparisons. verdict, note: as in a comparison; a detail that
-    never changed a curve does not act. Raises UserError: the study explains no gap.
+    Columns:
+        n, n_planned: seeds that have all runs, and planned seeds.
+        share: mean change when the detail is switched, over random orders (Shapley value). The
+            shares sum to the gap.
+        alone, removed: the change when the detail is switched first, and when it is switched last.
+        interaction: removed minus alone.
+        p, p_adjusted: of the share, without and with Bonferroni.
+        verdict, note: as in a comparison; a detail that never changed a curve "does not act".
+
+    Raises UserError if the study is not an explanation.
     """
     about = runs.plan.study.explanation if runs.plan else None
     if about is None or runs.plan is None:
-        raise UserError(f"{study_of(runs)} explains no gap: `ablations explain A B` does")
+        raise UserError(
+            f"{study_of(runs)} does not explain a gap: `ablations explain A B` plans such a study"
+        )
     planned, details = list(runs.plan.seeds), list(about.details.items())
     comparisons = len(details) * len(runs.tasks)
     rows, notes = [], [f"the same in both: {_settings(about.held)}"] if about.held else []
@@ -59,8 +66,8 @@ def shares(runs: Runs) -> pd.DataFrame:
                 row |= ends(name, each[i])
             rows.append(row)
         if missing := sorted(set(planned) - set(seeds)):
-            left_out = f"{len(missing)} of {count(len(planned), 'seed')} ({spans(missing)})"
-            notes.append(f"{task}: left out for lack of a run: {left_out}")
+            excluded = f"{len(missing)} of {count(len(planned), 'seed')} ({spans(missing)})"
+            notes.append(f"{task}: excluded as a run is missing: {excluded}")
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     frame.attrs = {
         "metric": runs.metric,
@@ -68,7 +75,7 @@ def shares(runs: Runs) -> pd.DataFrame:
         "caption": f"Shares of the gap in {runs.metric} between {about.start} and {about.end}: "
         "mean change when a detail is switched, over random orders (Shapley value); they sum to "
         "the gap. alone: switched first; removed: switched last; interaction: their difference. "
-        "Paired by seed; the intervals of all shares hold at once with 95% (Bonferroni).",
+        "Paired by seed; the 95% intervals of all shares are simultaneous (Bonferroni).",
         "notes": notes,
         "summary": explained_in_words(frame),
         "shown": ["task", "detail", "change", "share", "verdict", *BESIDE, "n"],
@@ -79,9 +86,9 @@ def shares(runs: Runs) -> pd.DataFrame:
 def _paths(
     runs: Runs, about: Explanation, task: str
 ) -> tuple[list[int], dict[str, Any], NDArray[np.bool_]]:
-    """Return the seeds that have all runs, the arguments of `attribution`, and what acts.
+    """Return the seeds that have all runs, the arguments of `attribution`, and whether details act.
 
-    That is `[1 + d]`: whether all details together, and each of them, ever changed a curve.
+    The last is `[1 + d]`: did all details together, and did each detail, ever change a curve?
     """
     details, start, end = list(about.details), about.start, about.end
     inner = range(1, len(details))
@@ -125,16 +132,13 @@ def explained_in_words(frame: pd.DataFrame) -> str:
 
 
 def change(detail: Detail) -> str:
-    """Write what a detail switches, with the numbers that come with either value.
-
-    For example "none → pessimistic (value_clip_range 0.2)".
-    """
-    moved = []
+    """Write the change of a detail, such as "none → pessimistic (value_clip_range 0.2)"."""
+    changes = []
     for name, values in detail.settings.items():
         sides = zip(values, detail.brings.get(name, ({}, {})), strict=True)
-        texts = (value_text(v) + (f" ({_settings(of, ' ')})" if of else "") for v, of in sides)
-        moved.append(" → ".join(texts))
-    return ", ".join(moved)
+        texts = (value_text(v) + (f" ({_settings(new, ' ')})" if new else "") for v, new in sides)
+        changes.append(" → ".join(texts))
+    return ", ".join(changes)
 
 
 def _settings(settings: Settings, between: str = "=") -> str:
@@ -144,7 +148,6 @@ def _settings(settings: Settings, between: str = "=") -> str:
 def _judged(
     runs: Runs, share: Difference, margin: float, comparisons: int = 1, *, acts: bool
 ) -> dict[str, Any]:
-    """Return the columns of a share, or of the gap."""
     note = "no seed is complete" if not share.n else INERT if not acts else ""
     if not note and math.isnan(share.low):
         note = "one seed" if share.n == 1 else "no spread"

@@ -1,4 +1,4 @@
-"""The environment of the task `fast`. Imported when it is made, as it needs JAX."""
+"""The environment of the task `fast`. It imports JAX, so it is imported late."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRACK = 1.0
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    """The state of a cart, with the fields of Brax's."""
+    """The state of a cart, with the fields of Brax's State."""
 
     pipeline_state: dict[str, jax.Array]
     obs: jax.Array
@@ -51,7 +51,7 @@ class Cart:
         return State(cart, observe(cart), zero, zero, {}, {})
 
     def step(self, state: State, action: jax.Array) -> State:
-        """Push the cart for a step."""
+        """Apply a force for one step."""
         cart = state.pipeline_state
         force = GAIN * jnp.clip(action[0], -1.0, 1.0) - DAMPING * cart["velocity"]
         velocity = cart["velocity"] + DT * force

@@ -1,4 +1,4 @@
-"""Brax's control tasks. Brax and JAX are imported when an environment is made, not before."""
+"""Brax's control tasks. Brax and JAX are imported when an environment is made."""
 
 from __future__ import annotations
 
@@ -20,26 +20,20 @@ if TYPE_CHECKING:
     from ablations.core.plan import Settings
 
 BACKENDS = ("spring", "positional", "generalized", "mjx")
-
-
-# What Brax's environments pay for each step in which they do not fall, or in which they do.
-HEALTHY_REWARD = "healthy_reward"
+HEALTHY_REWARD = "healthy_reward"  # Brax's name of the reward for every step
 
 
 def _make(name: str, settings: Settings) -> Environment:
     with quiet():
         import brax.envs
 
-        _mend_fluids()
-        told = {one: settings[one] for one in ("backend", HEALTHY_REWARD) if one in settings}
-        return brax.envs.get_environment(name, **told)
+        _fix_fluids()
+        options = {x: settings[x] for x in ("backend", HEALTHY_REWARD) if x in settings}
+        return brax.envs.get_environment(name, **options)
 
 
-def _mend_fluids() -> None:
-    """Mend the forces of fluids, which swimmer has.
-
-    Brax 0.14.2 calls clip(x, a_min=...), an argument that JAX 0.10 took away.
-    """
+def _fix_fluids() -> None:
+    """Fix the forces of fluids (swimmer): Brax 0.14.2 calls clip(x, a_min=...), removed in JAX."""
     import jax.numpy as jnp
     from brax import fluid
 
@@ -56,40 +50,39 @@ def _check(backends: Sequence[str], settings: Settings) -> list[str]:
     return complaints
 
 
-# What Brax and MuJoCo say about themselves whenever they are imported or a model is loaded, and
-# what nobody who asked for a table can act on. All else that they print or warn of goes through.
+# Messages that Brax and MuJoCo print at every import and model; users cannot act on them.
 _KNOWN_LINES = ("Failed to import warp", "Failed to import mujoco_warp")
 _KNOWN_MODEL_WARNINGS = ("settotalmass",)
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Drop the known lines that Brax and MuJoCo print, and nothing else."""
+    """Suppress known messages of Brax and MuJoCo; print all others."""
     printed = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
         warnings.filterwarnings("ignore", message="Brax System, piplines and environments")
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="jaxopt|brax|mujoco")
         import mujoco
 
-        said_by_mujoco = mujoco.get_mju_user_warning()
+        handler = mujoco.get_mju_user_warning()
 
         def warn(message: str) -> None:
             if not any(known in message for known in _KNOWN_MODEL_WARNINGS):
                 warnings.warn(f"MuJoCo: {message}", stacklevel=2)
 
-        # Without a handler MuJoCo also leaves a MUJOCO_LOG.TXT in the working directory.
+        # Without a handler, MuJoCo writes a MUJOCO_LOG.TXT to the working directory.
         mujoco.set_mju_user_warning(warn)
         try:
             yield
         finally:
-            mujoco.set_mju_user_warning(said_by_mujoco)
+            mujoco.set_mju_user_warning(handler)
             rest = [x for x in printed.getvalue().splitlines() if not x.startswith(_KNOWN_LINES)]
             if rest:
                 print("\n".join(rest), file=sys.stderr)
 
 
-# Rates and sizes are for one core and a few hundred thousand steps, in which Brax's configurations
-# (2048 environments and more, 2 to 50 million steps, on an accelerator) barely start to learn.
+# Learning rates and sizes are for one core and a few hundred thousand steps. Brax's configurations
+# (2048 or more environments, 2 to 50 million steps, an accelerator) barely start to learn in these.
 _OWN = "own choice for short runs on one core"
 _BRAX = f"{_OWN}; discount and entropy_coefficient from Brax's notebooks/training.ipynb"
 
@@ -107,8 +100,8 @@ def _register(
 ) -> None:
     """Register a Brax environment as a task.
 
-    backends: those that it works on, its own first. healthy_reward: what it pays for every step,
-    whatever is done in it; an episode that falls ends. None: nothing.
+    `backends` are the physics that it supports, with its default first. `healthy_reward` is the
+    constant reward for every step of the environment; None: it has none.
     """
     paid = {} if healthy_reward is None else {HEALTHY_REWARD: healthy_reward}
     register(
@@ -229,7 +222,7 @@ _register(
     steps=5_000_000,
     speed=25_000,
     source=_OWN,
-    backends=("generalized",),  # Brax has it on no other
+    backends=("generalized",),  # Brax supports no other
     learning_rate=1e-3,
     discount=0.99,
     entropy_coefficient=1e-3,

@@ -1,9 +1,9 @@
-"""`fast`: a damped cart to be held at a target. For tests and demonstrations: no physics engine.
+"""`fast`: hold a damped cart at a target. For tests and demonstrations; it has no physics engine.
 
     v′ = v + dt (gain·a - damping·v)         p′ = p + dt v′        reward = 1 - |p′ - target|
 
-An episode terminates where the cart leaves the track, |p| > 1, and is truncated at
-`episode_length`; a policy that has not learned yet meets both ends.
+An episode terminates if the cart leaves the track, |p| > 1, and is truncated at `episode_length`.
+Both happen to an untrained policy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _make(settings: Settings) -> Cart:
 register(
     Task(
         name="fast",
-        summary="a damped cart to be held at a target; compiles in seconds, for tests",
+        summary="hold a damped cart at a target; compiles in seconds, for tests",
         make=_make,
         settings={"episode_length": 50, "reset_group_size": 1, "random_elapsed_steps": True},
         hyperparameters={

@@ -33,7 +33,6 @@ def _register(
     image: bool = False,
     most: Callable[..., float | None] = lambda settings: None,
 ) -> None:
-    """Register an environment of Gymnax as a task; theirs: its name there."""
     settings: Settings = {"episode_length": episode_length, "random_elapsed_steps": False}
     register(
         Task(
@@ -58,12 +57,12 @@ def _register(
     )
 
 
-# All of its settings: with observations normalised, as is our default, CartPole learns later
+# All settings are PureJaxRL's: with normalised observations, our default, CartPole learns later.
 PUREJAXRL = "PureJaxRL at 31756b1: purejaxrl/ppo.py, and examples/brax_minatar.ipynb for MinAtar"
 
 
 def _settings(arguments: Arguments) -> Settings:
-    """Return what PureJaxRL's arguments stand for, but for resets that are not fresh."""
+    """Return our settings for PureJaxRL's arguments, without its pool of resets."""
     read = of_discrete(arguments)
     return {name: value for name, (value, _) in read.items() if name != "reset_pool"}
 
@@ -101,7 +100,7 @@ _PQN_MINATAR: Settings = {
 _register(
     "cartpole",
     "CartPole-v1",
-    "balance a pole on a cart by pushes to the left or right; 500 is the most",
+    "balance a pole on a cart by pushes to the left or right; the highest return is 500",
     episode_length=500,
     steps=500_000,
     speed=300_000,
@@ -110,7 +109,7 @@ _register(
 _register(
     "acrobot",
     "Acrobot-v1",
-    "swing a two-jointed arm up; every step before costs 1",
+    "swing a two-jointed arm up; every step costs 1",
     episode_length=500,
     steps=500_000,
     speed=100_000,
@@ -118,7 +117,7 @@ _register(
 _register(
     "mountain_car",
     "MountainCar-v0",
-    "rock a weak car up a hill; every step before costs 1",
+    "rock a weak car up a hill; every step costs 1",
     episode_length=200,
     steps=1_000_000,
     speed=300_000,
@@ -126,7 +125,7 @@ _register(
 _register(
     "breakout",
     "Breakout-MinAtar",
-    "MinAtar's Breakout: break bricks with a ball; random where the ball starts",
+    "MinAtar's Breakout: break bricks with a ball that starts at a random place",
     episode_length=1000,
     steps=10_000_000,
     speed=100_000,

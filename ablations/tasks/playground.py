@@ -1,4 +1,4 @@
-"""MuJoCo Playground's tasks. It is imported when an environment is made, not before."""
+"""MuJoCo Playground's tasks. Playground is imported when an environment is made."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MENAGERIE = "https://github.com/google-deepmind/mujoco_menagerie"
 
 
 def _lacks(menagerie: str | None) -> str | None:
-    """Return what is not here; menagerie: the folder of models that an environment needs."""
+    """Return what is missing; `menagerie` is the folder of models that an environment needs."""
     if (need := lacking("mujoco_playground")) or menagerie is None:
         return need
-    # Playground would start to clone it, and is imported only to name the commit
-    found = importlib.util.find_spec("mujoco_playground")
-    for package in (found and found.submodule_search_locations) or ():
+    # Playground is imported only for the commit's name, as it would start to clone the models.
+    spec = importlib.util.find_spec("mujoco_playground")
+    for package in (spec and spec.submodule_search_locations) or ():
         if (Path(package) / "external_deps" / "mujoco_menagerie" / menagerie).is_dir():
             return None
     with quiet():
@@ -39,7 +39,7 @@ def _make(name: str, settings: Settings) -> Environment:
         from mujoco_playground import registry
 
         config = registry.get_default_config(name)
-        config.impl = "jax"  # Warp, their default, needs a GPU of NVIDIA
+        config.impl = "jax"  # their default, Warp, needs an NVIDIA GPU
         return registry.load(name, config=config)
 
 
@@ -54,7 +54,6 @@ def _register(
     menagerie: str | None = None,
     most: Callable[..., float | None] = lambda settings: None,
 ) -> None:
-    """Register an environment of Playground as a task; theirs: its name, such as HopperHop."""
     register(
         Task(
             name=re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", theirs).lower(),
@@ -77,14 +76,13 @@ def _register(
     )
 
 
-# Their reward_scale of 10 is for a critic of five layers of 256: a small one learned less with it
+# Their reward_scale of 10 fits a critic of five layers of 256 units; a small critic learns less.
 _OWN = "; networks, batches and reward_scale are the trainer's, for short runs on one core"
 _SUITE = f"MuJoCo Playground (config/dm_control_suite_params.py, brax_ppo_config){_OWN}"
 _LOCOMOTION = f"MuJoCo Playground (config/locomotion_params.py, brax_ppo_config){_OWN}"
 
 
 def _register_suite(theirs: str, summary: str, speed: float) -> None:
-    """Register an environment of its DeepMind Control Suite, whose rewards are within [0, 1]."""
     _register(
         theirs,
         f"{summary}; never terminates",

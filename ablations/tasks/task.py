@@ -1,4 +1,4 @@
-"""Tasks, and the table of those that are known. Importing this does not start JAX."""
+"""Tasks and their registry. Imports no JAX."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from ablations.core.plan import Settings
     from ablations.core.record import Task as TaskName
 
-# As `ablations.environments.adapted` knows it, or `Problems`.
+# An environment that `ablations.environments.adapted` accepts, or `Problems`.
 Environment: TypeAlias = Any
 
 
 class EpisodeSettings(TypedDict, total=False):
-    """The settings that every task with episodes has."""
+    """Settings of all tasks with episodes."""
 
     episode_length: int
     reset_group_size: int
@@ -30,35 +30,34 @@ class EpisodeSettings(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Task:
-    """One environment and the settings it is trained with.
+    """One environment and the settings for training in it.
 
-    make: settings -> one unbatched copy of an environment, with the interface of Brax, of MuJoCo
-        Playground, of Gymnax or of `ablations.environments`. Imports what it needs when called.
-    settings: name -> default of everything that changes the environment: episode_length (steps
-        until truncation), reset_group_size (so many neighbouring environments share one reset, and
-        the randomness of their steps where those are random), backend...
-    hyperparameters: trainer name -> {setting: value}, over the trainer's defaults.
-    steps: environment steps of a full-length run (the `paper` profile).
-    source: where the hyperparameters come from.
-    data: name of a setting -> its value as an array, for settings that trainers are given as data
-        (`Variant.task`) instead of having them compiled in. Tasks with the same `make` that differ
-        in such settings alone share their programs; `make` does not read them.
-    lacks: what `make` needs and this machine does not have, in words; None: nothing. It is asked
-        before anything runs, and imports nothing that takes long.
-    check: settings -> complaints in words, [] when the task can be made with them.
-    neutral: setting -> value, of settings that joined later: the value under which the environment
-        is what it was before. Configurations leave the setting out there, so that no result of
-        before is renamed; `completed` puts it back.
-    unpaid: settings -> reward per step that the usual settings pay on every step and these do not;
-        trainers then record the return with it too, as usual_return.
-    most: settings -> the highest return that the task's rules allow, None where none is known; an
-        exam takes it for the best score and for the ceiling.
-    discrete: actions are whole numbers, not vectors.
-    image: observations are images, flattened.
-    fresh: every episode starts from a reset of its own, not from one of a pool.
-    speed: steps per second of one core with these settings, roughly: what an estimate assumes
-        before anything like it has run.
-    revision: bumped when the meaning of the task changes; part of every cell's hash.
+    Attributes:
+        make: settings -> one unbatched environment, with the interface of Brax, MuJoCo Playground,
+            Gymnax or `ablations.environments`. It imports its libraries when called.
+        settings: name -> default of everything that changes the environment: episode_length (steps
+            until truncation), reset_group_size (number of neighbouring environments that share a
+            reset and the randomness of their steps), backend, ...
+        hyperparameters: trainer -> {setting: value}; they replace the trainer's defaults.
+        steps: environment steps of a full-length run (the `paper` profile).
+        source: of the hyperparameters.
+        data: setting -> its value as an array, for settings that a trainer gets as data
+            (`Variant.task`) and `make` does not read. Tasks with the same `make` that differ only
+            in these share their programs.
+        lacks: returns what `make` needs and this machine does not have, in words, or None. It is
+            called before anything runs, so it must be fast.
+        check: settings -> problems in words; [] if there are none.
+        neutral: compatible defaults of settings that were added later: with them, the environment
+            is as before. Configurations omit them to keep their hashes; `completed` adds them.
+        unpaid: settings -> reward per step that the default settings pay and these do not. Trainers
+            also record the return with it, as usual_return.
+        most: settings -> the highest possible return, or None if unknown. `validate` uses it as the
+            best score and the ceiling.
+        discrete: actions are whole numbers, not vectors.
+        image: observations are flattened images.
+        fresh: every episode starts from a new reset, not from a pool of resets.
+        speed: approximate steps per second on one core, for estimates before any run.
+        revision: increased when the meaning of the task changes; part of the hash of its runs.
     """
 
     name: str
@@ -82,33 +81,33 @@ class Task:
 
     @property
     def form(self) -> str:
-        """Its actions and observations in words, where they are no vectors."""
+        """Its actions and observations in words, if they are not vectors."""
         actions = ["actions are whole numbers"] if self.discrete else []
         return "; ".join([*actions, *(["observations are images"] if self.image else [])])
 
     def require_installed(self) -> None:
-        """Raise UserError where this machine lacks what the task needs."""
+        """Raise UserError if this machine lacks something that the task needs."""
         if need := self.lacks():
             raise UserError(f"task '{self.name}' needs {need}")
 
     def made(self, settings: Settings | EpisodeSettings) -> Environment:
-        """Return what `make` makes. Raises UserError where this machine lacks what it needs."""
+        """Return a new environment. Raises UserError if this machine lacks something for it."""
         self.require_installed()
         return self.make(settings)
 
     def completed(self, settings: Settings) -> dict[str, Json]:
-        """Return the settings of a configuration with those that it leaves out as neutral."""
+        """Return the settings of a configuration with the compatible defaults that it omits."""
         return {**self.neutral, **settings}
 
     def program(self, settings: Settings) -> TaskName:
-        """Return what names the programs of the task with these settings."""
+        """Return the part of a program's name that the task and its settings decide."""
         name = f"{self.make.__module__}.{self.make.__qualname__}" if self.data else self.name
         compiled = {key: value for key, value in settings.items() if key not in self.data}
         return {"name": name, "revision": self.revision, "settings": compiled}
 
 
 def check_episodes(settings: Settings) -> list[str]:
-    """Return complaints about the settings that every task with episodes has; for `Task.check`."""
+    """Return problems of `EpisodeSettings`, for `Task.check`."""
     return [
         f"{name}={count} is too small: at least 1"
         for name in ("episode_length", "reset_group_size")
@@ -116,12 +115,12 @@ def check_episodes(settings: Settings) -> list[str]:
     ]
 
 
-GYMNASIUM = re.compile(r"([A-Z]\w+)-v\d+")  # how it names an environment
+GYMNASIUM = re.compile(r"([A-Z]\w+)-v\d+")  # the form of Gymnasium's names
 _TASKS: dict[str, Task] = {}
 
 
 def register(task: Task) -> Task:
-    """Make a task known to every command. Raise UserError for a name that is taken."""
+    """Make a task available to all commands. Raises UserError if its name is taken."""
     if task.name in _TASKS:
         raise UserError(f"task '{task.name}' is registered twice: choose another name")
     _TASKS[task.name] = task
@@ -134,18 +133,20 @@ def tasks() -> Mapping[str, Task]:
 
 
 def task(name: str) -> Task:
-    """Return the task of that name. Raise UserError, which knows how Gymnasium spells ours."""
+    """Return a task by name. Raises UserError, with our name for a name of Gymnasium."""
     if name in _TASKS:
         return _TASKS[name]
     if gymnasium := GYMNASIUM.fullmatch(name):
         words = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", gymnasium[1]).lower()
-        near = [_TASKS[one] for one in (words, words.replace("_", "")) if one in _TASKS]
-        if near and near[0].discrete:  # Gymnax's, of the same equations
-            raise UserError(f"{name} of Gymnasium is '{near[0].name}' here")
-        if near:
-            raise UserError(f"{name} of Gymnasium is Brax's '{near[0].name}' here, other physics")
+        similar = [_TASKS[x] for x in (words, words.replace("_", "")) if x in _TASKS]
+        if similar and similar[0].discrete:  # Gymnax's, with the same equations
+            raise UserError(f"the name of Gymnasium's {name} is '{similar[0].name}' here")
+        if similar:
+            raise UserError(
+                f"the name of Gymnasium's {name} is '{similar[0].name}' here, with Brax's physics"
+            )
         raise UserError(
-            f"{name} of Gymnasium is none of the tasks here (`ablations list tasks`); your own "
+            f"Gymnasium's {name} is not among the tasks (`ablations list tasks`); your own "
             f"training script can be a study: docs/any-trainer.md"
         )
     raise unknown("task", name, _TASKS)

@@ -416,7 +416,7 @@ def test_a_caption_states_metric_seeds_steps_margin_and_family(study) -> None:
     caption = table_of(Runs.read(results, plan)).attrs["caption"]
     for part in (
         *("training/return over the last tenth", "seeds 0-7", "400,000 completions per task"),
-        *("simultaneously with 95% (Bonferroni)", "within ±5% of the learned range"),
+        *("95% intervals are simultaneous (Bonferroni)", "within ±5% of the learned range"),
     ):
         assert part in caption, part
     from_table = table_of(runs_of({("t", "base"): BASE, ("t", "v"): NOISY}))

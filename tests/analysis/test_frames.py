@@ -266,9 +266,9 @@ def test_other_versions_and_edited_plugins_are_lines(study) -> None:
     brax = [("hopper", "brax", 0), ("hopper", "brax", 1)]
     plan, results = study(realistic(), other_versions=brax[:1], edited=brax)
     assert list(Runs.read(results, plan).versions) == [
-        "1 of 64 runs were made with other versions: jax 0.9.0 (most: 0.10.2)",
-        "plugin 'mine' was edited in between: 2 of 64 cells ran with new (the most: old); "
-        "`run --fresh` computes all of them again",
+        "1 of 64 runs have other versions: jax 0.9.0 (most: 0.10.2)",
+        "plugin 'mine' was edited between runs: 2 of 64 runs used new (most: old); "
+        "`run --fresh` trains all of them again",
     ]
     plan, results = study(realistic(), name="plain")
     assert Runs.read(results, plan).versions == ()
@@ -466,7 +466,7 @@ def test_a_table_of_scores_needs_neither_steps_nor_tasks() -> None:
     assert list(runs.runs.score) == [1, 2, 3]
     assert (runs.tasks, runs.variants, runs.metric) == (["all"], ["0.5", "0.9"], "score")
     assert math.isnan(runs.size("all", "0.9"))
-    with pytest.raises(UserError, match="no curves that could be scored"):
+    with pytest.raises(UserError, match="these runs have no curves"):
         runs.on(score="auc")
 
 
@@ -478,10 +478,10 @@ def test_a_table_of_scores_needs_neither_steps_nor_tasks() -> None:
         (lambda f: f, {"score": "best"}, "unknown score 'best'"),
         (lambda f: f.drop(columns="seed"), {}, "unknown column 'seed'"),
         (lambda f: f.iloc[:0], {}, "the table has no rows"),
-        (lambda f: f.assign(value="1 h"), {}, "the column 'value' holds text: expected numbers"),
-        (lambda f: f.assign(seed=0.5), {}, "the column of seeds must hold whole numbers"),
-        (lambda f: f.assign(seed="x"), {}, "the column of seeds must hold whole numbers"),
-        (lambda f: f.assign(step=f.step / 100), {}, "the column of steps must hold whole numbers"),
+        (lambda f: f.assign(value="1 h"), {}, "the column 'value' has text: expected numbers"),
+        (lambda f: f.assign(seed=0.5), {}, "the column of seeds must have whole numbers"),
+        (lambda f: f.assign(seed="x"), {}, "the column of seeds must have whole numbers"),
+        (lambda f: f.assign(step=f.step / 100), {}, "the column of steps must have whole numbers"),
         (lambda f: f.assign(variant=f.variant.where(f.index != 3)), {}, "row 3 has no variant"),
         (lambda f: pd.concat([f, f]), {}, "two values for step 10 of task 'all', variant 'b'"),
         (lambda f: f.drop(columns="step"), {}, "name the column of steps with step="),

@@ -200,7 +200,7 @@ def test_small_studies_and_shared_runs_have_a_page(tmp_path) -> None:
     assert f"3 studies, {count} finished runs, 4 missing" in text, "shared runs count once"
     assert {"one", "one-"} <= set(outline.ids)
     assert "inconclusive (one seed)" in text
-    assert "Nothing is compared yet." in text
+    assert "There is no finished comparison yet." in text
 
 
 def test_the_command_writes_the_page_and_prints_its_path(tmp_path, capsys) -> None:

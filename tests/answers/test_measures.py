@@ -298,7 +298,7 @@ def test_a_planted_loss_is_found_where_intervals_are_narrow(tmp_path, spread, fo
     scores, sets = fractional(0.0, seeds=6, spread=spread)
     ((text, kept),) = checks(tmp_path, "planted", scores, sets).values()
     assert kept is found
-    assert text.startswith("found in 6 of 6, and in 100.0% of those") is found
+    assert text.startswith("detected in 6 of 6; 1,000 random splits: in 100.0%") is found
 
 
 def test_placebos_exclude_0_only_where_seeds_are_of_two_algorithms(tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ CASES = [
     ("run CartPole-v1", "CartPole-v1 is no study but a task of Gymnasium"),
     ("run gae_lambda", "'gae_lambda' is a setting: `ablations sweep gae_lambda=A,B` compares"),
     ("run lr", "'lr' is a setting: `ablations sweep learning_rate=A,B` compares it"),
-    ("run gae --tasks CartPole-v1", "CartPole-v1 of Gymnasium is 'cartpole' here"),
-    ("run gae --tasks CarRacing-v3", "is none of the tasks here (`ablations list tasks`)"),
+    ("run gae --tasks CartPole-v1", "the name of Gymnasium's CartPole-v1 is 'cartpole' here"),
+    ("run gae --tasks CarRacing-v3", "is not among the tasks (`ablations list tasks`)"),
     ("run gae --tasks HalfCheetah-v4", "is Brax's 'halfcheetah' here, other physics"),
     ("run gae --task hopper", "unknown flag --task: did you mean --tasks?"),
     ("run gae --env hopper", "unknown flag --env: did you mean --tasks?"),
@@ -145,7 +145,7 @@ CASES = [
     ("explain cleanrl sb4", "unknown preset or variant 'sb4': did you mean 'sb3'?"),
     ("gate -- python train.py --seed {seed}", "a gate needs --margin"),
     ("run missing.toml", "'missing.toml': there is no such study file"),
-    ("run gae --plugin no_such_module", "the plugin 'no_such_module' does not import"),
+    ("run gae --plugin no_such_module", "cannot import the plugin 'no_such_module'"),
 ]
 
 # All in one process: what takes time is to start Python and JAX.
@@ -268,7 +268,7 @@ def test_what_cannot_be_read_is_not_called_written(shell) -> None:
     path.mkdir()
     line = shell("table", "toy").stderr
     assert line.startswith("ablations: left out: record ")
-    assert f"'{path.relative_to(shell.folder)}' is no regular file" in line
+    assert f"'{path.relative_to(shell.folder)}' is not a regular file" in line
 
 
 def test_a_plan_that_is_cut_short_or_has_a_changed_byte(shell) -> None:

@@ -17,8 +17,8 @@ import pytest
 from each_kind import Answer
 
 FORMATS = ("latex", "csv", "html", "json")
-NO_FACTORIAL = "is no factorial"
-NO_GAP = "explains no gap"
+NO_FACTORIAL = "is not a factorial"
+NO_GAP = "does not explain a gap"
 NO_POLICIES = "has no saved policies"
 
 # command -> part of the line that refuses it, on kinds that REFUSED does not name; "": it answers
@@ -67,7 +67,7 @@ RENDER = "render {name} {plugin}"
 POWER, EFFICIENCY = "table {name} --kind power", "table {name} --kind efficiency"
 STABILITY = "table {name} --kind stability"
 RUN, TUNE = "run {argument} {flags} {plugin} --dry-run", "tune {name} --show {plugin}"
-NO_POWER = {POWER: "compares nothing yet, or its metric has no margin"}
+NO_POWER = {POWER: "has no comparison with finished runs, or its metric has no margin"}
 NO_STUDY = {RUN: "unknown study '", TUNE: "unknown study '"}
 NO_VALUE = {
     **NO_POWER,
@@ -95,7 +95,7 @@ EXPLAINED = {
     "table {name} --kind shares": "",
     "table {name} --variants nope {plugin}": "an explanation is of the two that it names",
 }
-FEW = {SAVE: "says too little"}
+FEW = {SAVE: "is too small"}
 COMMAND = {
     RENDER: "has no saved policies: a command trained it",
     TUNE: "unknown study '",
@@ -137,23 +137,23 @@ REFUSED: dict[str, dict[str, str]] = {
         RENDER: "unknown variant of 'toy' 'up': known: down",
     },
     "NaN": {**NO_POWER, SAVE: "every seed of toy/line/down diverged"},
-    "nothing but NaN": {**NO_VALUE, SAVE: "has no value where its final score looks"},
+    "nothing but NaN": {**NO_VALUE, SAVE: "has no final score"},
     "infinite": {**NO_POWER, SAVE: "a curve is infinite"},
     "constant": NO_POWER,
     "one point": NO_POWER,
     "no records": {
         **NO_RECORD,
-        SAVE: "no record of toy/line/up",
+        SAVE: "no runs of toy/line/up",
         RENDER: "has no record yet",
     },
     "some records": {
         **NO_POWER,
-        SAVE: "has no record of seed 0",
+        SAVE: "missing (seed 0, ...)",
         RENDER: "has no record yet",
     },
     "no cells": {
         **NO_RECORD,
-        SAVE: "the plan is empty",
+        SAVE: "the plan has no runs to store",
         RENDER: "its plan is empty",
     },
     "wide CSV": {**IMPORTED, **TWO_TASKS},
@@ -179,7 +179,9 @@ for one in (
     *("nothing but failures", "no records", "no cells", "uneven CSV", "CSV of one number", "npz"),
     *("odd names", "event files", "archive", "archive of an import", "command", "gate"),
 ):
-    recorded_nothing = {"table {name} --kind diagnostics": "has no finished run that logged any"}
+    recorded_nothing = {
+        "table {name} --kind diagnostics": "has no finished run that logged diagnostics"
+    }
     REFUSED[one] = REFUSED.get(one, {}) | recorded_nothing
 
 PROGRAM = f"""
@@ -252,7 +254,7 @@ HOSTILE = {
     "show mine": "",
     "run mine": "unknown study 'mine'",
     "explain mine/ours mine/theirs": "unknown preset or variant 'mine/ours'",
-    "import runs.csv --study toy": "study 'toy' was run here: import under another name",
+    "import runs.csv --study toy": "study 'toy' was trained here: import under another name",
     "import folder --study new": "no TensorBoard event files or other logs in 'folder'",
 }
 TWO = """

@@ -29,7 +29,7 @@ COMMANDS = {
     f"sweep gae_lambda=0.9,0.95 {DRY}": (0, "to run"),
     f"explain brax cleanrl {DRY}": (0, "details, in random orders"),
     f"run gae {DRY} --cluster slurm --time 60": (0, "to submit"),
-    "table gae --tasks hopper --profile smoke": (0, "Nothing is compared yet"),
+    "table gae --tasks hopper --profile smoke": (0, "There is no finished comparison yet"),
     "run gae --tasks hopper --profile smoke": (2, "pip install 'rl-ablations[train]'"),
     "run gae --script --cluster slurm": (2, "pip install 'rl-ablations[slurm]'"),
     "import events --study mine": (2, "pip install 'rl-ablations[tensorboard]'"),

@@ -83,7 +83,10 @@ def git(folder, *words: str) -> None:
 
 
 def test_the_accepted_is_the_best_with_its_runs(folder, opened, capsys) -> None:
-    assert opened() == (2, "ablations: nothing to compare: this is the first best, unchanged\n")
+    assert opened() == (
+        2,
+        "ablations: nothing to compare: these files and arguments are the first best\n",
+    )
     assert opened(words="0.01")[0] in (1, 3)
     assert opened(words="3")[0] == 0
     begun, ended, fresh = lines()[-3:]
@@ -112,7 +115,7 @@ def test_a_spent_budget_is_said(ask) -> None:
     ask(*NEW[:-1], "1")
     ask(words="-2")
     code, said = ask(words="-3")
-    assert (code, "the budget of 'night.jsonl' is spent" in said) == (2, True)
+    assert (code, "the error budget of 'night.jsonl' is spent" in said) == (2, True)
 
 
 def test_edited_code_is_kept_as_the_best(folder, opened) -> None:
@@ -224,15 +227,15 @@ def test_one_that_was_killed_before_its_estimate_gets_it(opened) -> None:
     NIGHT.write_bytes(b"".join(first))
     for _ in range(2):
         code, said = opened(words="3")
-        assert (code, "on 5 fresh seeds +" in said, NIGHT.read_bytes()) == (0, True, whole)
+        assert (code, "gain on 5 held-out seeds, +" in said, NIGHT.read_bytes()) == (0, True, whole)
 
 
 @pytest.mark.parametrize(
     ("fails", "code", "best", "says"),
     [
-        ("seed >= 8 and gain", 3, 0, "not kept, as on fresh seeds 5 of 5 runs of the change"),
-        ("seed in (8, 9) and gain", 0, 1, "on 3 fresh seeds +"),
-        ("seed >= 8 and not gain", 0, 1, "no number to report"),
+        ("seed >= 8 and gain", 3, 0, "withdrawn: on held-out seeds, 5 of 5 runs of the change"),
+        ("seed in (8, 9) and gain", 0, 1, "on 3 held-out seeds, +"),
+        ("seed >= 8 and not gain", 0, 1, "report no gain"),
     ],
 )
 def test_fresh_runs_that_fail_give_no_number(folder, ask, fails, code, best, says) -> None:
@@ -267,7 +270,7 @@ def test_minutes_bound_the_fresh_runs_too(opened, monkeypatch) -> None:
     with monkeypatch.context() as late:
         late.setattr(Gate, "fresh", too_late)
         code, said = opened("--minutes", "5", words="3")
-    assert (code, "fresh runs are not finished: the same call continues" in said) == (0, True)
+    assert (code, "held-out seeds are not finished: repeat the command" in said) == (0, True)
     assert "fresh" not in lines()[-1]
     assert opened("--minutes", "5", words="3")[0] == 0
     assert lines()[-1]["estimate"]["seeds"] == 5
@@ -280,7 +283,7 @@ def test_a_better_one_than_an_overtaken_best_is_no_best(opened) -> None:
     ledger = books.read_ledger(NIGHT)
     assert ledger.next_rate() == pytest.approx(0.025), "a discovery all the same"
     told = ledger.described(1)
-    assert (ledger.best, told["exit_code"], "ask again" in told["line"]) == (0, 3, True)
+    assert (ledger.best, told["exit_code"], "repeat the command" in told["line"]) == (0, 3, True)
 
 
 def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
@@ -336,18 +339,18 @@ def test_lines_of_earlier_versions_are_read(tmp_path: Path, word: str, code: int
     [
         (0, {"ledger": 2}, "line 1 of the ledger"),
         (0, {"terms": {**to_builtins(TERMS), "candidates": 10**9}}, "candidates"),
-        (0, {"terms": {**to_builtins(TERMS), "first": 9}}, "goes from 9 seeds to 8"),
+        (0, {"terms": {**to_builtins(TERMS), "first": 9}}, "first (9) is above most (8)"),
         (0, {"best": {**to_builtins(VERSION), "inside": "../../etc"}}, "a folder"),
         (0, {"best": {**to_builtins(VERSION), "folder": ".."}}, "16 hexadecimal digits"),
-        (1, {"begin": 3}, "begins candidate 3 after 0"),
+        (1, {"begin": 3}, "candidate 3 begins after candidate 0"),
         (1, {"best": 1}, "compared with 1, which never was the best"),
         (1, {"rate": -1}, "rate"),
-        (1, {"rate": 0.3}, "has the rate 0.3 where the budget leaves 0.0125"),
-        (2, {"end": 2}, "candidate 2, which never began"),
-        (2, {"verdict": "worse"}, "accepts candidate 1, which is not better"),
+        (1, {"rate": 0.3}, "its rate is 0.3, but the budget gives 0.0125"),
+        (2, {"end": 2}, "candidate 2 never began"),
+        (2, {"verdict": "worse"}, "candidate 1 is accepted but not better"),
         (2, {"more": 1}, "unknown key 'more'"),
         (3, {"estimate": {"difference": "x"}}, "estimate"),
-        (3, {"fresh": 5}, "candidate 5, which never began"),
+        (3, {"fresh": 5}, "candidate 5 never began"),
     ],
 )
 def test_damage_is_said_in_a_line_with_its_place(tmp_path, line, change, says) -> None:
@@ -369,7 +372,7 @@ def test_a_second_verdict_of_a_candidate_is_damage() -> None:
     ledger = books.Ledger(Opening(1, TERMS, VERSION))
     ledger.add(Begun(1, VERSION, 0, 0.0125))
     ledger.add(ended := Ended(1, "worse", False, "", None))
-    with pytest.raises(Mismatch, match="again"):
+    with pytest.raises(Mismatch, match="twice"):
         ledger.add(ended)
     with pytest.raises(Mismatch, match="was not accepted"):
         ledger.add(Fresh(1, Estimate(1.0, None, None, 3)))
@@ -391,7 +394,7 @@ def test_what_was_agreed_is_not_changed(opened, flags, says: str) -> None:
 
 def test_commands_that_begin_otherwise_are_refused(opened, capsys) -> None:
     code = main(["gate", "--ledger", "night.jsonl", "--metric", "score", "--", "sh", "x", "{seed}"])
-    assert (code, "begin with" in capsys.readouterr().err) == (2, True)
+    assert (code, "starts with" in capsys.readouterr().err) == (2, True)
     assert main(["gate", "--ledger", "none.jsonl"]) == 2
     assert main(["gate", "--candidates", "3", "--margin", "1", "--", "sh", "{seed}"]) == 2
 

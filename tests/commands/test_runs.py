@@ -150,7 +150,10 @@ BAD = [
     ('printf "step,return\\n9,1\\n1,2\\n" > $out/log.csv', "steps go back from 9 to 1"),
     ('printf "step,return\\n1,high\\n" > $out/log.csv', "return must be a number, not 'high'"),
     ('printf "step,return\\n1.5,2\\n" > $out/log.csv', "step must be a whole number, not '1.5'"),
-    ('printf "step,return\\n1,2,3\\n4,5\\n" > $out/log.csv', "line 2: 3 fields, and 2 names"),
+    (
+        'printf "step,return\\n1,2,3\\n4,5\\n" > $out/log.csv',
+        "line 2: 3 fields, but the header has 2 names",
+    ),
     ('printf "step,return\\n1,\\n" > $out/log.csv', "'log.csv' has no value of return"),
 ]
 
@@ -173,7 +176,7 @@ ODD = [  # what a file of others' may hold, and why its run failed
     ("log.json", "[" * 10**5 + "]" * 10**5 + "\n", "line 1 is not a JSON object"),
     ("log.csv", "step,return\n1e300,1\n", "step must be a whole number up to"),
     ("log.csv", f"step,return\n{2**63},1\n", "step must be a whole number up to"),
-    ("log.csv", "step,x\0y,return\n1,2,3\n", "has zero bytes: save it as text"),
+    ("log.csv", "step,x\0y,return\n1,2,3\n", "contains null bytes: save it as text"),
     ("log.jsonl", '{"step": 1, "return": 1, "\\ud800": 2}', "name that is not text: '\\ud800'"),
     ("log.jsonl", '{"step": 1, "return": "\\ud800"}', "return must be a number"),
     ("log.jsonl", '{"step": 1, "return": [[1]]}', "return must be a number, not '[[1]]'"),

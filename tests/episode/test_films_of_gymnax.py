@@ -66,9 +66,9 @@ def test_a_game_on_a_grid_has_a_square_for_each_cell() -> None:
 def test_what_gymnax_does_not_draw_is_refused() -> None:
     env, episode = played("cartpole", 1)
     other = replace(env, env=SimpleNamespace(name="Mine-v0"))
-    with pytest.raises(UserError, match="draws classic control and MinAtar, and no 'Mine-v0'"):
+    with pytest.raises(UserError, match="draws classic control and MinAtar, but not 'Mine-v0'"):
         list(pictures(other, episode.frames, [0], SIZE))
     made = task("cartpole").made(task("cartpole").settings)
-    with pytest.raises(UserError, match="'cartpole' has none: give --format gif"):
+    with pytest.raises(UserError, match="'cartpole' has none: try --format gif"):
         _stage(made, "cartpole", bodies=True)
     assert isinstance(_stage(made, "cartpole", bodies=False), Stage)

@@ -549,7 +549,7 @@ def test_a_new_figure_is_one_function_and_one_line(runs, monkeypatch) -> None:
         (lambda runs: figures.draw(runs, (), 0.1), "2 to 20 inches"),
         (lambda runs: figures.draw(runs, (), float("nan")), "2 to 20 inches"),
         (lambda runs: figures.draw(runs, ["curve"]), "did you mean 'curves'"),
-        (lambda runs: figures.draw(runs, ["shares"]), "explains no gap"),
+        (lambda runs: figures.draw(runs, ["shares"]), "does not explain a gap"),
         (lambda runs: figures.encoded(figures.curves(runs), "sgv"), "did you mean 'svg'"),
     ],
 )
@@ -565,5 +565,5 @@ def test_values_that_no_axis_can_hold_end_in_a_line(far, drawn, study) -> None:
     if drawn:
         assert figures.encoded(figures.draw(runs, ["curves"])["curves"], "svg")
     else:
-        with pytest.raises(UserError, match=r"reaches .*e\+30.* no axis can hold"):
+        with pytest.raises(UserError, match=r"reaches .*e\+30.* too large for an axis"):
             figures.draw(runs)

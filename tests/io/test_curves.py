@@ -311,7 +311,7 @@ def test_where_a_log_stops_to_be_numbers(values: list[float], place: int | None)
 def test_a_record_tells_no_value_from_no_number(values, status: str, end: float) -> None:
     found = logged([10, 20, 30], values)
     assert (found.status, found.end) == (status, end)
-    assert logged([10, 20, 30], [1.0, 2.0, 3.0], whole=40).status == "cut"
+    assert logged([10, 20, 30], [1.0, 2.0, 3.0], complete=40).status == "cut"
 
 
 def test_curves_are_read_off_where_all_have_begun_and_none_has_ended() -> None:

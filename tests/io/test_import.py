@@ -124,7 +124,7 @@ def test_exports_are_the_same_bytes_again_and_come_back(ran, tmp_path, format: s
     [
         ("1.0", "failed", "20.0", None),  # as pandas writes them again
         ("x", "failed", "20", "seed must be a whole number, not 'x'"),
-        ("1", "crashed", "20", "a status is done, failed or missing, not 'crashed'"),
+        ("1", "crashed", "20", "status 'crashed': expected done, failed or missing"),
     ],
 )
 def test_a_status_that_was_edited(tmp_path, seed, status, step, message: str | None) -> None:
@@ -268,7 +268,7 @@ def test_a_table_as_spreadsheets_write_it(tmp_path) -> None:
     found = curves(tmp_path)
     assert found["task", "a", 1] == {1000: 1000.0, 2000: 9839.45}
     assert found["task", "b", 1] == {2000: 5.0}
-    assert any("left out: 1 line with the names of the columns" in line for line in told)
+    assert any("skipped 1 line that repeat the header" in line for line in told)
 
 
 def test_import_says_what_it_took_for_what_before_it_writes(tmp_path) -> None:
@@ -282,7 +282,7 @@ def test_import_says_what_it_took_for_what_before_it_writes(tmp_path) -> None:
 
     import_runs(path, "mine", tmp_path / "results", say=say)
     assert lines[0] == "'r.csv': task task, run ours, seed 0: 5 points, step 1,000 to 5,000"
-    assert lines[12:] == ["and 8 more runs", "'r': left out, as no columns of numbers: note"]
+    assert lines[12:] == ["and 8 more runs", "'r': skipped columns of text: note"]
 
 
 # Logs of one run each
@@ -417,7 +417,7 @@ def test_names_state_what_no_column_does(tmp_path, name: str, pattern: str, plac
     path.write_text("step,return\n1,2\n")
     import_runs(tmp_path / "logs", "mine", tmp_path, pattern=pattern)
     assert list(curves(tmp_path)) == [place]
-    with pytest.raises(UserError, match=r"states the variant and seed of '.*type .*--pattern '\{"):
+    with pytest.raises(UserError, match=r"states the variant and seed of '.*--pattern '\{"):
         import_runs(tmp_path / "logs", "mine", tmp_path)
     path.write_text("step,return,seed,env\n1,2,5,Ant\n")
     import_runs(tmp_path / "logs", "mine", tmp_path, pattern=pattern)
@@ -434,8 +434,8 @@ def logs_of(root: Path, *names: str) -> Path:
 def test_runs_that_cannot_be_told_apart_are_refused(tmp_path) -> None:
     root = logs_of(tmp_path / "runs", "a_1", "a__1")
     for pattern, why in (
-        ("{variant}{}{seed}", "both run 'a' on 'task', seed 1: tell them apart"),
-        ("{variant}/{seed}", "'runs/a_1' does not fit the pattern"),
+        ("{variant}{}{seed}", "both run 'a' on 'task', seed 1: name their difference"),
+        ("{variant}/{seed}", "'runs/a_1' does not match the pattern"),
         ("{variant}_{sed}", r"\{seed\}"),
         ("{seed}_{seed}", r"has '\{seed\}' twice"),
         (None, r"states the variant and seed of 'a_1'"),
@@ -452,14 +452,14 @@ def test_linked_logs_are_read_and_linked_folders_have_a_line(tmp_path) -> None:
     wanted: dict[str, Any] = {"pattern": "{variant}/seed{seed}"}
     import_runs(f"{logs}/*/*/progress.csv", "mine", tmp_path, **wanted)
     assert set(curves(tmp_path)) == {("task", "ppo", 0), ("task", "ppo", 1)}
-    with pytest.raises(UserError, match=r"no .*logs in .*left out: 1 linked folder .*/ppo\): name"):
+    with pytest.raises(UserError, match=r"no .*logs in .*skipped 1 linked folder .*/ppo\): name"):
         import_runs(logs, "mine", tmp_path, **wanted)
     (logs / "other" / "seed7").mkdir(parents=True)
     (logs / "other" / "seed7" / "progress.csv").symlink_to(real / "ppo/seed0/progress.csv")
     told: list[str] = []
     import_runs(logs, "mine", tmp_path, say=told.append, **wanted)
     assert set(curves(tmp_path)) == {("task", "other", 7)}
-    assert any("left out: 1 linked folder" in line for line in told)
+    assert any("skipped 1 linked folder" in line for line in told)
 
 
 def test_what_is_left_out_or_copied_has_a_line(tmp_path) -> None:
@@ -473,9 +473,9 @@ def test_what_is_left_out_or_copied_has_a_line(tmp_path) -> None:
     pattern = "{variant}_{seed}"
     runs = import_runs(root, "m", tmp_path, pattern=pattern, metric="return", say=told.append)
     assert runs.status.tolist() == ["done", "done", "done", "missing"]
-    assert "left out: 'b_2' has no return" in told
-    assert "seeds 0 and 1 of 'a' on 'task' have the same curve: a copy?" in told
-    assert "left out: 'b_1' has no return" in told
+    assert "skipped 'b_2': it has no return" in told
+    assert "seeds 0 and 1 of 'a' on 'task' have the same curve: is one a copy?" in told
+    assert "skipped 'b_1': it has no return" in told
     assert any("files of other kinds" in line and "results.jsonl" in line for line in told)
 
 
@@ -483,14 +483,14 @@ def test_what_is_left_out_or_copied_has_a_line(tmp_path) -> None:
 
 LONG = "run,seed,step,return\n"
 REFUSED: list[tuple[str, bytes | str | None, str]] = [
-    ("r.csv", "", "has nothing that is read as a value"),
-    ("r.csv", LONG, "has nothing that is read as a value"),
-    ("r.csv", "run,seed,return\na,0,1\n", "no usual column of steps: name it with --step"),
+    ("r.csv", "", "has no values"),
+    ("r.csv", LONG, "has no values"),
+    ("r.csv", "run,seed,return\na,0,1\n", "no known column of steps: name it with --step"),
     ("r.csv", f"{LONG}a,zero,1,1\n", "line 2: seed must be a whole number, not 'zero'"),
     ("r.csv", f"{LONG}a,0,1,1\na,0,1.5,2\n", "line 3: step must be a whole number"),
-    ("r.csv", f"{LONG}a,0,1,1\na,0,,2\n", "line 3: step must be a whole number, and is empty"),
+    ("r.csv", f"{LONG}a,0,1,1\na,0,,2\n", "line 3: step must be a whole number, but is empty"),
     ("r.csv", f"{LONG}a,0,1,high\n", "line 2: return must be a number, not 'high'"),
-    ("r.csv", f"{LONG}a,0,1,1\n{LONG}a,0,1,2\n", "line 4: two values for step 1; name the rows"),
+    ("r.csv", f"{LONG}a,0,1,1\n{LONG}a,0,1,2\n", "line 4: two values for step 1; give each"),
     ("r.csv", f"{LONG}007,7,1,1\n007,07,1,1\n", "line 3: two values for step 1"),
     ("r.csv", "run,seed,step,gain,loss\na,0,1,1,1\n", "'return'.*known: gain, loss"),
     ("r.csv", f"{LONG}a,0,1e308,1\n", "line 2: step must be a whole number up to"),
@@ -499,8 +499,8 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", f"{LONG},0,1,1\n", "line 2: run is empty"),
     ("r.csv", f'{LONG}a,0,1,"1,2345"\n', "line 2: return must be a number"),
     ("r.csv", f"{LONG}a,0,1,98%\n", "line 2: return must be a number, not '98%'"),
-    ("r.csv", f"{LONG}a,0,1,1,5\nb,0,1,1,5\n", "line 2: 5 fields, and 4 names"),
-    ("r.csv", f"{LONG}a,0,1\n", "line 2: 3 fields, and 4 names"),
+    ("r.csv", f"{LONG}a,0,1,1,5\nb,0,1,1,5\n", "line 2: 5 fields, but the header has 4 names"),
+    ("r.csv", f"{LONG}a,0,1\n", "line 2: 3 fields, but the header has 4 names"),
     ("r.csv", "run,seed,step,return, return\na,0,1,1,2\n", "has two columns 'return'"),
     ("r.csv", "run;seed;step;return\na;1;10;9,125\n", "return must be a number, not '9,125'"),
     ("r.csv", "run\tseed\tstep\treturn\na\t1\t10\t9,5\n", "return must be a number, not '9,5'"),
@@ -509,31 +509,31 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", "run,seed,step,split,metric,value\na,1,1,train,r,9\na,1,2,eval,r,1\n", "of several"),
     ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "line 2: run must be text in .*UTF-8"),
     ("x.csv", pickle.dumps({"return": [1]}), "a pickle, which runs code"),
-    ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "W&B run's own log: .*history"),
+    ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "a binary W&B log: .*history"),
     ("x.h5", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
     ("x.csv", '"global_step","a - r","a - r"\n1,2,3\n', "two columns 'a - r'"),
     ("x.csv", "seconds,a_1 - r\n0.5,2\n", "seconds must be a whole number"),
     ("x.csv", "step;return\n10;1,5\n", "line 2: return must be a number, not '1,5'"),
-    ("x.csv", "iter,return\n10,1\n", "no usual column of steps: name it with --step"),
-    ("x.csv", "mode,step,return\ntrain,1,9\neval,1,2\n", "line 3: two values for step 1; name"),
+    ("x.csv", "iter,return\n10,1\n", "no known column of steps: name it with --step"),
+    ("x.csv", "mode,step,return\ntrain,1,9\neval,1,2\n", "line 3: two values for step 1; give"),
     ("x.csv", "mode,step,return\ntrain,1,9\neval,2,2\n", "of several kinds .'eval', 'train'"),
-    ("x.csv", "step,return\n2,9\n1,2\n", "line 3: steps go back from 2 to 1: is that two runs"),
+    ("x.csv", "step,return\n2,9\n1,2\n", "line 3: steps go back from 2 to 1: does the file"),
     ("x.jsonl", '{"step": 1, "return": 1}\n{"step": 1, "return": 2}\n', "line 2: two values"),
     ("x.jsonl", '{"step": 1, "r": 1}\nstep,return\n', "line 2 is not a JSON object"),
     ("x.jsonl", '[{"step": 1,\n"return": 1}]\n', "line 1 is not a JSON object.*own-runs.md"),
     ("x.json", '{\n"log_history": []\n}\n', "line 1 is not a JSON object.*docs/own-runs.md"),
     ("x.json", '{"ppo": [[1, 2]]}', "a JSON document.*docs/own-runs.md"),
-    ("x.npz", None, "has no timesteps: it has a, b"),
+    ("x.npz", None, "has no array 'timesteps'; it has a, b"),
     ("x.npz", b"PK\x03\x04 no", "is not a file of NumPy arrays"),
     ("x.parquet", b"PAR1" * 9, "is not a Parquet file"),
     ("x.csv.gz", gzip.compress(b"step,return\n1,2\n", mtime=0), "compressed: unpack it"),
-    ("x.csv", "step,return\n1,2\n".encode("utf-16"), "in UTF-16: save it in the encoding UTF-8"),
-    ("x.csv", "step,return\n1,2\n".encode("utf-32"), "in UTF-32: save it in the encoding UTF-8"),
-    ("x.csv", "step,return\n1,2\n".encode("utf-16-be"), "zero bytes: save it .* encoding UTF-8"),
-    ("x.log", "step=1 return=2\n".encode("utf-16"), "in UTF-16: save it in the encoding UTF-8"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-16"), "in UTF-16: save it as UTF-8"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-32"), "in UTF-32: save it as UTF-8"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-16-be"), "null bytes: save it .* UTF-8"),
+    ("x.log", "step=1 return=2\n".encode("utf-16"), "in UTF-16: save it as UTF-8"),
     ("x.log", "step=1 return=2\n", "neither a table .* nor JSON lines .*docs/own-runs.md"),
     ("x.db", b"SQLite format 3\0" + b"\0" * 50, "a database: docs/own-runs.md"),
-    ("0.monitor.csv", '#{"env_id": "a"}\nr,l,t\n1,1,1\n', "the environments of one run"),
+    ("0.monitor.csv", '#{"env_id": "a"}\nr,l,t\n1,1,1\n', "of one of a run's environments"),
 ]  # fmt: skip
 
 
@@ -565,7 +565,7 @@ def test_other_bad_input(ran, tmp_path) -> None:
         ([path], {"margin": 0}, "above 0"),
         ([path, path], {}, "twice"),
         (tmp_path / "gone.csv", {}, "no such file"),
-        (tmp_path / "*.jsonl", {}, "no file is called like"),
+        (tmp_path / "*.jsonl", {}, "no file matches"),
         (tmp_path / "empty", {}, "no TensorBoard event files or other logs .*docs/own-runs.md"),
         (tmp_path / "mlruns", {}, "no TensorBoard event files or other logs .*docs/own-runs.md"),
         ([], {}, "no runs found"),

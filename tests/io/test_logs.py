@@ -92,7 +92,7 @@ def test_the_end_of_a_long_log_is_read_alone(tmp_path: Path) -> None:
     rows = "".join(f"{i},{i % 7}\n" for i in range(1, 50_001))
     path = written(tmp_path / "log.csv", f"step,return\n1,2,3\n{rows}")
     assert logs.latest(path, "return", "step") == (50_000, 50_000 % 7)
-    with pytest.raises(UserError, match="3 fields, and 2 names"):
+    with pytest.raises(UserError, match="3 fields, but the header has 2 names"):
         logs.read(path, "return", "step")
 
 
@@ -109,7 +109,7 @@ def test_what_lies_beyond_a_restart_is_dropped(tmp_path: Path) -> None:
 def test_several_files_of_one_name_are_refused(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
         written(tmp_path / name, "x\n")
-    with pytest.raises(UserError, match=r"is several: a\.csv, b\.csv"):
+    with pytest.raises(UserError, match=r"matches several logs: a\.csv, b\.csv"):
         logs.find(f"{tmp_path}/*.csv")
     assert logs.find(f"{tmp_path}/*.json") is None
 
@@ -232,7 +232,9 @@ def test_what_is_no_number_is_never_read_in_part(tmp_path: Path, line: str, text
     ],
 )
 def test_two_values_of_one_name_are_refused(tmp_path: Path, name: str, text: str) -> None:
-    with pytest.raises(UserError, match=r"9\.0 and 0\.7|two columns 'r'|two values of one name"):
+    with pytest.raises(
+        UserError, match=r"9\.0 and 0\.7|two columns 'r'|has a name with two values"
+    ):
         logs.read(written(tmp_path / name, text), "r", "step")
 
 

@@ -72,7 +72,7 @@ def test_damage_is_refused(tmp_path: Path, at: int | None) -> None:
     if at is not None:
         data = WHOLE[:at] + bytes([WHOLE[at] ^ 1]) + WHOLE[at + 1 :]
     (tmp_path / NAME.format(1)).write_bytes(data)
-    with pytest.raises(UserError, match=r"damaged|holds an event that cannot be read"):
+    with pytest.raises(UserError, match=r"damaged|has an event that cannot be read"):
         parts(tmp_path)
     assert logs.latest(tmp_path, "loss", None) is None
 
@@ -150,9 +150,9 @@ FILES = [
     ([[1, 2, 3]], [0, 0, 0], ""),
     ([[1, 1, 2, 2]], [0] * 4, ""),
     ([[1, 2, 3], [4, 5]], [0, 0, 0, 1, 1], ""),
-    ([[1, 2, 3, 4], [3, 4, 5]], [0, 0, 1, 1, 1], "2 earlier points up to step 4 left out"),
-    ([[1, 2], [1, 2, 3, 4]], [1, 1, 1, 1], "2 earlier points up to step 2 left out"),
-    ([[1, 2, 3, 4, 5], [3, 4], [4, 5, 6]], [0, 0, 1, 2, 2, 2], "left out"),
+    ([[1, 2, 3, 4], [3, 4, 5]], [0, 0, 1, 1, 1], "dropped 2 earlier points up to step 4"),
+    ([[1, 2], [1, 2, 3, 4]], [1, 1, 1, 1], "dropped 2 earlier points up to step 2"),
+    ([[1, 2, 3, 4, 5], [3, 4], [4, 5, 6]], [0, 0, 1, 2, 2, 2], "dropped"),
     ([[], [1, 2]], [1, 1], ""),
 ]
 
@@ -172,11 +172,11 @@ REFUSED = [
     ([part_of([*range(30), *range(20)])], "goes back from step 29 to 0 in 'f': .* two runs"),
     ([part_of([0, 90, 180, 270, 130, 220, 310])], "goes back from step 270 to 130"),
     ([part_of([100, 102, 101, 103])], "goes back from step 102 to 101"),
-    ([part_of([2**31 - 1, -(2**31)])], "a counter that began again"),
-    ([part_of([1, 2, 3], 0.0), part_of([1, 2, 3], 9.0)], "two runs in one place"),
-    ([part_of([1, 2, 3], 0.0), part_of([1, 2], 9.0)], "two runs in one place"),
-    ([part_of([10, 20, 30], 0.0), part_of([11, 21, 31], 1.0)], "two runs in one place"),
-    ([part_of([10, 20, 30], 0.0), part_of([29, 39, 49], 1.0)], "two runs in one place"),
+    ([part_of([2**31 - 1, -(2**31)])], "did a counter restart"),
+    ([part_of([1, 2, 3], 0.0), part_of([1, 2, 3], 9.0)], "if these are two runs"),
+    ([part_of([1, 2, 3], 0.0), part_of([1, 2], 9.0)], "if these are two runs"),
+    ([part_of([10, 20, 30], 0.0), part_of([11, 21, 31], 1.0)], "if these are two runs"),
+    ([part_of([10, 20, 30], 0.0), part_of([29, 39, 49], 1.0)], "if these are two runs"),
 ]
 
 
@@ -209,7 +209,7 @@ def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
     )
     long = frame(read_plan(tmp_path, "m"), tmp_path, ["r"])
     assert dict(zip(long.step, long.value, strict=True)) == {t: t + 1.0 for t in range(1, 6)}
-    assert any("left out: 'wraps' goes back" in line for line in told)
+    assert any("skipped: 'wraps' goes back" in line for line in told)
 
 
 def test_runs_of_one_folder_each_are_imported(tmp_path: Path) -> None:
@@ -227,12 +227,12 @@ def test_runs_of_one_folder_each_are_imported(tmp_path: Path) -> None:
     wanted["metric"] = "charts/episodic_return"
     runs = import_runs(tmp_path / "runs", "mine", tmp_path, say=told.append, **wanted)
     assert runs.points.tolist() == [20, 20]
-    assert any("'a_0': 'charts/episodic_return' goes on from step 6" in line for line in told)
-    assert "left out: 'c_0' has no charts/episodic_return" in told
+    assert any("'a_0': 'charts/episodic_return' continues from step 6" in line for line in told)
+    assert "skipped 'c_0': it has no charts/episodic_return" in told
     again = tmp_path / "runs" / "b_0" / NAME.format(2)
     again.write_bytes((again.parent / NAME.format(1)).read_bytes())
     for metric in ("charts/episodic_return", None):
-        with pytest.raises(UserError, match=r"b_0.*two runs in one place"):
+        with pytest.raises(UserError, match=r"b_0.*if these are two runs"):
             import_runs(tmp_path / "runs", "mine", tmp_path, **{**wanted, "metric": metric})
 
 

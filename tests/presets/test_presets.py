@@ -102,7 +102,7 @@ def test_a_preset_has_settings_for_either_kind_of_actions() -> None:
 
 @pytest.mark.parametrize("name", ["brax", "rsl_rl", "torchrl"])
 def test_a_preset_for_vectors_alone_is_refused_on_whole_actions(name: str) -> None:
-    says = f"preset '{name}' is for actions that are vectors, .* both are cleanrl, purejaxrl, rejax"
+    says = f"preset '{name}' needs continuous actions, .* both are cleanrl, purejaxrl, rejax"
     with pytest.raises(UserError, match=says):
         preset(name).on(task("cartpole"))
     assert preset(name).on(task("fast")) is preset(name)
@@ -216,30 +216,30 @@ def test_what_is_off_is_not_there() -> None:
 
 # Of a library's arguments, values that no setting expresses, and what is said of them.
 REFUSED = [
-    ("brax", {"learning_rate_schedule": "LINEAR"}, "possible are None, NONE, ADAPTIVE_KL"),
-    ("brax", {"normalize_observations_mode": "window"}, "possible are welford, ema"),
+    ("brax", {"learning_rate_schedule": "LINEAR"}, "use None, NONE, ADAPTIVE_KL"),
+    ("brax", {"normalize_observations_mode": "window"}, "use welford, ema"),
     ("brax", {"num_envs": 256}, "unrolled several times.*512, batch_size"),
     ("brax", {"bootstrap_on_timeout": True}, "before reward_scaling.*leave it at False"),
     ("cleanrl", {"clip_coeff": 0.3}, "did you mean 'clip_coef'"),
-    ("purejaxrl", {"ACTIVATION": "elu"}, "possible are relu, tanh"),
+    ("purejaxrl", {"ACTIVATION": "elu"}, "use relu, tanh"),
     ("rejax", {"normalize_rewards": True, "gamma": 0.9}, "set it to gamma, or normalize_rewards"),
     ("rejax_pqn", {"normalize_observations": True}, "not normalised.*leave it at False"),
     ("purejaxql", {"NORM_INPUT": True}, "a batch norm of observations.*leave it at False"),
-    ("purejaxql_minatar", {"NORM_TYPE": "batch_norm"}, "possible are layer_norm, none"),
+    ("purejaxql_minatar", {"NORM_TYPE": "batch_norm"}, "use layer_norm, none"),
     ("purejaxql_minatar", {"HIDDEN_SIZE": 64}, "argument of preset 'purejaxql_minatar'"),
-    ("rsl_rl", {"schedule": "linear"}, "possible are adaptive, fixed"),
-    ("rsl_rl", {"std_type": "softplus"}, "possible are scalar, log"),
+    ("rsl_rl", {"schedule": "linear"}, "use adaptive, fixed"),
+    ("rsl_rl", {"std_type": "softplus"}, "use scalar, log"),
     ("rsl_rl", {"distribution": "BetaDistribution"}, "leave it at GaussianDistribution"),
     ("sb3", {"learning_rate": lambda left: 3e-4 * left}, "learning_rate as a schedule.*a number"),
     ("sb3", {"batch_size": 60}, "smaller last minibatch of 2048.*choose a divisor"),
     ("sb3", {"norm_reward": True, "gamma": 0.9}, "own gamma, 0.99, beside gamma=0.9"),
     ("sb3", {"use_sde": True}, "gSDE.*set sde_sample_freq=1"),
-    ("torchrl", {"loss_critic_type": "huber"}, "possible are l2, l1, smooth_l1"),
+    ("torchrl", {"loss_critic_type": "huber"}, "use l2, l1, smooth_l1"),
     ("torchrl", {"mini_batch_size": 60}, "does not divide a batch of 2048"),
     ("torchrl", {"anneal_clip_epsilon": True}, "falls with the learning rate.*leave it at False"),
-    ("trl_grpo", {"loss_type": "vespo"}, "loss_type=vespo .* possible are grpo, dapo, bnpo"),
-    ("trl_grpo", {"scale_rewards": "gdpo"}, "scale_rewards=gdpo .* possible are group"),
-    ("trl_grpo", {"lr_scheduler_type": "cosine"}, "possible are linear, constant"),
+    ("trl_grpo", {"loss_type": "vespo"}, "loss_type=vespo .* use grpo, dapo, bnpo"),
+    ("trl_grpo", {"scale_rewards": "gdpo"}, "scale_rewards=gdpo .* use group"),
+    ("trl_grpo", {"lr_scheduler_type": "cosine"}, "use linear, constant"),
     ("trl_grpo", {"delta": 1.1}, r"delta=1.1 .* 1 \+ 0.2 or more"),
     ("trl_grpo", {"gradient_accumulation_steps": 4, "steps_per_generation": 2}, "divide"),
     ("trl_grpo", {"generation_batch_size": 8, "steps_per_generation": 1}, "give one"),
@@ -256,12 +256,12 @@ REFUSED = [
         "use token, or dapo",
     ),
     ("trl_rloo", {"normalize_advantages": True}, "leave it at False"),
-    ("verl_grpo", {"loss_agg_mode": "token-sum"}, "possible are token-mean"),
-    ("verl_grpo", {"kl_loss_type": "k3+"}, "kl_loss_type=k3\\+ .* possible are low_var_kl"),
+    ("verl_grpo", {"loss_agg_mode": "token-sum"}, "use token-mean"),
+    ("verl_grpo", {"kl_loss_type": "k3+"}, "kl_loss_type=k3\\+ .* use low_var_kl"),
     ("verl_grpo", {"ppo_mini_batch_size": 300}, "1024 in steps of 300"),
     ("openrlhf_reinforce_pp", {"algo.kl.target": 6.0}, "leave it at None"),
     ("openrlhf_reinforce_pp", {"reward.overlong_buffer_len": 9}, "leave it at None"),
-    ("openrlhf_reinforce_pp", {"algo.advantage.estimator": "gae"}, "possible are reinforce"),
+    ("openrlhf_reinforce_pp", {"algo.advantage.estimator": "gae"}, "use reinforce"),
     ("openrlhf_reinforce_pp", {"reward.clip_range": (0, 1)}, "a range around 0"),
     (
         "openrlhf_reinforce_pp_baseline",
@@ -269,23 +269,31 @@ REFUSED = [
         "actor.policy_loss_type=ppo",
     ),
     ("openrlhf_reinforce_pp", {"eps_clip": 0.3}, "did you mean 'actor.eps_clip'"),
-    ("lite_ppo", {"loss_agg_mode": "seq-mean-token-sum-norm"}, "possible are token-mean"),
+    ("lite_ppo", {"loss_agg_mode": "seq-mean-token-sum-norm"}, "use token-mean"),
     # of another type, or 0 where something is divided by it
-    ("torchrl", {"mini_batch_size": 0}, "cannot take mini_batch_size=0: the library's own are"),
-    ("brax", {"policy_hidden_layer_sizes": 64}, r"own are policy_hidden_layer_sizes=\(32, 32,"),
+    (
+        "torchrl",
+        {"mini_batch_size": 0},
+        "invalid mini_batch_size=0 of preset 'torchrl': the library's defaults are",
+    ),
+    (
+        "brax",
+        {"policy_hidden_layer_sizes": 64},
+        r"defaults are policy_hidden_layer_sizes=\(32, 32,",
+    ),
     (
         "brax",
         {"learning_rate_schedule": ["NONE"]},
-        r"cannot take learning_rate_schedule=\['NONE'\]",
+        r"invalid learning_rate_schedule=\['NONE'\]",
     ),
     (
         "openrlhf_reinforce_pp",
         {"reward.clip_range": 10},
-        r"own are reward.clip_range=\(-10.0, 10.0\)",
+        r"defaults are reward.clip_range=\(-10.0, 10.0\)",
     ),
-    ("sb3", {"use_sde": "yes"}, "takes use_sde=true or use_sde=false, and not 'yes'"),
-    ("cleanrl", {"anneal_lr": 2}, "takes anneal_lr=true or anneal_lr=false, and not 2"),
-    ("trl_grpo", {"num_generations": None}, "cannot take num_generations=None"),
+    ("sb3", {"use_sde": "yes"}, "use_sde='yes' of preset 'sb3': expected true or false"),
+    ("cleanrl", {"anneal_lr": 2}, "anneal_lr=2 of preset 'cleanrl': expected true or false"),
+    ("trl_grpo", {"num_generations": None}, "invalid num_generations=None"),
 ]
 
 

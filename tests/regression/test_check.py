@@ -53,7 +53,7 @@ def run(loss: float, stream: int = 1, **terms: object) -> Check:
 @pytest.mark.parametrize(
     ("loss", "stream", "outcome", "verdict", "seeds", "says"),
     [
-        (0.0, 0, "pass", "equivalent", 4, "toy: identical, to the bit, on 4 seeds"),
+        (0.0, 0, "pass", "equivalent", 4, "toy: identical bit for bit on 4 seeds"),
         (0.0, 1, "pass", "equivalent", 4, "toy passes, equivalent: a loss of 4.74 (15% of what"),
         (2.0, 1, "pass", "equivalent", 4, "; below 0, within the margin: final performance 38.7"),
         (10.0, 1, "fail", "worse", 4, "toy got worse: final performance 38.73 → 28.98, -9.75 ["),
@@ -164,7 +164,7 @@ def test_the_design_follows_spread_level_and_seeds_of_the_baseline() -> None:
     assert list(stages.seeds) == sorted(stages.seeds) <= [32] * len(stages)
     text = plan_line("toy", SequentialCheck.of(BASELINE, Terms(effect=0.03)))
     assert f"4 seeds, up to {stages.seeds[-1]} while undecided" in text
-    assert "false alarms at most 0.01 on average over baselines" in text
+    assert "false alarms: at most 0.01 on average over baselines" in text
 
 
 @pytest.mark.parametrize("old", [5, 8, 24])
@@ -286,7 +286,7 @@ ROW = [1.0, 2.0]
         (lambda: check(BASELINE, made(range(30, 33))), "too few seeds: 3 seeds against 24"),
         (
             lambda: check(BASELINE.of(range(4)), made(range(30, 40))),
-            "the baseline has 4 seeds: at least 5",
+            "a baseline of 4 seeds is too small: at least 5",
         ),
         (
             lambda: check(BASELINE, from_user(array(range(8))[:, :18], steps=STEPS[:18])),
@@ -310,7 +310,7 @@ ROW = [1.0, 2.0]
         (lambda: from_user([ROW] * 2, seeds=[1]), "2 curves, but seeds= names 1"),
         (
             lambda: sequential(BASELINE, lambda s: made(s[:1])),
-            "asked for 4 more seeds (0, 1, 2, 3), got curves of 1 (0)",
+            "called with the seeds 0, 1, 2, 3, but returned curves of 0",
         ),
         (lambda: check(BASELINE, made(range(8)), Terms(alpha=0)), "between 0 and 0.5, not 0"),
         (lambda: check(BASELINE, made(range(8)), Terms(effect=0)), "above 0, not 0"),
@@ -335,9 +335,9 @@ def test_a_data_frame_is_as_good_as_an_array() -> None:
     assert sorted(found.seeds) == sorted(seeds)
     for seed, row in zip(seeds, array(seeds), strict=True):
         np.testing.assert_array_equal(found.runs[seed].values, row)
-    with pytest.raises(UserError, match="the curve of seed 11 has no value where its final score"):
+    with pytest.raises(UserError, match="seed 11 has no final score: its curve has no value"):
         from_user(frame.iloc[:-3])
-    with pytest.raises(UserError, match="has the columns seed, step and value"):
+    with pytest.raises(UserError, match="needs the columns seed, step and value"):
         from_user(frame.rename(columns={"step": "steps"}))
     with pytest.raises(UserError, match="two values at one step"):
         from_user(pandas.concat([frame, frame.iloc[:1]]))

@@ -75,7 +75,7 @@ def test_a_baseline_is_small_and_says_where_it_is_from(saved: Shell) -> None:
 def test_the_same_code_gives_the_same_bits(shell: Shell) -> None:
     said = shell("check", "up")
     assert "4 seeds" in said.splitlines()[0]
-    assert "toy/line/up: identical, to the bit, on 4 seeds" in said
+    assert "toy/line/up: identical bit for bit on 4 seeds" in said
     assert (shell.folder / "results/checks/up/up_curves.png").stat().st_size > 10_000
     # The records of today's code are not those that were there.
     assert len(list((shell.folder / "results/checks/up/records/cells").iterdir())) == 4
@@ -87,7 +87,7 @@ def test_worse_code_is_named_and_ends_with_code_1(shell: Shell) -> None:
     assert said.startswith("### up: 1 of 1 got worse")
     assert "toy/line/up got worse: " in said
     assert "| worse" in said
-    assert "bits differ from step 20 on (seed 0); versions and device are alike" in said
+    assert "bits differ from step 20 on (seed 0); versions and device are the same" in said
 
 
 def test_a_check_names_the_step_at_which_bits_first_differ(shell: Shell) -> None:
@@ -100,10 +100,12 @@ def test_a_check_names_the_step_at_which_bits_first_differ(shell: Shell) -> None
 
 
 def test_given_records_are_taken_as_they_are(shell: Shell) -> None:
-    assert "identical, to the bit, on 20 seeds" in shell("check", "up", "--records", "results")
+    assert "identical bit for bit on 20 seeds" in shell("check", "up", "--records", "results")
     assert not (shell.folder / "results/checks/up/records").exists()
     shell("run", "toy", "--variants", "down", "--seeds", "6", "--quiet")
-    assert "has no toy/line/up" in shell("check", "up", "--records", "results", code=2)
+    assert "has toy/line/up, but the last plan" in shell(
+        "check", "up", "--records", "results", code=2
+    )
 
 
 def test_a_run_that_becomes_nan_is_a_regression(shell: Shell) -> None:
@@ -112,7 +114,7 @@ def test_a_run_that_becomes_nan_is_a_regression(shell: Shell) -> None:
 
 
 def test_an_update_needs_a_reason_and_keeps_it(shell: Shell) -> None:
-    assert "an update needs a reason" in shell("check", "up", "--save", "toy", code=2)
+    assert "give a reason for the update" in shell("check", "up", "--save", "toy", code=2)
     shell("check", "up", "--save", "toy", "--reason", "the line is  longer")
     reasons = [one["reason"] for one in described(shell)["history"]]
     assert reasons == ["first version", "the line is longer"]
@@ -120,11 +122,11 @@ def test_an_update_needs_a_reason_and_keeps_it(shell: Shell) -> None:
 
 def test_other_settings_are_not_compared(shell: Shell) -> None:
     shell.toy("steps=200, points=10", "steps=400, points=10")
-    assert "run.updates_per_chunk was 2, is 4" in shell("check", "up", code=2)
+    assert "run.updates_per_chunk is 4, but 2 in" in shell("check", "up", code=2)
 
 
 BAD = {
-    "check down": "no baseline 'down' in 'results/baselines/down'; there: up",
+    "check down": "no baseline 'down' in 'results/baselines/down'; existing baselines: up",
     "check up down --save toy": "--save takes one BASELINE",
     "check up --reason x": "--reason goes with --save",
     "check up --alpha 0": "--alpha must be between 0 and 0.5",
@@ -140,12 +142,12 @@ def test_bad_input(shell: Shell) -> None:
     path, text = shell.folder / "results/baselines/up/baseline.json", described(shell)
     path.write_text(json.dumps(text | {"format": 3}))
     newer = shell("check", "up", code=2)
-    assert "has format 3, and this rl-ablations reads 2: a newer version wrote it" in newer
+    assert "has format 3, but this version reads format 2: upgrade" in newer
     path.write_text(json.dumps(text | {"sha256": "0"}))
-    assert "'baseline.csv' fails the checksum" in shell("check", "up", code=2)
+    assert "'baseline.csv' does not match the checksum" in shell("check", "up", code=2)
     shell("run", "toy", "--variants", "up", "--seeds", "3", "--quiet")
     few = shell("check", "few", "--save", "toy", code=2)
-    assert "a baseline of 3 seeds says too little" in few
+    assert "a baseline of 3 seeds is too small" in few
 
 
 SCRIPT = """\
@@ -169,7 +171,7 @@ def test_the_base_install_has_tables_and_checks_and_says_what_else_needs(saved: 
 
     assert "line" in light("table", "toy")
     said = light("check", "up", "--records", "results")
-    assert "identical, to the bit, on 20 seeds" in said
+    assert "identical bit for bit on 20 seeds" in said
     assert "figure: " in said
     light("figure", "toy")
     light("report")

@@ -21,7 +21,7 @@ def test_ppo_still_learns(tmp_path: Path) -> None:
     for ours in ("JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS"):  # it has the bits that users have
         environment.pop(ours, None)
     portable = PORTABLE in worker_environment(accelerator=False).get("XLA_FLAGS", "")
-    said = "identical, to the bit" if portable else "caught with 95%"
+    said = "identical bit for bit" if portable else "detects with 95%"
     command = [sys.executable, "-m", "ablations.cli", "check", str(BASELINE), "--effect", "0.25"]
     done = subprocess.run(
         [*command, "--results", str(tmp_path / "results")],

@@ -119,7 +119,7 @@ def project(stored: Project, tmp_path: Path) -> Project:
 def test_an_unchanged_trainer_passes(project: Project) -> None:
     project.write("other.py", "def pytest_addoption(parser):\n    parser.addoption('--reason')\n")
     said = project.pytest("-rP", "-p", "other", "--reason", "theirs")
-    assert "bandit: identical, to the bit, on 20 seeds" in said
+    assert "bandit: identical bit for bit on 20 seeds" in said
     assert "asked [4]" in said
     assert "3 passed" in said
 
@@ -159,7 +159,7 @@ def test_an_update_needs_a_reason_and_says_what_changes(project: Project) -> Non
     assert "--learning-curve-update needs --learning-curve-reason" in said
     said = project.pytest(*UPDATE, "-rP")
     assert "bandit: stored 20 seeds in tests/learning_curves/bandit.json: because" in said
-    assert "against the version before: bandit got worse: " in said
+    assert "compared with the previous version: bandit got worse: " in said
     assert "found equivalent 0.0 20" in said
     one = json.loads((project.folder / "tests/learning_curves/bandit.json").read_text())
     assert [version["reason"] for version in one["history"]] == ["first version", "because"]
@@ -191,9 +191,9 @@ BAD = {
     "flat": ("train(0)", "curves are an array [seeds, points]"),
     "metric": (f"{EIGHT}, metric='loss'", "has another metric: 'return'"),
     "task": (f"{EIGHT}, task='cart'", "has another task: None"),
-    "fails": (f"{EIGHT}, fail_on='better'", "fail_on is 'worse' or 'undecided', not 'better'"),
+    "fails": (f"{EIGHT}, fail_on='better'", "fail_on='better': expected 'worse' or 'undecided'"),
     "where": (f"{EIGHT}, name='a/b'", "letters, digits"),
-    "twice": (f"{EIGHT}, name='few'", "the name 'few' is taken by tests/test_it.py::test_few"),
+    "twice": (f"{EIGHT}, name='few'", "the name 'few' is used by tests/test_it.py::test_few"),
     "newer": (f"{EIGHT}, name='newer'", "has format 9"),
     "damaged": (f"{EIGHT}, name='damaged'", "is damaged"),
     "cli": (f"{EIGHT}, name='cli'", "is a baseline of `ablations check`"),
@@ -252,7 +252,7 @@ def test_the_name_is_the_tests_own_unless_it_is_given(tmp_path: Path) -> None:
     files = sorted(path.name for path in (tmp_path / "tests/learning_curves").iterdir())
     assert files == sorted(f"{n}.{suffix}" for n in names for suffix in ("csv", "json"))
     assert f"{names[0]}: stored 20 seeds" in said
-    assert project.pytest().count("identical, to the bit") == 2
+    assert project.pytest().count("identical bit for bit") == 2
     project.write("pytest.ini", f"{INI}learning_curve_dir = kept\n")
     project.pytest(*UPDATE)
     assert (tmp_path / f"kept/tests_{names[1]}.csv").exists()
@@ -271,7 +271,7 @@ def test_few_seeds_need_not_stay_green_for_ever(project: Project) -> None:
     project.write("pytest.ini", f"{INI}learning_curve_fail_on = undecided\n")
     said = project.pytest(code=1)
     assert "bandit is undecided: " in said
-    assert "Undecided fails here (fail_on)" in said
+    assert "Undecided checks fail here (fail_on)" in said
     project.test(text.format(more=", fail_on='worse'"))
     project.pytest()
 
@@ -318,7 +318,7 @@ def test_ones_own_scores_and_steps(tmp_path: Path) -> None:
     assert (rows[0], rows[1][:5]) == ("curves,seed,step,value", ",0,0,")
     said = project.pytest("-rP")
     assert "scores ['at half']" in said
-    assert "identical, to the bit, on 12 seeds" in said
+    assert "identical bit for bit on 12 seeds" in said
 
 
 def test_the_light_install_has_no_trainer_in_it() -> None:

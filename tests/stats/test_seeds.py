@@ -54,30 +54,6 @@ def test_the_interval_of_a_deviation_is_the_chi_squared_one(n: int) -> None:
     assert stats.sd_interval(n, 2.0, 0.1) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("n", "difference"), [(5, 0.0), (8, 0.25), (20, 0.4)])
-def test_nine_of_ten_ranges_of_inconclusive_comparisons_hold_the_truth(n, difference) -> None:
-    random = np.random.default_rng([14, n])
-    margin, hits, trials = 0.5, 0, 0
-    truth = max(n + 1, stats.seeds_needed(difference, 1.0, margin))
-    while trials < 60:
-        result = stats.of_differences(random.normal(difference, 1.0, n))
-        if stats.decide(result.low, result.high, margin) == "inconclusive":
-            seeds = stats.seeds_range(result, margin)
-            assert n < seeds.low <= np.nan_to_num(seeds.likely, nan=10**9)
-            hits += seeds.low <= truth <= np.nan_to_num(seeds.high, nan=10**9)
-            trials += 1
-    assert hits / trials > 0.9 - 2 * 0.039
-
-
-def test_where_no_number_of_seeds_is_sure_to_decide() -> None:
-    result = stats.of_differences(np.random.default_rng(5).normal(size=8))
-    without = stats.seeds_range(result)
-    assert math.isnan(without.high)
-    assert without.low <= without.likely
-    for unknown in (stats.Difference(1, 0.5), stats.Difference(8, 0.5, sd=0.0)):
-        assert np.isnan(stats.seeds_range(unknown, 1.0)).all()
-
-
 @pytest.mark.parametrize("n", [5, 20])
 def test_four_of_five_changes_without_effect_pass_at_the_smallest_margin(n: int) -> None:
     a, b = np.random.default_rng(n).normal(0, 3.0, (2, 40_000, n))

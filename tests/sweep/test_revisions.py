@@ -143,7 +143,7 @@ def test_cells_of_an_edited_plugin_are_named(
         made_by = {"plugins": {"mine": state}} if state else {}
         write_record(tmp_path, structs.replace(record, provenance=made_by), {"step": []})
     assert cli.main(["status", "gae", "--results", str(tmp_path)]) == 0
-    line = "gae: plugin 'mine' was edited in between: 1 of"
+    line = "gae: plugin 'mine' was edited between runs: 1 of"
     assert (line in capsys.readouterr().err) == (len(set(used)) > 1)
 
 

@@ -86,11 +86,11 @@ def test_a_study_runs_at_its_tuned_values(shell) -> None:
 
 
 def test_studies_and_files_that_cannot_be_tuned_are_named(shell) -> None:
-    assert "study 'toy' has nothing to tune" in shell("tune", "toy", code=2).stderr
+    assert "study 'toy' has no tuning" in shell("tune", "toy", code=2).stderr
     (shell.folder / "hill.py").write_text(HILL)
     (shell.folder / "rates.json").write_text("{")
     line = shell("run", "hill", "--plugin", "hill", code=2).stderr
-    assert "'rates.json' is not what `ablations tune` writes" in line
+    assert "'rates.json' is not a file of `ablations tune`" in line
 
 
 def test_the_best_is_inside_the_values_or_nothing_is_chosen() -> None:
@@ -103,7 +103,7 @@ def test_the_best_is_inside_the_values_or_nothing_is_chosen() -> None:
 
 def test_of_equal_values_the_smallest_and_never_one_that_failed() -> None:
     assert tune.best({"0.3": [1.0, 1.0], "0.1": [1.0, 1.0], "1": [9.0, None]}) == 0.1
-    with pytest.raises(UserError, match="every value of a variant failed"):
+    with pytest.raises(UserError, match="all values of a variant failed"):
         tune.best({"1": [None]})
 
 

@@ -47,7 +47,7 @@ def test_its_table_and_its_policies(study: Any, cell: Path) -> None:
 
 def test_what_has_no_bodies_is_a_film_and_no_page(study: Any) -> None:
     said = study("render", "gae", code=2, plugin=False).stderr
-    assert "'cartpole' has none: give --format gif" in said
+    assert "'cartpole' has none: try --format gif" in said
 
 
 SOFTMAX = "actions of cartpole are whole numbers, drawn from a softmax of logits"
@@ -68,9 +68,9 @@ REFUSED = [
         "run single_choices",
         "(as are last_layer_0.01, transitions, gradient_clip): there is nothing",
     ),
-    ("run library_defaults", "preset 'brax' is for actions that are vectors"),
+    ("run library_defaults", "preset 'brax' needs continuous actions"),
     ("run gae --base rsl_rl", "presets for both are cleanrl, purejaxrl, rejax, sb3"),
-    ("run --preset torchrl", "those of 'cartpole' are whole numbers"),
+    ("run --preset torchrl", "those of 'cartpole' are discrete"),
 ]
 
 

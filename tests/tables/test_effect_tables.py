@@ -77,7 +77,7 @@ def test_an_effect_needs_seeds_that_every_variant_has() -> None:
     lost = {("a", "plain_low", 1): "missing", ("a", "shared_high", 4): "missing"}
     frame = table_of(runs_of(SCORES, sets=SETS, lost=lost), "effects")
     assert dict(zip(frame.task, frame.n, strict=True)) == {"a": 6, "b": 8, ALL_TASKS: 6}
-    note = "a: 6 of 8 seeds are used, those that every variant has"
+    note = "a: only 6 of 8 seeds are used, as other seeds lack a run"
     assert frame.attrs["notes"] == [note]
     few = {place: values[:2] for place, values in SCORES.items()}
     lost = {("a", "plain_low", 0): "missing", ("a", "shared_high", 1): "missing"}
@@ -96,7 +96,7 @@ def test_a_setting_left_out_takes_its_default_from_the_configuration(study) -> N
     assert design_of(plan).factors["torso"] == ("separate", "shared")
     assert default_kind(plan) == "comparison"
     plan, results = study(SCORES)
-    with pytest.raises(UserError, match="'gae' is no factorial"):
+    with pytest.raises(UserError, match="'gae' is not a factorial"):
         table_of(Runs.read(results, plan), "effects")
 
 

@@ -135,12 +135,12 @@ def test_diagnostics_are_means_over_training(study) -> None:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("power", "compares nothing yet"),
-        ("improvement", "compares nothing yet"),
+        ("power", "has no comparison with finished runs"),
+        ("improvement", "has no comparison with finished runs"),
         ("aggregates", "no task with a learned range"),
-        ("shares", "explains no gap: `ablations explain A B` does"),
+        ("shares", "does not explain a gap: `ablations explain A B`"),
         ("efficiency", "has no finished run"),
-        ("diagnostics", "has no finished run that logged any"),
+        ("diagnostics", "has no finished run that logged diagnostics"),
         ("powr", "did you mean 'power'"),
     ],
 )

@@ -54,7 +54,7 @@ def test_seeds_that_lack_a_run_are_left_out_and_named() -> None:
     lost = {("a", "order 1", seed): "missing" for seed in (2, 3, 4)} | {("a", "e", 9): "failed"}
     frame = gap_of("up", "noise", lost=lost)
     assert (set(frame.n), set(frame.n_planned)) == ({SEEDS - 4}, {SEEDS})
-    assert "a: left out for lack of a run: 4 of 22 seeds (2-4, 9)" in frame.attrs["notes"]
+    assert "a: excluded as a run is missing: 4 of 22 seeds (2-4, 9)" in frame.attrs["notes"]
     assert said(gap_of("up", "noise", seeds=1)) == {("inconclusive", "one seed")}
     frame = gap_of("up", "noise", seeds=1, lost={("a", "e", 0): "missing"})
     assert said(frame) == {("inconclusive", "no seed is complete")}

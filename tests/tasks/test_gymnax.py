@@ -174,9 +174,9 @@ def described(**space: Any) -> GymnaxEnvironment:
 
 
 def test_what_no_trainer_can_read_is_refused() -> None:
-    with pytest.raises(UserError, match="one number or one vector, and these are"):
+    with pytest.raises(UserError, match="one number or one vector, not"):
         _ = described(shape=(2, 2)).actions
-    with pytest.raises(UserError, match=r"one vector or one image .* these are"):
+    with pytest.raises(UserError, match=r"one vector or one image .*, not"):
         _ = described(n=2).observations
 
 

@@ -204,9 +204,9 @@ def test_observations_of_several_parts_are_refused() -> None:
 
 
 def test_an_environment_that_lacks_something_is_named() -> None:
-    with pytest.raises(UserError, match="and lacks fresh, trailing, step"):
+    with pytest.raises(UserError, match="but lacks fresh, trailing, step"):
         adapted(SimpleNamespace(actions=Box(1), observations=Observations(2), reset=None))
-    with pytest.raises(UserError, match="SimpleNamespace is no environment"):
+    with pytest.raises(UserError, match="SimpleNamespace is not an environment"):
         adapted(SimpleNamespace(reset=None, step=None))
 
 

@@ -1,4 +1,4 @@
-"""Mixtures of problems as an environment, and what a right answer pays."""
+"""Mixtures of problems as an environment, and the reward of a response."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
 
 @dataclass(frozen=True)
 class Problems:
-    """Problems to be solved.
+    """Draws problems and checks responses.
 
-    mixture: the kinds of problem, equally likely. train_prompts: how many prompts the training set
-        has; 0: every one is new.
+    mixture: the kinds of problem, equally likely.
+    train_prompts: the number of prompts in the training set; 0: all prompts are new.
     """
 
     mixture: Mixture
@@ -32,9 +32,10 @@ class Problems:
     def train(self, key: jax.Array, set_key: jax.Array, count: int) -> Problem:
         """Draw a batch of training problems, leaves [count, ...].
 
-        Where there is a training set they come from it, none twice before all were taken.
+        With a training set, a problem repeats only after all others were drawn.
 
-        key: of this batch. set_key: of the run; it decides what is in its training set.
+        key: changes with every batch.
+        set_key: the key of the run, which decides its training set.
         """
         if not self.train_prompts:
             return self.held_out(key, count)
@@ -51,7 +52,7 @@ class Problems:
         return jax.vmap(self.mixture.draw)(jax.random.split(key, count))
 
     def is_new(self, problems: Problem, set_key: jax.Array) -> jax.Array:
-        """Return float32 [P]: 0 for problems that stand in the training set, 1 for the others."""
+        """Return float32 [P]: 0 for problems in the training set, 1 for the others."""
         if not self.train_prompts:
             return jnp.ones(problems.prompt.shape[0])
         known = self.train_set(set_key).prompt
@@ -67,10 +68,14 @@ class Problems:
 def reward(
     correct: jax.Array, kind: jax.Array, pay: Mapping[str, jax.Array], key: jax.Array | None
 ) -> jax.Array:
-    """Return what completions are paid, float32 [P, K], by correct [P, K] and kinds [P].
+    """Return the rewards of completions, float32 [P, K].
 
-    pay: `reward_right` or `reward_wrong`, times `reward_scales` [kinds], plus normal noise of
-        standard deviation `reward_noise`; without a key no noise.
+    A completion gets `reward_right` or `reward_wrong`, times the scale of its problem's kind, plus
+    normal noise with standard deviation `reward_noise`. There is no noise without a key.
+
+    correct: bool [P, K].
+    kind: the problems' kinds, int32 [P].
+    pay: the settings; `reward_scales` is [kinds].
     """
     paid = jnp.where(correct, pay["reward_right"], pay["reward_wrong"])
     paid = paid * pay["reward_scales"][kind][:, None]

@@ -1,7 +1,7 @@
-"""Language tasks with verifiable rewards: mixtures of small problems, and what a right answer pays.
+"""Language tasks with verifiable rewards: mixtures of small problems.
 
-An environment here is a `Problems`, not one of Brax's interface: the trainer `language` reads it.
-One step is one completion, so the score of a task does not depend on a length.
+Their environment is a `Problems`, which the trainer `language` reads; it does not have Brax's
+interface. One step is one completion, so a task's score does not depend on its length.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _register(
 ) -> None:
     """Register a mixture of kinds as a task.
 
-    settings: over a reward of 1 for a right answer, 0 for a wrong one.
+    settings: replace a reward of 1 for a right answer and of 0 for a wrong one.
     """
     register(
         Task(

@@ -1,11 +1,11 @@
-"""Problems in tokens that have an exact checker: arithmetic, sorting, reversal, Countdown.
+"""Problems in tokens with an exact checker: arithmetic, sorting, reversal, Countdown.
 
-A problem is a function of its random key: `draw` makes its prompt and one right answer, `correct`
-says whether a response solves it. All shapes are those of one problem; everything works under jit
-and vmap.
+`Kind.draw` makes a prompt and one right answer from a random key; `Kind.correct` returns whether a
+response solves the problem. Functions take one problem, without a batch dimension, and work under
+jit and vmap.
 
-The prompts of a kind are `PROMPT_LENGTH` tokens, padded on the left; its answers `RESPONSE_LENGTH`
-tokens, padded on the right after their END. A mixture's are as long as its longest.
+A prompt of a kind has `PROMPT_LENGTH` tokens, padded on the left. An answer has `RESPONSE_LENGTH`
+tokens, padded on the right after END. In a mixture they are as long as its longest.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ ZERO = VOCABULARY.index("0")
 PLUS, MINUS, TIMES, EQUALS, COLON, SORT, REVERSE, COUNTDOWN = (
     VOCABULARY.index(symbol) for symbol in "+-*=:SRC"
 )
-SHORTEST, LONGEST = 3, 6  # lists of digits to be sorted or reversed
-SHORT = 4  # of which so long ones are easy
+SHORTEST, LONGEST = 3, 6  # lengths of the lists of digits to sort or reverse
+SHORT = 4  # lists up to this length are easy
 HIGHEST_TARGET = 99
 
 
 class Problem(NamedTuple):
     """One problem, int32.
 
-    prompt: [S]. answer: [L], a right response. kind: scalar, which of a mixture's kinds of problem
-        it is.
+    prompt: [S].
+    answer: a right response, [L].
+    kind: the index of its kind in the mixture, a scalar.
     """
 
     prompt: Array
@@ -48,9 +49,10 @@ class Problem(NamedTuple):
 class Kind(NamedTuple):
     """A kind of problem.
 
-    draw(key) -> (prompt, answer). correct(prompt, answer, response) -> bool scalar.
-    easy(prompt, answer) -> bool scalar: one that a warm start is taught. prompt_length,
-    response_length: of its longest prompt and answer, in tokens, END included.
+    draw: key -> prompt, answer.
+    correct: prompt, answer, response -> bool scalar.
+    easy: prompt, answer -> bool scalar, whether a warm start may train on it.
+    prompt_length, response_length: tokens of the longest prompt and answer, with END.
     """
 
     draw: Callable[[Array], tuple[Array, Array]]
@@ -68,7 +70,7 @@ def decode(tokens: Sequence[int]) -> str:
 
 
 def valid_tokens(response: Array) -> Array:
-    """Return bool [..., L]: the tokens that were really written, up to and with the first END."""
+    """Return bool [..., L]: the tokens up to the first END, which is included."""
     ended = jnp.cumsum(response == END, axis=-1) - (response == END)
     return ended == 0
 
@@ -78,24 +80,23 @@ def valid_tokens(response: Array) -> Array:
 
 def _left_padded(tokens: Array, count: Array) -> Array:
     """Move the first `count` of tokens [PROMPT_LENGTH] to the right end."""
-    place = jnp.arange(PROMPT_LENGTH) - (PROMPT_LENGTH - count)
-    return jnp.where(place >= 0, tokens[jnp.maximum(place, 0)], PAD)
+    source = jnp.arange(PROMPT_LENGTH) - (PROMPT_LENGTH - count)
+    return jnp.where(source >= 0, tokens[jnp.maximum(source, 0)], PAD)
 
 
 def _ended(tokens: Array, count: Array) -> Array:
     """Return the first `count` of tokens [n] as an answer: END after them, then padding."""
-    place = jnp.arange(RESPONSE_LENGTH)
+    position = jnp.arange(RESPONSE_LENGTH)
     padded = jnp.zeros(RESPONSE_LENGTH, jnp.int32).at[: tokens.shape[0]].set(tokens)
-    return jnp.where(place < count, padded, jnp.where(place == count, END, PAD))
+    return jnp.where(position < count, padded, jnp.where(position == count, END, PAD))
 
 
 def _padded(response: Array) -> Array:
-    """Pad a response to the length of the longest of any kind."""
     return jnp.pad(response, (0, RESPONSE_LENGTH - response.shape[0]), constant_values=PAD)
 
 
 def _equals_answer(prompt: Array, answer: Array, response: Array) -> Array:
-    """Return whether the response is the answer up to its END; what comes after does not count."""
+    """Return whether the response is the answer up to END; later tokens do not count."""
     wanted = valid_tokens(answer)
     return jnp.all(jnp.where(wanted, response == answer, True))
 
@@ -104,10 +105,10 @@ def _equals_answer(prompt: Array, answer: Array, response: Array) -> Array:
 
 
 def of_digits(symbol: int) -> Kind:
-    """Return the kind of a + b, a - b or a * b of two digits.
+    """Return the kind a + b, a - b or a * b of two one-digit numbers.
 
-    A sum or product of two digits is written from its last to its first, as by hand. Easy are those
-    whose answer is one digit.
+    An answer with two digits is written from the last digit to the first, as by hand. Problems with
+    an answer of one digit are easy.
     """
     operate = {PLUS: jnp.add, MINUS: jnp.subtract, TIMES: jnp.multiply}[symbol]
 
@@ -116,10 +117,10 @@ def of_digits(symbol: int) -> Kind:
         shown = jnp.stack([ZERO + a, jnp.asarray(symbol), ZERO + b, jnp.asarray(EQUALS)])
         prompt = jnp.concatenate([jnp.full(PROMPT_LENGTH - 4, PAD), shown])
         value = operate(a, b)
-        one, below = jnp.abs(value) < 10, value < 0
-        first = jnp.where(below, MINUS, ZERO + jnp.abs(value) % 10)
-        second = ZERO + jnp.where(below, -value, value // 10)
-        count = jnp.where(one & ~below, 1, 2)
+        negative = value < 0
+        first = jnp.where(negative, MINUS, ZERO + jnp.abs(value) % 10)
+        second = ZERO + jnp.where(negative, -value, value // 10)
+        count = jnp.where((value < 10) & ~negative, 1, 2)
         return prompt, _ended(jnp.stack([first, second]), count)
 
     def easy(prompt: Array, answer: Array) -> Array:
@@ -129,10 +130,10 @@ def of_digits(symbol: int) -> Kind:
 
 
 def addition(digits: int) -> Kind:
-    """Return the kind of a + b of two numbers with exactly `digits` digits each, 1 to 3.
+    """Return the kind a + b of two numbers with exactly `digits` digits each, 1 to 3.
 
-    The answer is written from its last digit to its first, the order in which it is computed by
-    hand. Easy are those without a carry.
+    The answer is written from the last digit to the first, as it is computed by hand. Sums without
+    a carry are easy.
     """
 
     def draw(key: Array) -> tuple[Array, Array]:
@@ -165,7 +166,7 @@ def _list_of_digits(
 ) -> Callable[[Array], tuple[Array, Array]]:
     """Return `Kind.draw` for prompts of a symbol, `SHORTEST` to `LONGEST` digits and "=".
 
-    answer_of(digits [LONGEST], count): the answer's tokens; digits from count on are not there.
+    answer_of: digits [LONGEST], count -> tokens of the answer to the first `count` digits.
     """
 
     def draw(key: Array) -> tuple[Array, Array]:
@@ -188,7 +189,6 @@ def _reversed(digits: Array, count: Array) -> Array:
 
 
 def _is_short(prompt: Array, answer: Array) -> Array:
-    """Return whether a list has at most `SHORT` digits."""
     return jnp.sum(answer != PAD) - 1 <= SHORT
 
 
@@ -214,7 +214,7 @@ def _value(
     c: AnyArray,
     where: Callable[..., AnyArray],
 ) -> AnyArray:
-    """Compute a op b op c, a product before sums and differences. where: NumPy's or JAX's."""
+    """Compute a op b op c, products first. where: the function of NumPy or of JAX."""
 
     def operate(x: AnyArray, operator: AnyArray, y: AnyArray) -> AnyArray:
         return where(operator == PLUS, x + y, where(operator == MINUS, x - y, x * y))
@@ -226,8 +226,8 @@ def _value(
 def countdown() -> Kind:
     """Make a target of 0 to 99 from three digits, each used once, with + - and *.
 
-    "C473:19=" is solved by "4*3+7". A product binds first. Every problem has a solution, and any
-    counts. Easy are those that were made without a product.
+    "C473:19=" is solved by "4*3+7". Products are computed first. Every problem has a solution, and
+    all solutions count. Problems whose stored answer has no product are easy.
     """
     table = _countdown_table()
 
@@ -285,8 +285,9 @@ KINDS: dict[str, Callable[[], Kind]] = {
 class Mixture(NamedTuple):
     """Several kinds of problem, equally likely.
 
-    draw(key) -> Problem, of prompt_length and response_length tokens. correct(problem, response of
-    so many tokens) -> bool scalar. easy(problem) -> bool scalar.
+    draw: key -> Problem, with prompt_length and response_length tokens.
+    correct: problem, response [response_length] -> bool scalar.
+    easy: problem -> bool scalar.
     """
 
     kinds: tuple[str, ...]
@@ -298,32 +299,31 @@ class Mixture(NamedTuple):
 
 
 def mixture(names: Sequence[str]) -> Mixture:
-    """Return the mixture of kinds that are named."""
+    """Return the mixture of the named kinds."""
     kinds = [KINDS[name]() for name in names]
     prompt_length = max(kind.prompt_length for kind in kinds)
     response_length = max(kind.response_length for kind in kinds)
 
     def draw(key: Array) -> Problem:
         key_kind, key_problem = jax.random.split(key)
-        kind = jax.random.randint(key_kind, (), 0, len(kinds))
-        # All kinds are drawn and one is taken: under vmap a switch would do the same.
-        drawn = [one.draw(key_problem) for one in kinds]
+        index = jax.random.randint(key_kind, (), 0, len(kinds))
+        # Draw all kinds and take one: under vmap a switch would do the same.
+        drawn = [kind.draw(key_problem) for kind in kinds]
         prompts, answers = (jnp.stack(part).astype(jnp.int32) for part in zip(*drawn, strict=True))
-        return Problem(prompts[kind, -prompt_length:], answers[kind, :response_length], kind)
+        return Problem(prompts[index, -prompt_length:], answers[index, :response_length], index)
 
-    def whole(problem: Problem) -> tuple[Array, Array]:
-        """Return the prompt and the answer as their kind has them."""
+    def padded(problem: Problem) -> tuple[Array, Array]:
+        """Return the prompt and the answer with the lengths of a kind."""
         left = jnp.full(PROMPT_LENGTH - prompt_length, PAD, jnp.int32)
         return jnp.concatenate([left, problem.prompt]), _padded(problem.answer)
 
     def correct(problem: Problem, response: Array) -> Array:
-        asked, response = whole(problem), _padded(response)
-        found = [one.correct(*asked, response) for one in kinds]
-        return jnp.stack(found)[problem.kind]
+        prompt, answer = padded(problem)
+        solved = [kind.correct(prompt, answer, _padded(response)) for kind in kinds]
+        return jnp.stack(solved)[problem.kind]
 
     def easy(problem: Problem) -> Array:
-        asked = whole(problem)
-        found = [one.easy(*asked) for one in kinds]
-        return jnp.stack(found)[problem.kind]
+        prompt, answer = padded(problem)
+        return jnp.stack([kind.easy(prompt, answer) for kind in kinds])[problem.kind]
 
     return Mixture(tuple(names), draw, correct, easy, prompt_length, response_length)
