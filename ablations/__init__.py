@@ -1,26 +1,22 @@
 """Measure whether an RL implementation detail matters: components, paired seeds, honest tables.
 
-From Python, with the commands' selection:
-
     from ablations import compare, curves, explain, figure, make_trainer, page, run, status, table
 
-    run("gae", profile="smoke", seeds=range(8, 12))     # what is missing; then every curve
-    table("gae")                                        # the last run, compared
-    run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # its baseline at each value
-    run("gae", until="decided", budget="2h")            # more seeds for what is still open
-    run("gae", base="cleanrl")                          # inside a library's settings
-    compare({"observation_normalization": ["none", "after"]}, tasks="fast")    # a table of these
+    run("gae", profile="smoke", seeds=range(8, 12))     # train the missing runs
+    table("gae")                                        # compare the runs of the last call
+    run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # the baseline at each value
+    run("gae", until="decided", budget="2h")            # add seeds until it is decided
+    run("gae", base="cleanrl")                          # with a library's settings
     run("norm_adv.toml")                                # a study whose trainer is a command
-    explain("brax", "cleanrl", tasks="reacher")         # which details make their gap
+    explain("brax", "cleanrl", tasks="reacher")         # which settings make their gap
     figure("gae")["curves"]                             # a matplotlib Figure
-    figure("gae", width="icml-column")["sensitivity"]   # as a paper wants it
     page()                                              # every study on one page; its path
-    trainer, variant = make_trainer("reacher", advantage="brax")    # one composed trainer, for a
-    notebook
+    trainer, variant = make_trainer("reacher", advantage="brax")    # one composed trainer
     import_runs("logs", "mine", pattern="{variant}/{task}_{seed}")  # runs that others trained
     policy = load_policy(find_cell("gae", task="fast"), step="best")    # policy(observation) acts
 
-Importing this starts neither JAX nor pandas: each verb is imported when it is asked for.
+The functions are the commands of `ablations --help`. Importing this starts neither JAX nor pandas:
+each function is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -29,34 +25,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError, missing_extra
-from ablations.request import Selection
 
 if TYPE_CHECKING:
+    from ablations.commands.results import curves, export, figure, page, render, table
+    from ablations.commands.running import Trained, explain, run
+    from ablations.commands.watching import clean, status
     from ablations.comparison import compare
     from ablations.io.imports import import_runs
-    from ablations.loading import load_policy
+    from ablations.loading import load_policy, make_trainer
+    from ablations.parameters import Selection
     from ablations.policies import find_cell, saved_steps
     from ablations.runs import Runs
     from ablations.tables import format_table
-    from ablations.verbs import (
-        curves,
-        explain,
-        figure,
-        make_trainer,
-        page,
-        run,
-        status,
-        table,
-        vary,
-    )
 
 __all__ = [
     "Runs",
     "Selection",
+    "Trained",
     "UserError",
+    "clean",
     "compare",
     "curves",
     "explain",
+    "export",
     "figure",
     "find_cell",
     "format_table",
@@ -64,29 +55,32 @@ __all__ = [
     "load_policy",
     "make_trainer",
     "page",
+    "render",
     "run",
     "saved_steps",
     "status",
     "table",
-    "vary",
 ]
-
-_ELSEWHERE = {
-    "Runs": "runs",
-    "compare": "comparison",
-    "find_cell": "policies",
-    "format_table": "tables",
-    "import_runs": "io.imports",
-    "load_policy": "loading",
-    "saved_steps": "policies",
+_MODULES = {  # module -> what comes from it
+    "runs": ("Runs",),
+    "parameters": ("Selection",),
+    "commands.running": ("Trained", "explain", "run"),
+    "commands.watching": ("clean", "status"),
+    "comparison": ("compare",),
+    "commands.results": ("curves", "export", "figure", "page", "render", "table"),
+    "policies": ("find_cell", "saved_steps"),
+    "tables": ("format_table",),
+    "io.imports": ("import_runs",),
+    "loading": ("load_policy", "make_trainer"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    home = next((module for module, names in _MODULES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'ablations' has no attribute '{name}'")
     try:
-        module = importlib.import_module(f"ablations.{_ELSEWHERE.get(name, 'verbs')}")
+        module = importlib.import_module(f"ablations.{home}")
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from None
     return getattr(module, name)

@@ -31,12 +31,12 @@ class UserError(Exception):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for an unknown name, with the most similar known name."""
+    """Return the error for a name that does not exist: the nearest one that does, else all."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
-    hint = f"did you mean '{near[0]}'? " if near else ""
+    if near := difflib.get_close_matches(name, names, n=1, cutoff=NEAR):
+        return UserError(f"unknown {kind} '{name}': did you mean '{near[0]}'?")
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return UserError(f"unknown {kind} '{name}': {hint}known: {', '.join(names[:SHOWN])}{more}")
+    return UserError(f"unknown {kind} '{name}': known: {', '.join(names[:SHOWN])}{more}")
 
 
 def count(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""Saved policies, loaded with one call to act."""
+"""Composed trainers, and saved policies, loaded with one call to act."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from ablations import plugins, tasks
+from ablations import plugins, presets, tasks
 from ablations.core.record import Configuration
 from ablations.environments import adapted
 from ablations.errors import UserError
 from ablations.policies import file_of, folder_of, record_of
 from ablations.sweep.checkpoints import ABOUT
-from ablations.trainers import Trainer, Tree
+from ablations.trainers import TracedConfig, Trainer, Tree
 from ablations.trainers import trainer as trainer_named
 from ablations.trainers.control.environment import Environments
 from ablations.trainers.control.rollouts import whole_episodes
@@ -89,6 +90,47 @@ def load_policy(
         if hashlib.sha256(data).hexdigest() != checksum:
             raise UserError(f"the policy '{path}' is damaged: it fails its checksum")
     return _from_bytes(path, data)
+
+
+def make_trainer(
+    task: str,
+    *,
+    trainer: str = "ppo",
+    preset: str | None = None,
+    updates_per_chunk: int = 1,
+    evaluation_envs: int = 16,
+    **settings: Any,
+) -> tuple[Trainer, TracedConfig]:
+    """Return a composed trainer and its variant, for use without the engine.
+
+        trainer, variant = make_trainer("reacher", advantage="brax", num_envs=64)
+        state = jax.jit(trainer.init)(jax.random.key(0), variant)
+        state, metrics = jax.jit(trainer.chunk)(state, variant)
+
+    A trainer with a `start` gives it to init: trainer.init(key, variant, trainer.start(seed)).
+    Choices are fixed in the program by name.
+
+    Args:
+        task: the name of a task.
+        trainer: the name of a trainer.
+        preset: a library's own settings, such as "sb3", instead of the task's defaults.
+        updates_per_chunk: updates in one call of `chunk`.
+        evaluation_envs: environments of an evaluation.
+        settings: choices, hyperparameters, static and task settings, over those defaults.
+
+    Raises:
+        UserError: a setting does not exist or makes no sense.
+    """
+    made_on = tasks.task(task)
+    defaults = made_on.hyperparameters.get(trainer, {})
+    if preset is not None:
+        library = presets.preset(preset).on(made_on)
+        trainer, defaults = library.trainer, library.values()
+    definition = trainer_named(trainer)
+    config = definition.resolve(made_on, {**defaults, **settings})
+    config["run"] = {"updates_per_chunk": updates_per_chunk, "evaluation_envs": evaluation_envs}
+    composed, as_data = compose(config, fixed=tuple(definition.completed(config)["choices"]))
+    return composed, as_data(config)
 
 
 def _from_bytes(path: Path, data: bytes) -> Policy:

@@ -62,7 +62,7 @@ def folder_of(cell: str | Path, results: str | Path) -> Path:
     if not path.is_dir():
         raise UserError(
             f"no cell '{cell}' in '{results}': give the folder of a cell, its hash, or a policy "
-            f"file; `ablations status --json` names the cells"
+            f"file; `ablations status --format json` names the cells"
         )
     return path
 

@@ -3,56 +3,34 @@
 from __future__ import annotations
 
 import json
-import operator
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError, unknown
+from ablations.parameters import MOST_SEEDS, Selection, first_twice, seeds_of
 
 if TYPE_CHECKING:
     from ablations.core.decode import Json
     from ablations.core.plan import Flags, Settings
     from ablations.studies import Study
 
-T = TypeVar("T")
-
 PROFILE = "quick"
-MOST_SEEDS = 100_000
-SEEDS_BELOW = 2**31
 FIRST_LOOK = 8
 MOST_LOOKED = 64
 GEOMETRIES = ("common", "own")
-SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
-
-
-class Selection(TypedDict, total=False):
-    """A part of a study, at some settings: what all verbs take.
-
-    Without one they mean the last run, and `run` means the profile `quick`.
-
-    profile: "smoke", "quick" or "paper". tasks, variants: names, or one name. seeds: 8 is the seeds
-    0 to 7; or the seeds themselves, such as range(8, 32). until: "decided", in place of seeds: more
-    of them at planned stages, most_seeds (64) at most. steps: of a run. set: setting -> value, for
-    all variants. vary: setting -> values, which take the place of the study's variants, or are
-    crossed with those that are named. base: a preset, whose settings take the place of the task's
-    own under every variant. geometry: of presets, what is structure, such as the number of
-    environments or the layers: "own", or "common", the task's for all.
-    """
-
-    profile: str | None
-    tasks: str | Iterable[str] | None
-    variants: str | Iterable[str] | None
-    seeds: int | str | Iterable[int] | None
-    until: str | None
-    most_seeds: int | None
-    steps: int | None
-    set: Settings | None
-    vary: Mapping[str, Iterable[Json]] | None
-    base: str | None
-    geometry: str | None
+TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "study": ((str,), 'a name, such as "gae"'),
+    "profile": ((str,), '"smoke", "quick" or "paper"'),
+    "tasks": ((Iterable,), 'a task or several: "hopper", ["hopper", "reacher"]'),
+    "variants": ((Iterable,), 'a variant or several: "brax", ["brax", "done_cut"]'),
+    "until": ((str, type(None)), '"decided"'),
+    "set": ((Mapping,), 'settings by name: {"learning_rate": 3e-4}'),
+    "vary": ((Mapping,), 'settings with their values: {"gae_lambda": [0.9, 0.95]}'),
+    "base": ((str,), 'a preset, such as "cleanrl"'),
+}
 
 
 def selects(selection: Selection | Flags) -> bool:
@@ -90,6 +68,10 @@ class Request:
 
     def __post_init__(self) -> None:
         """Read each field. Raise UserError for what no study can answer."""
+        for name, (types, wanted) in TYPES.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, types):
+                raise UserError(f"{name} takes {wanted}, not {value!r:.60}")
         held = {
             "tasks": _names(self.tasks),
             "variants": _names(self.variants),
@@ -111,6 +93,8 @@ class Request:
     ) -> Request:
         """Return the request of a selection, or of what a stored plan has; None is left out."""
         given: dict[str, Any] = {n: value for n, value in selection.items() if value is not None}
+        if "evaluations" in given:
+            given["set"] = {**given.get("set", {}), "evaluations": given.pop("evaluations")}
         return cls(study, **given, brought=brought)
 
     def flags(self) -> Flags:
@@ -151,37 +135,6 @@ class Request:
             else:
                 words += [str(one) for one in (value if isinstance(value, list) else [value])]
         return shlex.join(words)
-
-
-def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
-    """Read a count, a range ("8-31": both ends are in it), or the seeds themselves; in order."""
-    if isinstance(asked, str):
-        if ends := re.fullmatch(r"(\d+)-(\d+)", asked):
-            first, last = int(ends[1]), int(ends[2])
-            if last < first:
-                raise UserError(f"seeds {asked} run backwards: a range is such as 8-31")
-            asked = range(first, last + 1)
-        elif re.fullmatch(r"-?\d+", asked):
-            asked = int(asked)
-        else:
-            raise UserError(f"seeds must be {SEEDS}, not '{asked}'")
-    seeds: Sequence[int]
-    try:
-        if not isinstance(asked, Iterable):
-            seeds = range(operator.index(asked))
-        else:
-            seeds = asked if isinstance(asked, range) else [operator.index(one) for one in asked]
-    except TypeError:
-        raise UserError(f"seeds must be {SEEDS}, not {asked!r}") from None
-    if isinstance(seeds, list) and (twice := _first_twice(seeds)):
-        raise UserError(f"seeds names {twice[0]} twice")
-    if not 0 < len(seeds) <= MOST_SEEDS:
-        given = asked if isinstance(asked, int) else f"{len(seeds)} of them"
-        raise UserError(f"seeds must be {SEEDS}, not {given}")
-    if min(seeds) < 0 or max(seeds) >= SEEDS_BELOW:
-        wrong = min(seeds) if min(seeds) < 0 else max(seeds)
-        raise UserError(f"a seed must be from 0 to {SEEDS_BELOW - 1}, not {wrong}")
-    return tuple(sorted(seeds))
 
 
 def _most_seeds(
@@ -246,48 +199,9 @@ def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:
     return list(seeds)
 
 
-def parse_settings(assignments: Iterable[str]) -> dict[str, Json]:
-    """Read ["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
-    settings = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        if not equals or not name:
-            raise UserError(f"--set takes name=value, not '{assignment}'")
-        settings[name] = _parsed(name, text)
-    return settings
-
-
-def parse_levels(assignments: Iterable[str]) -> dict[str, list[Json]]:
-    """Read ["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values.
-
-    Each value is read as `parse_settings` does.
-    """
-    levels: dict[str, list[Json]] = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        values = re.split(r",(?![^\[]*\])", text)
-        if not equals or not name or "" in values:
-            raise UserError(f"--vary takes name=value,value,..., not '{assignment}'")
-        if name in levels:
-            raise UserError(f"--vary names {name} twice: give all its values at once")
-        levels[name] = [_parsed(name, value) for value in values]
-    return levels
-
-
 def _as_text(value: Json) -> str:
     """Write a value as `_parsed` reads it."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _parsed(name: str, text: str) -> Json:
-    def refuse(constant: str) -> NoReturn:
-        raise UserError(f"{name} must be a finite number, not {constant}")
-
-    try:
-        value: Json = json.loads(text, parse_constant=refuse)
-    except ValueError:
-        return text
-    return value
 
 
 def _names(asked: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -303,7 +217,7 @@ def _levels(name: str, levels: Json) -> tuple[Json, ...]:
         raise UserError(
             f"to vary {name} takes two values or more, such as {name}=a,b; one value is for --set"
         )
-    if twice := _first_twice([(value, isinstance(value, bool)) for value in values]):
+    if twice := first_twice([(value, isinstance(value, bool)) for value in values]):
         raise UserError(
             f"to vary {name} takes each value once, and {level_text(twice[0][0])} is there twice"
         )
@@ -329,8 +243,3 @@ def _plain(name: str, value: Json) -> Json:
 def _listed(value: Iterable[Json]) -> Json:
     listed: Json = value.tolist() if hasattr(value, "tolist") else list(value)
     return listed
-
-
-def _first_twice(values: Sequence[T]) -> list[T]:
-    """Return the first that is there before, or nothing."""
-    return [value for place, value in enumerate(values) if value in values[:place]][:1]

@@ -47,9 +47,9 @@ sys.path.insert(0, str(ROOT))
 os.sync = lambda: None  # what is unpacked here need not last
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.getenv("PYTHONPATH"))))
 
-STUDIES = ("list", "studies", "--json")  # {study: {"profiles": {profile: ...}}}
-PRESETS = ("list", "presets", "--json")  # {preset: {"trainer": ...}}
-STATUS = ("status", "--json")  # [{"task": ..., "variant": ..., "seed": ..., "hash": ...}]
+STUDIES = ("list", "studies", "--format", "json")  # {study: {"profiles": {profile: ...}}}
+PRESETS = ("list", "presets", "--format", "json")  # {preset: {"trainer": ...}}
+STATUS = ("status", "--format", "json")  # [{"task": ..., "variant": ..., "seed": ..., "hash": ...}]
 TABLE = ("table", "--format", "json")  # {"rows": [{column: value}]}, or the list of rows alone
 KINDS = ("comparison", "effects", "shares")
 # The first of these columns that a row has is its difference; <column>_low, or low, its lower end.

@@ -4,6 +4,13 @@ import importlib
 
 for name in (
     "ablations.cli",
+    "ablations.commands.checking",
+    "ablations.commands.describe",
+    "ablations.commands.designing",
+    "ablations.commands.gating",
+    "ablations.commands.results",
+    "ablations.commands.screens",
+    "ablations.commands.watching",
     "jax",
     "flax.linen",
     "optax",

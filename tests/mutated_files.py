@@ -19,7 +19,13 @@ import numpy as np
 import sandbox
 
 AT_ONCE = 20  # mutations of one process
-READS = ("table walk", "status walk --json", "export walk", "clean", "run walk.toml --dry-run")
+READS = (
+    "table walk",
+    "status walk --format json",
+    "export walk",
+    "clean",
+    "run walk.toml --dry-run",
+)
 # Pattern of a file -> commands that read such a file
 READERS = {
     "results/cells/*/record.json": (*READS, "show walk"),

@@ -70,6 +70,8 @@ def preload() -> None:
     """Import here what each child would import anew, matplotlib's list of fonts included."""
     for name in (
         *("ablations.cli", "ablations.figures", "ablations.report.page", "ablations.io.imports"),
+        *("ablations.commands.results", "ablations.commands.watching"),
+        *("ablations.commands.checking", "ablations.commands.importing"),
         *("ablations.figures.checks", "ablations.sweep.status", "ablations.sweep.local"),
         *("ablations.sweep.plan", "ablations.trainers.command"),
         *("ablations.sweep.stored", "ablations.sweep.clean"),

@@ -28,7 +28,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
             steps=4000,
             variants=["standard", "brax"],
             quiet=True,
-        )
+        ).curves()
     assert set(zip(curves["variant"], curves["seed"], strict=True)) == {
         (variant, seed) for variant in ("standard", "brax") for seed in (0, 1)
     }
@@ -51,7 +51,7 @@ def test_every_verb_takes_one_study_or_several(results: Path) -> None:
     rows = ablations.status(results=results)
     assert set(rows["state"]) == {"done"}
     assert len(rows) == 4
-    assert ablations.page(results=results) == results / "report" / "index.html"
+    assert ablations.page(results=results) == [results / "report" / "index.html"]
 
 
 def test_a_figure_is_one_of_matplotlibs(results: Path) -> None:
@@ -76,12 +76,12 @@ def test_a_selection_means_the_same_from_python(results: Path) -> None:
     rows = ablations.status("gae", results=results, **selection)
     assert rows[["variant", "seed", "state"]].values.tolist() == [["brax", 1, "done"]]
     varied = selection | {"vary": {"advantage": ["standard", "brax"]}, "variants": None}
-    curves = ablations.run("gae", results=results, quiet=True, **varied)
+    curves = ablations.run("gae", results=results, quiet=True, **varied).curves()
     assert set(curves["variant"]) == {"advantage=standard", "advantage=brax"}
     assert set(curves["seed"]) == {1}
     assert set(ablations.table("gae", results=results)["variant"]) == set(curves["variant"])
     earlier = {"profile": "smoke", "steps": 4000, "variants": ["standard", "brax"], "seeds": 2}
-    again = ablations.run("gae", results=results, quiet=True, **earlier)
+    again = ablations.run("gae", results=results, quiet=True, **earlier).curves()
     assert set(again["seed"]) == {0, 1}
 
 
@@ -100,14 +100,14 @@ def test_a_run_returns_the_curves_of_its_own_plan(
 
     monkeypatch.setattr(local.Processes, "run", run)
     flags = {"profile": "smoke", "steps": 4000, "variants": ["standard", "brax"], "seeds": 1}
-    curves = ablations.run("gae", results=results, **flags)
+    curves = ablations.run("gae", results=results, **flags).curves()
     assert set(curves["seed"]) == {0}
 
 
 def test_an_unknown_selection_is_named(tmp_path: Path) -> None:
     with pytest.raises(ablations.UserError, match="unknown selection 'seed': did you mean 'seeds'"):
         ablations.table("gae", seed=3, results=tmp_path)
-    with pytest.raises(ablations.UserError, match="name a STUDY"):
+    with pytest.raises(ablations.UserError, match="name a study"):
         ablations.run([], results=tmp_path)
 
 

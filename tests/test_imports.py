@@ -17,7 +17,8 @@ PACKAGES = ("ablations", "variants")
 
 # What a room may import of ours, besides itself. A room is a file or folder of `ablations`; "" is
 # the front door, `ablations` itself.
-COMMON = {"core", "errors", "git", "names", "plugins", "private", "records", "request"}
+COMMON = {"core", "errors", "git", "names", "parameters", "plugins", "private", "records"}
+COMMON |= {"request"}
 ALLOWED = {
     "errors": set(),
     "plugins": {"core", "errors"},
@@ -28,8 +29,8 @@ ALLOWED = {
     "parquet": set(),
     "core": {"errors", "names"},
     "records": {"core", "errors", "names", "parquet"},
-    "request": {"errors"},
-    "selecting": {"errors", "request"},
+    "parameters": {"core", "errors"},
+    "request": {"errors", "parameters"},
     "stats": {"errors"},
     "spreadsheets": set(),
     "templates": set(),
@@ -54,15 +55,15 @@ ALLOWED = {
     # Figure and table of a check that fails.
     "regression": {"curve", "figures", "scoring", "stats", "tables", *COMMON},
     # Imported runs have their learned ranges stored.
-    "io": {"core", "curve", "errors", "names", "parquet", "private", "records", "runs"}
-    | {"spreadsheets"},
+    "io": {"core", "curve", "errors", "names", "parquet", "parameters", "private", "records"}
+    | {"runs", "spreadsheets", "studies"},
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
     "policies": {"sweep", "trainers", *COMMON},
-    "loading": {"environments", "policies", "sweep", "trainers", "tasks", *COMMON},
+    "loading": {"environments", "policies", "presets", "sweep", "trainers", "tasks", *COMMON},
     "episode": {"environments", "loading", "policies", "sweep", "tasks", "templates", "trainers"}
     | COMMON,
 }
-ABOVE_ALL = {"", "cli", "verbs"}
+ABOVE_ALL = {"", "cli", "commands"}
 # Of the engine, what these two may see.
 OF_THE_ENGINE = {
     "policies": set(),
@@ -84,14 +85,18 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.tasks.playground", "mujoco_playground"),
     ],
     "late": [
-        ("ablations.cli.checking", "ablations.figures"),
-        ("ablations.cli.checking", "ablations.figures.checks"),
-        ("ablations.cli.describe", "ablations.answers.pages"),
-        ("ablations.cli.examining", "ablations.figures"),
-        ("ablations.cli.gating", "ablations.figures"),
-        ("ablations.cli.results", "ablations.answers.pages"),
-        ("ablations.cli.results", "ablations.figures"),
-        ("ablations.cli.results", "ablations.report.page"),
+        ("ablations.cli", "cyclopts"),
+        ("ablations.cli", "ablations.commands.screens"),
+        ("ablations.cli", "ablations.commands.selected"),
+        ("ablations.cli", "ablations.parameters"),
+        ("ablations.commands.checking", "ablations.figures"),
+        ("ablations.commands.checking", "ablations.figures.checks"),
+        ("ablations.commands.describe", "ablations.answers.pages"),
+        ("ablations.commands.designing", "ablations.figures"),
+        ("ablations.commands.gating", "ablations.figures"),
+        ("ablations.commands.results", "ablations.answers.pages"),
+        ("ablations.commands.results", "ablations.figures"),
+        ("ablations.commands.results", "ablations.report.page"),
         ("ablations.episode.gymnax", "matplotlib"),
         ("ablations.parquet", "pyarrow"),
         ("ablations.regression.check", "pandas"),
@@ -101,8 +106,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.tables.formats", "rich"),
         ("ablations.tables.formats", "tabulate"),
         ("ablations.validate", "ablations.figures"),
-        ("ablations.verbs", "ablations.figures"),
-        ("ablations.verbs", "ablations.report.page"),
     ],
     "slurm": [
         ("ablations.sweep.slurm.submit", "submitit"),
@@ -114,9 +117,9 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.regression.plugin", "ablations.regression.fixture"),
     ],
     "train": [
-        ("ablations.cli.catalogue", "variants"),
-        ("ablations.cli.describe", "ablations.cli.describe_setting"),
-        ("ablations.cli.results", "ablations.episode.render"),
+        ("ablations.commands.catalogue", "variants"),
+        ("ablations.commands.describe", "ablations.commands.settings"),
+        ("ablations.commands.results", "ablations.episode.render"),
         ("ablations.episode.offscreen", "mujoco"),
         ("ablations.sweep.backends.compiled", "ablations.sweep.backends.compiled.program"),
         ("ablations.sweep.backends.compiled", "jax"),
@@ -134,14 +137,15 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     ],
 }
 EXTRAS = {name: {*brought} for name, brought in errors.EXTRAS.items()}
-EXTRAS["late"] = {"jinja2", "markupsafe", "matplotlib", "pandas", "pyarrow", "rich", "tabulate"}
+EXTRAS["late"] = {"cyclopts", "jinja2", "markupsafe", "matplotlib", "pandas", "pyarrow", "rich"}
+EXTRAS["late"] |= {"tabulate"}
 EXTRAS["gymnax"] |= {"gymnasium", "pygame"}
 EXTRAS["test"] = {"pytest"}  # which loads the plugin in every run
 # Module -> how often it imports by name: the verb or the command that is asked for, the members of
 # a folder, what users bring.
 BY_NAME = {
     "ablations": 1,
-    "ablations.cli.arguments": 1,
+    "ablations.cli": 1,
     "ablations.plugins": 1,
     "ablations.presets.definition": 2,
     "ablations.studies": 1,

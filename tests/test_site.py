@@ -32,7 +32,7 @@ build, gallery, generate, notebook = (
 
 BUILT = pytest.mark.inputs(
     *("README.md", "docs", "results/README.md", "results/questions", "variants"),
-    *("ablations/*.py", "ablations/cli", "ablations/presets", "ablations/studies"),
+    *("ablations/*.py", "ablations/commands", "ablations/presets", "ablations/studies"),
     *("ablations/regression", "ablations/comparison.py", "ablations/tasks", "ablations/trainers"),
 )
 SCHEMES = {"light": "default", "dark": "slate"}

@@ -8,10 +8,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from cyclopts import Parameter
 
 from ablations.core.decode import Json
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
@@ -23,8 +24,10 @@ from ablations.io.logs import columns_of, floats, points, with_values
 from ablations.io.printed import number
 from ablations.io.sources import RETURNS, RUN, Names, Place, Source, naming, sources
 from ablations.names import require_name
+from ablations.parameters import SEVERAL
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 from ablations.runs import keep_ranges
+from ablations.studies import studies
 
 SHOWN = 12  # lines of progress on runs, and on skipped content
 
@@ -40,7 +43,9 @@ class Outcome:
 
 
 def import_runs(  # noqa: PLR0913 - each names a column or describes the study
-    paths: Sequence[Path | str] | Path | str,
+    paths: Annotated[
+        Sequence[Path | str] | Path | str, SEVERAL, Parameter(metavar="FILE|FOLDER|PATTERN")
+    ],
     study: str,
     results: Path | str = "results",
     *,
@@ -51,13 +56,13 @@ def import_runs(  # noqa: PLR0913 - each names a column or describes the study
     metric: str | None = None,
     pattern: str | None = None,
     baseline: str | None = None,
-    better: str = "higher",
+    better: Literal["higher", "lower"] = "higher",
     margin: float = 0.05,
     margin_in_metric: bool = False,
     title: str = "",
     claim: str = "",
     source: str = "",
-    say: Callable[[str], None] = lambda line: None,
+    say: Annotated[Callable[[str], None], Parameter(parse=False)] = print,
 ) -> pd.DataFrame:
     """Store other programs' runs as a study, and return one row per run.
 
@@ -90,6 +95,8 @@ def import_runs(  # noqa: PLR0913 - each names a column or describes the study
         UserError: a file cannot be read, or it does not state a variant or seed.
     """
     results = Path(results)
+    if study in studies():
+        raise UserError(f"'{study}' is a study of this suite: choose another --study name")
     if better not in ("higher", "lower"):
         raise unknown("direction of better", better, ("higher", "lower"))
     if not margin > 0:

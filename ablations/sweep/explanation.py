@@ -31,8 +31,9 @@ from ablations.core.plan import (
 )
 from ablations.core.record import Configuration, settings_read, steps_of
 from ablations.errors import UserError, unknown
+from ablations.parameters import Selection
 from ablations.records import Plan, digest
-from ablations.request import Request, Selection
+from ablations.request import Request
 from ablations.studies import Study, Variant
 from ablations.sweep.backends.command import study_file
 from ablations.sweep.plan import (

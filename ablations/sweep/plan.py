@@ -29,8 +29,9 @@ from ablations.core.plan import (
 )
 from ablations.core.record import Configuration, Run, settings_read, steps_of
 from ablations.errors import UserError, unknown
+from ablations.parameters import Selection
 from ablations.records import Plan, canonical, digest
-from ablations.request import FIRST_LOOK, Request, Selection, level_text
+from ablations.request import FIRST_LOOK, Request, level_text
 from ablations.stats.interim import planned
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.definition import combinations
@@ -356,7 +357,7 @@ def _require_presets(study: Study, request: Request) -> None:
         )
     if request.geometry and not (request.base or own):
         raise UserError(
-            f"--geometry {request.geometry} is about a preset's: name one with --base or --preset"
+            f"--geometry {request.geometry} is for presets: name one as the study or with --base"
         )
 
 

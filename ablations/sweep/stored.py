@@ -14,10 +14,11 @@ from ablations import plugins, presets
 from ablations.core.files import set_aside
 from ablations.core.plan import Flags
 from ablations.core.record import Configuration
-from ablations.errors import UserError, unknown
+from ablations.errors import UserError
 from ablations.names import NAME
+from ablations.parameters import Selection
 from ablations.records import DamagedPlan, Plan, cell_folder, digest, has_run, plan_path, read_plan
-from ablations.request import Request, Selection, selects
+from ablations.request import Request, selects
 from ablations.sweep import explanation
 from ablations.sweep.backends.command import study_file
 from ablations.sweep.claims import hold
@@ -31,7 +32,7 @@ def resolved(studies: Iterable[str], selection: Selection) -> list[Plan]:
     """Return the plan of each study, which `run` runs."""
     requests = _requests(studies, selection)
     if not requests:
-        raise UserError("name a STUDY, or a preset with --preset: `ablations list` has them")
+        raise UserError("name a study or a preset: see `ablations list studies`")
     plugins.load()
     return [_resolve(request) for request in requests]
 
@@ -163,9 +164,6 @@ def _configurations(plan: Plan) -> dict[tuple[str, str], Configuration]:
 
 
 def _requests(studies: Iterable[str], selection: Selection | Flags) -> list[Request]:
-    for name in selection:
-        if name not in Selection.__annotations__:
-            raise unknown("selection", name, Selection.__annotations__)
     return [
         _in_our_names(Request.of(name, selection, brought))
         for name, brought in map(study_file.named, studies)

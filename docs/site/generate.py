@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import notebook
+from rich.console import Console
 
 import ablations
 import variants
-from ablations import presets, studies, tasks, trainers
-from ablations.cli import parser
+from ablations import cli, presets, studies, tasks, trainers
 from ablations.trainers import TrainerSpec
 from ablations.trainers.values import FIELD_NAMES
 
@@ -56,49 +56,26 @@ def rows(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
 
 
 def commands() -> str:
-    """Write every command with its flags."""
-    subparsers = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    """Write the help of every command."""
     parts = [
         "# Commands",
         "",
         HEAD,
         "Exit codes: 0; 1 if runs failed or something got worse; 2 for bad input; 3 if a gate is undecided.",
         "",
-    ]
-    parts.append(
         rows(
             ["command", ""],
             (
-                (f"[`{name}`](#ablations-{name})", plain(command.description or ""))
-                for name, command in subparsers.choices.items()
+                (f"[`{name}`](#ablations-{name})", plain(command.summary))
+                for name, command in cli.commands().items()
             ),
-        )
-    )
-    for command in subparsers.choices.values():
-        parts += _command(command)
+        ),
+    ]
+    for name in cli.commands():
+        screen = io.StringIO()
+        cli.app(name, rare=True).help_print([], console=Console(file=screen, width=80))
+        parts.append(f"## ablations {name}\n\n```text\n{screen.getvalue().strip()}\n```\n")
     return "\n".join(parts)
-
-
-def _command(command: argparse.ArgumentParser) -> Iterator[str]:
-    yield f"## {command.prog}\n\n{plain(command.description or '')}\n"
-    shown = [a for a in command._actions if a.help is not argparse.SUPPRESS and a.dest != "help"]
-    yield rows(["argument", ""], [(f"`{_form(a)}`", plain(_help(command, a))) for a in shown])
-
-
-def _form(action: argparse.Action) -> str:
-    metavar = action.metavar or (
-        "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
-    )
-    if not action.option_strings:
-        return str(metavar)
-    values = "" if action.nargs == 0 else f" {metavar}"
-    return (
-        ", ".join(action.option_strings) + values + (" ..." if action.nargs in ("+", "*") else "")
-    )
-
-
-def _help(command: argparse.ArgumentParser, action: argparse.Action) -> str:
-    return command._get_formatter()._expand_help(action) if action.help else ""
 
 
 # Python

@@ -316,9 +316,9 @@ def test_show_says_that_no_answer_matches_an_unknown_word(tmp_path: Path, capsys
         ("report gae --answers", "gae"),
         ("report --answers --tasks hopper --seeds 3", "--tasks, --seeds"),
         ("report --answers --evaluations 3", "--evaluations"),
-        ("status gae --cancel --json", "--json"),
+        ("status gae --cancel --format json", "--format", "json"),
         ("status gae --cancel --watch", "--watch"),
-        ("status gae --watch --json", "--json"),
+        ("status gae --watch --format json", "--format", "json"),
     ],
 )
 def test_flags_that_a_command_would_ignore_are_refused(command, flags, tmp_path, capsys) -> None:
@@ -363,7 +363,7 @@ def kept_in(results: Path) -> dict[str, bytes]:
     *("results/questions.toml", "results/questions", "results/README.md"),
     *("results/answers.csv", "ablations/*.py", "ablations/core", "ablations/io"),
     *("ablations/answers", "ablations/stats", "ablations/tables", "ablations/figures"),
-    *("ablations/studies", "ablations/cli"),
+    *("ablations/studies", "ablations/commands"),
 )
 def test_the_pages_are_regenerated_from_the_archives_without_jax(tmp_path: Path) -> None:
     (tmp_path / "archive").mkdir()

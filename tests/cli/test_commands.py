@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import re
@@ -12,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ablations.cli import main, parser
-from ablations.cli.commands import COMMANDS
-from ablations.cli.output import folder_flag
+from ablations.cli import app, commands, main
+from ablations.commands.selected import folder_flag
 
 
 @pytest.fixture(scope="module")
@@ -25,45 +23,44 @@ def done(shells):
     return shell
 
 
-def helps() -> list[list[str]]:
-    return [each.prog.split()[1:] for each in parser().every()]
+@pytest.mark.parametrize("name", commands())
+def test_the_help_of_a_command_fits_a_screen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    screen = capsys.readouterr().out
+    assert screen.startswith(f"Usage: ablations {name}")
+    assert screen.count("\n") <= 40
+    assert max(map(len, screen.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", helps(), ids=" ".join)
-def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*command, "--help"])
-    assert ended.value.code == 0
-    said = capsys.readouterr().out
-    assert said.startswith("usage: ablations")
-    assert not command or "--results" in said
+@pytest.mark.parametrize("name", commands())
+def test_every_flag_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help-all"]) == 0
+    screen = capsys.readouterr().out
+    shown = set(re.findall(r"^  (--[\w-]+)(?: \S+)?(?:\n {20,}| +)\S", screen, re.MULTILINE))
+    arguments = app(name, rare=True).assemble_argument_collection()
+    flags = {flag for each in arguments for flag in each.names if each.parse}
+    assert {flag for flag in flags if flag.startswith("--")} == shown
 
 
-def test_a_command_imports_its_own_module_and_the_help_of_all_none() -> None:
+def test_the_help_of_all_commands_imports_no_command() -> None:
     script = (
         "import sys; from ablations.cli import main\n"
-        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
-        "print(*sorted(name for name in sys.modules if name.startswith('ablations.cli.')))"
+        "main(sys.argv[1:])\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('ablations.commands.')))"
     )
-    loaded = {}
-    for words in ("--help", "--version", "clean --help"):
+    for words, loaded in (("--help", ""), ("--version", ""), ("clean --help", "watching")):
         command = [sys.executable, "-c", script, *words.split()]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        loaded[words] = {
-            f"ablations.cli.{each.module}" for group in COMMANDS.values() for each in group.values()
-        } & {*done.stdout.splitlines()[-1].split()}
-    assert loaded == {
-        "--help": set(),
-        "--version": set(),
-        "clean --help": {"ablations.cli.watching"},
-    }
+        last = done.stdout.splitlines()[-1]
+        assert ("ablations.commands.watching" in last) == bool(loaded)
+        assert "ablations.commands.running" not in last
 
 
 def test_each_choice_says_which_numbers_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
     assert not main(["list", "axes"])
     said = capsys.readouterr().out
     assert "clip_epsilon=0.2 (0 to 10), clip_epsilon_high=0.28 (0 to 10)" in said
-    assert not main(["list", "axes", "--json"])
+    assert not main(["list", "axes", "--format", "json"])
     choices = json.loads(capsys.readouterr().out)["policy_loss"]["choices"]
     number = choices["clip_higher"]["numbers"]["clip_epsilon_high"]
     assert (number["default"], number["from"], number["to"]) == (0.28, 0, 10)
@@ -105,14 +102,19 @@ def test_a_variant_at_another_setting_is_shown(done) -> None:
 
 
 def test_a_cell_is_shown_as_it_is(done) -> None:
-    cell = json.loads(done("status", "toy", "--json").stdout)[0]["hash"]
+    cell = json.loads(done("status", "toy", "--format", "json").stdout)[0]["hash"]
     assert done("show", cell[:8]).stdout.startswith(f"cell {cell}: done")
     line = done("show", cell[:8], "--set", "rate=1", code=2).stderr
     assert "a cell is what it is" in line
 
 
+def test_a_folder_that_cannot_be_made(done) -> None:
+    line = done("figure", "toy", "--output", "/dev/null/x", code=2).stderr
+    assert "cannot make the folder '/dev/null/x'" in line
+
+
 def test_a_reader_that_leaves_early_is_no_error(done) -> None:
-    command = " ".join(done.command("list", "axes", "--json"))
+    command = " ".join(done.command("list", "axes", "--format", "json"))
     piped = subprocess.run(
         ["bash", "-c", f"{command} | true; echo ${{PIPESTATUS[0]}}"],
         cwd=done.folder,
@@ -145,7 +147,7 @@ def test_records_that_may_not_be_written_are_said_to_be(
         (closed, "cannot read '"),
         (stale, "cannot read or write in 'results': Stale file handle"),
     ):
-        monkeypatch.setattr("ablations.cli.watching.waste", function)
+        monkeypatch.setattr("ablations.commands.watching.waste", function)
         assert main(["clean"]) == 2
         said = capsys.readouterr().err
         assert said.startswith(f"ablations: {line}")
@@ -197,4 +199,4 @@ def test_every_command_knows_the_number_of_an_own_choice(shell) -> None:
     [("results", ""), ("my runs", " --results 'my runs'"), ("/r", " --results /r")],
 )
 def test_a_hint_names_another_results_folder(folder, flag) -> None:
-    assert folder_flag(argparse.Namespace(results=Path(folder))) == flag
+    assert folder_flag(folder) == flag

@@ -42,7 +42,7 @@ COMMANDS = {
     "figure {name} --metric nope": "unknown metric 'nope'",
     "report {name}": "",
     "status {name}": "",
-    "status {name} --json": "",
+    "status {name} --format json": "",
     "status {name} --profile nope {plugin}": "unknown profile of '",
     "export {name}": "",
     "export {name} --format parquet": "",

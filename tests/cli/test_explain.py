@@ -10,6 +10,8 @@ ENDS = ("toy/up", "toy/down")
 NAME = "toy.up_to_down"
 FLAGS = ("--quiet", "--cluster", "debug")
 
+MARKDOWN = ("--format", "markdown")
+
 
 def test_a_gap_is_explained_and_seeds_are_added(shell) -> None:
     flags = ("--set", "rate=0.2", "--steps", "100")
@@ -17,12 +19,12 @@ def test_a_gap_is_explained_and_seeds_are_added(shell) -> None:
     assert "1 details, in random orders of 2 seeds" not in said
     assert "1 detail, in random orders of 2 seeds" in said
     assert "up → down" in said
-    assert "8 cells on line, 4 of them different: 0 done, 4 to run" in said
+    assert "8 runs on line, 4 of them different: 0 done, 4 to run" in said
     assert "1 program to compile\n" in said, "a choice that is data needs no program of its own"
     assert "on this machine" in said
     assert not shell.curves()
 
-    first = shell("explain", *ENDS, *flags, "--seeds", "2", *FLAGS).stdout
+    first = shell("explain", *ENDS, *flags, "--seeds", "2", *FLAGS, *MARKDOWN).stdout
     assert "| line | the whole gap | toy/up → toy/down |" in " ".join(first.split())
     old = shell.curves()
     assert len(old) == 4

@@ -19,7 +19,7 @@ COMMANDS = {
     "list": (0, "gae: Advantage estimation"),
     "list axes": (0, "reads discount"),
     "list tasks": (0, "halfcheetah: run forward"),
-    "list trainers --json": (0, '"learning_rate"'),
+    "list trainers --format json": (0, '"learning_rate"'),
     "show gae": (0, "baseline  standard"),
     "show advantage": (0, "an axis of ppo, language"),
     "show gae/brax": (0, "advantage = brax"),
@@ -40,9 +40,10 @@ COMMANDS = {
 }
 PROGRAM = """
 import contextlib, io, json, sys
-from ablations.cli import main, parser
+from ablations.cli import app, commands, main
 
-parser()  # of all commands: the module of each
+for name in commands():
+    app(name)  # imports its module
 answers = []
 for command in json.load(sys.stdin):
     out = io.StringIO()

@@ -28,7 +28,7 @@ def stored(results: Path, *, done: int, at: int = 0, study: str = "gae", **selec
 def test_runs_are_listed_with_the_command_that_ran_them(tmp_path, capsys) -> None:
     stored(tmp_path, done=2, at=100, seeds=(0,), variants=("standard", "brax"))
     stored(tmp_path, done=1, at=200, study="value_clipping", seeds=(3, 4), set={"epochs": 2})
-    assert cli.main(["list", "runs", "--json", "--results", str(tmp_path)]) == 0
+    assert cli.main(["list", "runs", "--format", "json", "--results", str(tmp_path)]) == 0
     runs = json.loads(capsys.readouterr().out)
     assert [(run["study"], run["done"], run["last"]) for run in runs] == [
         ("value_clipping", 1, True),

@@ -154,7 +154,7 @@ def test_a_study_without_a_file(varied) -> None:
 
 
 def test_the_same_flags_mean_the_same_to_every_command(varied) -> None:
-    status = json.loads(varied("status", "toy", *VARY, "--json").stdout)
+    status = json.loads(varied("status", "toy", *VARY, "--format", "json").stdout)
     assert {row["state"] for row in status} == {"done"}
     assert {(row["variant"], row["seed"]) for row in status} == {
         (f"rate={rate}", seed) for rate in (0.1, 0.5, 1.0) for seed in (3, 4, 5)
@@ -175,7 +175,7 @@ def test_what_ran_at_other_settings_is_never_pooled(varied) -> None:
     found = rows(varied("table", "toy", "--seeds", "2", "--format", "csv").stdout)
     assert {row["variant"] for row in found} == {"up", "down"}
     assert {row["n"] for row in found} == {"2"}
-    status = json.loads(varied("status", "toy", "--seeds", "1-2", "--json").stdout)
+    status = json.loads(varied("status", "toy", "--seeds", "1-2", "--format", "json").stdout)
     assert {(row["seed"], row["state"]) for row in status} == {(1, "done"), (2, "missing")}
 
 
@@ -183,7 +183,7 @@ def test_a_choice_varied_is_the_cell_of_the_variant_that_has_it(varied) -> None:
     flags = ("--vary", "toy_direction=up,down", "--seeds", "2")
     assert "all 4 runs are done" in varied("run", "toy", *flags).stdout
     crossed = ("--variants", "up", "down", "--vary", "rate=0.1,0.5", "--seeds", "2")
-    status = json.loads(varied("status", "toy", *crossed, "--json").stdout)
+    status = json.loads(varied("status", "toy", *crossed, "--format", "json").stdout)
     assert {(row["variant"], row["state"]) for row in status} == {
         ("up@rate=0.1", "done"),
         ("down@rate=0.1", "done"),

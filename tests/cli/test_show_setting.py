@@ -8,7 +8,7 @@ import pytest
 
 import variants
 from ablations import cli
-from ablations.cli.describe_setting import setting_lines, setting_names
+from ablations.commands.settings import setting_lines, setting_names
 from ablations.presets import presets
 from ablations.trainers import trainers
 

@@ -9,6 +9,7 @@ import pytest
 
 import ablations
 from ablations import cli
+from ablations.commands.running import sweep
 from ablations.errors import Note, UserError
 from ablations.records import Record, write_record
 from ablations.request import Request
@@ -37,7 +38,7 @@ def test_the_same_from_python(tmp_path) -> None:
     for cell in plan(comparison_request(levels, how)).cells:
         columns = {"step": [1, 2], "training/return": [0.0, float(cell.seed)]}
         write_record(tmp_path, Record(cell.hash, cell.config, "done"), columns)
-    made = ablations.vary(levels, results=tmp_path, quiet=True, **how)
+    made = sweep(levels, results=tmp_path, quiet=True, **how)
     assert list(made["variant"]) == ["gae_lambda=0.95", "gae_lambda=0.9"]
     assert ablations.table("sweep.gae_lambda", results=tmp_path).equals(made)
 
@@ -86,7 +87,7 @@ def test_the_trainer_is_the_one_that_has_the_setting(levels, selection, trainer)
         (["sweep", "sb3", "cleanrll"], "did you mean 'cleanrl'?"),
         (["sweep", "prompt_advantage=batch,none", "torso=shared,separate"], "no trainer has"),
         (["run", "sweep.activation"], "`ablations sweep activation=A,B`"),
-        (["run", "gae", "--tasks", "HalfCheetah-v4"], "Brax's 'halfcheetah' here"),
+        (["run", "gae", "--tasks", "HalfCheetah-v4"], "'halfcheetah' here, with Brax's physics"),
         (["run", "gae", "--tasks", "InvertedDoublePendulum-v5"], "'inverted_double_pendulum'"),
         (["run", "gae", "--tasks", "CarRacing-v3"], "docs/any-trainer.md"),
         (["run", "gae", "--steps", "1Q"], "not a whole number"),

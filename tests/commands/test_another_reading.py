@@ -73,7 +73,7 @@ def test_workers_stop_together_and_lose_nothing(counted, capsys) -> None:
     assert not list((counted.results / "work" / "orders").iterdir())
     counted.edit(("seeds = 3", "seeds = 8"))
     assert main(["run", "walk.toml", "--dry-run"]) == 0
-    assert f"16 to run, {ran} of them only to be read again" in capsys.readouterr().out
+    assert f"16 to run, {ran} of them only read again" in capsys.readouterr().out
     assert main(["run", "walk.toml", "--workers", "2", "--quiet"]) == 0
     assert counted.times() == 16
 

@@ -35,7 +35,7 @@ print("some words"); print("score:", 10 + random.Random(seed).gauss(0, 1) + shif
 def ask(folder, capsys, monkeypatch):
     """The command line, whose runs are in this process: exit code, gate.json, what it said."""
     folder.write("score.py", SCORE)
-    monkeypatch.setattr("ablations.cli.gating.Processes", local.ThisProcess)
+    monkeypatch.setattr("ablations.commands.gating.Processes", local.ThisProcess)
 
     def ask(*flags: str, command: str = "score.py {seed} 0 0.1") -> tuple[int, dict, str]:
         fixed = ["gate", "--metric", "score", "--first-seeds", "3", "--quiet"]
@@ -225,10 +225,10 @@ def test_minutes_bound_the_wall_time_and_the_same_call_continues(folder, capsys)
         (("--margin", "2%"), "nothing to compare: add --baseline"),
         (("--margin", "much", "--against", "1"), "expected a positive percentage"),
         (("--margin", "0", "--against", "1"), "expected a positive percentage"),
-        (("--margin", "2%", "--against", "1", "--rate", "70%"), "a rate is such as 5%"),
+        (("--margin", "2%", "--against", "1", "--rate", "70%"), "--rate must be above 0"),
         (("--margin", "2%", "--against", "1", "--first-seeds", "40"), "--first-seeds 40"),
-        (("--margin", "2%", "--against", "1", "--minutes", "5%"), "minutes are a positive number"),
-        (("--margin", "2%", "--against", "1", "--futility", "60%"), "a chance is such as 10%"),
+        (("--margin", "2%", "--against", "1", "--minutes", "5%"), 'convert "5%" into float'),
+        (("--margin", "2%", "--against", "1", "--futility", "60%"), "--futility must be below 50%"),
         (("--margin", "2%", "--baseline", "main"), "is in no git repository"),
         (("--margin", "2%", "--against", "'"), "--against cannot be split"),
         (("--margin", "2%", "--against", "1", "--curve", "log.csv"), "would write one file"),
@@ -264,7 +264,7 @@ def test_the_noise_of_a_command(folder, ask) -> None:
     assert (code, "3 runs of one command: score 10" in said) == (0, True), said
     assert "a line to paste: --margin" in said
     assert noise("x", [1.0, 1.0], 0.05).margin.tolist() == [0] * 3
-    rows = json.loads(ask("--noise", "--json", command="score.py")[2])["rows"]
+    rows = json.loads(ask("--noise", "--format", "json", command="score.py")[2])["rows"]
     assert [row["runs"] for row in rows] == [5, 10, 20]
     assert rows[0]["margin"] > rows[1]["margin"] > rows[2]["margin"] > 0
     assert runs(folder) == 3, "runs that are there are not repeated"

@@ -51,7 +51,7 @@ NEW = ("--margin", "1", "--first-seeds", "3", "--most-seeds", "8", "--candidates
 def ask(folder, capsys, monkeypatch):
     """A gate with the ledger `night.jsonl`: its exit code, what it said, and its JSON if asked."""
     folder.write("score.py", SCORE)
-    monkeypatch.setattr("ablations.cli.gating.Processes", local.ThisProcess)
+    monkeypatch.setattr("ablations.commands.gating.Processes", local.ThisProcess)
 
     def ask(*flags: str, words: str = ""):
         command = f"{PYTHON} score.py {{seed}} {words}".split()
@@ -60,7 +60,7 @@ def ask(folder, capsys, monkeypatch):
         said = capsys.readouterr()
         assert "Traceback" not in said.err
         text = re.sub(r"(?m)^(began|ended|program) .*\n", "", said.out + said.err)
-        return (code, json.loads(text)) if "--json" in flags else (code, text)
+        return (code, json.loads(text)) if "json" in flags else (code, text)
 
     return ask
 
@@ -95,7 +95,7 @@ def test_the_accepted_is_the_best_with_its_runs(folder, opened, capsys) -> None:
     assert fresh["estimate"]["seeds"] == 5
     assert fresh["estimate"]["low"] < 3 < fresh["estimate"]["high"]
     runs = len(list(folder.results.glob("cells/*")))
-    code, told = opened("--json", words="3.1")
+    code, told = opened("--format", "json", words="3.1")
     assert (code in (1, 3), told["accepted"], told["best"]) == (True, False, 2)
     assert told["rate"] == pytest.approx(2 * 0.05 / 4), "what was found wins budget back"
     assert len(list(folder.results.glob("cells/*"))) - runs <= 8, "the best's runs are there"
@@ -153,7 +153,7 @@ def test_a_candidate_of_a_first_best_that_cannot_run_keeps_the_budget(opened) ->
 
 
 def test_booking_is_said_as_json(ask) -> None:
-    code, told = ask(*NEW, "--json")
+    code, told = ask(*NEW, "--format", "json")
     assert (code, told["exit_code"], told["candidate"], told["candidates_left"]) == (0, 0, 0, 4)
 
 
@@ -245,7 +245,7 @@ def test_fresh_runs_that_fail_give_no_number(folder, ask, fails, code, best, say
     assert (ended, says in said) == (code, True), said
     assert books.read_ledger(NIGHT).best == best
     before = NIGHT.read_bytes()
-    again, told = ask("--json", words="3")
+    again, told = ask("--format", "json", words="3")
     assert (again, told["accepted"], NIGHT.read_bytes()) == (code, not code, before)
     assert told["verdict"] == ("failed" if code else "better")
     assert told["fresh"]["seeds"] == (3 if "on 3" in says else 0)
@@ -256,7 +256,7 @@ def test_the_log_of_a_failed_candidate_is_in_its_ledger(folder, ask) -> None:
     folder.write("score.py", SCORE.replace("print", "if gain: raise ValueError('no GPU')\nprint"))
     ask(*NEW)
     for _ in range(2):
-        code, told = ask("--json", words="1")
+        code, told = ask("--format", "json", words="1")
         assert (code, told["verdict"], told["log"][-1]) == (1, "failed", "ValueError: no GPU")
 
 

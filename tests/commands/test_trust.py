@@ -219,7 +219,7 @@ def test_a_folder_whose_name_is_no_text(encoding: str, folder) -> None:
             ["export", "walk", "--format", "csv", "--output", "LONG"],
             ["clean", "--results", "LONG"],
         ),
-        *(["run", "walk.toml", "--results", "LONG"], ["run", "--preset", "LONG"]),
+        *(["run", "walk.toml", "--results", "LONG"], ["run", "LONG"]),
     ],
     ids=" ".join,
 )
@@ -232,7 +232,7 @@ def test_a_name_of_300_letters_ends_in_a_line(words: list[str], folder, capsys) 
 
 
 def test_an_unknown_preset_is_called_one(capsys) -> None:
-    assert main(["run", "--preset", "cleanr"]) == 2
+    assert main(["run", "cleanr"]) == 2
     assert "unknown preset 'cleanr': did you mean 'cleanrl'?" in said(capsys)
 
 

@@ -647,7 +647,7 @@ def test_the_commands_import_and_export_without_jax(tmp_path, capsys) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
     )
-    assert "2 runs with 6 seeds" in done.stdout
+    assert "2 variants with 6 seeds" in done.stdout
     assert done.stdout.strip().endswith("False")
     assert main(["table", "mine", "--results", results]) == 0
     assert "better" in capsys.readouterr().out

@@ -350,7 +350,7 @@ def test_presets_are_read_without_jax() -> None:
 def test_list_and_show(capsys: pytest.CaptureFixture[str]) -> None:
     from ablations.cli import main
 
-    assert not main(["list", "presets", "--json"])
+    assert not main(["list", "presets", "--format", "json"])
     listed = json.loads(capsys.readouterr().out)
     assert listed["cleanrl"]["settings"]["ddof"]["value"] == 1.0
     assert not main(["show", "cleanrl"])

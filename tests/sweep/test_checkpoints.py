@@ -363,7 +363,7 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
         time.sleep(0.1)  # the worker ends soon after its parent
     last = sorted(folder.glob("*/checkpoints/0*.msgpack"))[-1]
     last.write_bytes(last.read_bytes()[:-1])
-    status = json.loads(stopped("status", "toy_slow", "--json").stdout)
+    status = json.loads(stopped("status", "toy_slow", "--format", "json").stdout)
     assert [(row["state"], row["checkpoint"] > 0) for row in status] == [("missing", True)]
     said = stopped("run", "toy_slow", *flags).stdout
     assert f"checkpoint {cell}/{last.stem} is refused: it is damaged" in said

@@ -334,9 +334,9 @@ def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> No
         if next(looks, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("ablations.cli.watching.time.sleep", sleep)
+    monkeypatch.setattr("ablations.commands.watching.time.sleep", sleep)
     assert main(["status", "mine", "--watch", "--results", str(tmp_path)]) == 130
-    assert capsys.readouterr().out.count("queued: 1 cell in 1 job, PENDING (Priority)") == 4
+    assert capsys.readouterr().out.count("queued: 1 run in 1 job, PENDING (Priority)") == 4
     assert asked == ["squeue"]
 
 

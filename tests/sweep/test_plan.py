@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import variants
 from ablations import presets, studies, trainers
-from ablations.cli.arguments import Parser, add_studies, selection
+from ablations.cli import app
 from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.records import digest
@@ -183,13 +183,10 @@ def test_a_profile_that_scores_evaluations_judges_them(study: str) -> None:
 )
 def test_the_command_of_a_request_asks_for_it(asked: dict) -> None:
     request = Request("gae", **asked)
-    parser = Parser(prog="ablations run")
-    add_studies(parser, "+")
     words = shlex.split(request.command())
     assert words[:3] == ["ablations", "run", "gae"]
-    read = selection(parser.parse_args(words[2:]))
-    given = {name: value for name, value in read.items() if value is not None}
-    assert Request("gae", **given) == request
+    _, bound, _ = app("run").parse_args(words[2:], exit_on_error=False, print_error=False)
+    assert Request("gae", **bound.kwargs) == request
 
 
 def test_crossing_compares_at_the_same_levels() -> None:

@@ -17,7 +17,7 @@ from msgspec import structs
 
 import variants
 from ablations import cli, tasks, until
-from ablations.cli.selected import outdated
+from ablations.commands.selected import outdated
 from ablations.io.archives import archive, restore
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 from ablations.request import Request
@@ -97,12 +97,12 @@ def test_old_cells_are_named_and_shown_as_they_were(
     assert [err for _, err in before] == ["", "", "", ""]
     told = bump(monkeypatch, what)
     line = (
-        f"ablations: gae: {old} of 6 cells are of earlier code ({told}) and shown as they were; "
+        f"ablations: gae: {old} of 6 runs are from earlier code ({told}) and shown as they were; "
         f"`{COMMAND}` computes them again\n"
     )
     assert [printed(command) for command in read] == [(out, line) for out, _ in before]
     out, _ = printed(["run", *FLAGS, "--dry-run"])
-    assert f"gae: 6 cells: {6 - old} done, {old} to run" in out
+    assert f"gae: 6 runs: {6 - old} done, {old} to run" in out
 
 
 def test_old_cells_of_a_study_file_are_shown_by_either_name(
@@ -182,7 +182,7 @@ def test_a_table_of_old_cells_starts_no_jax(tmp_path: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "6 of 6 cells are of earlier code" in done.stderr
+    assert "6 of 6 runs are from earlier code" in done.stderr
     assert "advantage=brax is of revision 99, now 1" in done.stderr
 
 

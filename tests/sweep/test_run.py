@@ -98,7 +98,7 @@ def test_one_program_for_all_variants_and_one_more_per_structure(shell) -> None:
 def test_nan_fails_its_cell_at_its_step_and_the_rest_goes_on(shell) -> None:
     done = shell("run", "toy_nan", code=1)
     assert "no longer finite between steps 60 and 80" in done.stderr
-    rows = json.loads(shell("status", "toy_nan", "--json").stdout)
+    rows = json.loads(shell("status", "toy_nan", "--format", "json").stdout)
     assert Counter(row["state"] for row in rows) == {"done": 4, "failed": 4}
     assert all(row["failed_step"] == 80 for row in rows if row["state"] == "failed")
     assert "nothing to run" in shell("run", "toy_nan", code=1).stdout, "NaN is a result"
@@ -123,7 +123,7 @@ def test_a_cell_that_kills_its_worker_every_time_is_given_up(shell) -> None:
     (shell.folder / "deaths").write_text("1000")
     done = shell("run", "toy_deadly", "--seeds", "1", "--workers", "1", code=1)
     assert "its worker died 3 times" in done.stderr
-    rows = json.loads(shell("status", "toy_deadly", "--json").stdout)
+    rows = json.loads(shell("status", "toy_deadly", "--format", "json").stdout)
     assert {row["variant"]: row["state"] for row in rows} == {"up": "done", "deadly": "failed"}
 
 
@@ -376,7 +376,7 @@ def test_a_stopped_cell_is_shown_and_goes_on(shell) -> None:
     _wait_for(lambda: list(shell.results.glob("work/*/checkpoints/0*")))
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=1500)
-    (row,) = json.loads(shell("status", "toy_slow", "--json").stdout)
+    (row,) = json.loads(shell("status", "toy_slow", "--format", "json").stdout)
     assert row["state"] == "missing"
     assert row["checkpoint"] >= 20
     said = shell("clean").stdout

@@ -70,7 +70,7 @@ REFUSED = [
     ),
     ("run library_defaults", "preset 'brax' needs continuous actions"),
     ("run gae --base rsl_rl", "presets for both are cleanrl, purejaxrl, rejax, sb3"),
-    ("run --preset torchrl", "those of 'cartpole' are discrete"),
+    ("run torchrl", "those of 'cartpole' are discrete"),
 ]
 
 
@@ -88,7 +88,7 @@ def test_what_is_not_for_whole_actions_is_refused_in_a_line(
 def test_it_is_told_that_actions_are_whole_and_observations_images(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert not main(["list", "tasks", "--json"])
+    assert not main(["list", "tasks", "--format", "json"])
     listed = json.loads(capsys.readouterr().out)
     assert (listed["breakout"]["discrete"], listed["breakout"]["image"]) == (True, True)
     assert (listed["cartpole"]["image"], listed["fast"]["discrete"]) == (False, False)

@@ -16,7 +16,7 @@ import pytest
 
 import variants
 from ablations import studies, tasks, trainers
-from ablations.cli.describe import show
+from ablations.commands.describe import described
 from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.request import Request
@@ -298,10 +298,10 @@ def test_plans_show_and_explanations_see_details(toy: TrainerSpec) -> None:
     assert made.variants["toy_fn"].formulas["toy_fn"].choice == "double"
     assert settings_of(made)["without"] == AT, "what a variant leaves out has its value"
     assert settings_of(made)["toy_number"] == {**AT, "toy_number": 0.5}
-    lines = "\n".join(show("toy/without", Path("results"), {}))
+    lines = "\n".join(described("toy/without", Path("results"), {}))
     assert "toy_fn                     same (revision 1)" in lines
     assert "toy_option                 1" in lines
-    assert "toy_fn = double" in "\n".join(show("toy/toy_fn", Path("results"), {}))
+    assert "toy_fn = double" in "\n".join(described("toy/toy_fn", Path("results"), {}))
     gap = explanation.plan(explanation.request("toy/without", "toy/all", (), {"seeds": 1}))
     details = gap.study.explanation.details
     assert {name: one.settings[name] for name, one in details.items()} == {

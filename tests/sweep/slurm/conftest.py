@@ -83,7 +83,7 @@ class Sweep:
         return [line.split()[0] for line in lines if f"{self.shell.folder}/" in line]
 
     def rows(self) -> list[dict[str, Any]]:
-        return json.loads(self("status", "--json").stdout)
+        return json.loads(self("status", "--format", "json").stdout)
 
     def beats(self) -> dict[str, dict[str, Any]]:
         """The heartbeats of the cells that are training."""

@@ -233,7 +233,7 @@ def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
         again = sweep(*TINY, "--seeds", "5", code=2)
         assert "squeue does not answer" in again.stderr
         assert again.stderr.count("\n") == 1
-        assert json.loads(sweep("status", "--json").stdout)
+        assert json.loads(sweep("status", "--format", "json").stdout)
 
 
 def test_the_five_lines_of_the_documentation(sweep) -> None:

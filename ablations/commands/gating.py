@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
-from ablations.cli.arguments import Parser, add_flags, positive, whole
+from cyclopts import Parameter
+
 from ablations.core.decode import Json
 from ablations.errors import UserError, printable
 from ablations.gate import (
@@ -27,144 +27,139 @@ from ablations.gate import (
 )
 from ablations.gate.ledger import Booking, Ledger, Terms
 from ablations.gate.run import Execution, stages_table
+from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, Text, Whole
 from ablations.sweep.backends.command.study_file import line_of, timeout_of
 from ablations.sweep.local import Processes
 from ablations.tables.formats import format_table
 from ablations.trainers.command import Line
 
-
-def add_gate(command: Parser) -> None:
-    """Add the flags of `gate`."""
-    command.add_argument(
-        "words",
-        nargs="*",
-        metavar="-- COMMAND",
-        help="with {seed}, and {folder} where it writes its curve there",
-    )
-    group = command.add_argument_group("what is compared")
-    add_flags(group, {"--baseline COMMIT": "against the files as they are"})
-    add_flags(
-        group,
-        {
-            "--noise": "instead of a comparison: run the command a few times, and say how much its "
-            "runs differ and what margin so many of them can decide"
-        },
-        action="store_true",
-    )
-    add_flags(
-        group, {"--against ARGS": "what the baseline's command has more: --against='--lr 3e-4'"}
-    )
-    group = command.add_argument_group("many candidates against the best so far")
-    add_flags(
-        group,
-        {
-            "--ledger FILE": "book this candidate there: one error budget for all, the accepted "
-            "one is the best from then on; the first call, without --baseline, books the first "
-            "best; without a command: print it"
-        },
-        type=Path,
-    )
-    add_flags(group, {"--candidates N": "that the budget is for; default: 50"}, type=positive)
-    add_flags(
-        group,
-        {"--fresh N": "seeds on which an accepted gain is estimated anew; default: 5"},
-        type=whole,
-    )
-    group = command.add_argument_group("the result of a run")
-    add_flags(
-        group,
-        {"--curve FILE": "such as {folder}/log.csv; default: what the command prints"},
-        default="stdout",
-    )
-    add_flags(
-        group,
-        {"--metric NAME": "column, or text before a colon; default: a number on a line of its own"},
-        default="result",
-    )
-    add_flags(group, {"--step NAME": "the column that counts"}, default="")
-    add_flags(group, {"--better": None}, choices=("higher", "lower"), default="higher")
-    group = command.add_argument_group("what is decided, and how surely")
-    add_flags(
-        group,
-        {
-            "--margin SIZE": "the difference that does not matter: 2%% of what the baseline "
-            "learned (of its mean, where a run is one number), or 0.5 in units of the metric"
-        },
-    )
-    add_flags(
-        group, {"--require": "pass only what gains; default: what is no worse"}, choices=("better",)
-    )
-    add_flags(
-        group, {"--rate SHARE": "of false alarms and of false passes; default: 5%%"}, type=_share
-    )
-    add_flags(
-        group,
-        {
-            "--futility SHARE": "end early where the chance to pass still, were the change worth "
-            "it, is below this; default: 10%%; 0: never"
-        },
-        type=_chance,
-    )
-    add_flags(
-        group, {"--first-seeds N": "default: 5", "--most-seeds N": "default: 32"}, type=positive
-    )
-    group = command.add_argument_group("how it runs")
-    add_flags(group, {"--steps N": "what {steps} is"}, type=whole)
-    add_flags(group, {"--timeout T": "of a run, such as 2h"})
-    add_flags(
-        group,
-        {"--minutes M": "end after so long; the same call goes on where it was"},
-        type=_minutes,
-    )
-    add_flags(
-        group, {"--depends FILE": "what the command rests on; default: the repository"}, nargs="+"
-    )
-    add_flags(group, {"--name": "of its results; default: gate"}, default="gate")
-    add_flags(
-        group,
-        {"--workers N": "default: one per core", "--threads N": "of each command"},
-        type=positive,
-    )
-    add_flags(
-        group,
-        {
-            "--quiet": "the verdict alone",
-            "--markdown": "the verdict and a table of its stages",
-            "--json": "the verdict as JSON on stdout",
-        },
-        action="store_true",
-    )
+_DEFAULTS = {
+    "curve": "stdout",
+    "metric": "result",
+    "step": "",
+    "better": "higher",
+    "name": "gate",
+    "format": "text",
+}
 
 
-def run_gate(options: argparse.Namespace) -> int:
-    """Judge a change by runs before and after it; return the exit code."""
-    options.quiet = options.quiet or options.json or options.markdown
+class Asked(TypedDict, total=False):
+    """What a gate compares, decides and runs.
+
+    Attributes:
+        baseline: Compare the files as they are with this commit.
+        against: Arguments that the baseline's command has in addition, such as '--lr 3e-4'.
+        noise: Instead of a comparison: run the command a few times, print how much its runs differ
+            and which margin that many runs can decide.
+        curve: Where a run writes its curve, such as {folder}/log.csv; default: what it prints.
+        metric: Column, or text before a colon; default: a number on a line of its own.
+        step: The column of steps.
+        better: higher (default) or lower.
+        margin: The difference that does not matter: 2% of what the baseline learned (of its mean,
+            where a run is one number), or 0.5 in units of the metric.
+        require: better: pass only improvements; default: pass what is no worse.
+        rate: Rate of false alarms and of false passes; default: 5%.
+        futility: End early if the probability to pass is below this even if the change is good;
+            default: 10%; 0: never.
+        first_seeds: Runs of the first stage; default: 5.
+        most_seeds: Most runs; default: 32.
+        steps: The value of {steps}.
+        timeout: Time limit of a run, such as 2h.
+        minutes: End after this many minutes; the same call continues.
+        depends: Files that the command depends on; default: the repository.
+        name: Name of the results; default: gate.
+        workers: Processes; default: one per core.
+        threads: Threads of each command.
+        ledger: Judge many candidates against the best so far, with one error budget, and record
+            each in this file. The first call, without --baseline, records the first best. Without a
+            command: print the file.
+        candidates: How many candidates the budget is for; default: 50.
+        fresh: Held-out seeds on which an accepted gain is estimated again; default: 5.
+        quiet: Print only the verdict.
+        format: text, markdown (with a table of the stages) or json.
+    """
+
+    baseline: Annotated[Text, Parameter(metavar="COMMIT")]
+    against: Annotated[Text, Parameter(metavar="ARGS", allow_leading_hyphen=True)]
+    noise: bool
+    curve: Annotated[str, Parameter(metavar="FILE")]
+    metric: Annotated[str, Parameter(metavar="NAME")]
+    step: Annotated[str, Parameter(metavar="NAME")]
+    better: Literal["higher", "lower"]
+    margin: Annotated[Text, Parameter(metavar="SIZE")]
+    require: Literal["better"] | None
+    rate: Number
+    futility: Annotated[Number, Parameter(group=RARE)]
+    first_seeds: Positive
+    most_seeds: Positive
+    steps: Annotated[Whole, Parameter(group=RARE)]
+    timeout: Annotated[Text, Parameter(group=RARE)]
+    minutes: Annotated[float | None, Parameter(metavar="M")]
+    depends: Annotated[OptionalNames, Parameter(group=RARE, metavar="FILE...")]
+    name: Annotated[str, Parameter(group=RARE)]
+    workers: Annotated[Positive, Parameter(group=RARE)]
+    threads: Annotated[Positive, Parameter(group=RARE)]
+    ledger: Annotated[str | Path | None, Parameter(metavar="FILE")]
+    candidates: Annotated[Positive, Parameter(group=RARE)]
+    fresh: Annotated[Whole, Parameter(group=RARE)]
+    quiet: bool
+    format: Literal["text", "markdown", "json"]
+
+
+def gate(
+    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    results: Folder = "results",
+    **asked: Unpack[Asked],
+) -> int:
+    """Run a command before and after a change, compare, and return the exit code.
+
+    0: no worse. 1: worse. 3: undecided. Write -- before the command.
+
+    Args:
+        command: The command, with {seed}, and {folder} where it writes its curve there.
+        results: The results folder; default: results.
+        asked: See `Asked`.
+    """
+    options = SimpleNamespace(**{**dict.fromkeys(Asked.__annotations__), **_DEFAULTS, **asked})
+    options.words, options.results = list(command), Path(results)
+    options.quiet = options.quiet or options.format != "text"
+    _require_sound(options)
     if options.ledger:
+        options.ledger = Path(options.ledger)
         return _book(options)
     if not options.words:
         raise UserError("a gate needs a command: `ablations gate ... -- python train.py ...`")
     if given := [n for n in ("candidates", "fresh") if getattr(options, n) is not None]:
-        raise UserError(f"--{given[0]} is of a ledger: add --ledger FILE")
+        raise UserError(f"--{given[0]} is for a ledger: add --ledger FILE")
     if options.noise:
         return _noise(options)
     question = _question(options)
     sides = compared_sides(question, Path.cwd())
-    gate = Gate(question, options.results, sides, _execution(options))
+    judged = Gate(question, options.results, sides, _execution(options))
     if not options.quiet:
-        print("\n".join(gate.stated()), flush=True)
-    verdict = gate.run()
-    path, described = gate.write(verdict)
+        print("\n".join(judged.stated()), flush=True)
+    verdict = judged.run()
+    path, described = judged.write(verdict)
     figure = _figure(path, described) if verdict.stages else "no picture: no stage was read"
-    if options.json:
+    if options.format == "json":
         print(path.read_text(), end="")
         return verdict.code
     _print_line(described)
-    if options.markdown:
+    if options.format == "markdown":
         print()
         print(format_table(stages_table(verdict), "markdown"))
     elif not options.quiet:
         print(f"{path}\n{figure}")
     return verdict.code
+
+
+def _require_sound(options: SimpleNamespace) -> None:
+    if options.rate is not None and not 0 < options.rate < 0.5:
+        raise UserError(f"--rate must be above 0 and below 50%, such as 5%, not {options.rate:g}")
+    if options.futility is not None and not 0 <= options.futility < 0.5:
+        raise UserError(f"--futility must be below 50%, such as 10%, not {options.futility:g}")
+    if options.minutes is not None and not 0 < options.minutes < 1e6:
+        raise UserError(f"--minutes must be a positive number, not {options.minutes:g}")
 
 
 def _print_line(described: Mapping[str, Any]) -> None:
@@ -173,14 +168,14 @@ def _print_line(described: Mapping[str, Any]) -> None:
         print(printable(f"    | {line}"))
 
 
-def _book(options: argparse.Namespace) -> int:
+def _book(options: SimpleNamespace) -> int:
     """Judge a candidate against the best of a ledger, or print the ledger."""
     path = options.ledger
     known = ledger.read_ledger(path)
     if not options.words:
         if known is None:
             raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
-        print(format_table(known.table(), "json" if options.json else "markdown"))
+        print(format_table(known.table(), "json" if options.format == "json" else "markdown"))
         return 0
     if options.noise:
         raise UserError("--noise compares nothing: leave --ledger out")
@@ -189,14 +184,14 @@ def _book(options: argparse.Namespace) -> int:
     terms = _terms(options, question, known)
     booking = Booking(path, question, terms, options.results, _execution(options))
     booked = booking.open(options.baseline, question.against) or booking.judge()
-    if options.json:
+    if options.format == "json":
         print(json.dumps({"ledger": str(path), **booked}, indent=1, allow_nan=False))
     else:
         _print_line(booked)
     return int(booked["exit_code"])
 
 
-def _terms(options: argparse.Namespace, question: Question, known: Ledger | None) -> Terms:
+def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -> Terms:
     """Return what a ledger asks, or would ask. Raises UserError where flags say otherwise."""
     terms = known.opening.terms if known else None
     shared = ledger.shared_words(question.line.run, terms.run if terms else None)
@@ -238,7 +233,7 @@ def _terms(options: argparse.Namespace, question: Question, known: Ledger | None
     return terms
 
 
-def _execution(options: argparse.Namespace) -> Execution:
+def _execution(options: SimpleNamespace) -> Execution:
     def say(line: str) -> None:
         if not options.quiet:
             print(line, flush=True)
@@ -250,7 +245,7 @@ def _execution(options: argparse.Namespace) -> Execution:
     )
 
 
-def _noise(options: argparse.Namespace) -> int:
+def _noise(options: SimpleNamespace) -> int:
     others = ("margin", "baseline", "against", "require", "minutes", "most_seeds", "futility")
     if given := [flag for flag in others if getattr(options, flag) is not None]:
         flag = given[0].replace("_", "-")
@@ -260,8 +255,8 @@ def _noise(options: argparse.Namespace) -> int:
     runs_as = (runs, name, options.steps, timeout_of(options.timeout), options.depends)
     plan = noise.noise_plan(_line(options), Path.cwd(), *runs_as)
     frame = noise.measure(plan, options.results, _execution(options), options.rate or RATE)
-    print(format_table(frame, "json" if options.json else "markdown"))
-    if not options.json:
+    print(format_table(frame, "json" if options.format == "json" else "markdown"))
+    if options.format != "json":
         margin, runs = frame.margin[1], frame.runs[1]
         paste = f"a line to paste: --margin {margin:.3g} --first-seeds {runs}"
         same = "every run gave one number: any --margin above 0 can be decided, unless a {seed} is"
@@ -269,7 +264,7 @@ def _noise(options: argparse.Namespace) -> int:
     return 0
 
 
-def _line(options: argparse.Namespace) -> Line:
+def _line(options: SimpleNamespace) -> Line:
     return line_of(
         {
             "run": options.words,
@@ -281,7 +276,7 @@ def _line(options: argparse.Namespace) -> Line:
     )
 
 
-def _question(options: argparse.Namespace, *, ledger: bool = False) -> Question:
+def _question(options: SimpleNamespace, *, ledger: bool = False) -> Question:
     if options.margin is None and not ledger:
         raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
     return Question(
@@ -312,32 +307,3 @@ def _words(text: str | None) -> tuple[str, ...]:
         return tuple(shlex.split(text or ""))
     except ValueError as error:
         raise UserError(f"--against cannot be split into arguments: {error}") from None
-
-
-def _share(text: str) -> float:
-    """Parse a rate such as 5% or 0.05."""
-    if not 0 < (value := _number(text)) < 0.5:
-        raise argparse.ArgumentTypeError(f"a rate is such as 5% or 0.05, not '{text}'")
-    return value
-
-
-def _chance(text: str) -> float:
-    """Parse a chance below 50%, such as 10%, 0.1 or 0."""
-    if not 0 <= (value := _number(text)) < 0.5:
-        raise argparse.ArgumentTypeError(f"a chance is such as 10%, below 50%, not '{text}'")
-    return value
-
-
-def _minutes(text: str) -> float:
-    """Parse a positive number of minutes."""
-    if text.endswith("%") or not 0 < (value := _number(text)) < 1e6:
-        raise argparse.ArgumentTypeError(f"minutes are a positive number, not '{text}'")
-    return value
-
-
-def _number(text: str) -> float:
-    """Parse 0.05 or 5%; NaN for what is no number."""
-    try:
-        return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        return math.nan

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 
 import variants as registry
-from ablations.cli.catalogue import range_text
+from ablations.commands.catalogue import range_text
 from ablations.core.decode import Json
 from ablations.core.record import settings_read
 from ablations.errors import UserError, value_text
+from ablations.parameters import Selection, parse_levels
 from ablations.presets import preset, presets
-from ablations.request import Selection, parse_levels
 from ablations.sweep.plan import comparison_request, plan
 from ablations.tasks import task, tasks
 from ablations.trainers import Option, TrainerSpec, trainers

@@ -1,18 +1,17 @@
-"""The command `list`: axes, presets, studies, tasks and trainers, and what ran here."""
+"""The command `list`: studies, tasks, presets, components, trainers and runs."""
 
 from __future__ import annotations
 
-import argparse
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ablations import plugins, presets, studies, tasks, trainers
-from ablations.cli.arguments import Parser
-from ablations.cli.output import add_json, print_json
 from ablations.core.decode import Json
-from ablations.errors import UserError, count, printable, unknown
+from ablations.errors import count, printable, unknown
+from ablations.parameters import Folder
 from ablations.presets import Preset
 from ablations.studies import Profile, Study
 from ablations.sweep.stored import stored_runs
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     from variants import Axis, Choice, Number
 
 Data = Mapping[str, Json]
-# What others call the kinds.
+# Other names of the kinds.
 OTHER_WORDS = {
     **dict.fromkeys(("envs", "environments", "env"), "tasks"),
     **dict.fromkeys(("algorithms", "algos"), "trainers"),
-    **dict.fromkeys(("settings", "hyperparameters", "choices"), "axes"),
+    **dict.fromkeys(("settings", "hyperparameters", "choices", "axes"), "components"),
     "libraries": "presets",
     "results": "runs",
 }
@@ -42,47 +41,50 @@ class Described(NamedTuple):
     data: Data
 
 
-def add_list(command: Parser) -> None:
-    """Add the flags of `list`."""
-    command.add_argument(
-        "kind", nargs="?", default="studies", help="axes, presets, runs, studies, tasks, trainers"
-    )
-    add_json(command)
+def listed(
+    kind: str = "studies",
+    /,
+    *,
+    format: Literal["text", "json"] = "text",
+    results: Folder = "results",
+) -> str:
+    """List studies, tasks, presets, components, trainers or runs.
 
-
-def run_list(options: argparse.Namespace) -> None:
-    """Print what there is of a kind, or what ran."""
-    if options.kind == "runs":
-        if options.json:
-            print_json(_runs_as_data(options.results))
-        else:
-            print("\n".join(_run_lines(options.results)))
-        return
+    Args:
+        kind: studies (default), tasks, presets, components, trainers or runs.
+        format: text or json.
+        results: The results folder; default: results.
+    """
+    if OTHER_WORDS.get(kind, kind) == "runs":
+        if format == "json":
+            return _json(_runs_as_data(Path(results)))
+        return "\n".join(_run_lines(Path(results)))
     plugins.load()
-    described = catalogue(options.kind)
-    if options.json:
-        print_json({name: each.data for name, each in described.items()})
-        return
-    for name, each in described.items():
-        print(f"{name}: {each.summary}")
-        for line in each.lines:
-            print(f"    {line}")
+    described = catalogue(kind)
+    if format == "json":
+        return _json({name: each.data for name, each in described.items()})
+    return "\n".join(
+        "\n    ".join((f"{name}: {each.summary}", *each.lines)) for name, each in described.items()
+    )
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
 
 
 def catalogue(kind: str) -> dict[str, Described]:
-    """Return everything of one kind by name. Raise UserError for no kind."""
+    """Return everything of one kind by name. Raise UserError for another kind."""
     import variants as registry
 
     kinds: dict[str, tuple[Callable[[], Mapping[str, object]], Callable[..., Described]]] = {
-        "axes": (registry.axes, _axis),
+        "components": (registry.axes, _axis),
         "presets": (presets.presets, _preset),
         "studies": (studies.studies, _study),
         "tasks": (tasks.tasks, _task),
         "trainers": (trainers.trainers, _trainer),
     }
+    kind = OTHER_WORDS.get(kind, kind)
     if kind not in kinds:
-        if kind in OTHER_WORDS:
-            raise UserError(f"'{kind}' are called {OTHER_WORDS[kind]} here")
         raise unknown("kind", kind, [*kinds, "runs"])
     things, described = kinds[kind]
     return {name: described(thing) for name, thing in things().items()}

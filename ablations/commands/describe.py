@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Unpack
 
 from ablations import plugins
 from ablations.answers import entries
-from ablations.cli.arguments import Parser, add_flags, add_selection, selection
-from ablations.cli.selected import unpacked
+from ablations.commands.selected import selection_of, unpacked
 from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, Named, settings_read
 from ablations.errors import UserError, printable, unknown, value_text
 from ablations.io.archives import restore
+from ablations.parameters import Folder, Selection, Text
 from ablations.presets import preset, presets
 from ablations.presets.definition import Preset, Read
 from ablations.records import Plan, Record, read_record
-from ablations.request import Request, Selection, selects
+from ablations.request import Request
 from ablations.studies import Study, studies
 from ablations.sweep.backends import backend_of
 from ablations.sweep.backends.command import study_file
@@ -28,51 +28,59 @@ from ablations.trainers import trainer
 from ablations.trainers.values import FIELD_NAMES
 
 
-def add_show(command: Parser) -> None:
-    """Add the flags of `show`."""
-    command.add_argument("name", metavar="STUDY|VARIANT|CELL|PRESET|SETTING|TASK|WORD")
-    add_flags(command, {"--against PRESET": "of a preset: what differs from another"})
-    add_selection(command)
+def show(
+    name: str,
+    /,
+    *,
+    against: Text = None,
+    results: Folder = "results",
+    **selection: Unpack[Selection],
+) -> str:
+    """Describe a study, variant, component, setting, preset, task or run; find published answers.
 
-
-def run_show(options: argparse.Namespace) -> None:
-    """Print a study, variant, cell, preset, setting or task, and published answers with a word."""
+    Args:
+        name: STUDY, STUDY/VARIANT, PRESET, SETTING, TASK, the hash of a run, or a word of answers.
+        against: Of a preset: only what differs from this other preset.
+        results: The results folder; default: results.
+        selection: See `Selection`.
+    """
     plugins.load()
-    name, brought = study_file.named(options.name)
-    if options.against:
-        from ablations.cli.describe_setting import against
+    name, brought = study_file.named(name)
+    folder, selected = Path(results), selection_of(selection)
+    if against:
+        from ablations.commands.settings import against as differences
 
-        lines = [*against(name, options.against)]
-    elif brought or selects(selection(options)):
-        lines = _described(name, options, brought)
+        lines = [*differences(name, against)]
+    elif brought or selected:
+        lines = _described(name, folder, selected, brought)
     else:
-        answers = _answers(name, options)
+        answers = _answers(name, folder)
         try:
-            lines = _described(name, options)
+            lines = _described(name, folder, selected)
         except UserError as error:  # unknown, or the variant of several studies
-            lines, answers = [], answers or _answers(name, options, anywhere=True)
+            lines, answers = [], answers or _answers(name, folder, anywhere=True)
             if not answers:
                 raise UserError(f"{error}; no published answer matches '{name}'") from None
         lines = ["\n".join(lines).rstrip(), "", *answers]
-    print(printable("\n".join(lines).strip()))
+    return printable("\n".join(lines).strip())
 
 
-def _answers(name: str, options: argparse.Namespace, *, anywhere: bool = False) -> list[str]:
+def _answers(name: str, results: Path, *, anywhere: bool = False) -> list[str]:
     """Return the published answers that match a word, as lines."""
-    if not (options.results / "questions.toml").exists():
+    if not (results / "questions.toml").exists():
         return []
     from ablations.answers import pages
 
-    known = entries.read(options.results / entries.FILE)
+    known = entries.read(results / entries.FILE)
     found = [question for question in known.question if question.matches(name, anywhere=anywhere)]
     if not found:
         return []
-    folder = unpacked(options.results, {question.study for question in found})
+    folder = unpacked(results, {question.study for question in found})
     return [*pages.find(folder, entries.Entries(tuple(found), known.task))]
 
 
 def _described(
-    name: str, options: argparse.Namespace, brought: tuple[Study, ...] = ()
+    name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
 ) -> list[str]:
     """Return what there is to say of a name. brought: studies of study files."""
     if name in presets():
@@ -81,13 +89,13 @@ def _described(
         return [*_task(name)]
     lines = [] if brought else _setting(name)
     if not lines or name in studies():
-        lines = [*show(name, options.results, selection(options), brought), "", *lines]
+        lines = [*described(name, results, selection, brought), "", *lines]
     return lines
 
 
 def _setting(name: str) -> list[str]:
     """Return what there is to say of a setting; nothing of another name."""
-    from ablations.cli.describe_setting import setting_lines, setting_names, trial
+    from ablations.commands.settings import setting_lines, setting_names, trial
 
     setting = FIELD_NAMES.get(name, name)
     if setting not in setting_names():
@@ -96,7 +104,7 @@ def _setting(name: str) -> list[str]:
     return [*setting_lines(setting), *([f"try it: {command}"] if command else [])]
 
 
-def show(
+def described(
     name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
 ) -> Iterator[str]:
     """Yield a study, a variant or a cell, resolved.
@@ -128,7 +136,7 @@ def show(
             )
         yield from _cell(record)
     else:
-        from ablations.cli.describe_setting import setting_names
+        from ablations.commands.settings import setting_names
 
         if slash and head in known:
             raise unknown(f"variant of '{head}'", rest, known[head].variants)
@@ -247,7 +255,7 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     for name, value in different.items():
         lines.append(f"    {name} = {value}")
         if name in config.get("choices", {}):
-            from ablations.cli.describe_setting import choice_lines
+            from ablations.commands.settings import choice_lines
 
             lines += choice_lines(name, str(value))
     return lines

@@ -1,0 +1,397 @@
+"""The command line: parses, calls one public function, and prints what it returns.
+
+`COMMANDS` names every command. Only the module of the one that was typed is imported: `ablations
+table` starts neither JAX nor a trainer.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import gc
+import importlib
+import inspect
+import io
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from subprocess import SubprocessError
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ablations import plugins
+from ablations.core.files import SetAside
+from ablations.errors import NEAR, Note, UserError, missing_extra, one_line, unknown
+from ablations.git import git
+from ablations.sweep.machine import left_out_of_workers
+
+if TYPE_CHECKING:
+    from cyclopts import App, CycloptsError, UnknownOptionError
+
+
+class Command(NamedTuple):
+    """A command: the module and name of its function, its line in the help, and what prints it.
+
+    each: the function is called for each study that is named.
+    """
+
+    target: str
+    summary: str
+    printer: str = ""
+    each: bool = False
+
+
+DESCRIPTION = "Does this RL implementation detail matter? Paired ablations with honest tables."
+TABLE = "printing:print_table"
+COMMANDS = {
+    "Run": {
+        "run": Command("running:run", "Train the missing runs of a study."),
+        "sweep": Command("running:sweep", "Compare values of any setting, or presets.", TABLE),
+        "explain": Command(
+            "running:explain", "Find which settings cause the gap between two presets.", TABLE
+        ),
+        "status": Command(
+            "watching:status",
+            "Print the state of every run, or cancel jobs.",
+            "watching:print_status",
+        ),
+        "work": Command("running:work", "Train runs of a stored plan, beside workers elsewhere."),
+    },
+    "Analyse": {
+        "table": Command("results:table", "Print the comparison.", TABLE, each=True),
+        "figure": Command("results:figure", "Draw figures.", "results:write_figures"),
+        "report": Command("results:page", "Write one page with every study."),
+        "show": Command("describe:show", "Describe a study, component, preset, task or run."),
+        "list": Command("catalogue:listed", "List studies, tasks, presets, components or runs."),
+    },
+    "Design": {
+        "validate": Command(
+            "designing:validate_tasks", "Check whether a baseline learns enough on tasks.", TABLE
+        ),
+        "tune": Command(
+            "designing:tune_study", "Choose settings of each variant on separate seeds.", TABLE
+        ),
+    },
+    "Test": {
+        "check": Command("checking:check", "Compare new runs with stored curves, or store curves."),
+        "gate": Command("gating:gate", "Run a command before and after a change, and compare."),
+    },
+    "Data": {
+        "import": Command(
+            "importing:import_runs",
+            "Read runs that were trained elsewhere.",
+            "printing:print_imported",
+        ),
+        "export": Command("results:export", "Write runs for other tools."),
+        "render": Command("results:render", "Show saved policies acting, as a page or a GIF."),
+        "clean": Command("watching:clean", "Delete temporary files, or a study."),
+    },
+}
+# Flags of other tools, and what they are called here.
+OTHER_WORDS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("env", "envs", "env_id", "environment"), ("--tasks", "--task")),
+    **dict.fromkeys(("algo", "algorithm", "library"), ("--base",)),
+    **dict.fromkeys(("total_timesteps", "timesteps", "num_timesteps"), ("--steps",)),
+    **dict.fromkeys(("out", "outdir", "file"), ("--output",)),
+    **dict.fromkeys(("jobs", "parallel", "num_workers"), ("--workers",)),
+    "follow": ("--watch",),
+    "force": ("--yes", "--fresh"),
+    "name": ("--study",),
+    "verbose": ("--quiet",),
+}
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM)
+_UNREADABLE = (
+    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
+)
+
+
+MOST_LINES = 20  # of files that are left out
+
+
+def _commit() -> str:
+    """Return the commit of a clone that is run from, to be printed beside the version."""
+    root = Path(__file__).parents[1]
+    if not (root / ".git").exists():
+        return ""
+    try:
+        return f" ({git(root, 'describe', '--always', '--dirty').decode().strip()})"
+    except (OSError, SubprocessError):
+        return ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return the exit code.
+
+    It is 0, or 1 where cells failed or something got worse, 2 for bad input, 3 where a gate stays
+    undecided, 130 after Ctrl-C.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of Latin-1, a name that is no text
+            stream.reconfigure(errors="backslashreplace")
+    # Records are kept by the thousand, none of them in a cycle: to look for cycles after every few
+    # hundred objects, as is usual, takes a tenth of the time of a command that reads them.
+    gc.set_threshold(100_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SetAside)
+        warnings.simplefilter("always", Note)
+        warnings.showwarning = _Lines(warnings.showwarning)
+        return _run(arguments)
+
+
+class _Lines:
+    """Print notes, and what is set aside up to MOST_LINES, a line each, once."""
+
+    def __init__(self, others: Callable[..., None]):
+        self._others = others
+        self._printed: set[str] = set()
+
+    def __call__(
+        self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
+    ) -> None:
+        if not issubclass(category, (Note, SetAside)):
+            self._others(message, category, *where, **more)
+            return
+        line, left_out = one_line(str(message)), issubclass(category, SetAside)
+        if line in self._printed or (left_out and len(self._printed) > MOST_LINES):
+            return
+        if left_out and len(self._printed) == MOST_LINES:
+            line = "more files, in the same way"
+        self._printed.add(line)
+        print(f"ablations: {'left out: ' if left_out else ''}{line}", file=sys.stderr)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    given: dict[str, Any] = {}
+    try:
+        code = _called(words, given)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("ablations: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `| head`: what is still in the buffer must not meet the closed pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if (line := _in_a_line(error, given)) is None:
+            raise
+        print(f"ablations: {line}", file=sys.stderr)
+        return 2
+
+
+def _called(words: list[str], given: dict[str, Any]) -> int:
+    """Call the command that was typed, and print what it returns; return the exit code.
+
+    given: takes the arguments of the command.
+    """
+    name, *rest = words or ["--help"]
+    if name in ("--help", "-h"):
+        print(overview())
+    elif name == "--version":
+        print(f"rl-ablations {version('rl-ablations')}{_commit()}")
+    if name in ("--help", "-h", "--version"):
+        return 0
+    options = rest[: rest.index("--")] if "--" in rest else rest
+    rare = "--help-all" in options
+    rest = ["--help" if word == "--help-all" and rare else word for word in rest]
+    from cyclopts import CycloptsError
+
+    try:
+        function, bound, _ = app(name, rare=rare).parse_args(
+            rest, exit_on_error=False, print_error=False
+        )
+    except CycloptsError as error:
+        raise UserError(f"{_parsing_error(error)} (see `ablations {name} --help`)") from None
+    given.update(bound.arguments | bound.kwargs)
+    return int(function(*bound.args, **bound.kwargs) or 0)
+
+
+def commands() -> dict[str, Command]:
+    """Return every command by its name."""
+    return {name: command for group in COMMANDS.values() for name, command in group.items()}
+
+
+def overview() -> str:
+    """Return the help of all commands."""
+    lines = ["Usage: ablations COMMAND", "", DESCRIPTION]
+    for title, group in COMMANDS.items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:<10} {command.summary}" for name, command in group.items()]
+    return "\n".join([*lines, "", "`ablations COMMAND --help` lists the flags of a command."])
+
+
+def app(name: str, *, rare: bool = False) -> App:
+    """Return the parser of a command. rare: its help has the rare flags too.
+
+    Raises:
+        UserError: there is no such command.
+    """
+    if name.startswith("-"):
+        raise unknown("flag", name, ["--help", "--version"])
+    if name not in commands():
+        raise unknown("command", name, commands())
+    from cyclopts import App, Parameter
+
+    from ablations.commands.screens import Screens
+    from ablations.parameters import RARE
+
+    object.__setattr__(RARE, "_show", rare)
+    parser = App(
+        name=f"ablations {name}",
+        help_format="plaintext",
+        help_formatter=Screens(),
+        help_epilogue="" if rare else "`--help-all` lists the rare flags too.",
+        version_flags=[],
+        default_parameter=Parameter(negative="", show_default=False),
+    )
+    parser.default(_terminal(commands()[name]))
+    return parser
+
+
+def _named(target: str) -> Callable[..., Any]:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(f"ablations.commands.{module}"), name)  # type: ignore[no-any-return]
+
+
+def _terminal(command: Command) -> Callable[..., int]:
+    """Return a function with the flags of a command's function, of what prints it, and plugins."""
+    from ablations.parameters import PLUGIN
+
+    function = _named(command.target)
+    printer = _named(command.printer) if command.printer else _print
+    of_function = inspect.signature(function, eval_str=True)
+    of_printer = inspect.signature(printer, eval_str=True)
+    positional = [*of_printer.parameters][:1]
+    added = [
+        parameter
+        for name, parameter in of_printer.parameters.items()
+        if name not in {*positional, *of_function.parameters}
+    ]
+
+    def called(*arguments: Any, plugin: Sequence[str] = (), **flags: Any) -> int:
+        plugins.load(plugin)
+        shared = {n: flags[n] for n in of_printer.parameters if n in flags}
+        own = {n: value for n, value in flags.items() if n not in {p.name for p in added}}
+        if shared.get("format") == "json" and command.printer == TABLE and not command.each:
+            own["quiet"] = True  # a table as data is alone on stdout
+        defaults = {
+            name: of_function.parameters[name].default
+            for name in of_printer.parameters
+            if name in of_function.parameters
+        }
+        calls = [(study,) for study in arguments[0]] if command.each else [arguments]
+        codes = [printer(function(*call, **own), **{**defaults, **shared}) for call in calls]
+        return max(code or 0 for code in codes)
+
+    parameters = [
+        p.replace(kind=p.KEYWORD_ONLY if index else p.POSITIONAL_ONLY)
+        if p.kind is p.POSITIONAL_OR_KEYWORD
+        else p
+        for index, p in enumerate(of_function.parameters.values())
+        if p.kind is not p.VAR_KEYWORD
+    ]
+    options = [p for p in of_function.parameters.values() if p.kind is p.VAR_KEYWORD]
+    every = [*parameters, *added, PLUGIN, *options]
+    vars(called)["__signature__"] = inspect.Signature(every)
+    called.__annotations__ = {each.name: each.annotation for each in every}
+    own_doc, printer_doc = inspect.getdoc(function) or "", inspect.getdoc(printer) or ""
+    _, _, flags_doc = printer_doc.partition("Args:\n")
+    before, args, after = own_doc.partition("Args:\n")
+    called.__doc__ = f"{before}{args}{flags_doc.rstrip()}\n{after}" if args else own_doc
+    return called
+
+
+def _print(value: Any) -> int:
+    """Print what a command returns; return the exit code."""
+    if isinstance(value, int):
+        return value
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, str | Path):
+            print(each)
+    return 1 if getattr(value, "failed", 0) else 0
+
+
+def _parsing_error(error: CycloptsError) -> str:
+    """Return what is wrong with the words of a command, and what is right."""
+    from cyclopts import UnknownOptionError
+
+    if isinstance(error, UnknownOptionError):
+        flag = error.token.keyword or error.token.value
+        known = [name for argument in error.argument_collection for name in argument.names]
+        return f"unknown flag {flag}{_hint(flag, known, error)}"
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _hint(flag: str, known: Sequence[str], error: UnknownOptionError) -> str:
+    """Return what was meant by an unknown flag, as the end of a sentence; "" where unclear."""
+    from ablations.commands.selected import is_setting
+
+    name = flag.lstrip("-").replace("-", "_")
+    if "--set" in known and is_setting(name):
+        return f": a setting is given by --set {name}=VALUE"
+    for argument in error.argument_collection:
+        if "--format" in argument.names and name in (argument.get_choices() or ()):
+            return f": did you mean --format {name}?"
+    meant = [word for word in OTHER_WORDS.get(name, ()) if word in known]
+    near = meant or [each for each in known if each.startswith(flag) and flag != "-"]
+    near = near or difflib.get_close_matches(flag, known, n=1, cutoff=NEAR)
+    return f": did you mean {' or '.join(near)}?" if near else ""
+
+
+def _in_a_line(error: Exception, given: Mapping[str, Any]) -> str | None:
+    """Return an error of the user's or of his machine in a line; None for a fault of ours."""
+    match error:
+        case UserError():
+            return one_line(str(error))
+        case ModuleNotFoundError():
+            missing = missing_extra(error)
+            return None if missing is None else str(missing)
+        case ValueError():
+            return _of_the_shell(error)
+        case OSError():
+            return _of_a_file(error, given)
+    return None
+
+
+def _of_the_shell(error: ValueError) -> str | None:
+    """Return in a line which variable JAX cannot be imported with; None where it is none."""
+    for name in left_out_of_workers():
+        if name.lower() in str(error).lower():
+            return f"JAX does not start with {name}={os.environ[name]} of this shell: unset it"
+    return None
+
+
+def _of_a_file(error: OSError, given: Mapping[str, Any]) -> str | None:
+    """Return in a line what a file or folder cannot do; None where it is a fault of ours."""
+    name = error.filename2 or error.filename
+    path = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else None
+    output, results = given.get("output"), given.get("results", "results")
+    if error.errno in _NO_ROOM or (error.errno in _NOT_ALLOWED and not _is_closed(path)):
+        where = f"'{path}'" if path else f"to '{results}'"
+        return (
+            f"cannot write {where}: {error.strerror}: make room or give another --results; what is "
+            f"done is safe"
+        )
+    if path is None and error.errno in (errno.EIO, errno.ESTALE):
+        return f"cannot read or write in '{results}': {error.strerror}; try again"
+    if path is None or error.errno not in (*_NOT_ALLOWED, *_UNREADABLE):
+        return None
+    writes = error.filename2 is not None or error.errno == errno.EEXIST
+    writes = writes or (output is not None and path.is_relative_to(output))
+    return f"cannot {'write' if writes else 'read'} '{path}': {error.strerror}"
+
+
+def _is_closed(path: Path | None) -> bool:
+    """Return whether a path is there, or in a folder that is, and cannot be read."""
+    if path is None:
+        return False
+    return not os.access(path.parent, os.X_OK) or (path.exists() and not os.access(path, os.R_OK))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

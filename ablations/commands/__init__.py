@@ -1,0 +1,1 @@
+"""The commands: each is a public function, its signature and docstring are the command's help."""

@@ -1,0 +1,170 @@
+"""The command `check`: curves against stored ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from ablations.commands.selected import names_of, plans, unpacked
+from ablations.errors import UserError
+from ablations.parameters import Folder, Names, OptionalNames, Positive, Text
+from ablations.records import Plan
+from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
+from ablations.regression import baselines as curves
+from ablations.regression.baselines import Baseline
+from ablations.regression.check import (
+    Check,
+    SequentialCheck,
+    Terms,
+    caption,
+    line,
+    plan_line,
+    play_checks,
+    table,
+)
+from ablations.regression.check import check as check_curves
+from ablations.sweep.local import Processes
+from ablations.sweep.stored import resolved_again
+from ablations.tables.formats import format_table
+
+
+def check(  # noqa: PLR0913 - each is a flag
+    baselines: Names,
+    /,
+    *,
+    alpha: float = ALPHA,
+    effect: float = EFFECT,
+    seeds: Positive = MOST_SEEDS,
+    paired: bool = False,
+    records: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
+    format: Literal["text", "markdown"] = "text",
+    figures: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
+    workers: Positive = None,
+    save: OptionalNames = None,
+    reason: Text = None,
+    results: Folder = "results",
+) -> int:
+    """Train again and compare with stored curves, or store curves; return the exit code.
+
+    The exit code is 1 if a curve got worse.
+
+    Args:
+        baselines: Names of stored baselines, or folders.
+        alpha: Probability of a false alarm over all curves together.
+        effect: The smallest loss to detect, as a share of what the baseline learned.
+        seeds: Most seeds.
+        paired: Compare seed by seed.
+        records: Compare these records, and train nothing.
+        format: text or markdown.
+        figures: Folder of the figures; default: checks/ in the results folder.
+        workers: Processes; default: one per core.
+        save: Instead of a check: store the curves of the last run of these studies.
+        reason: With --save: why; replacing a baseline needs one.
+        results: The results folder; default: results.
+    """
+    names, folder = names_of(baselines), unpacked(Path(results), ())
+    if save is not None:
+        return _save(names, names_of(save), folder, reason)
+    if reason:
+        raise UserError("--reason goes with --save")
+    if not 0 < alpha < 0.5:
+        raise UserError(f"--alpha must be between 0 and 0.5, not {alpha:g}")
+    if not 0 < effect < float("inf"):
+        raise UserError(f"--effect must be above 0, not {effect:g}")
+    stored = {name: curves.read(curves.stem_of(folder, name), name) for name in names}
+    alpha /= sum(len(baseline.groups) for baseline in stored.values())
+    terms = Terms(alpha, effect, most=seeds or MOST_SEEDS, paired=paired)
+    worse = 0
+    for name, baseline in stored.items():
+        if not baseline.requests:
+            raise UserError(f"'{name}' is a baseline of pytest: `pytest` checks it")
+        place = folder / "checks" / Path(name).name
+        checks, used = _checked(
+            baseline, place, terms, records, workers, markdown=format == "markdown"
+        )
+        alike = curves.made_alike(baseline, used)
+        figure = _draw(Path(figures or place), place.name, baseline, checks)
+        print("\n".join(_report(place.name, checks, alike, figure, format == "markdown")))
+        worse += sum(each.outcome == "fail" for each in checks.values())
+    return 1 if worse else 0
+
+
+def _save(names: list[str], saved: list[str], results: Path, reason: str | None) -> int:
+    """Store the curves of studies as a baseline."""
+    if len(names) > 1:
+        raise UserError("--save takes one BASELINE")
+    (name,) = names
+    found, results = plans(saved, results, {})
+    baseline = curves.save(found, results, name, reason)
+    print(
+        f"{name}: {len(baseline.groups)} curves of {curves.fewest_seeds(baseline.groups)} "
+        f"seeds: {baseline.history[-1]['reason']}"
+    )
+    print(curves.stem_of(results, name).parent)
+    return 0
+
+
+def _checked(
+    baseline: Baseline,
+    folder: Path,
+    terms: Terms,
+    records: str | Path | None,
+    workers: int | None,
+    *,
+    markdown: bool,
+) -> tuple[Mapping[str, Check], Path]:
+    """Check the scores of each group; return the checks and the folder of the records."""
+    sides = {
+        where: (group.curves, replace(terms, higher_is_better=group.higher_is_better))
+        for where, group in baseline.groups.items()
+    }
+    if records is not None:
+        given = curves.recorded(baseline, Path(records))
+        return {w: check_curves(of, given[w], each) for w, (of, each) in sides.items()}, Path(
+            records
+        )
+    tests = {where: SequentialCheck.of(*side) for where, side in sides.items()}
+    for name, test in tests.items() if not markdown else ():
+        print(plan_line(name, test), flush=True)
+
+    def run(plans: Sequence[Plan], records: Path) -> None:
+        Processes(workers, quiet=markdown).run(plans, records)
+
+    train = curves.training(baseline, folder / "records", resolved_again, run)
+    return play_checks(tests, train), folder / "records"
+
+
+def _report(
+    title: str, checks: Mapping[str, Check], alike: str, figure: Path, markdown: bool
+) -> list[str]:
+    """Return the table, its caption and a line per check."""
+    lines = [line(name, check) for name, check in checks.items()]
+    for name, each in checks.items():
+        if each.differs is not None:
+            seed, step = each.differs
+            lines.append(f"{name}: bits differ from step {step:,.0f} on (seed {seed}); {alike}")
+    text = [format_table(table(checks), "markdown"), "", caption(list(checks.values()))]
+    if not markdown:
+        return ["", *text, "", *lines, f"figure: {figure}"]
+    failed = sum(check.outcome == "fail" for check in checks.values())
+    head = f"{failed} of {len(checks)} got worse" if failed else "nothing got worse"
+    listed = [f"- {each}" for each in lines]
+    return [f"### {title}: {head}", "", *listed, "", *text, "", f"Both curves: `{figure}`"]
+
+
+def _draw(folder: Path, name: str, baseline: Baseline, checks: Mapping[str, Check]) -> Path:
+    """Draw the checks of a baseline; return the file."""
+    from ablations.figures import write
+    from ablations.figures.checks import checks as draw
+
+    metrics = {where: group.metric for where, group in baseline.groups.items()}
+    path = folder / re.sub(r"[^\w.-]+", "_", f"{name}_curves")
+    try:
+        return write(draw(checks, metrics), path)[-1]
+    except OSError as error:
+        raise UserError(f"cannot write to '{folder}': {error.strerror}") from None

@@ -1,0 +1,147 @@
+"""The commands `validate` and `tune`: which tasks can judge a component, and at which settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Unpack
+
+import pandas
+from cyclopts import Parameter
+
+from ablations import plugins, studies, tune, validate
+from ablations.commands.running import Execution, train
+from ablations.commands.selected import names_of
+from ablations.errors import UserError
+from ablations.parameters import (
+    SEVERAL,
+    Folder,
+    Names,
+    OptionalNames,
+    Positive,
+    Seeds,
+    Settings,
+    Whole,
+    Words,
+    seeds_of,
+)
+from ablations.runs import Runs
+from ablations.studies.library_defaults import DEFAULTS
+
+
+def _rates(_: object, words: Words) -> tuple[float, ...]:
+    try:
+        rates = tuple(float(rate) for word in words for rate in word.value.split(","))
+    except ValueError:
+        rates = ()
+    if not rates or not all(rate > 0 for rate in rates):
+        given = " ".join(word.value for word in words)
+        raise UserError(f"--rates takes numbers above 0 such as 3e-4,1e-3, not '{given}'")
+    return rates
+
+
+def validate_tasks(  # noqa: PLR0913 - each is a flag
+    tasks: Names,
+    /,
+    *,
+    study: str = "exam",
+    profile: str = "paper",
+    rates: Annotated[
+        Sequence[float], Parameter(converter=_rates, n_tokens=1, metavar="A,B,...")
+    ] = validate.RATES,
+    presets: Annotated[Sequence[str], SEVERAL] = (),
+    steps: Whole = None,
+    seeds: Seeds = None,
+    set: Settings = None,
+    results: Folder = "results",
+    **execution: Unpack[Execution],
+) -> pandas.DataFrame:
+    """Check whether a baseline learns enough on tasks to judge components there.
+
+    Train the missing runs, return the table and draw figures/validation.svg in the results folder.
+
+    Args:
+        tasks: The tasks.
+        study: The study whose baseline is validated. Default: PPO's settings of each task.
+        profile: The profile of that study; default: paper.
+        rates: Learning rates of the baseline; default: 3e-4,1e-3,3e-3.
+        presets: Presets whose scores count for the best score; all: every preset.
+        steps: Environment steps of the longest run.
+        seeds: How many, or a range; default: 1000-1004, the seeds of tuning.
+        set: Settings of the baseline.
+        results: The results folder; default: results.
+        execution: See `Execution`.
+    """
+    plugins.load()
+    planned = validate.plans(
+        validate.requests(
+            names_of(tasks),
+            rates=tuple(rates),
+            presets=tuple(DEFAULTS) if list(presets) == ["all"] else tuple(presets),
+            seeds=validate.SEEDS if seeds is None else seeds_of(seeds),
+            steps=steps,
+            profile=profile,
+            settings=dict(set or {}),
+            study=study,
+        )
+    )
+    trained = train(planned, results, execution)
+    return trained.shown(lambda: _validated(validate.read(planned, trained.results), Path(results)))
+
+
+def _validated(runs: list[Runs], results: Path) -> pandas.DataFrame:
+    """Return the table of a validation, and draw its figure."""
+    from ablations.figures import write
+
+    frame = validate.table(runs)
+    folder = results / "figures"
+    try:
+        paths = write(validate.figure(runs, frame.attrs["levels"]), folder / "validation")
+    except OSError as error:
+        raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
+    print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read
+    return frame
+
+
+def tune_study(
+    study: str,
+    /,
+    *,
+    tasks: OptionalNames = None,
+    variants: OptionalNames = None,
+    output: Annotated[str | Path | None, Parameter(metavar="FILE")] = None,
+    show: bool = False,
+    workers: Positive = None,
+    quiet: bool = False,
+    results: Folder = "results",
+) -> pandas.DataFrame:
+    """Choose the learning rate of each variant, or what the study tunes, on separate seeds.
+
+    Args:
+        study: The study.
+        tasks: Only these tasks.
+        variants: Only these variants.
+        output: The file that is written; default: the file that the study reads.
+        show: Print what was chosen, and train nothing.
+        workers: Processes; default: one per core.
+        quiet: Print no progress.
+        results: The results folder; default: results.
+    """
+    plugins.load()
+    if show:
+        tuning_of_study = studies.study(study).tuning
+        tuned = tuning_of_study.read() if tuning_of_study else {}
+        if not tuned:
+            raise UserError(f"nothing was tuned for '{study}'")
+    else:
+        tuned = tune.tune(
+            study,
+            Path(results),
+            tasks=None if tasks is None else names_of(tasks),
+            variants=None if variants is None else names_of(variants),
+            output=None if output is None else Path(output),
+            workers=workers,
+            quiet=quiet,
+        )
+    return tune.table(tuned)

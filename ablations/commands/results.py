@@ -1,0 +1,247 @@
+"""The commands `table`, `figure`, `report`, `render` and `export`: numbers, pictures, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Unpack
+
+import pandas
+from cyclopts import Parameter
+
+from ablations import plugins, tables
+from ablations.commands.selected import (
+    curves_of,
+    flags_of,
+    names_of,
+    of_studies,
+    plans,
+    refuse_together,
+    selection_of,
+    shown,
+)
+from ablations.errors import UserError
+from ablations.io.archives import archive
+from ablations.io.export import export as write_runs
+from ablations.parameters import SEVERAL, Folder, Names, Positive, Selection, Text
+from ablations.runs import Runs
+
+Kinds = Annotated[Sequence[str] | str, SEVERAL]
+File = Annotated[str | Path | None, Parameter(metavar="FILE")]
+
+
+def table(
+    study: Names,
+    /,
+    *,
+    kind: Text = None,
+    metric: Text = None,
+    score: Literal["final", "auc", "last", "mean"] | None = None,
+    results: Folder = "results",
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """Return a table, one row per variant and task; its caption and notes are in `.attrs`.
+
+    Args:
+        study: A study or several; several have a column study in front.
+        kind: comparison (default), aggregates, diagnostics, effects, efficiency, improvement,
+            power, shares, stability, or one of yours.
+        metric: Another column of the curves, such as evaluation/return.
+        score: The mean of the last tenth of training (final), the area under the curve, or the mean
+            of the last three or of all evaluations.
+        results: The results folder; default: results.
+        selection: See `Selection`. Without one: the study's last run.
+    """
+    found, folder = shown(study, results, selection_of(selection))
+    return of_studies(
+        study, found, lambda plan: tables.table_of(Runs.read(folder, plan, metric, score), kind)
+    )
+
+
+def curves(
+    study: Names, /, *, results: Folder = "results", **selection: Unpack[Selection]
+) -> pandas.DataFrame:
+    """Return the curves, one row per point: task, variant, seed, step, then the metrics.
+
+    Args:
+        study: A study or several; several have a column study in front.
+        results: The results folder.
+        selection: See `Selection`. Without one: the study's last run.
+    """
+    found, folder = plans(study, results, selection_of(selection))
+    return of_studies(study, found, lambda plan: curves_of(plan, folder))
+
+
+def figure(
+    study: Names,
+    /,
+    *,
+    kind: Kinds = (),
+    metric: Text = None,
+    width: Annotated[float | str, Parameter(metavar="INCHES|NAME")] = 5.5,
+    each_seed: bool = False,
+    smooth: bool = False,
+    results: Folder = "results",
+    **selection: Unpack[Selection],
+) -> dict[str, Any]:
+    """Draw the figures of a study: matplotlib figures by name.
+
+    Args:
+        study: A study or several; figures of several are named STUDY_FIGURE.
+        kind: Only these, such as curves or differences. Default: all that the study has.
+        metric: Another column of the curves, such as evaluation/return.
+        width: In inches, or the name of a paper's style such as icml-column; default: 5.5.
+        each_seed: Learning curves with a thin line for every seed.
+        smooth: Learning curves as means over the last tenth of training at each step.
+        results: The results folder; default: results.
+        selection: See `Selection`. Without one: the study's last run.
+    """
+    from ablations import figures
+
+    drawn: dict[str, Any] = {}
+    found, folder = shown(study, results, selection_of(selection), edits=True)
+    for plan in found:
+        made = figures.draw(
+            Runs.read(folder, plan, metric),
+            names_of(kind),
+            width,
+            each_seed=each_seed,
+            smooth=smooth,
+        )
+        other = metric is not None and metric != plan.study.metric
+        stem = f"{plan.study.name}_{metric}_" if other else f"{plan.study.name}_"
+        prefix = "" if isinstance(study, str) else re.sub(r"[^\w.-]+", "_", stem)
+        drawn |= {prefix + name: drawing for name, drawing in made.items()}
+    return drawn
+
+
+def write_figures(
+    drawn: dict[str, Any],
+    *,
+    results: str,
+    format: Annotated[
+        Sequence[Literal["svg", "png", "pdf"]],
+        Parameter(consume_multiple=True, metavar="svg|png|pdf"),
+    ] = ("svg", "png"),
+    output: File = None,
+) -> None:
+    """Write figures and print their paths.
+
+    Args:
+        drawn: figures by name.
+        results: the results folder.
+        format: Formats of the files; default: svg png.
+        output: The folder; default: figures/ in the results folder.
+    """
+    from ablations import figures
+
+    folder = Path(output or Path(results) / "figures")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
+    for name, drawing in drawn.items():
+        print(*figures.write(drawing, folder / name, list(format)), sep="\n")
+
+
+def page(
+    study: Names = (),
+    /,
+    *,
+    answers: bool = False,
+    results: Folder = "results",
+    **selection: Unpack[Selection],
+) -> list[Path]:
+    """Write one page with every study, report/index.html in the results folder; return its path.
+
+    Args:
+        study: Only these studies. Default: all that ran.
+        answers: Instead write the published answers to the results folder: README.md, answers.csv
+            and questions/ with a page and a figure for each.
+        results: The results folder; default: results.
+        selection: See `Selection`. Without one: the last run of each study.
+    """
+    if answers:
+        from ablations.answers import pages
+
+        refuse_together("--answers", [*names_of(study), *flags_of(selection)])
+        return list(pages.write(Path(results)))
+    from ablations.report.page import write
+
+    found, folder = shown(study, results, selection_of(selection))
+    return [write(found, folder)]
+
+
+def render(  # noqa: PLR0913 - each is a flag
+    study: str,
+    /,
+    *,
+    task: Text = None,
+    variant: Kinds = (),
+    seed: int = 0,
+    snapshot: Annotated[Kinds, Parameter(metavar="best|last|all|STEP")] = ("best",),
+    format: Literal["html", "gif"] | None = None,
+    length: Positive = None,
+    output: File = None,
+    results: Folder = "results",
+    **selection: Unpack[Selection],
+) -> Path:
+    """Show saved policies acting, side by side: write a page or a GIF and return its path.
+
+    Args:
+        study: The study.
+        task: The task; not needed where the study has one.
+        variant: The variants; default: the baseline.
+        seed: The seed of the runs and of the reset; default: 0.
+        snapshot: Which saved policies of a run: best, last, all, or steps; default: best.
+        format: html or gif; default: html.
+        length: Most steps of an episode.
+        output: The file; default: under render/ in the results folder.
+        results: The results folder; default: results.
+        selection: See `Selection`. Without one: the study's last run.
+    """
+    plugins.load()
+    (plan,), folder = plans(study, results, selection_of(selection), own=False)
+    from ablations.episode.render import Selected
+    from ablations.episode.render import render as write
+
+    selected = Selected(
+        task=task,
+        variants=names_of(variant) or [None],
+        seed=seed,
+        snapshots=names_of(snapshot),
+        length=length,
+    )
+    return write(plan, folder, selected, format=format, output=Path(output) if output else None)
+
+
+def export(
+    studies: Names = (),
+    /,
+    *,
+    format: Literal["csv", "parquet", "archive"] = "csv",
+    metric: Kinds = (),
+    output: File = None,
+    results: Folder = "results",
+    **selection: Unpack[Selection],
+) -> list[Path]:
+    """Write runs for other tools, and return the paths.
+
+    Args:
+        studies: Only these studies. Default: all that ran.
+        format: csv, parquet, or archive: a small file per study for version control, which other
+            commands read as runs that are done.
+        metric: Columns of the curves. Default: all; in an archive those that are judged.
+        output: The file, or the folder of archives. Default: export/runs or archive/ in the
+            results folder.
+        results: The results folder; default: results.
+        selection: See `Selection`. Without one: the last run of each study.
+    """
+    found, folder = shown(studies, results, selection_of(selection), edits=True)
+    metrics = names_of(metric) or None
+    if format == "archive":
+        return archive(found, folder, Path(output or Path(results) / "archive"), metrics)
+    path = Path(output or Path(results) / "export" / f"runs.{format}")
+    write_runs(found, folder, path, format, metrics)
+    return [path]

@@ -1,0 +1,489 @@
+"""The commands `run`, `sweep`, `explain` and `work`, which train what is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypedDict, Unpack
+
+import pandas
+from cyclopts import Parameter, Token
+
+from ablations import plugins, until
+from ablations.commands.selected import (
+    curves_of,
+    folder_flag,
+    names_of,
+    note,
+    of_studies,
+    selection_of,
+    unpacked,
+)
+from ablations.core.decode import Json
+from ablations.errors import UserError, count, duration, printable
+from ablations.parameters import (
+    RARE,
+    SEVERAL,
+    Folder,
+    Names,
+    Natural,
+    Number,
+    Positive,
+    Selection,
+    Text,
+    parse_levels,
+)
+from ablations.presets import presets as known_presets
+from ablations.records import Plan
+from ablations.request import budget_of
+from ablations.runs import Runs, keep_ranges
+from ablations.sweep import explanation
+from ablations.sweep.job import CheckpointPolicy, cells_of, distinct
+from ablations.sweep.local import Outcome, Processes, ThisProcess
+from ablations.sweep.local import work as work_on
+from ablations.sweep.plan import comparison_request
+from ablations.sweep.plan import plan as plan_of
+from ablations.sweep.prepare import missing
+from ablations.sweep.slurm.cluster import Cluster, read_cluster
+from ablations.sweep.slurm.submit import Slurm, Submitted, require_submitit
+from ablations.sweep.stored import resolved
+from ablations.tables import table_of
+from ablations.tables.shares import change
+from ablations.trainers import trainer
+
+_SLURM = (
+    *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),
+    *("at_once", "job_minutes", "setup"),
+)
+
+
+class Execution(TypedDict, total=False):
+    """Where runs are trained, and what is saved on the way, which changes no result.
+
+    Attributes:
+        workers: Processes; default: as many as the work is worth; 0: only store the plan, for
+            `ablations work`.
+        quiet: Print no progress.
+        fresh: Train again; what is there is set aside.
+        dry_run: Print what would run and how long it takes.
+        cluster: local (default), slurm, a file of Slurm's settings, or debug: in this process.
+        script: Print the script for sbatch, and submit nothing.
+        lanes: Parallel runs in one accelerator program.
+        threads: Threads of each command of a study file; default: its share of the cores.
+        partition: Slurm's partition.
+        time: Time limit of a job, such as 90 or 1-12:00:00.
+        cpus: Cores of a job; default: 4.
+        gpus: GPUs of a job, or TYPE:N such as a100:2; default: none.
+        memory: Memory of a job, such as 16G; default: as measured; none: not requested.
+        account: Slurm's account.
+        qos: Slurm's quality of service.
+        constraint: Slurm's constraint.
+        at_once: Jobs of an array that run at the same time; default: 256.
+        job_minutes: How long a job should take; default: 30; 0: one run per worker.
+        setup: A line of shell before the job; repeatable.
+        checkpoint_minutes: Minutes between checkpoints of a run; default: 1; 0: none by time.
+        checkpoint_steps: Environment steps between checkpoints.
+        keep_checkpoints: Checkpoints kept until the run is done, besides the best; default: 2.
+        keep_policies: Policies kept for good, evenly spaced, besides the best; default: 4.
+    """
+
+    workers: Natural
+    quiet: bool
+    fresh: bool
+    dry_run: bool
+    cluster: Annotated[str, Parameter(metavar="WHERE")]
+    script: Annotated[bool, Parameter(group=RARE)]
+    lanes: Annotated[Positive, Parameter(group=RARE)]
+    threads: Annotated[Positive, Parameter(group=RARE)]
+    partition: Annotated[Text, Parameter(group=RARE)]
+    time: Annotated[Text, Parameter(group=RARE)]
+    cpus: Annotated[Positive, Parameter(group=RARE)]
+    gpus: Annotated[Text, Parameter(group=RARE)]
+    memory: Annotated[Text, Parameter(group=RARE)]
+    account: Annotated[Text, Parameter(group=RARE)]
+    qos: Annotated[Text, Parameter(group=RARE)]
+    constraint: Annotated[Text, Parameter(group=RARE)]
+    at_once: Annotated[Positive, Parameter(group=RARE)]
+    job_minutes: Annotated[Natural, Parameter(group=RARE)]
+    setup: Annotated[list[str] | None, Parameter(group=RARE, metavar="LINE")]
+    checkpoint_minutes: Annotated[Number, Parameter(group=RARE)]
+    checkpoint_steps: Annotated[Positive, Parameter(group=RARE)]
+    keep_checkpoints: Annotated[Positive, Parameter(group=RARE)]
+    keep_policies: Annotated[Natural, Parameter(group=RARE)]
+
+
+class RunOptions(Selection, Execution, total=False):
+    """A selection, and where it is trained."""
+
+
+if Selection.__doc__ and Execution.__doc__:  # for the help: cyclopts reads no docstring of a base
+    RunOptions.__doc__ = Selection.__doc__.rstrip() + Execution.__doc__.partition("Attributes:")[2]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Plans that were trained, here or by jobs that were submitted.
+
+    failed: how many runs failed. dry: nothing was trained, only printed.
+    """
+
+    plans: list[Plan]
+    results: Path
+    failed: int = 0
+    dry: bool = False
+
+    def curves(self) -> pandas.DataFrame:
+        """Return the curves of the plans, as `ablations.curves` does."""
+        names = self.plans[0].study.name if len(self.plans) == 1 else ()
+        return of_studies(names, self.plans, lambda plan: curves_of(plan, self.results))
+
+    def table(self) -> pandas.DataFrame:
+        """Return the table of the one plan; empty while runs are missing."""
+        (plan,) = self.plans
+        return self.shown(lambda: table_of(Runs.read(self.results, plan)))
+
+    def shown(self, table: Callable[[], pandas.DataFrame]) -> pandas.DataFrame:
+        """Return a table, empty while runs are missing, with the number of failed runs."""
+        waits = self.dry or missing(self.plans, self.results)
+        frame = pandas.DataFrame() if waits else table()
+        frame.attrs["failed"] = self.failed
+        return frame
+
+
+def run(
+    studies: Names = (),
+    /,
+    *,
+    budget: Text = None,
+    results: Folder = "results",
+    **options: Unpack[RunOptions],
+) -> Trained:
+    """Train the missing runs of a study.
+
+    Args:
+        studies: Studies, study files, or presets (each is a study of one variant).
+        budget: How long --until may go on, such as 2h.
+        results: The results folder; default: results.
+        options: See `Selection` and `Execution`.
+
+    Raises:
+        UserError: bad input. A run that failed raises nothing: see `status`.
+    """
+    here = cluster_of(options) is None
+    fresh = bool(options.get("fresh"))
+    seconds = budget_of(options.get("until"), budget, fresh=fresh, here=here)
+    planned = resolved(names_of(studies), selection_of(options, Execution.__annotations__))
+    if asked := options.get("steps"):
+        note(
+            f"{asked:,} steps on {task} are {stored.steps:,}: iterations are whole"
+            for plan in planned
+            for task, stored in plan.tasks.items()
+            if stored.steps != asked
+        )
+    return train(planned, results, options, seconds)
+
+
+def _compared(_: Any, words: Sequence[Token]) -> dict[str, Any]:
+    """Read NAME=A,B and names of presets as settings with their values."""
+    texts = [word.value for word in words]
+    presets = [text for text in texts if "=" not in text]
+    if len(presets) == 1:
+        (name,) = presets
+        if name.lower() in known_presets():
+            other = next(each for each in known_presets() if each != name.lower())
+            raise UserError(f"name at least two presets, for example {name} {other}")
+        raise UserError(
+            f"'{name}' has no values: name two or more, such as {name}=A,B; or two presets"
+        )
+    levels = parse_levels(text for text in texts if "=" in text)
+    return levels | ({"preset": presets} if presets else {})
+
+
+def sweep(
+    levels: Annotated[
+        Mapping[str, Iterable[Json]],
+        SEVERAL,
+        Parameter(converter=_compared, accepts_keys=False, metavar="NAME=A,B|PRESET"),
+    ],
+    /,
+    *,
+    results: Folder = "results",
+    **options: Unpack[RunOptions],
+) -> pandas.DataFrame:
+    """Compare values of any setting, or presets: train the missing runs and return the table.
+
+    Other commands know the comparison as the study `sweep.SETTING`.
+
+    Args:
+        levels: A setting and its values, the first of them the baseline; or presets, such as sb3
+            cleanrl. Several settings are crossed. In Python: setting -> values.
+        results: The results folder; default: results.
+        options: See `Selection` and `Execution`.
+    """
+    plugins.load()
+    selection = selection_of(options, Execution.__annotations__)
+    if selection.get("vary"):
+        raise UserError("--vary is for studies: name what is to be compared instead")
+    if not isinstance(levels, Mapping):
+        raise UserError(
+            f'levels takes settings with their values: {{"gae_lambda": [0.9, 0.95]}}, '
+            f"not {levels!r:.60}"
+        )
+    values = {name: tuple(of) for name, of in levels.items()}
+    return train([plan_of(comparison_request(values, selection))], results, options).table()
+
+
+def work(
+    folder: Folder,
+    studies: Names = (),
+    /,
+    *,
+    minutes: Annotated[float | None, Parameter(metavar="M")] = None,
+    workers: Positive = None,
+    lanes: Positive = None,
+    quiet: bool = False,
+) -> int:
+    """Train runs of a stored plan, beside workers elsewhere; return the exit code.
+
+    `ablations run STUDY --workers 0` stores a plan.
+
+    Args:
+        folder: The results folder.
+        studies: Only these studies. Default: all that are stored there.
+        minutes: When it ends; default: when no run is left.
+        workers: Processes; default: as many as the work is worth.
+        lanes: Parallel runs in one accelerator program.
+        quiet: Print no progress.
+    """
+    names = names_of(studies)
+    outcome = work_on(
+        Path(folder), names, minutes=minutes, workers=workers, lanes=lanes, quiet=quiet
+    )
+    _print_outcome(outcome, quiet=quiet)
+    return 1 if outcome.failed else 0
+
+
+def explain(
+    start: str,
+    end: str,
+    /,
+    *,
+    together: Annotated[
+        Sequence[Sequence[str]],
+        SEVERAL,
+        Parameter(
+            converter=lambda _, words: [tuple(word.value.strip(",").split(",")) for word in words],
+            metavar="NAME,NAME...",
+        ),
+    ] = (),
+    results: Folder = "results",
+    **options: Unpack[RunOptions],
+) -> pandas.DataFrame:
+    """Find which settings cause the gap between two presets, or two variants of studies.
+
+    Train the missing runs and return the share of each setting in the gap. Other commands know the
+    explanation as the study `START_to_END`.
+
+    Args:
+        start: A preset, or a variant such as gae/brax.
+        end: Another one.
+        together: Settings that are switched together.
+        results: The results folder; default: results.
+        options: See `Selection` and `Execution`.
+    """
+    plugins.load()
+    if options.get("until"):
+        raise UserError("--until is for studies: an explanation gets its seeds by --seeds")
+    explained = explanation.plan(
+        explanation.request(start, end, together, selection_of(options, Execution.__annotations__))
+    )
+    if not (options.get("script") or options.get("quiet")):
+        for line in _explanation_lines(explained, Path(results), options):
+            print(line, flush=True)
+    if options.get("dry_run") and cluster_of(options) is None:
+        return pandas.DataFrame()
+    return train([explained], results, options).table()
+
+
+def cluster_of(options: Mapping[str, Any]) -> Cluster | None:
+    """Return what `--cluster` and its flags ask for; None: this machine."""
+    flags = {name: options.get(name) for name in _SLURM}
+    where = options.get("cluster") or "local"
+    if where in ("local", "debug"):
+        given = [name for name, value in flags.items() if value is not None]
+        if given:
+            flag = "--" + given[0].replace("_", "-")
+            raise UserError(f"{flag} is for --cluster slurm: here there are --workers and --lanes")
+        if options.get("script"):
+            raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")
+        return None
+    path = None if where == "slurm" else Path(where)
+    more = {name: options.get(name) for name in ("lanes", "threads")}
+    return read_cluster(path, {**flags, **more})
+
+
+def _keeping(options: Mapping[str, Any]) -> CheckpointPolicy:
+    names = {
+        "minutes": "checkpoint_minutes",
+        "steps": "checkpoint_steps",
+        "checkpoints": "keep_checkpoints",
+        "snapshots": "keep_policies",
+    }
+    given = {name: options.get(flag) for name, flag in names.items()}
+    return CheckpointPolicy(**{name: value for name, value in given.items() if value is not None})
+
+
+def processes(options: Mapping[str, Any]) -> Processes:
+    """Return the executor of this machine that the options ask for."""
+    executor = ThisProcess if options.get("cluster") == "debug" else Processes
+    return executor(
+        options.get("workers"),
+        options.get("lanes"),
+        options.get("threads"),
+        _keeping(options),
+        bool(options.get("quiet")),
+    )
+
+
+def train(
+    plans: list[Plan],
+    results: str | Path,
+    options: Mapping[str, Any],
+    seconds: float | None = None,
+) -> Trained:
+    """Train the plans here, for some seconds at most, or submit them, as `Execution` says."""
+    folder, cluster = unpacked(Path(results), (), only_reads=False), cluster_of(options)
+    dry = options.get("dry_run") or options.get("script")
+    if options.get("until") and (cluster is not None or dry):
+        plans = _at_their_stages(options, plans, folder)
+    if cluster is not None:
+        _submit(options, plans, folder, cluster)
+    elif dry:
+        _print_what_would_run(options, plans, folder)
+    else:
+        return _train_here(options, plans, folder, seconds)
+    return Trained(plans, folder, dry=bool(dry))
+
+
+def _at_their_stages(options: Mapping[str, Any], plans: list[Plan], results: Path) -> list[Plan]:
+    """Return the plans with the seeds of the stage that is due."""
+    stages = [until.stage(plan, results) for plan in plans]
+    dry_run = options.get("dry_run")
+    if not options.get("script") and (dry_run or not options.get("quiet")):
+        for stage in stages:
+            print(*(until.layout(stage.plan) if dry_run else ()), stage.line, sep="\n")
+    return [stage.plan for stage in stages]
+
+
+def _train_here(
+    options: Mapping[str, Any], plans: list[Plan], results: Path, seconds: float | None
+) -> Trained:
+    executor = processes(options)
+    if options.get("until"):
+        plans, outcome = until.run(plans, results, executor, seconds=seconds)
+    else:
+        outcome = executor.run(plans, results, fresh=bool(options.get("fresh")))
+        for plan in plans if outcome.computed else ():
+            keep_ranges(plan, results)
+    quiet = bool(options.get("quiet"))
+    _print_outcome(outcome, quiet=quiet)
+    if outcome.done and not quiet:
+        print(f"next: ablations table {_names(plans)}{folder_flag(results)}")
+    return Trained(plans, results, len(outcome.failed))
+
+
+def _print_outcome(outcome: Outcome, *, quiet: bool) -> None:
+    for cell, record in outcome.failed:
+        where = f"{cell.variant} on {cell.task}, seed {cell.seed}"
+        print(printable(f"failed: {where}: {record.reason}"), file=sys.stderr)
+    if not quiet:
+        print(
+            f"{outcome.done} of {outcome.cells} runs done, {len(outcome.failed)} failed, "
+            f"{outcome.found} of them were there before; {outcome.seconds:.0f} s"
+        )
+
+
+def _submit(options: Mapping[str, Any], plans: list[Plan], results: Path, cluster: Cluster) -> None:
+    script = options.get("script")
+    dry = bool(options.get("dry_run") or script)
+    if script:
+        require_submitit()
+    executor = Slurm(cluster, _keeping(options), dry_run=dry)
+    sent = executor.run(plans, results, fresh=bool(options.get("fresh")))
+    if script:
+        print(sent.script, end="")
+        return
+    if not options.get("quiet") or dry:
+        print(*_submitted(_names(plans), folder_flag(results), sent, dry), sep="\n")
+    if sent.refused:
+        raise UserError(
+            f"Slurm took {sent.taken} of {sent.estimate.jobs} jobs ({sent.refused}): the same "
+            f"command submits the others later"
+        )
+
+
+def _submitted(names: str, flag: str, sent: Submitted, dry: bool) -> Iterable[str]:
+    counts = f"{names}: {count(sent.cells, 'run')}: {sent.found} done, {sent.queued} queued"
+    if not sent.new:
+        yield f"{counts}; nothing to submit"
+    else:
+        yield f"{counts}, {sent.new} {'to submit' if dry else 'submitted'}"
+        yield from sent.estimate.lines()
+        if not dry:
+            yield f"submitted as {', '.join(sent.arrays)}"
+    if not dry and (sent.new or sent.queued):
+        studies = names + flag
+        yield f"follow: ablations status {studies} --watch; stop: the same with --cancel"
+
+
+def _names(plans: list[Plan]) -> str:
+    return " ".join(dict.fromkeys(plan.study.name for plan in plans))
+
+
+def _print_what_would_run(options: Mapping[str, Any], plans: list[Plan], results: Path) -> None:
+    todo = missing(plans, results, fresh=bool(options.get("fresh")))
+    cells = len({cell.hash for plan in plans for cell in plan.cells})
+    run = [cell for cell in todo if not cell.backend.has_run(cell, results)]
+    again = f", {len(todo) - len(run)} of them only read again" if len(run) < len(todo) else ""
+    done = f"{cells - len(todo)} done, {len(todo)} to run{again}"
+    print(f"{_names(plans)}: {count(cells, 'run')}: {done}")
+    if run:
+        print(*processes(options).estimate(run, results).lines(), sep="\n")
+
+
+def _explanation_lines(plan: Plan, results: Path, options: Mapping[str, Any]) -> Iterable[str]:
+    """Describe what is going to run: details, runs, programs, and how long that takes here."""
+    about = plan.study.explanation
+    assert about is not None
+    details = about.details
+    counts = (
+        f"{count(len(details), 'detail')}, in random orders of {count(len(plan.seeds), 'seed')}"
+    )
+    yield f"{plan.study.name}: {counts}"
+    for name, detail in details.items():
+        yield f"    {name:<27} {change(detail)}"
+    held = ", ".join(f"{name}={value}" for name, value in about.held.items())
+    yield f"    the same in both: {held}"
+    cells = distinct(cells_of(plan))
+    todo = missing([plan], results, fresh=bool(options.get("fresh")))
+    done = len(cells) - len(todo)
+    yield (
+        f"{count(len(plan.cells), 'run')} on {', '.join(plan.tasks)}, {len(cells):,} of them "
+        f"different: {done:,} done, {len(todo):,} to run"
+    )
+    if not todo:
+        return
+    if todo[0].backend.compiles:
+        programs = {cell.program() for cell in todo}
+        config = todo[0].config
+        definition = trainer(config["trainer"]["name"])
+        fixed = {*definition.compiled_in(config), *definition.completed(config)["structure"]}
+        compiled = [name for name, detail in details.items() if fixed & set(detail.settings)]
+        why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
+        join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
+        yield f"{count(len(programs), 'program')} to compile{why}{join}"
+    if cluster_of(options) is None:
+        estimate = processes(options).estimate(todo, results)
+        yield f"about {duration(estimate.seconds)} on this machine"

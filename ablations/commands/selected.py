@@ -1,0 +1,221 @@
+"""The plans that a selection means, what is old in them, and their archives."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import shlex
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas
+
+from ablations import plugins
+from ablations.errors import NEAR, Note, UserError, count, unknown
+from ablations.io.archives import restorable, restore
+from ablations.parameters import Selection
+from ablations.presets import presets
+from ablations.records import Plan, cell_folder, read_runs, usable_record
+from ablations.request import Request, selects
+from ablations.studies import studies
+from ablations.sweep.stored import planned
+from ablations.trainers import trainer
+from ablations.trainers.revisions import current, differences
+from ablations.trainers.values import FIELD_NAMES
+
+RUN_FILES = (".csv", ".jsonl", ".npz", ".parquet")
+
+
+def names_of(names: str | Iterable[str]) -> list[str]:
+    """Return the names of one study or of several."""
+    if not isinstance(names, str | Iterable):
+        raise UserError(
+            f'study takes a study or several: "gae", ["gae", "value_clipping"], not {names!r:.60}'
+        )
+    return [names] if isinstance(names, str) else list(names)
+
+
+def selection_of(options: Mapping[str, Any], others: Collection[str] = ()) -> Selection:
+    """Return the selection among the options of a command; None is left out.
+
+    others: names of options that are no selection.
+    """
+    selected: Any = {}
+    for name, value in options.items():
+        if name not in {*Selection.__annotations__, *others}:
+            raise unknown("selection", name, Selection.__annotations__)
+        if value is not None and name not in others:
+            selected[name] = value
+    return selected  # type: ignore[no-any-return]
+
+
+def plans(
+    asked: str | Iterable[str], results: str | Path, selection: Selection, *, own: bool = True
+) -> tuple[list[Plan], Path]:
+    """Return the plans that a command reads, and their folder, a copy if it can only be read.
+
+    own: unpack the archives of these studies alone, where there is no selection. The plan of a
+    selection that never ran may share runs with any of them.
+    """
+    names, folder = names_of(asked), Path(results)
+    folder = unpacked(folder, names if own and not selects(selection) else ())
+    for name in names:
+        _require_known(name, folder)
+    return planned(names, folder, selection), folder
+
+
+def _require_known(name: str, results: Path) -> None:
+    """Raise UserError for a file of runs, and for a slip of the name of a study."""
+    if Path(name).suffix in RUN_FILES:
+        raise UserError(
+            f"'{name}' is a file of runs, no study: `ablations import {name} --study NAME` makes "
+            f"it one"
+        )
+    if Path(name).suffix == ".toml" or "_to_" in name or (results / "plans" / name).is_dir():
+        return
+    plugins.load()
+    ran = [path.name for path in (results / "plans").glob("*")]
+    known = {*studies(), *presets(), *ran}
+    if name not in known and difflib.get_close_matches(name, known, n=1, cutoff=NEAR):
+        raise unknown("study", name, known)
+
+
+def shown(
+    asked: str | Iterable[str], results: str | Path, selection: Selection, *, edits: bool = False
+) -> tuple[list[Plan], Path]:
+    """Return `plans` of a command that shows results, and warn of runs of earlier code.
+
+    edits: warn also of plugins that were edited between runs, for a command that shows no notes.
+    """
+    of, folder = plans(asked, results, selection)
+    for plan in of:
+        note(filter(None, [outdated(plan, folder)]))
+        if edits:
+            note(edited(plan, folder))
+    return of, folder
+
+
+def of_studies(
+    studies: str | Iterable[str],
+    plans: Sequence[Plan],
+    frame_of: Callable[[Plan], pandas.DataFrame],
+) -> pandas.DataFrame:
+    """Return the frame of the one study, or those of several with the study in front."""
+    if isinstance(studies, str):
+        return frame_of(plans[0])
+    frames = []
+    for plan in plans:
+        frame = frame_of(plan)
+        frame.insert(0, "study", plan.study.name)
+        frames.append(frame)
+    return pandas.concat(frames, ignore_index=True)
+
+
+def curves_of(plan: Plan, results: Path) -> pandas.DataFrame:
+    """Return the curves of a plan, one row per point: task, variant, seed, step, then metrics."""
+    frames = []
+    for cell, record, curve in read_runs(results, plan):
+        if record is not None:
+            frame = pandas.DataFrame(curve)
+            frame = frame.astype(dict.fromkeys(frame.columns[1:], "float64"))
+            for column, name in enumerate(("task", "variant", "seed")):
+                frame.insert(column, name, cell.place[column])
+            frames.append(frame)
+    if not frames:
+        return pandas.DataFrame(columns=["task", "variant", "seed", "step"])
+    return pandas.concat(frames, ignore_index=True)
+
+
+def note(lines: Iterable[str]) -> None:
+    """Warn with lines; a command prints each on stderr."""
+    for line in lines:
+        warnings.warn(line, Note, stacklevel=3)
+
+
+def unpacked(results: Path, names: Collection[str], only_reads: bool = True) -> Path:
+    """Unpack the archives of studies and return the folder: a copy if it can only be read."""
+    if not (results / "archive").is_dir():
+        return results
+    try:
+        restore(results, names)
+        return results
+    except OSError as error:
+        unwritable = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+        if not unwritable or not only_reads:
+            raise
+    copy = restorable(results)
+    restore(copy, names)
+    return copy
+
+
+def outdated(plan: Plan, results: Path) -> str | None:
+    """Return a line on the records that earlier code computed; None where there are none.
+
+    Starts no JAX.
+    """
+    now = current()
+    there = {cell.hash: (cell.task, cell.variant) for cell in plan.cells}
+    configs = {(cell.task, cell.variant): cell.config for cell in plan.cells}
+    changed = {pair: differences(config, now) for pair, config in configs.items()}
+    old = [
+        changed[pair]
+        for name, pair in there.items()
+        if changed[pair] and cell_folder(results, name).exists()
+    ]
+    if not old:
+        return None
+    what = "; ".join(Counter(line for lines in old for line in lines))
+    return (
+        f"{plan.study.name}: {len(old)} of {count(len(there), 'run')} are from earlier code "
+        f"({what}) and shown as they were; `{_command(plan)}` trains them again"
+    )
+
+
+def edited(plan: Plan, results: Path) -> list[str]:
+    """Return a line for each plugin that was edited between the runs of a plan.
+
+    A run that uses a plugin has it in its record, and so has every run of its task and variant: of
+    the others one record is read.
+    """
+    used: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    for cell in plan.cells:
+        of = used.setdefault((cell.task, cell.variant), [])
+        if of[:1] != [{}] and (record := usable_record(results, cell.hash)) is not None:
+            of.append(record.provenance.get("plugins", {}))
+    lines = plugins.edited(versions for of in used.values() for versions in of)
+    return [f"{plan.study.name}: {line}" for line in lines]
+
+
+def _command(plan: Plan) -> str:
+    """Return the command that runs a plan, with the plugins of this process."""
+    name = plan.study.name
+    command = Request.of(name, plan.request).command()
+    asked = ["run", plan.study.file or name]
+    if ends := plan.request.get("explain"):
+        asked = ["explain", *ends]
+    loaded = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins.loaded())
+    return command.replace(f"run {name}", shlex.join(asked), 1) + loaded
+
+
+def folder_flag(results: str | Path) -> str:
+    """Return the flag of another results folder than the usual one, for a command to run next."""
+    return "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
+
+
+def is_setting(name: str) -> bool:
+    """Return whether a trainer of ours, or of the field, has a setting of that name."""
+    return name in FIELD_NAMES or name in trainer("ppo").settings
+
+
+def refuse_together(flag: str, others: Sequence[str]) -> None:
+    """Raise UserError if flags are given that a flag does not use."""
+    if others:
+        raise UserError(f"{flag} does not go with {', '.join(others)}: leave one of them out")
+
+
+def flags_of(options: Mapping[str, Any]) -> list[str]:
+    """Return the flags of options that are given."""
+    return [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]

@@ -1,0 +1,253 @@
+"""The commands `status` and `clean`: the state of runs, and which files may be deleted."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, Unpack
+
+import pandas
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from ablations.commands.selected import names_of, note, plans, refuse_together, selection_of, shown
+from ablations.core.decode import as_json
+from ablations.errors import UserError, count, printable, shortened
+from ablations.parameters import Folder, Names, Selection
+from ablations.request import selects
+from ablations.sweep.clean import delete, size, waste
+from ablations.sweep.machine import programs_folder
+from ablations.sweep.slurm.commands import remembered
+from ablations.sweep.slurm.submissions import cancel as cancel_jobs
+from ablations.sweep.status import STATES, Status
+from ablations.sweep.status import status as status_of
+from ablations.sweep.stored import remove
+
+Row: TypeAlias = Mapping[str, Any]  # of a cell, as `Status` has them
+WATCH_SECONDS = 2.0
+LINES_SECONDS = 15.0
+_MOST_LINES = 20
+MOST_PATHS = 20  # that `clean` lists, the largest
+
+
+def status(
+    studies: Names = (),
+    /,
+    *,
+    watch: bool = False,
+    cancel: bool = False,
+    format: Literal["text", "json"] = "text",
+    results: Folder = "results",
+    **selection: Unpack[Selection],
+) -> pandas.DataFrame:
+    """Return the state of every run, one row each: study, task, variant, seed, hash, state, ...
+
+    Args:
+        studies: Only these studies. Default: all that ran.
+        watch: Print the state until nothing is running or queued.
+        cancel: Remove the jobs of the named studies from the cluster's queue.
+        format: How a command prints it: text or json.
+        results: The results folder; default: results.
+        selection: See `Selection`. Without one: the last run of each study.
+    """
+    given = ["--cancel"] * cancel + ["--watch"] * watch + ["--format json"] * (format == "json")
+    refuse_together("".join(given[:1]), given[1:])
+    if cancel:
+        return _cancel(names_of(studies), Path(results), selection_of(selection))
+    queue = remembered()
+    found, folder = shown(studies, results, selection_of(selection))
+    current = status_of(found, folder, queue)
+    note(current.edited)
+    if watch:
+        selected = selection_of(selection)
+        current = _follow(
+            lambda: status_of(plans(studies, results, selected)[0], folder, queue), current
+        )
+    frame = pandas.DataFrame(list(current.rows))
+    frame.attrs = {"silent": current.silent, "rows": list(current.rows)}
+    return frame
+
+
+def print_status(frame: pandas.DataFrame, *, format: str) -> None:
+    """Print the state of runs, as lines or as data."""
+    if "rows" not in frame.attrs:
+        return
+    current = Status(frame.attrs["rows"], (), frame.attrs["silent"])
+    if format == "text":
+        print("\n".join(_lines(current)))
+        return
+    print(json.dumps([*map(as_json, current.rows)], indent=1, ensure_ascii=False))
+    if current.silent:
+        print(f"ablations: {current.silent}", file=sys.stderr)
+
+
+def _cancel(names: Sequence[str], results: Path, selection: Selection) -> pandas.DataFrame:
+    """Remove the jobs of studies from the queue."""
+    if not names:
+        raise UserError("name the studies whose jobs are to be cancelled")
+    found, folder = plans(names, results, selection)
+    cells = {cell.hash for plan in found for cell in plan.cells} if selects(selection) else None
+    jobs, left = cancel_jobs(folder, names, cells)
+    listed = ", ".join(dict.fromkeys(names))
+    if jobs:
+        print(
+            f"{count(jobs, 'job')} of {listed} cancelled, with {count(left, 'run')}; runs that had "
+            f"begun continue from their last checkpoint when they are submitted again"
+        )
+    else:
+        print(f"no job of {listed} is in the queue")
+    return pandas.DataFrame()
+
+
+def _follow(look: Callable[[], Status], current: Status) -> Status:
+    """Print the state until nothing moves; return the last one."""
+    console = Console(highlight=False)
+    while not console.is_terminal and (current.moving or current.silent):
+        print("\n".join(_lines(current)), flush=True)
+        time.sleep(LINES_SECONDS)
+        current = look()
+    try:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            while current.moving or current.silent:
+                live.update(Text("\n".join(_lines(current))), refresh=True)
+                time.sleep(WATCH_SECONDS)
+                current = look()
+    except KeyboardInterrupt:
+        current = look()
+    return current
+
+
+def _lines(current: Status) -> list[str]:
+    return [printable(line) for line in _all_lines(current)]
+
+
+def _all_lines(current: Status) -> Iterable[str]:
+    for study in dict.fromkeys(row["study"] for row in current.rows):
+        of_study = [row for row in current.rows if row["study"] == study]
+        width = max(20, *(len(row["variant"]) for row in of_study))
+        yield f"{study}: {_states(of_study)}"
+        grouped: dict[str, dict[str, list[Row]]] = {}
+        for row in of_study:
+            grouped.setdefault(row["variant"], {}).setdefault(row["task"], []).append(row)
+        for variant, of_tasks in grouped.items():
+            per_task = [f"{task} {_states(rows)}" for task, rows in of_tasks.items()]
+            yield f"    {variant:<{width}} {'; '.join(per_task)}"
+        yield from _shortened([line for row in of_study for line in _running(row)])
+        yield from _waiting(of_study)
+        yield from _shortened([line for row in of_study for line in _stopped(row)])
+        yield from _lost(of_study)
+        for row in of_study:
+            if row["state"] in ("failed", "damaged"):
+                yield f"    {row['state']}: {_where(row)}: {row['reason']}"
+                yield from (f"        {line}" for line in row.get("log", [])[-5:])
+    if current.silent:
+        yield f"the queue is not known: {current.silent}"
+
+
+def _running(row: Row) -> Iterable[str]:
+    if row["state"] == "running":
+        job = f", job {row['job']}" if row.get("job") else ""
+        if (given := row.get("cores_given")) and row["cores"] < given:
+            job += f", which may use {row['cores']} of its {given} cores"
+        of = f" of {row['steps']:,}" if row["steps"] else ""
+        score = "" if row.get("score") is None else f", return {row['score']:.4g}"
+        yield (
+            f"    running: {_where(row)}: step {row['step']:,}{of}, "
+            f"{row['rate']:,} steps/s{score}, on {row['host']}{job}"
+        )
+
+
+def _stopped(row: Row) -> Iterable[str]:
+    if row["state"] == "missing" and "checkpoint" in row and "reason" not in row:
+        yield f"    stopped: {_where(row)}: would go on at step {row['checkpoint']:,}"
+
+
+def _waiting(rows: Sequence[Row]) -> Iterable[str]:
+    """Yield a line for each state of the queue, not for each cell."""
+    queued = [row for row in rows if row["state"] == "queued"]
+    for what in dict.fromkeys((row["queue"], row["reason"]) for row in queued):
+        alike = [row for row in queued if (row["queue"], row["reason"]) == what]
+        jobs = {row["job"] for row in alike}
+        why = f" ({what[1]})" if what[1] else ""
+        yield (
+            f"    queued: {count(len(alike), 'run')} in {count(len(jobs), 'job')}, {what[0]}{why}"
+        )
+
+
+def _lost(rows: Sequence[Row]) -> Iterable[str]:
+    """Yield a line for each job that left cells behind."""
+    lost = [row for row in rows if row["state"] == "missing" and "reason" in row]
+    reasons = list(dict.fromkeys(row["reason"] for row in lost))
+    for reason in reasons[:_MOST_LINES]:
+        alike = [row for row in lost if row["reason"] == reason]
+        first = _where(alike[0]) if len(alike) == 1 else count(len(alike), "run")
+        yield f"    lost: {first}: {reason}"
+        if alike[0].get("log"):
+            yield f"        {alike[0]['log']}"
+    if len(reasons) > _MOST_LINES:
+        yield f"    ... and {len(reasons) - _MOST_LINES} more jobs; --format json has all"
+    if lost:
+        study = lost[0]["study"]
+        yield f"    `ablations run {study}`, with the flags of then, submits what was lost again"
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    return shortened(lines, _MOST_LINES, "    ... and {} more; --format json has all")
+
+
+def _where(row: Row) -> str:
+    return f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
+
+
+def _states(rows: Sequence[Row]) -> str:
+    counts = Counter(row["state"] for row in rows)
+    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+
+
+def clean(
+    study: str | None = None,
+    /,
+    *,
+    yes: bool = False,
+    format: Literal["text", "json"] = "text",
+    results: Folder = "results",
+) -> str:
+    """Delete temporary files, or a study; without --yes only list them.
+
+    Args:
+        study: Delete its plans, and the runs that no other study has.
+        yes: Delete the files.
+        format: text, or json: sizes in bytes by path.
+        results: The results folder; default: results.
+    """
+    folder = Path(results)
+    going = remove(folder, study, dry_run=True) if study else waste(folder)
+    sizes = {path: size(path) for path in going}
+    if yes and study:
+        remove(folder, study, dry_run=False)
+    elif yes:
+        delete(folder, sizes)
+    if format == "json":
+        return json.dumps({str(path): of for path, of in sizes.items()}, indent=1)
+    lines = [
+        f"{sizes[path] / 1e6:9.1f} MB  {path}"
+        for path in sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]
+    ]
+    what = "no other study has" if study else "no table needs"
+    total = f"{len(sizes)} files and folders of {sum(sizes.values()) / 1e6:.1f} MB, which {what}"
+    if not sizes:
+        lines.append(f"nothing to clean in '{folder}'")
+    elif yes:
+        lines.append(f"deleted: {total}")
+    elif study:
+        lines.append(f"{total}: `ablations clean {study} --yes` deletes them")
+    else:
+        lines.append(f"{total}; unfinished runs begin anew without theirs: `ablations clean --yes`")
+    if (programs := programs_folder()) and (large := size(programs)):
+        lines.append(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")
+    return "\n".join(lines)
