@@ -36,7 +36,7 @@ register(
         variants=NORMALIZERS | GRID | RATES,
         margin=0.05,
         profiles=control(quick=NORMALIZERS, paper=GRID, reset_group_size=8)
-        | introduction(("minibatch", "none", "batch"))
+        | introduction(("minibatch", "none", "batch"), ["cartpole"])
         | claims(
             (*NORMALIZERS, *RATES),
             ("reacher", "inverted_double_pendulum", "hopper"),

@@ -43,24 +43,37 @@ def control(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dic
     }
 
 
-# The cheapest tasks that passed validation, long enough that other seeds pass too (tables in
-# results/reference/exam). halfcheetah only has truncations, after 1,000 steps; fast has
-# terminations at first, and truncations after 50.
+# walker2d and cartpole pass validation on twenty seeds at these settings; results/reference/exam has
+# the tables. The other two are cheaper, and do not pass: some seeds of halfcheetah learn nothing.
 _INTRODUCED: dict[str, Settings] = {
+    "walker2d": {
+        "backend": "positional",
+        "healthy_reward": 0.0,
+        "steps": 440_320,
+        "points": 20,
+        "evaluation_envs": 16,
+    },
+    "cartpole": {"steps": 46_080, "points": 10, "evaluation_envs": 64},
     "halfcheetah": {"backend": "spring", "steps": 204_800, "points": 50, "evaluation_envs": 8},
     "fast": {"steps": 15_360, "points": 15},
 }
-_INTRODUCED_OWN: dict[str, Settings] = {"halfcheetah": {"num_minibatches": 16, "discount": 0.99}}
+_INTRODUCED_OWN: dict[str, Settings] = {
+    "walker2d": {"num_minibatches": 16, "discount": 0.99, "entropy_coefficient": 1e-3},
+    "cartpole": {"learning_rate": 1e-3, "learning_rate_schedule": "constant"},
+    "halfcheetah": {"num_minibatches": 16, "discount": 0.99},
+}
 
 
-def introduction(variants: Iterable[str], **settings: Json) -> dict[str, Profile]:
+def introduction(
+    variants: Iterable[str], tasks: Iterable[str] = ("halfcheetah", "fast"), **settings: Json
+) -> dict[str, Profile]:
     """Return the profile `quick`, which takes minutes on two cores.
 
     The score is the mean of the last three of five evaluations. All variants share `settings`.
     """
     return {
         "quick": Profile(
-            tasks=tuple(_INTRODUCED),
+            tasks=tuple(tasks),
             seeds=5,
             points=35,
             variants=tuple(variants),

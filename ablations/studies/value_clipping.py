@@ -54,7 +54,7 @@ register(
         variants=SCALES | DEPLOYED | GRID | PLAIN | RATES | RANGES,
         margin=0.05,
         profiles=control(quick=SCALES | DEPLOYED, paper=GRID | DEPLOYED)
-        | introduction(PLAIN | DEPLOYED)
+        | introduction(PLAIN | DEPLOYED, ["cartpole"])
         | claims(PLAIN | RATES | RANGES)
         | evidence(DEPLOYED | PLAIN | RANGES, seeds=40),
     )

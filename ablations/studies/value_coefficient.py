@@ -46,7 +46,7 @@ register(
         variants=EITHER | GRID,
         margin=0.05,
         profiles=control(quick=QUICK, paper=GRID)
-        | introduction(("separate_0.25", "separate_1", "shared_0.25", "shared_1"))
+        | introduction(("separate_0.25", "separate_1", "shared_0.25", "shared_1"), ["cartpole"])
         | claims(CLAIMED)
         | evidence(EITHER, seeds=40),
     )
