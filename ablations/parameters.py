@@ -108,6 +108,12 @@ def _texts(_: Any, words: Words) -> list[str]:
     return [word.value for word in words]
 
 
+def _seeds(_: Any, words: Words) -> tuple[int, ...]:
+    if len(words) > 1:
+        raise UserError("--seeds is given twice")
+    return seeds_of(words[0].value)
+
+
 def _whole(_: Any, words: Words) -> int:
     """Parse a whole number from 0 on, such as 1_000, 50k or 1e6."""
     (word,) = words
@@ -172,9 +178,7 @@ Levels = Annotated[
 ]
 Seeds = Annotated[
     int | str | Iterable[int] | None,
-    Parameter(
-        converter=lambda _, words: seeds_of(words[0].value), n_tokens=1, metavar="N|FIRST-LAST"
-    ),
+    Parameter(converter=_seeds, n_tokens=1, metavar="N|FIRST-LAST"),
 ]
 
 

@@ -141,8 +141,8 @@ def test_an_explanation_runs_there_and_is_told_when_it_is_done(sweep) -> None:
     assert "4 submitted" in first
     assert "the whole gap" not in first
     sweep.finished(4)
-    told = sweep(*asked, "--cluster", "slurm").stdout
-    assert "| line | the whole gap | toy/up → toy/down |" in " ".join(told.split())
+    told = sweep(*asked, "--cluster", "slurm", "--format", "markdown").stdout
+    assert "| the whole gap | toy/up → toy/down |" in " ".join(told.split())
 
 
 def test_a_dry_run_changes_nothing(sweep) -> None:
