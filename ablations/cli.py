@@ -318,13 +318,18 @@ def _print(value: Any) -> int:
 
 def _parsing_error(error: CycloptsError) -> str:
     """Return what is wrong with the words of a command, and what is right."""
-    from cyclopts import UnknownOptionError
+    from cyclopts import RepeatArgumentError, UnknownOptionError
 
+    if isinstance(error, RepeatArgumentError):
+        return f"{error.token.keyword} is given twice"
     if isinstance(error, UnknownOptionError):
         flag = error.token.keyword or error.token.value
         known = [name for argument in error.argument_collection for name in argument.names]
         return f"unknown flag {flag}{_hint(flag, known, error)}"
-    return " ".join(str(error).split()).rstrip(".")
+    line = " ".join(str(error).split()).rstrip(".")
+    line = line.removeprefix("Parameter ")
+    lacks = "needs a value" if line.startswith("--") else "is missing"
+    return line.replace("requires an argument", lacks)
 
 
 def _hint(flag: str, known: Sequence[str], error: UnknownOptionError) -> str:
