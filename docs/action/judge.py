@@ -41,6 +41,8 @@ def main() -> int:
     """Return the exit code for the job."""
     try:
         words = shlex.split(os.environ["COMMAND"])
+        if not words:
+            raise ValueError("it is empty")
         code, out, errors = run(words)
     except (ValueError, FileNotFoundError) as error:
         line = f"command: {error}: {os.environ['COMMAND']}"

@@ -231,7 +231,7 @@ def written(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -
 
 
 def imported(*paths: Path | str) -> Made:
-    import_runs(paths, "mine", RESULTS, pattern="{task}/{variant}_{seed}")
+    import_runs(paths, "mine", RESULTS, pattern="{task}/{variant}_{seed}", say=str)
     return Made("mine", "mine")
 
 
@@ -292,7 +292,7 @@ def exported_again() -> Made:
     plan = fill(toy())
     export([plan], RESULTS, Path("runs.csv"), "csv")
     shutil.rmtree(RESULTS)
-    import_runs(["runs.csv"], "mine", RESULTS, metric="training/return")
+    import_runs(["runs.csv"], "mine", RESULTS, metric="training/return", say=str)
     return Made("mine", "mine")
 
 

@@ -118,7 +118,7 @@ def test_the_pull_request_workflow_posts_the_looks(runner: Runner) -> None:
     [
         ("check nope", "nope"),
         ("check 'open", "command: No closing quotation: check 'open"),
-        ("", "COMMAND"),
+        ("", "command: it is empty"),
     ],
 )
 def test_bad_input_ends_with_2_and_says_why_in_the_summary(runner, command, says) -> None:

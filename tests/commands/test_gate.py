@@ -38,8 +38,9 @@ def ask(folder, capsys, monkeypatch):
     monkeypatch.setattr("ablations.commands.gating.Processes", local.ThisProcess)
 
     def ask(*flags: str, command: str = "score.py {seed} 0 0.1") -> tuple[int, dict, str]:
-        fixed = ["gate", "--metric", "score", "--first-seeds", "3", "--quiet"]
-        code = main([*fixed, *flags, "--", *f"{PYTHON} {command}".split()])
+        usual = {"--metric": "score", "--first-seeds": "3"}
+        fixed = [word for pair in usual.items() if pair[0] not in flags for word in pair]
+        code = main(["gate", "--quiet", *fixed, *flags, "--", *f"{PYTHON} {command}".split()])
         said = capsys.readouterr()
         assert "Traceback" not in said.err
         path = folder.results / "gates" / "gate.json"

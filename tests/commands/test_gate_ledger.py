@@ -55,8 +55,9 @@ def ask(folder, capsys, monkeypatch):
 
     def ask(*flags: str, words: str = ""):
         command = f"{PYTHON} score.py {{seed}} {words}".split()
-        fixed = ["gate", "--ledger", "night.jsonl", "--metric", "score", "--quiet"]
-        code = main([*fixed, *flags, "--", *command])
+        fixed = ["gate", "--ledger", "night.jsonl", "--quiet"]
+        metric = [] if "--metric" in flags else ["--metric", "score"]
+        code = main([*fixed, *metric, *flags, "--", *command])
         said = capsys.readouterr()
         assert "Traceback" not in said.err
         text = re.sub(r"(?m)^(began|ended|program) .*\n", "", said.out + said.err)

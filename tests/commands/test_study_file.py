@@ -29,7 +29,7 @@ REFUSED = [
     ("[variants]", "[varaints]", "unknown table 'varaints': did you mean 'variants'?"),
     ('baseline = "slow"', 'baseline = "slwo"', "unknown baseline of study 'walk' 'slwo'"),
     ('name = "walk"', 'name = "gae"', "study 'gae' is there already"),
-    ('name = "walk"', 'name = "a/b"', "name of a study is letters"),
+    ('name = "walk"', 'name = "a/b"', "the name of a study must start with a letter"),
     ('metric = "return"\n', "", "[command] has no metric"),
     ('step = "step"', 'step = "step"\nbetter = "up"', "unknown direction of better 'up'"),
     ('step = "step"', 'step = "step"\ntimeout = "2 weeks"', "a timeout is seconds or a text"),

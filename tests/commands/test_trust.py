@@ -231,9 +231,9 @@ def test_a_name_of_300_letters_ends_in_a_line(words: list[str], folder, capsys) 
     assert len(said(capsys).splitlines()) == 1
 
 
-def test_an_unknown_preset_is_called_one(capsys) -> None:
+def test_the_nearest_name_of_a_preset_is_offered(capsys) -> None:
     assert main(["run", "cleanr"]) == 2
-    assert "unknown preset 'cleanr': did you mean 'cleanrl'?" in said(capsys)
+    assert "unknown study 'cleanr': did you mean 'cleanrl'?" in said(capsys)
 
 
 # Deletion

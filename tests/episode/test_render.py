@@ -186,9 +186,9 @@ def test_they_become_a_film(shell: Shell) -> None:
         (("--task", "fast"), "task 'fast' has no bodies to draw"),
         ((), "ran on several tasks (rolling, fast): name one"),
         (("--task", "rolling", "--variant", "nine"), "unknown variant"),
-        (("--task", "rolling", "--snapshot", "soon"), "none of best, last, all or a step"),
+        (("--task", "rolling", "--snapshot", "soon"), "expected best, last, all or a step"),
         (("--task", "rolling", "--snapshot", "7"), "no policy of step 7"),
-        (("--task", "rolling", "--format", "html", "--output", "a.gif"), "--format says html"),
+        (("--task", "rolling", "--format", "html", "--output", "a.gif"), "--format is html"),
     ],
 )
 def test_what_cannot_be_watched_is_said_in_one_line(
