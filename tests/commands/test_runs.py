@@ -180,7 +180,7 @@ ODD = [  # what a file of others' may hold, and why its run failed
     (
         "log.jsonl",
         '{"step": 1, "return": 1, "\\ud800": 2}',
-        "name of a column is not text: '\\ud800'",
+        "a column is not text: '\\ud800'",
     ),
     ("log.jsonl", '{"step": 1, "return": "\\ud800"}', "return must be a number"),
     ("log.jsonl", '{"step": 1, "return": [[1]]}', "return must be a number, not '[[1]]'"),
