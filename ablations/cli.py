@@ -12,6 +12,7 @@ import gc
 import importlib
 import inspect
 import io
+import itertools
 import os
 import sys
 import warnings
@@ -201,14 +202,27 @@ def _called(words: list[str], given: dict[str, Any]) -> int:
     rest = ["--help" if word == "--help-all" and rare else word for word in rest]
     from cyclopts import CycloptsError
 
+    command = app(name, rare=rare)
+    _require_values(name, command, options)
     try:
-        function, bound, _ = app(name, rare=rare).parse_args(
-            rest, exit_on_error=False, print_error=False
-        )
+        function, bound, _ = command.parse_args(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         raise UserError(f"{_parsing_error(error)} (see `ablations {name} --help`)") from None
     given.update(bound.arguments | bound.kwargs)
     return int(function(*bound.args, **bound.kwargs) or 0)
+
+
+def _require_values(name: str, command: App, words: Sequence[str]) -> None:
+    """Raise UserError for a flag of several values that is given none."""
+    several = {
+        flag
+        for argument in command.assemble_argument_collection()
+        if argument.parameter.consume_multiple
+        for flag in argument.names
+    }
+    for word, following in itertools.pairwise([*words, "--"]):
+        if word in several and following.startswith("--"):
+            raise UserError(f"{word} needs a value (see `ablations {name} --help`)")
 
 
 def commands() -> dict[str, Command]:

@@ -727,7 +727,11 @@ def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     """Raise UserError if a column is missing or has gaps, or if the last one has no numbers."""
     for column in columns:
         if column not in frame:
-            raise unknown("column", column, list(map(str, frame.columns)))
+            names = list(map(str, frame.columns))
+            if column not in RUN:
+                raise unknown("column", column, names)
+            columns = ", ".join(names)
+            raise UserError(f"no column '{column}': name yours with {column}=...; known: {columns}")
         if column in RUN and frame[column].isna().any():
             raise UserError(f"row {int(frame[column].isna().argmax())} has no {column}")
     if frame.empty:

@@ -132,9 +132,9 @@ class Question(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return whether a word is the id or a search word, or occurs `anywhere` in the texts."""
         terms = [text.lower() for text in (self.id, *self.terms)]
         if not anywhere:
-            return word.lower() in terms
+            return word.lower().replace("-", "_") in terms or word.lower() in terms
         text = " ".join([*terms, self.label, self.question, self.sentence]).lower()
-        return all(part in text for part in word.lower().split())
+        return len(word) > 2 and all(part in text for part in word.lower().split())
 
 
 class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):

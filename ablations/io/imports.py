@@ -165,7 +165,10 @@ def _judged(logs: Sequence[Source], metric: str | None) -> str:
     if not metrics:
         raise UserError(f"'{logs[0].path}' has no values")
     only = next(iter(metrics)) if len(metrics) == 1 else None
-    judged = metric or only or next((name for name in RETURNS if name in metrics), "return")
+    judged = metric or only or next((name for name in RETURNS if name in metrics), None)
+    if judged is None:
+        names = ", ".join(metrics)
+        raise UserError(f"'{logs[0].path}' has several metrics: name one with --metric: {names}")
     if judged not in metrics:
         raise unknown(f"metric in '{logs[0].path}' (choose with --metric)", judged, metrics)
     return judged
@@ -225,7 +228,8 @@ def _read(
     step = source.keys["step"]
     others = [column for column in source.metrics if column != metric]
     if texts := [column for column in others if floats(source.rows, column)[1]]:
-        notes.append(f"'{source.name}': skipped columns of text: {', '.join(texts)}")
+        task = "" if "task" in source.keys else f"; if one names the tasks: --task {texts[0]}"
+        notes.append(f"'{source.name}': skipped columns of text: {', '.join(texts)}{task}")
         others = [column for column in others if column not in texts]
     curves = {}
     for place, rows in groups.items():

@@ -282,9 +282,9 @@ class TrainerSpec:
         """Return what is wrong with a name that is no setting."""
         import variants
 
-        if name not in variants.axes():
+        readers = [f"'{spec.name}'" for spec in trainers().values() if name in spec.settings]
+        if not readers and name not in variants.axes():
             return unknown("setting", name, known)
-        readers = [f"'{spec.name}'" for spec in trainers().values() if name in spec.axes]
         if readers:
             return UserError(f"'{name}' belongs to {' and '.join(readers)}, not to '{self.name}'")
         return UserError(

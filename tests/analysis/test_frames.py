@@ -476,7 +476,7 @@ def test_a_table_of_scores_needs_neither_steps_nor_tasks() -> None:
         (lambda f: f, {"baseline": "c"}, "unknown baseline 'c': known: a, b"),
         (lambda f: f, {"value": "valeu"}, "unknown column 'valeu': did you mean 'value'"),
         (lambda f: f, {"score": "best"}, "unknown score 'best'"),
-        (lambda f: f.drop(columns="seed"), {}, "unknown column 'seed'"),
+        (lambda f: f.drop(columns="seed"), {}, "no column 'seed': name yours with seed="),
         (lambda f: f.iloc[:0], {}, "the table has no rows"),
         (lambda f: f.assign(value="1 h"), {}, "the column 'value' has text: expected numbers"),
         (lambda f: f.assign(seed=0.5), {}, "the column of seeds must have whole numbers"),

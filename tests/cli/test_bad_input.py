@@ -131,7 +131,6 @@ CASES = [
     ("sweep gae_lamda=0.9,0.95", "did you mean 'gae_lambda'?"),
     ("sweep cleanrl", "name at least two presets, for example cleanrl"),
     ("sweep observation_norm=none,after", "did you mean 'observation_normalization'?"),
-    ("show gae-lambda", "did you mean 'gae_lambda'?"),
     ("table gae --latex", "unknown flag --latex: did you mean --format latex?"),
     ("figure gae --format jpg", 'Invalid value "jpg" for --format'),
     ("status --follow", "unknown flag --follow: did you mean --watch?"),

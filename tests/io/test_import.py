@@ -282,7 +282,10 @@ def test_import_says_what_it_took_for_what_before_it_writes(tmp_path) -> None:
 
     import_runs(path, "mine", tmp_path / "results", say=say)
     assert lines[0] == "'r.csv': task task, run ours, seed 0: 5 points, step 1,000 to 5,000"
-    assert lines[12:] == ["and 8 more runs", "'r': skipped columns of text: note"]
+    assert lines[12:] == [
+        "and 8 more runs",
+        "'r': skipped columns of text: note; if one names the tasks: --task note",
+    ]
 
 
 # Logs of one run each
@@ -492,7 +495,7 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", f"{LONG}a,0,1,high\n", "line 2: return must be a number, not 'high'"),
     ("r.csv", f"{LONG}a,0,1,1\n{LONG}a,0,1,2\n", "line 4: two values for step 1; give each"),
     ("r.csv", f"{LONG}007,7,1,1\n007,07,1,1\n", "line 3: two values for step 1"),
-    ("r.csv", "run,seed,step,gain,loss\na,0,1,1,1\n", "'return'.*known: gain, loss"),
+    ("r.csv", "run,seed,step,gain,loss\na,0,1,1,1\n", "name one with --metric: gain, loss"),
     ("r.csv", f"{LONG}a,0,1e308,1\n", "line 2: step must be a whole number up to"),
     ("r.csv", f"{LONG}a,0,18446744073709551615,1\n", "line 2: step must be a whole"),
     ("r.csv", f"{LONG}a,-1,1,1\n", "line 2: seed must be a whole number"),
@@ -559,7 +562,7 @@ def test_other_bad_input(ran, tmp_path) -> None:
     (tmp_path / "mlruns" / "0" / "metrics").mkdir(parents=True)
     (tmp_path / "mlruns" / "0" / "metrics" / "return").write_text("0 1.0 1\n")
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        ([path], {"study": "gae"}, "import under another name"),
+        ([path], {"study": "gae"}, "choose another --study name"),
         ([path], {"baseline": "their"}, "did you mean 'theirs'"),
         ([path], {"study": "../mine"}, "letters, digits"),
         ([path], {"margin": 0}, "above 0"),

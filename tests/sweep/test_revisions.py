@@ -98,7 +98,7 @@ def test_old_cells_are_named_and_shown_as_they_were(
     told = bump(monkeypatch, what)
     line = (
         f"ablations: gae: {old} of 6 runs are from earlier code ({told}) and shown as they were; "
-        f"`{COMMAND}` computes them again\n"
+        f"`{COMMAND}` trains them again\n"
     )
     assert [printed(command) for command in read] == [(out, line) for out, _ in before]
     out, _ = printed(["run", *FLAGS, "--dry-run"])
@@ -126,7 +126,7 @@ def test_old_cells_of_a_study_file_are_shown_by_either_name(
         assert cli.main(["status", name]) == 0
         shown = capsys.readouterr()
         assert "mine: 6 done" in shown.out
-        assert "`ablations run mine.toml --profile quick` computes them again" in shown.err
+        assert "`ablations run mine.toml --profile quick` trains them again" in shown.err
 
 
 @pytest.mark.parametrize("used", [[None], ["a"], ["a", "a"], ["a", "b"], ["b", "a", "a"]])
@@ -153,7 +153,7 @@ def test_the_command_that_computes_again_has_the_plugins(
     ran(tmp_path, made := asked())
     bump(monkeypatch, "choice")
     monkeypatch.setattr("ablations.plugins._loaded", {"mine": "digest"})
-    assert f"`{COMMAND} --plugin mine` computes" in str(outdated(made, tmp_path))
+    assert f"`{COMMAND} --plugin mine` trains" in str(outdated(made, tmp_path))
 
 
 def test_cells_that_never_ran_are_not_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def test_what_is_read_is_asked_of_the_definition_too() -> None:
     ("sets", "complaint"),
     [
         ({"gae_lamda": 0.9}, "unknown setting 'gae_lamda': did you mean 'gae_lambda'?"),
-        ({"kl_coefficient": 1.0}, "unknown setting 'kl_coefficient'"),  # the language trainer's
+        ({"kl_coefficient": 1.0}, "'kl_coefficient' belongs to 'language', not to 'ppo'"),
         ({"kl_placement": "none"}, "'kl_placement' belongs to 'language', not to 'ppo'"),
         ({"advantage": "braks"}, "unknown choice 'braks' of axis 'advantage': did you mean 'brax'"),
         ({"torso": "shard"}, "unknown torso 'shard': did you mean 'shared'?"),

@@ -74,8 +74,8 @@ class Code:
         else:
             raise UserError(
                 "the command names no file that is here, so an edit of its code would go "
-                'unnoticed: say what it rests on with depends = ["train.py", "lib/"]; [] for '
-                "nothing"
+                'unnoticed: say what it rests on with depends = ["train.py", "lib/"] in the study '
+                "file, or --depends train.py lib/ of a gate; [] for nothing"
             )
         left = self.without and self.without.resolve()
         used = {path for path in (*named, *rest) if path.resolve() != left}
