@@ -184,8 +184,8 @@ def test_what_no_trainer_can_read_is_refused() -> None:
 def test_a_task_that_says_what_its_environment_is_not_is_refused(name: str, says: bool) -> None:
     env = task("cartpole").make({})
     wrong = replace(task("cartpole"), **{name: not says})
-    wrong = f"{name}={not says}, but its environment has {name}={says}"
-    with pytest.raises(UserError, match=wrong):
+    line = f"{name}={not says}, but its environment has {name}={says}"
+    with pytest.raises(UserError, match=line):
         adapted(env, wrong)
 
 
