@@ -149,11 +149,13 @@ def sharing_programs(cells: Iterable[Cell]) -> tuple[Cell, ...]:
     cells = tuple(cells)
     for cell in cells:
         key = (cell.study, cell.task, cell.variant)
-        if key not in names:
+        if "trainer" in cell.config and key not in names:  # not a command
             names[key] = cell.backend.program(cell.config)
             varied.setdefault(names[key], set()).update(cell.varied or ())
     return tuple(
-        replace(cell, varied=tuple(sorted(varied[names[cell.study, cell.task, cell.variant]])))
+        replace(cell, varied=tuple(sorted(varied[names[key]])))
+        if (key := (cell.study, cell.task, cell.variant)) in names
+        else cell
         for cell in cells
     )
 
