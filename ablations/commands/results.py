@@ -20,6 +20,7 @@ from ablations.commands.selected import (
     refuse_together,
     selection_of,
     shown,
+    unpacked,
 )
 from ablations.errors import UserError
 from ablations.io.archives import archive
@@ -166,7 +167,7 @@ def page(
         from ablations.answers import pages
 
         refuse_together("--answers", [*names_of(study), *flags_of(selection)])
-        return list(pages.write(Path(results)))
+        return list(pages.write(unpacked(Path(results), (), only_reads=False)))
     from ablations.report.page import write
 
     found, folder = shown(study, results, selection_of(selection))

@@ -19,6 +19,7 @@ from ablations import Runs
 from ablations.core.files import SetAside
 from ablations.curve import Curve
 from ablations.errors import UserError
+from ablations.parameters import parse_settings
 from ablations.records import (
     Record,
     cell_folder,
@@ -27,7 +28,7 @@ from ablations.records import (
     read_units,
     write_record,
 )
-from ablations.request import Request, parse_settings
+from ablations.request import Request
 from ablations.runs import keep_ranges, read_untrained, untrained_command
 from ablations.scoring import auc, beyond_untrained, final, last, learned_range, mean, smoothed
 from ablations.studies import definition, studies

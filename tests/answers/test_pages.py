@@ -316,9 +316,9 @@ def test_show_says_that_no_answer_matches_an_unknown_word(tmp_path: Path, capsys
         ("report gae --answers", "gae"),
         ("report --answers --tasks hopper --seeds 3", "--tasks, --seeds"),
         ("report --answers --evaluations 3", "--evaluations"),
-        ("status gae --cancel --format json", "--format", "json"),
+        ("status gae --cancel --format json", "--format"),
         ("status gae --cancel --watch", "--watch"),
-        ("status gae --watch --format json", "--format", "json"),
+        ("status gae --watch --format json", "--format"),
     ],
 )
 def test_flags_that_a_command_would_ignore_are_refused(command, flags, tmp_path, capsys) -> None:
