@@ -250,7 +250,7 @@ HOSTILE = {
     "table toy --seeds 3": "give the --plugin that does, or no selection for its last run",
     "table mine --seeds 3": "'mine' was imported: it has all of its runs",
     "table mine --variants nope": "'mine' was imported: it has all of its runs",
-    "table toy/up": "'toy/up' has not run in 'results'",
+    "table toy/up": "unknown study 'toy/up': did you mean",
     "show mine": "",
     "run mine": "unknown study 'mine'",
     "explain mine/ours mine/theirs": "unknown preset or variant 'mine/ours'",
