@@ -252,13 +252,11 @@ def app(name: str, *, rare: bool = False) -> App:
     from cyclopts import App, Parameter
 
     from ablations.commands.screens import Screens
-    from ablations.parameters import RARE
 
-    object.__setattr__(RARE, "_show", rare)
     parser = App(
         name=f"ablations {name}",
         help_format="plaintext",
-        help_formatter=Screens(),
+        help_formatter=Screens(rare=rare),
         help_epilogue="" if rare else "`--help-all` lists the rare flags too.",
         version_flags=[],
         default_parameter=Parameter(negative="", show_default=False),

@@ -21,7 +21,7 @@ MOST_SEEDS = 100_000
 SEEDS_BELOW = 2**31
 SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
 SELECTION = Group("Selection", sort_key=1)
-RARE = Group("More", sort_key=2, show=False)
+RARE = Group("More", sort_key=2)  # of `--help-all`
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Json]:

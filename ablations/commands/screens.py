@@ -9,15 +9,23 @@ from typing import Any
 from cyclopts.help import HelpEntry, HelpPanel
 from rich.console import Console, ConsoleOptions
 
+from ablations.parameters import RARE
+
 WIDTH = 80
 LEFT = 24
 
 
 class Screens:
-    """A help formatter of cyclopts."""
+    """A help formatter of cyclopts. rare: show the rare flags too."""
+
+    def __init__(self, *, rare: bool) -> None:
+        """Make a formatter for one screen."""
+        self.rare = rare
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Print the parameters of a group."""
+        if panel.title == RARE.name and not self.rare:
+            return
         entries = [entry for entry in panel.entries if "--help" not in entry.names]
         if entries:
             self._print(console, [f"{panel.title}:"])
