@@ -57,14 +57,23 @@ def plans(
 ) -> tuple[list[Plan], Path]:
     """Return the plans that a command reads, and their folder, a copy if it can only be read.
 
-    own: unpack the archives of these studies alone, where there is no selection. The plan of a
-    selection that never ran may share runs with any of them.
+    own: unpack the archives of these studies alone, if they have all runs of the selection. Else
+    all are unpacked, as studies share runs.
     """
     names, folder = names_of(asked), Path(results)
-    folder = unpacked(folder, names if own and not selects(selection) else ())
+    folder = unpacked(folder, names if own else ())
     for name in names:
         _require_known(name, folder)
-    return planned(names, folder, selection), folder
+    found = planned(names, folder, selection)
+    cells = (cell for plan in found for cell in plan.cells)
+    if (
+        own
+        and selects(selection)
+        and not all(cell_folder(folder, cell.hash).exists() for cell in cells)
+    ):
+        restore(folder)
+        found = planned(names, folder, selection)
+    return found, folder
 
 
 def _require_known(name: str, results: Path) -> None:
