@@ -1,10 +1,10 @@
 """Measure whether an RL implementation detail matters: components, paired seeds, honest tables.
 
-    from ablations import compare, curves, explain, figure, make_trainer, page, run, status, table
+    from ablations import compare, curves, explain, figure, make_trainer, page, run, sweep, table
 
     run("gae", profile="smoke", seeds=range(8, 12))     # train the missing runs
     table("gae")                                        # compare the runs of the last call
-    run("gae", vary={"gae_lambda": [0.9, 0.95, 1.0]})   # the baseline at each value
+    sweep({"gae_lambda": [0.9, 0.95, 1.0]}, tasks="fast")   # a comparison without a study
     run("gae", until="decided", budget="2h")            # add seeds until it is decided
     run("gae", base="cleanrl")                          # with a library's settings
     run("norm_adv.toml")                                # a study whose trainer is a command
@@ -27,8 +27,10 @@ from typing import TYPE_CHECKING, Any
 from ablations.errors import UserError, missing_extra
 
 if TYPE_CHECKING:
+    from ablations.commands.describe import show
+    from ablations.commands.designing import tune, validate
     from ablations.commands.results import curves, export, figure, page, render, table
-    from ablations.commands.running import Trained, explain, run
+    from ablations.commands.running import Trained, explain, run, sweep
     from ablations.commands.watching import clean, status
     from ablations.comparison import compare
     from ablations.io.imports import import_runs
@@ -58,13 +60,19 @@ __all__ = [
     "render",
     "run",
     "saved_steps",
+    "show",
     "status",
+    "sweep",
     "table",
+    "tune",
+    "validate",
 ]
 _MODULES = {  # module -> what comes from it
     "runs": ("Runs",),
     "parameters": ("Selection",),
-    "commands.running": ("Trained", "explain", "run"),
+    "commands.describe": ("show",),
+    "commands.designing": ("tune", "validate"),
+    "commands.running": ("Trained", "explain", "run", "sweep"),
     "commands.watching": ("clean", "status"),
     "comparison": ("compare",),
     "commands.results": ("curves", "export", "figure", "page", "render", "table"),

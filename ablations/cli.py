@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations import plugins
 from ablations.core.files import SetAside
+from ablations.engine.machine import left_out_of_workers
 from ablations.errors import NEAR, Note, UserError, missing_extra, one_line, unknown
 from ablations.git import git
-from ablations.sweep.machine import left_out_of_workers
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError, UnknownOptionError
@@ -69,10 +69,10 @@ COMMANDS = {
     },
     "Design": {
         "validate": Command(
-            "designing:validate_tasks", "Check whether a baseline learns enough on tasks.", TABLE
+            "designing:validate", "Check whether a baseline learns enough on tasks.", TABLE
         ),
         "tune": Command(
-            "designing:tune_study", "Choose settings of each variant on separate seeds.", TABLE
+            "designing:tune", "Choose settings of each variant on separate seeds.", TABLE
         ),
     },
     "Test": {

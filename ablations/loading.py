@@ -15,10 +15,10 @@ from jax.typing import ArrayLike
 
 from ablations import plugins, presets, tasks
 from ablations.core.record import Configuration
+from ablations.engine.checkpoints import ABOUT
 from ablations.environments import adapted
 from ablations.errors import UserError
 from ablations.policies import file_of, folder_of, record_of
-from ablations.sweep.checkpoints import ABOUT
 from ablations.trainers import TracedConfig, Trainer, Tree
 from ablations.trainers import trainer as trainer_named
 from ablations.trainers.control.environment import Environments

@@ -1,6 +1,6 @@
 """Find saved policies. Starts no JAX; `loading` loads them.
 
-results/cells/<hash>/policies/<step>.npz     see `ablations.sweep.checkpoints`
+results/cells/<hash>/policies/<step>.npz     see `ablations.engine.checkpoints`
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     results/cells/<hash>/record.json     configuration, status, provenance, checksum of the curve
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
-    results/cells/<hash>/policies/       saved policies, if any: see ablations/sweep/snapshots.py
+    results/cells/<hash>/policies/       saved policies, if any: see ablations/engine/snapshots.py
     results/cells/<hash>/run/            what a command left in its {folder}
     results/plans/<study>/<plan>.json    a study resolved to runs: all that a table must know
     results/plans/<study>/<plan>.unit    the learned ranges that margins are shares of

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablations.comparison import NOTHING_LEARNED, compare, planned_stages
+from ablations.engine.local import Outcome, Processes, outcome_of
+from ablations.engine.plan import with_seeds
+from ablations.engine.prepare import Work, needed, whole_record
 from ablations.errors import count
 from ablations.records import DamagedRecord, Plan
 from ablations.runs import ALL_TASKS, Runs
 from ablations.stats import decide, interim
-from ablations.sweep.local import Outcome, Processes, outcome_of
-from ablations.sweep.plan import with_seeds
-from ablations.sweep.prepare import Work, needed, whole_record
 
 _MOST_NAMES = 4
 DEFAULT = Processes()

@@ -33,11 +33,11 @@ import scipy.stats
 
 import variants
 from ablations import tasks
+from ablations.engine.job import Cell, cells_of
+from ablations.engine.machine import use_cache
+from ablations.engine.plan import plan
 from ablations.environments import State as Environment
 from ablations.request import Request
-from ablations.sweep.job import Cell, cells_of
-from ablations.sweep.machine import use_cache
-from ablations.sweep.plan import plan
 from ablations.trainers.choices import apply, fix
 from ablations.trainers.control.advantages import Experience
 from ablations.trainers.control.environment import Episodes

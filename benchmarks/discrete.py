@@ -174,7 +174,7 @@ def by_turns(run: Callable[[], Any]) -> None:
 
 def run_ours(spec: Spec) -> None:
     """Updates of the program that a worker runs on a CPU, composed as the peer is."""
-    from ablations.sweep.machine import worker_environment
+    from ablations.engine.machine import worker_environment
 
     os.environ |= worker_environment(accelerator=False)  # before JAX starts
     import jax
@@ -282,7 +282,7 @@ waits for itself where XLA has two threads and does not end, so it has no row.""
 
 
 def commit() -> str:
-    from ablations.sweep.provenance import of_checkout
+    from ablations.engine.provenance import of_checkout
 
     return of_checkout().get("commit", "")[:7]
 

@@ -31,13 +31,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ablations.engine import claims
+from ablations.engine.prepare import whole_record
 from ablations.errors import UserError
 from ablations.records import read_plan
-from ablations.sweep import claims
-from ablations.sweep.prepare import whole_record
 
 HERE = Path(__file__).resolve()
-TOY = HERE.parents[1] / "tests" / "sweep" / "toy.py"
+TOY = HERE.parents[1] / "tests" / "engine" / "toy.py"
 ENDLESS = 2**31 - 1
 STALE_SECONDS = 0.5
 
@@ -55,7 +55,7 @@ PAUSES = {"toy": (0.2, 1.6), "ppo": (1.0, 5.0)}  # seconds between faults
 
 SHORTENED = f"""
 import os, struct, time
-from ablations.sweep import claims, local, worker
+from ablations.engine import claims, local, worker
 
 claims.HEARTBEAT_SECONDS, claims.STALE_SECONDS = 0.05, {STALE_SECONDS}
 worker.WAIT_SECONDS, local.POLL_SECONDS = 0.1, 0.1
@@ -337,7 +337,7 @@ def _workers(folder: Path) -> Iterator[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             here = os.readlink(path.with_name("cwd")) == str(folder)
-            if here and b"ablations.sweep.worker" in path.read_bytes():
+            if here and b"ablations.engine.worker" in path.read_bytes():
                 yield int(path.parent.name)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ablations.engine.machine import cores, processor
+from ablations.engine.provenance import of_checkout, versions
 from ablations.errors import count
-from ablations.sweep.machine import cores, processor
-from ablations.sweep.provenance import of_checkout, versions
 
 
 def measured_on() -> str:

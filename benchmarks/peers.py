@@ -319,8 +319,8 @@ def judge_ours(spec: Spec) -> Measured:
     import jax
     import numpy as np
 
+    from ablations.engine.checkpoints import ABOUT
     from ablations.policies import find_cell
-    from ablations.sweep.checkpoints import ABOUT
     from ablations.trainers.leaves import from_arrays
     from ablations.trainers.revisions import compose
 
@@ -451,7 +451,7 @@ def base_environment(cache: Path | None) -> dict[str, str]:
 
 def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path | None) -> Measured:
     """One process of a peer, from its start to the end of training."""
-    from ablations.sweep.machine import PORTABLE
+    from ablations.engine.machine import PORTABLE
 
     environment = base_environment(cache)
     if flags == "ours":

@@ -30,8 +30,8 @@ from pathlib import Path
 import pyarrow.parquet
 from pages import measured_on
 
+from ablations.engine.machine import worker_environment
 from ablations.errors import count
-from ablations.sweep.machine import worker_environment
 
 STUDIES = (
     "gae",

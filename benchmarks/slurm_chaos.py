@@ -23,7 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "sweep" / "slurm"))
+sys.path.insert(0, str(ROOT / "tests" / "engine" / "slurm"))
 from one_node import Cluster  # noqa: E402
 
 STUDY = ("run", "toy_slow", "--plugin", "toy", "--steps", "2000", "--set", "points=100")
@@ -41,7 +41,7 @@ class Chaos:
         self.seeds = ("--seeds", str(seeds))
         self.faults: Counter[str] = Counter()
         self.resumed = 0
-        (folder / "toy.py").write_text((ROOT / "tests" / "sweep" / "toy.py").read_text())
+        (folder / "toy.py").write_text((ROOT / "tests" / "engine" / "toy.py").read_text())
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "ablations.cli", *STUDY, *self.seeds, *arguments]

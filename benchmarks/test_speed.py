@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
+from ablations.engine.machine import worker_environment
 from ablations.errors import UserError
-from ablations.sweep.machine import worker_environment
 
 ROUNDS = 7
 STRUCTURE = {"num_envs": 256, "unroll_length": 16, "num_minibatches": 8, "epochs": 4}

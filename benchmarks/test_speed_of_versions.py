@@ -30,7 +30,7 @@ SLOWER = 1.05
 
 WORKER = """
 import os, sys, time
-from ablations.sweep.machine import worker_environment
+from ablations.engine.machine import worker_environment
 os.environ |= worker_environment(accelerator=False)
 if len(sys.argv) > 2:
     ours = os.environ.get("XLA_FLAGS", "")

@@ -21,10 +21,10 @@ import forks
 import pytest
 import synthetic
 
+from ablations.engine.machine import PORTABLE_JAXLIB
 from ablations.records import Plan
-from ablations.sweep.machine import PORTABLE_JAXLIB
 
-TOY = Path(__file__).parent / "sweep" / "toy.py"
+TOY = Path(__file__).parent / "engine" / "toy.py"
 PUBLISHED = "cells/[!.]*"  # a folder with a dot is still being written
 
 
@@ -77,12 +77,12 @@ SLOW = (
     "report/test_coverage.py",
     "report/test_page.py",
     "report/test_supplements.py",
-    "sweep/slurm/test_submission.py",
-    "sweep/slurm/test_survival.py",
-    "sweep/test_bits.py",
-    "sweep/test_checkpoints.py",
-    "sweep/test_run.py",
-    "sweep/test_slurm_jobs.py",
+    "engine/slurm/test_submission.py",
+    "engine/slurm/test_survival.py",
+    "engine/test_bits.py",
+    "engine/test_checkpoints.py",
+    "engine/test_run.py",
+    "engine/test_slurm_jobs.py",
     "tasks/language/test_puzzles.py",
     "tasks/test_tasks.py",
     "test_api.py",

@@ -22,9 +22,9 @@ from typing import Any
 
 import forks
 
-from ablations.sweep import worker
-from ablations.sweep.local import Workers
-from ablations.sweep.machine import PORTABLE_JAXLIB
+from ablations.engine import worker
+from ablations.engine.local import Workers
+from ablations.engine.machine import PORTABLE_JAXLIB
 
 _STARTED = Workers._start
 # Where programs are kept and serve many commands: they take longer to compile than the other tests'

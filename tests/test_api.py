@@ -89,10 +89,10 @@ def test_a_run_returns_the_curves_of_its_own_plan(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run may store a plan meanwhile."""
+    from ablations.engine import local
+    from ablations.engine.plan import plan
     from ablations.records import write_plan
     from ablations.request import Request
-    from ablations.sweep import local
-    from ablations.sweep.plan import plan
 
     def run(_, plans, folder, **__):
         write_plan(folder, plan(Request("gae", "smoke", seeds=7)))

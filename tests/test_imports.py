@@ -39,36 +39,36 @@ ALLOWED = {
     "comparison": {"errors", "records", "runs", "scoring", "stats"},
     "tables": {"comparison", "runs", "scoring", "spreadsheets", "stats", *COMMON},
     "figures": {"comparison", "curve", "regression", "runs", "scoring", "stats", "tables", *COMMON},
-    "validate": {"core", "figures", "runs", "scoring", "stats", "studies", "sweep", "tables"}
+    "validation": {"core", "figures", "runs", "scoring", "stats", "studies", "engine", "tables"}
     | {"tasks", *COMMON},
-    "tune": {"runs", "scoring", "stats", "studies", "sweep", "tables", *COMMON},
+    "tuning": {"runs", "scoring", "stats", "studies", "engine", "tables", *COMMON},
     "tasks": {"errors", "presets"},  # whose settings are a task's own
     "environments": {"errors", "tasks"},
     "studies": {"core", "errors", "names"},
     "presets": {"errors"},
     "trainers": {"core", "environments", "variants", "tasks", "errors", "records"},
-    "sweep": {"trainers", "tasks", "studies", "presets", "stats", "io", "curve"} | COMMON,
+    "engine": {"trainers", "tasks", "studies", "presets", "stats", "io", "curve"} | COMMON,
     "report": {"figures", "runs", "stats", "tables", "templates", *COMMON},
-    "until": {"comparison", "core", "errors", "records", "runs", "stats", "sweep"},
+    "until": {"comparison", "core", "errors", "records", "runs", "stats", "engine"},
     "answers": {"comparison", "figures", "runs", "scoring", "stats", "studies", "tables", *COMMON},
-    "gate": {"sweep", "trainers", "studies", "runs", "stats", *COMMON},
+    "gate": {"engine", "trainers", "studies", "runs", "stats", *COMMON},
     # Figure and table of a check that fails.
     "regression": {"curve", "figures", "scoring", "stats", "tables", *COMMON},
     # Imported runs have their learned ranges stored.
     "io": {"core", "curve", "errors", "names", "parquet", "parameters", "private", "records"}
     | {"runs", "spreadsheets", "studies"},
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
-    "policies": {"sweep", "trainers", *COMMON},
-    "loading": {"environments", "policies", "presets", "sweep", "trainers", "tasks", *COMMON},
-    "episode": {"environments", "loading", "policies", "sweep", "tasks", "templates", "trainers"}
+    "policies": {"engine", "trainers", *COMMON},
+    "loading": {"environments", "policies", "presets", "engine", "trainers", "tasks", *COMMON},
+    "episode": {"environments", "loading", "policies", "engine", "tasks", "templates", "trainers"}
     | COMMON,
 }
 ABOVE_ALL = {"", "cli", "commands"}
 # Of the engine, what these two may see.
 OF_THE_ENGINE = {
     "policies": set(),
-    "loading": {"ablations.sweep.checkpoints"},
-    "episode": {"ablations.sweep.machine"},
+    "loading": {"ablations.engine.checkpoints"},
+    "episode": {"ablations.engine.machine"},
 }
 
 # extra, or "late" for what would make every start slower -> (module, what only its functions
@@ -105,10 +105,10 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.regression.fixture", "ablations.tables.formats"),
         ("ablations.tables.formats", "rich"),
         ("ablations.tables.formats", "tabulate"),
-        ("ablations.validate", "ablations.figures"),
+        ("ablations.validation", "ablations.figures"),
     ],
     "slurm": [
-        ("ablations.sweep.slurm.submit", "submitit"),
+        ("ablations.engine.slurm.submit", "submitit"),
     ],
     "tensorboard": [
         ("ablations.io.tensorboard", "tensorboard"),
@@ -121,11 +121,11 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.commands.describe", "ablations.commands.settings"),
         ("ablations.commands.results", "ablations.episode.render"),
         ("ablations.episode.offscreen", "mujoco"),
-        ("ablations.sweep.backends.compiled", "ablations.sweep.backends.compiled.program"),
-        ("ablations.sweep.backends.compiled", "jax"),
-        ("ablations.sweep.checkpoints", "jax"),
-        ("ablations.sweep.checkpoints", "flax"),
-        ("ablations.sweep.machine", "jax"),
+        ("ablations.engine.backends.compiled", "ablations.engine.backends.compiled.program"),
+        ("ablations.engine.backends.compiled", "jax"),
+        ("ablations.engine.checkpoints", "jax"),
+        ("ablations.engine.checkpoints", "flax"),
+        ("ablations.engine.machine", "jax"),
         ("ablations.tasks.control", "brax"),
         ("ablations.tasks.control", "jax"),
         ("ablations.tasks.control", "mujoco"),
@@ -149,7 +149,7 @@ BY_NAME = {
     "ablations.plugins": 1,
     "ablations.presets.definition": 2,
     "ablations.studies": 1,
-    "ablations.sweep.backends": 1,
+    "ablations.engine.backends": 1,
     "ablations.trainers.spec": 2,
     "variants": 1,
 }
@@ -203,7 +203,7 @@ def test_a_room_imports_only_what_is_below_it(module: str) -> None:
     allowed = {mine} if mine == "variants" else {mine, *ALLOWED[mine]}
     for other in sorted(imports(module)):
         assert room(other) in allowed, f"{module} imports {other}"
-        if room(other) == "sweep" and mine in OF_THE_ENGINE:
+        if room(other) == "engine" and mine in OF_THE_ENGINE:
             assert other in OF_THE_ENGINE[mine], f"{module} imports {other}"
 
 
@@ -215,7 +215,10 @@ def test_nothing_imports_the_command_line() -> None:
 
 def test_executors_know_no_backend_and_backends_no_executor() -> None:
     names = ("local", "worker", "slurm")
-    executors, backends = tuple(f"ablations.sweep.{n}" for n in names), "ablations.sweep.backends."
+    executors, backends = (
+        tuple(f"ablations.engine.{n}" for n in names),
+        "ablations.engine.backends.",
+    )
     for mine, theirs in ((executors, backends), (backends, executors)):
         for module in (name for name in FILES if name.startswith(mine)):
             assert not [name for name in imports(module) if name.startswith(theirs)], module

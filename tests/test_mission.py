@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import variants
+from ablations.engine.plan import plan
 from ablations.request import Request
-from ablations.sweep.plan import plan
 from benchmarks.mission import BLOCKS
 
 ROOT = Path(__file__).resolve().parents[1]

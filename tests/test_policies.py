@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from ablations import UserError, find_cell, load_policy, records, saved_steps
-from ablations.sweep.checkpoints import Snapshots
-from ablations.sweep.job import Cell, Lane
+from ablations.engine.checkpoints import Snapshots
+from ablations.engine.job import Cell, Lane
 
 FLAGS = ("--profile", "smoke", "--variants", "standard", "--seeds", "1", "--steps", "8000")
 

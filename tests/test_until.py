@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from ablations import until
 from ablations.comparison import compare
 from ablations.core.plan import CellEntry, Looks, StoredStudy, StoredTask, StoredVariant
+from ablations.engine import local
+from ablations.engine.prepare import clear_the_way, needed
 from ablations.errors import UserError
 from ablations.records import Plan, Record, cell_folder, digest, read_plan, write_plan, write_record
 from ablations.request import Request, budget_of
 from ablations.runs import ALL_TASKS, Runs
 from ablations.stats.interim import design, planned
-from ablations.sweep import local
-from ablations.sweep.prepare import clear_the_way, needed
 
 SEEDS = planned(8, 20)  # 8, 12, 18, 20
 NOISE = np.random.default_rng(5).normal(size=100)

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from ablations import validate
+from ablations import validation
 from ablations.errors import UserError
 from ablations.records import Record, write_record
 from ablations.tables import format_table
 from ablations.tasks import task as task_named
-from ablations.validate import Candidate, judge
+from ablations.validation import Candidate, judge
 
 FLOOR = {"zero": 100.0, "uniform": 40.0}
 LEARNED = (190.0, 200.0, 210.0, 195.0, 205.0)  # 100 above the floor, of a deviation of 7.9
@@ -99,12 +99,12 @@ def test_tasks_know_the_most_that_their_rules_allow() -> None:
 
 def written(results, curve, **options):
     """Plans of a validation with the records of `curve(cell)`, 30 evaluations each."""
-    planned = validate.plans(validate.requests(**options))
+    planned = validation.plans(validation.requests(**options))
     metric = planned[1].study.metric
     for cell in (cell for plan in planned for cell in plan.cells):
         columns = {"step": np.arange(1, 31) * 2048, metric: curve(cell)}
         write_record(results, Record(cell.hash, cell.config, "done"), columns)
-    return validate.read(planned, results)
+    return validation.read(planned, results)
 
 
 def test_each_third_of_a_run_is_a_run_of_ten_evaluations(tmp_path) -> None:
@@ -113,18 +113,18 @@ def test_each_third_of_a_run_is_a_run_of_ten_evaluations(tmp_path) -> None:
         return 100.0 * cell.seed + rise * np.arange(1, 31)
 
     runs = written(tmp_path, curve, tasks=["fast"], rates=(1e-3,), seeds=(0, 1), steps=61_440)
-    thirds = list(validate.candidates(runs[1], "fast", "baseline"))
+    thirds = list(validation.candidates(runs[1], "fast", "baseline"))
     assert [each.steps for each in thirds] == [20_480, 40_960, 61_440]
     # The mean of evaluations 8, 9, 10 of ten, which are 1, 2 or 3 of the thirty apart.
     assert [each.scores for each in thirds] == [(9.0, 109.0), (18.0, 118.0), (27.0, 127.0)]
     assert [each.rise for each in thirds] == [2.0, 4.0, 6.0]
-    frame = validate.table(runs)
+    frame = validation.table(runs)
     assert list(frame["mean"]) == [50.0, 50.0, 59.0, 68.0, 77.0]
     assert list(frame.n[2:]) == [2, 2, 2]
     text = format_table(frame, "markdown")
     assert "| (zero)" in text.replace("fast |", "|")
     assert "% of the way to the best" not in text.partition("fails")[0].partition("|")[2]
-    figure = validate.figure(runs, frame.attrs["levels"])
+    figure = validation.figure(runs, frame.attrs["levels"])
     (axes,) = figure.axes
     lines = {tuple(line.get_ydata()) for line in axes.get_lines()}
     assert tuple(50.0 + np.arange(1, 31)) in lines
@@ -141,7 +141,7 @@ def test_failed_runs_stay_in_the_table(tmp_path) -> None:
         return [*np.arange(29.0), None if lost else 29.0]
 
     runs = written(tmp_path, curve, tasks=["fast"], rates=(1e-3, 3e-3), seeds=(0, 1), steps=30_720)
-    *thirds, gone = validate.table(runs).query("~untrained").itertuples()
+    *thirds, gone = validation.table(runs).query("~untrained").itertuples()
     assert [(row.n, row.failed) for row in thirds] == [(1, 1)] * 3
     assert (gone.n, gone.failed, gone.note) == (0, 2, "2 runs failed")
 
@@ -153,13 +153,13 @@ def test_a_language_task_starts_at_a_learning_rate_of_0(tmp_path) -> None:
     options = {"rates": (3e-4,), "seeds": (0, 1), "study": "policy_clipping"}
     runs = written(tmp_path, curve, tasks=["arithmetic"], **options)
     assert [of.variants for of in runs] == [["clip"], ["clip"]]
-    assert list(validate.table(runs).variant) == ["(start)", *["clip"] * 3]
-    assert validate.table(runs)["mean"].iloc[-1] == pytest.approx(0.5 + 0.27)
-    assert "accuracy" in validate.figure(runs, {}).axes[0].get_ylabel()
+    assert list(validation.table(runs).variant) == ["(start)", *["clip"] * 3]
+    assert validation.table(runs)["mean"].iloc[-1] == pytest.approx(0.5 + 0.27)
+    assert "accuracy" in validation.figure(runs, {}).axes[0].get_ylabel()
 
 
 def test_settings_reach_the_runs_that_they_concern() -> None:
-    untrained, trained, presets = validate.requests(
+    untrained, trained, presets = validation.requests(
         ["hopper"],
         rates=(1e-3, 3e-3),
         presets=("sb3",),
@@ -169,10 +169,10 @@ def test_settings_reach_the_runs_that_they_concern() -> None:
     assert trained.set["epochs"] == 8
     assert "epochs" not in {*untrained.set, *presets.set}
     assert trained.vary == {"learning_rate": (1e-3, 3e-3)}
-    other = validate.requests(
+    other = validation.requests(
         ["cartpole"], rates=(1e-4,), seeds=(0,), steps=61_440, study="q_learning"
     )
-    _, trained = validate.plans(other)
+    _, trained = validation.plans(other)
     assert [cell.config["trainer"]["name"] for cell in trained.cells] == ["pqn"]
 
 
@@ -187,7 +187,7 @@ def test_settings_reach_the_runs_that_they_concern() -> None:
 )
 def test_requests_that_make_no_sense_are_refused(tasks, options, message) -> None:
     with pytest.raises(UserError, match=message):
-        validate.requests(tasks, **options)
+        validation.requests(tasks, **options)
 
 
 def test_the_command_plans_and_refuses(shell) -> None:

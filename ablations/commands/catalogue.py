@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ablations import plugins, presets, studies, tasks, trainers
 from ablations.core.decode import Json
+from ablations.engine.stored import stored_runs
 from ablations.errors import count, printable, unknown
 from ablations.parameters import Folder
 from ablations.presets import Preset
 from ablations.studies import Profile, Study
-from ablations.sweep.stored import stored_runs
 from ablations.tasks import Task
 from ablations.trainers import Option, TrainerSpec
 

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from ablations.commands.selected import names_of, plans, unpacked
+from ablations.engine.local import Processes
+from ablations.engine.stored import resolved_again
 from ablations.errors import UserError
 from ablations.parameters import Folder, Names, OptionalNames, Positive, Text
 from ablations.records import Plan
@@ -28,8 +30,6 @@ from ablations.regression.check import (
     table,
 )
 from ablations.regression.check import check as check_curves
-from ablations.sweep.local import Processes
-from ablations.sweep.stored import resolved_again
 from ablations.tables.formats import format_table
 
 

@@ -11,6 +11,10 @@ from ablations.answers import entries
 from ablations.commands.selected import selection_of, unpacked
 from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, Named, settings_read
+from ablations.engine.backends import backend_of
+from ablations.engine.backends.command import study_file
+from ablations.engine.plan import known_studies, plan
+from ablations.engine.stored import planned
 from ablations.errors import UserError, printable, unknown, value_text
 from ablations.io.archives import restore
 from ablations.parameters import Folder, Selection, Text
@@ -19,10 +23,6 @@ from ablations.presets.definition import Preset, Read
 from ablations.records import Plan, Record, read_record
 from ablations.request import Request
 from ablations.studies import Study, studies
-from ablations.sweep.backends import backend_of
-from ablations.sweep.backends.command import study_file
-from ablations.sweep.plan import known_studies, plan
-from ablations.sweep.stored import planned
 from ablations.tasks import task, tasks
 from ablations.trainers import trainer
 from ablations.trainers.values import FIELD_NAMES

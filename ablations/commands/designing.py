@@ -10,7 +10,7 @@ from typing import Annotated, Unpack
 import pandas
 from cyclopts import Parameter
 
-from ablations import plugins, studies, tune, validate
+from ablations import plugins, studies, tuning, validation
 from ablations.commands.running import Execution, train
 from ablations.commands.selected import names_of
 from ablations.errors import UserError
@@ -41,7 +41,7 @@ def _rates(_: object, words: Words) -> tuple[float, ...]:
     return rates
 
 
-def validate_tasks(  # noqa: PLR0913 - each is a flag
+def validate(  # noqa: PLR0913 - each is a flag
     tasks: Names,
     /,
     *,
@@ -49,7 +49,7 @@ def validate_tasks(  # noqa: PLR0913 - each is a flag
     profile: str = "paper",
     rates: Annotated[
         Sequence[float], Parameter(converter=_rates, n_tokens=1, metavar="A,B,...")
-    ] = validate.RATES,
+    ] = validation.RATES,
     presets: Annotated[Sequence[str], SEVERAL] = (),
     steps: Whole = None,
     seeds: Seeds = None,
@@ -74,12 +74,12 @@ def validate_tasks(  # noqa: PLR0913 - each is a flag
         execution: See `Execution`.
     """
     plugins.load()
-    planned = validate.plans(
-        validate.requests(
+    planned = validation.plans(
+        validation.requests(
             names_of(tasks),
             rates=tuple(rates),
             presets=tuple(DEFAULTS) if list(presets) == ["all"] else tuple(presets),
-            seeds=validate.SEEDS if seeds is None else seeds_of(seeds),
+            seeds=validation.SEEDS if seeds is None else seeds_of(seeds),
             steps=steps,
             profile=profile,
             settings=dict(set or {}),
@@ -87,24 +87,26 @@ def validate_tasks(  # noqa: PLR0913 - each is a flag
         )
     )
     trained = train(planned, results, execution)
-    return trained.shown(lambda: _validated(validate.read(planned, trained.results), Path(results)))
+    return trained.shown(
+        lambda: _validated(validation.read(planned, trained.results), Path(results))
+    )
 
 
 def _validated(runs: list[Runs], results: Path) -> pandas.DataFrame:
     """Return the table of a validation, and draw its figure."""
     from ablations.figures import write
 
-    frame = validate.table(runs)
+    frame = validation.table(runs)
     folder = results / "figures"
     try:
-        paths = write(validate.figure(runs, frame.attrs["levels"]), folder / "validation")
+        paths = write(validation.figure(runs, frame.attrs["levels"]), folder / "validation")
     except OSError as error:
         raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
     print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read
     return frame
 
 
-def tune_study(
+def tune(
     study: str,
     /,
     *,
@@ -135,7 +137,7 @@ def tune_study(
         if not tuned:
             raise UserError(f"nothing was tuned for '{study}'")
     else:
-        tuned = tune.tune(
+        tuned = tuning.tune(
             study,
             Path(results),
             tasks=None if tasks is None else names_of(tasks),
@@ -144,4 +146,4 @@ def tune_study(
             workers=workers,
             quiet=quiet,
         )
-    return tune.table(tuned)
+    return tuning.table(tuned)

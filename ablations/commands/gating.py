@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack
 from cyclopts import Parameter
 
 from ablations.core.decode import Json
+from ablations.engine.backends.command.study_file import line_of, timeout_of
+from ablations.engine.local import Processes
 from ablations.errors import UserError, printable
 from ablations.gate import (
     FIRST_SEEDS,
@@ -28,8 +30,6 @@ from ablations.gate import (
 from ablations.gate.ledger import Booking, Ledger, Terms
 from ablations.gate.run import Execution, stages_table
 from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, Text, Whole
-from ablations.sweep.backends.command.study_file import line_of, timeout_of
-from ablations.sweep.local import Processes
 from ablations.tables.formats import format_table
 from ablations.trainers.command import Line
 

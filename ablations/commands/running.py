@@ -22,6 +22,16 @@ from ablations.commands.selected import (
     unpacked,
 )
 from ablations.core.decode import Json
+from ablations.engine import explanation
+from ablations.engine.job import CheckpointPolicy, cells_of, distinct
+from ablations.engine.local import Outcome, Processes, ThisProcess
+from ablations.engine.local import work as work_on
+from ablations.engine.plan import comparison_request
+from ablations.engine.plan import plan as plan_of
+from ablations.engine.prepare import missing
+from ablations.engine.slurm.cluster import Cluster, read_cluster
+from ablations.engine.slurm.submit import Slurm, Submitted, require_submitit
+from ablations.engine.stored import resolved
 from ablations.errors import UserError, count, duration, printable
 from ablations.parameters import (
     RARE,
@@ -39,16 +49,6 @@ from ablations.presets import presets as known_presets
 from ablations.records import Plan
 from ablations.request import budget_of
 from ablations.runs import Runs, keep_ranges
-from ablations.sweep import explanation
-from ablations.sweep.job import CheckpointPolicy, cells_of, distinct
-from ablations.sweep.local import Outcome, Processes, ThisProcess
-from ablations.sweep.local import work as work_on
-from ablations.sweep.plan import comparison_request
-from ablations.sweep.plan import plan as plan_of
-from ablations.sweep.prepare import missing
-from ablations.sweep.slurm.cluster import Cluster, read_cluster
-from ablations.sweep.slurm.submit import Slurm, Submitted, require_submitit
-from ablations.sweep.stored import resolved
 from ablations.tables import table_of
 from ablations.tables.shares import change
 from ablations.trainers import trainer

@@ -14,6 +14,7 @@ from typing import Any
 import pandas
 
 from ablations import plugins
+from ablations.engine.stored import planned
 from ablations.errors import NEAR, Note, UserError, count, unknown
 from ablations.io.archives import restorable, restore
 from ablations.parameters import Selection
@@ -21,7 +22,6 @@ from ablations.presets import presets
 from ablations.records import Plan, cell_folder, read_runs, usable_record
 from ablations.request import Request, selects
 from ablations.studies import studies
-from ablations.sweep.stored import planned
 from ablations.trainers import trainer
 from ablations.trainers.revisions import current, differences
 from ablations.trainers.values import FIELD_NAMES

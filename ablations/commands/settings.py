@@ -11,10 +11,10 @@ import variants as registry
 from ablations.commands.catalogue import range_text
 from ablations.core.decode import Json
 from ablations.core.record import settings_read
+from ablations.engine.plan import comparison_request, plan
 from ablations.errors import UserError, value_text
 from ablations.parameters import Selection, parse_levels
 from ablations.presets import preset, presets
-from ablations.sweep.plan import comparison_request, plan
 from ablations.tasks import task, tasks
 from ablations.trainers import Option, TrainerSpec, trainers
 from variants import Axis, Choice, Number

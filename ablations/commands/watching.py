@@ -17,16 +17,16 @@ from rich.text import Text
 
 from ablations.commands.selected import names_of, note, plans, refuse_together, selection_of, shown
 from ablations.core.decode import as_json
+from ablations.engine.clean import delete, size, waste
+from ablations.engine.machine import programs_folder
+from ablations.engine.slurm.commands import remembered
+from ablations.engine.slurm.submissions import cancel as cancel_jobs
+from ablations.engine.status import STATES, Status
+from ablations.engine.status import status as status_of
+from ablations.engine.stored import remove
 from ablations.errors import UserError, count, printable, shortened
 from ablations.parameters import Folder, Names, Selection
 from ablations.request import selects
-from ablations.sweep.clean import delete, size, waste
-from ablations.sweep.machine import programs_folder
-from ablations.sweep.slurm.commands import remembered
-from ablations.sweep.slurm.submissions import cancel as cancel_jobs
-from ablations.sweep.status import STATES, Status
-from ablations.sweep.status import status as status_of
-from ablations.sweep.stored import remove
 
 Row: TypeAlias = Mapping[str, Any]  # of a cell, as `Status` has them
 WATCH_SECONDS = 2.0

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ablations import tasks
+from ablations.engine.machine import use_cache
 from ablations.environments import adapted
 from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.episode import film, gymnax
@@ -24,7 +25,6 @@ from ablations.errors import UserError
 from ablations.loading import load_policy
 from ablations.policies import find_cell, saved_steps
 from ablations.records import Plan, canonical
-from ablations.sweep.machine import use_cache
 from ablations.tasks.task import Environment
 from ablations.trainers.values import count
 

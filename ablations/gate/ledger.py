@@ -39,12 +39,7 @@ from msgspec import to_builtins
 
 from ablations.core.decode import Count, Json, Matches, Mismatch, Part, Positive, Within, decode
 from ablations.core.files import parse_object, read_bytes
-from ablations.errors import UserError, count
-from ablations.gate.question import EXIT_CODES, Margin, Question, Side, Sides
-from ablations.gate.run import Execution, Gate, Verdict, numbers_of
-from ablations.git import git
-from ablations.names import NAME
-from ablations.sweep.backends.command.code import (
+from ablations.engine.backends.command.code import (
     Copy,
     checked_out,
     copied_site,
@@ -53,7 +48,12 @@ from ablations.sweep.backends.command.code import (
     place_of,
     root_of,
 )
-from ablations.sweep.claims import file_lock
+from ablations.engine.claims import file_lock
+from ablations.errors import UserError, count
+from ablations.gate.question import EXIT_CODES, Margin, Question, Side, Sides
+from ablations.gate.run import Execution, Gate, Verdict, numbers_of
+from ablations.git import git
+from ablations.names import NAME
 from ablations.trainers.command import Site
 
 FORM = 1

@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from ablations.core.decode import Json
+from ablations.engine.backends.command.code import digest_of, place_of
+from ablations.engine.backends.command.study_file import code_of
 from ablations.errors import UserError
 from ablations.gate.question import command_plan
 from ablations.gate.run import Execution
@@ -16,8 +18,6 @@ from ablations.records import Plan
 from ablations.runs import Runs
 from ablations.stats import POWER, deviation, sd_interval, smallest_margin
 from ablations.studies import Variant
-from ablations.sweep.backends.command.code import digest_of, place_of
-from ablations.sweep.backends.command.study_file import code_of
 from ablations.trainers.command import CODE, Line, Site
 
 RUNS = (5, 10, 20)  # runs per side for which the table states a margin

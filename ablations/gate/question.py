@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from ablations.engine.backends.command.code import Code, checked_out, place_of
+from ablations.engine.backends.command.study_file import TASK, code_of
+from ablations.engine.plan import plan as plan_of
 from ablations.errors import UserError
 from ablations.records import Plan
 from ablations.request import Request
 from ablations.stats import Difference, decide
 from ablations.studies import Profile, Study, Variant
-from ablations.sweep.backends.command.code import Code, checked_out, place_of
-from ablations.sweep.backends.command.study_file import TASK, code_of
-from ablations.sweep.plan import plan as plan_of
 from ablations.trainers.command import CommandTrainer, Line, Site
 
 FIRST_SEEDS = 5

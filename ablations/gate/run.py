@@ -16,6 +16,9 @@ import pandas as pd
 
 from ablations import stats, studies
 from ablations.core.plan import Looks
+from ablations.engine.backends.command.study_file import TASK
+from ablations.engine.local import Processes
+from ablations.engine.plan import on_seeds, with_seeds
 from ablations.errors import UserError, count
 from ablations.gate.early import Sample, chance_to_pass
 from ablations.gate.question import (
@@ -34,9 +37,6 @@ from ablations.runs import Runs
 from ablations.stats import Difference, is_outcome
 from ablations.stats.interim import Stage, design, planned
 from ablations.studies import Variant
-from ablations.sweep.backends.command.study_file import TASK
-from ablations.sweep.local import Processes
-from ablations.sweep.plan import on_seeds, with_seeds
 from ablations.trainers.command import CODE
 
 BASELINE, CHANGE = "baseline", "change"

@@ -1,6 +1,6 @@
 """A trainer that is a command: `python train.py --seed {seed}`, in whatever it is written.
 
-A study file describes it (see `ablations.sweep.backends.command.study_file`). A variant sets the
+A study file describes it (see `ablations.engine.backends.command.study_file`). A variant sets the
 values of its placeholders. Importing this starts neither JAX nor the registry.
 """
 

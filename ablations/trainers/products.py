@@ -3,7 +3,7 @@
 XLA's own code for a product has the same bits on every processor of an instruction set, but it
 takes only products of the form [M, K] by [K, N]; others go to a library that looks at the machine.
 The gradient of a product has two of those others, so here it transposes first. `worker_environment`
-of ablations/sweep/machine.py sets the flags that go with it.
+of ablations/engine/machine.py sets the flags that go with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Arrays = TypeVar("Arrays")
 def materialized(arrays: Arrays) -> Arrays:
     """Return the same arrays, which XLA on a CPU then computes once.
 
-    It does so given the flags of `worker_environment` in ablations/sweep/machine.py.
+    It does so given the flags of `worker_environment` in ablations/engine/machine.py.
 
     XLA fuses operations into loops, and an array that several loops read is computed in each. It
     fuses nothing across this barrier; without those flags it drops the barrier before it fuses.

@@ -18,6 +18,8 @@ from synthetic import realistic
 from ablations import Runs
 from ablations.core.files import SetAside
 from ablations.curve import Curve
+from ablations.engine.plan import plan as plan_of
+from ablations.engine.plan import select
 from ablations.errors import UserError
 from ablations.parameters import parse_settings
 from ablations.records import (
@@ -32,8 +34,6 @@ from ablations.request import Request
 from ablations.runs import keep_ranges, read_untrained, untrained_command
 from ablations.scoring import auc, beyond_untrained, final, last, learned_range, mean, smoothed
 from ablations.studies import definition, studies
-from ablations.sweep.plan import plan as plan_of
-from ablations.sweep.plan import select
 
 STEPS = np.arange(1, 21) * 50
 NAN = math.nan

@@ -22,17 +22,17 @@ import walk
 from msgspec.structs import replace
 
 from ablations.core.plan import CellEntry
+from ablations.engine import explanation
+from ablations.engine.stored import resolved
 from ablations.io.archives import archive
 from ablations.io.export import export
 from ablations.io.imports import import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
-from ablations.sweep import explanation
-from ablations.sweep.stored import resolved
 
 RESULTS = Path("results")
 BEFORE = Path("before")  # of an archive
 SEEDS = 5  # the fewest of a baseline
-TOY = Path(__file__).parents[1] / "sweep" / "toy.py"
+TOY = Path(__file__).parents[1] / "engine" / "toy.py"
 
 
 class Made(NamedTuple):

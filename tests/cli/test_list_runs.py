@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ablations import cli
+from ablations.engine.plan import plan
+from ablations.engine.stored import last_plan, remove, stored_runs
 from ablations.records import Plan, Record, cell_folder, write_plan, write_record
 from ablations.request import Request
-from ablations.sweep.plan import plan
-from ablations.sweep.stored import last_plan, remove, stored_runs
 
 
 def stored(results: Path, *, done: int, at: int = 0, study: str = "gae", **selection) -> Plan:

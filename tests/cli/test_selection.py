@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ablations import studies
+from ablations.engine.plan import select
 from ablations.errors import UserError
 from ablations.request import Request
-from ablations.sweep.plan import select
 
 
 def select_from(study: str, **flags):

@@ -10,10 +10,10 @@ import pytest
 import ablations
 from ablations import cli
 from ablations.commands.running import sweep
+from ablations.engine.plan import comparison_request, comparison_study, plan
 from ablations.errors import Note, UserError
 from ablations.records import Record, write_record
 from ablations.request import Request
-from ablations.sweep.plan import comparison_request, comparison_study, plan
 from ablations.trainers.values import FIELD_NAMES, in_our_names
 
 QUICK = ("--quiet", "--cluster", "debug", "--seeds", "2", "--steps", "100")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from walk import SCRIPT, STUDY
 
+from ablations.engine import local
+from ablations.engine.local import Outcome
+from ablations.engine.stored import resolved
 from ablations.records import Plan, Record, read_curve, read_results
-from ablations.sweep import local
-from ablations.sweep.local import Outcome
-from ablations.sweep.stored import resolved
 
 
 class Folder:

@@ -105,7 +105,7 @@ def test_an_edited_command_runs_anew(counted) -> None:
 
 
 def test_what_was_deleted_is_run_again_and_its_note_is_waste(counted) -> None:
-    from ablations.sweep.clean import delete, waste
+    from ablations.engine.clean import delete, waste
 
     counted.run()
     for cell in (counted.results / "cells").iterdir():

@@ -13,13 +13,13 @@ from scipy import stats
 
 from ablations import gate
 from ablations.cli import main
+from ablations.engine import local
 from ablations.gate.early import Sample, chance_to_pass
 from ablations.gate.noise import noise
 from ablations.gate.run import BASELINE, CHANGE, TASK
 from ablations.runs import Runs
 from ablations.stats import Difference, paired, welch
 from ablations.stats.interim import design, planned, read
-from ablations.sweep import local
 
 PYTHON = f"{sys.executable} -S -E"
 # The result: seed's noise, which both sides share, and a part of either's own; and what is asked.

@@ -19,12 +19,12 @@ from scipy.stats import norm
 
 from ablations.cli import main
 from ablations.core.decode import Mismatch
+from ablations.engine import local
 from ablations.errors import UserError
 from ablations.gate import Gate
 from ablations.gate import ledger as books
 from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version, budget_level
 from ablations.private import require_private_folder
-from ablations.sweep import local
 
 ROOT = Path(__file__).parents[2]
 IMPORT = "import sys; sys.path.insert(0, '.')\nfrom shift import SHIFT\nimport"

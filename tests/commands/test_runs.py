@@ -20,12 +20,12 @@ import pytest
 
 from ablations.cli import main
 from ablations.comparison import compare
+from ablations.engine.job import JobSpec, cells_of
+from ablations.engine.status import status
+from ablations.engine.worker import Worker
 from ablations.errors import UserError
 from ablations.records import read_plan
 from ablations.runs import Runs
-from ablations.sweep.job import JobSpec, cells_of
-from ablations.sweep.status import status
-from ablations.sweep.worker import Worker
 
 
 def until(ready: Callable[[], Any], seconds: float = 300) -> Any:
@@ -233,7 +233,7 @@ def test_the_memory_of_a_command_is_its_own(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from ablations.sweep.backends.command.process import Process\n"
+        "from ablations.engine.backends.command.process import Process\n"
         "for megabytes in (300, 1):\n"
         "    held = f'held = bytearray({megabytes} << 20)'\n"
         "    one = Process([sys.executable, '-S', '-c', held], '.', os.environ, Path('log'))\n"
@@ -313,7 +313,7 @@ def alive(pid: int) -> bool:
 
 
 def test_a_script_that_is_gone_or_edited_meanwhile_loses_nothing(folder) -> None:
-    from ablations.sweep import local
+    from ablations.engine import local
 
     plans = folder.plans()
     text = (folder.path / "walk.sh").read_text()

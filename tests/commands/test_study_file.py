@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ablations.engine.status import status
+from ablations.engine.stored import planned
 from ablations.errors import UserError
-from ablations.sweep.status import status
-from ablations.sweep.stored import planned
 
 REFUSED = [
     ("{seed} ", "", "the command has no {seed}"),

@@ -15,6 +15,12 @@ from msgspec.structs import replace
 
 from ablations.cli import main
 from ablations.core.plan import StoredStudy
+from ablations.engine import claims
+from ablations.engine.backends.command import code
+from ablations.engine.backends.command.code import checked_out
+from ablations.engine.clean import delete, waste
+from ablations.engine.job import Cell
+from ablations.engine.progress import Bar
 from ablations.io import archives
 from ablations.names import require_name
 from ablations.records import (
@@ -27,12 +33,6 @@ from ablations.records import (
     write_plan,
     write_record,
 )
-from ablations.sweep import claims
-from ablations.sweep.backends.command import code
-from ablations.sweep.backends.command.code import checked_out
-from ablations.sweep.clean import delete, waste
-from ablations.sweep.job import Cell
-from ablations.sweep.progress import Bar
 
 EXECUTES = "from pathlib import Path\nPath('executed').touch()\n"
 STUDY = """
@@ -123,9 +123,9 @@ def test_workers_import_nothing_from_the_current_folder(folder) -> None:
 
 
 def test_a_worker_whose_driver_is_gone_before_it_starts_runs_nothing(folder) -> None:
-    from ablations.sweep.job import JobSpec
-    from ablations.sweep.local import _WORKER, OUR_ROOT
-    from ablations.sweep.prepare import prepare
+    from ablations.engine.job import JobSpec
+    from ablations.engine.local import _WORKER, OUR_ROOT
+    from ablations.engine.prepare import prepare
 
     work = prepare(folder.plans(), folder.results)
     order = JobSpec("run", str(folder.results), work.todo)

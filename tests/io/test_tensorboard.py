@@ -18,15 +18,15 @@ from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
+from ablations.engine.backends.command.training import OUTPUT, Run
+from ablations.engine.claims import hold, work_folder
+from ablations.engine.job import Cell, JobSpec
 from ablations.errors import UserError
 from ablations.io import logs
 from ablations.io.export import frame
 from ablations.io.imports import import_runs
 from ablations.io.tensorboard import Part, in_order, parts
 from ablations.records import read_plan
-from ablations.sweep.backends.command.training import OUTPUT, Run
-from ablations.sweep.claims import hold, work_folder
-from ablations.sweep.job import Cell, JobSpec
 from ablations.trainers.command import Line
 
 TAGS = ("loss", "rollout/ep_rew_mean", "time/fps")

@@ -369,7 +369,7 @@ def test_list_and_show(capsys: pytest.CaptureFixture[str]) -> None:
 def test_explain_two_presets_of_language_models() -> None:
     """At the task's own prompts, samples and steps per batch; training starts where the task's
     does."""
-    from ablations.sweep import explanation
+    from ablations.engine import explanation
 
     asked = explanation.request("trl_grpo", "openrlhf_reinforce_pp", (), {"tasks": ("arithmetic",)})
     made = explanation.plan(asked)

@@ -14,7 +14,7 @@ import forked
 import pandas
 import pytest
 
-TOY = Path(__file__).parents[1] / "sweep" / "toy.py"
+TOY = Path(__file__).parents[1] / "engine" / "toy.py"
 
 
 class Shell:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ablations.sweep.machine import PORTABLE, worker_environment
+from ablations.engine.machine import PORTABLE, worker_environment
 
 BASELINE = Path(__file__).parents[2] / "results" / "baselines" / "fast"
 

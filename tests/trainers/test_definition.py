@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import variants
+from ablations.engine.backends.compiled import BACKEND
 from ablations.errors import UserError
-from ablations.sweep.backends.compiled import BACKEND
 from ablations.tasks import task
 from ablations.trainers import (
     Trainer,

@@ -17,13 +17,13 @@ import pytest
 import variants
 from ablations import studies, tasks, trainers
 from ablations.commands.describe import described
+from ablations.engine import explanation
+from ablations.engine.backends.compiled import BACKEND
+from ablations.engine.job import cells_of
+from ablations.engine.plan import plan
 from ablations.errors import UserError
 from ablations.records import Plan, digest
 from ablations.request import Request
-from ablations.sweep import explanation
-from ablations.sweep.backends.compiled import BACKEND
-from ablations.sweep.job import cells_of
-from ablations.sweep.plan import plan
 from ablations.tables.effects import settings_of
 from ablations.trainers import Trainer, TrainerSpec, component, number, static
 from ablations.trainers.revisions import compose, require_current

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ablations.engine.job import cells_of
+from ablations.engine.plan import plan
 from ablations.errors import UserError
 from ablations.request import Request
-from ablations.sweep.job import cells_of
-from ablations.sweep.plan import plan
 from ablations.tasks import Task, task
 from ablations.trainers import trainer
 from ablations.trainers.untrained import make

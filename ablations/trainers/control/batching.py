@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 # Arc tangent, arc sine and arc cosine in float32. XLA on a CPU calls the C library for them, one
 # number at a time, whose last bits changed with glibc 2.41. These vectorize, with the same bits on
 # every x86 processor that has AVX2, given the flags of `worker_environment` in
-# ablations/sweep/machine.py. They are not made to be differentiated.
+# ablations/engine/machine.py. They are not made to be differentiated.
 
 # atan(t) = t + t z q(z) with z = t^2: q on [0, 1], highest power first, where the largest relative
 # error of the whole is least (2e-9, by reweighted least squares).

@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import variants
+from ablations.engine.backends.compiled.program import Program
+from ablations.engine.job import cells_of
+from ablations.engine.plan import plan
 from ablations.errors import UserError
 from ablations.request import Request
-from ablations.sweep.backends.compiled.program import Program
-from ablations.sweep.job import cells_of
-from ablations.sweep.plan import plan
 from ablations.tasks import task
 from ablations.tasks.language import puzzles
 from ablations.tasks.language.puzzles import END, PAD

@@ -1,0 +1,407 @@
+"""Find, digest and copy the files that decide what a command does.
+
+In a git repository: all tracked files as they lie there, and untracked Python files that git does
+not ignore. Elsewhere: the Python files in the folder of each script that the command names, and
+below. `depends` says it instead. The files that the command names always count, the study file and
+results folders never.
+
+Copies lie in the user's private cache: nothing in a results folder is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from ablations.core.decode import PathText
+from ablations.core.files import read_json, require_regular
+from ablations.core.plan import Context
+from ablations.core.record import Checkout
+from ablations.engine import provenance
+from ablations.engine.claims import TICK_SECONDS
+from ablations.engine.job import Cell
+from ablations.errors import UserError
+from ablations.git import PLAIN, git
+from ablations.private import COMMITS, private_folder, require_private_folder
+from ablations.records import folder_at_once, write_atomically
+from ablations.trainers.command import Site
+
+MOST_FILES = 5_000
+LARGE_BYTES = 16 * 2**20
+_BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+Stamps: TypeAlias = tuple[tuple[str, int, int], ...]
+_NEVER = ("__pycache__", "node_modules", "site-packages")
+
+
+@dataclass(frozen=True)
+class Code:
+    """The code that a command rests on.
+
+    here: the folder of the study file. named: arguments of the command. depends: files that stand
+    in for the rule above; None: it holds. without: the study file.
+    """
+
+    here: Path
+    named: tuple[str, ...]
+    depends: tuple[str, ...] | None = None
+    without: Path | None = None
+
+    def files(self) -> list[Path]:
+        """Return its files, each once, sorted.
+
+        Raises UserError: nothing says what the command rests on, or a name in `depends`
+        does not exist.
+        """
+        named = [path for path in map(self._file, self.named) if path is not None]
+        if self.depends is not None:
+            rest = [path for name in self.depends for path in self._depended(name)]
+        elif (tracked := _tracked(self.here)) is not None:
+            rest = tracked
+        elif named:
+            rest = [file for path in named if path.suffix == ".py" for file in _below(path.parent)]
+        else:
+            raise UserError(
+                "the command names no file that is here, so an edit of its code would go "
+                'unnoticed: say what it rests on with depends = ["train.py", "lib/"] in the study '
+                "file, or --depends train.py lib/ of a gate; [] for nothing"
+            )
+        left = self.without and self.without.resolve()
+        used = {path for path in (*named, *rest) if path.resolve() != left}
+        if len(used) > MOST_FILES and self.depends is None:
+            raise UserError(
+                f"the command rests on {len(used):,} files: narrow them with "
+                f'depends = ["train.py", "lib/"]'
+            )
+        return sorted(used)
+
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that name the files by path and content."""
+        return digest_of(self.files(), self.here)
+
+    def _file(self, argument: str) -> Path | None:
+        """Return the file that an argument names, if it names one."""
+        text = argument.replace("{here}", str(self.here)).partition("=")
+        for part in (argument.replace("{here}", str(self.here)), text[2]):
+            if part and "{" not in part and len(part) < 4096:
+                path = self.here / part
+                if path.is_file() and not _is_of_the_system(path):
+                    return path
+        return None
+
+    def _depended(self, name: str) -> Iterator[Path]:
+        paths = sorted(self.here.glob(name)) if "*" in name else [self.here / name]
+        if not paths or not paths[0].exists():
+            raise UserError(f"depends names '{name}', which is not in '{self.here}'")
+        for path in paths:
+            if path.is_dir():
+                yield from _below(path, every=True)
+            else:
+                yield path
+
+
+def digest_of(files: Iterable[Path], here: Path) -> str:
+    """Return 16 hexadecimal digits that name files by path from a folder, and by content."""
+    digest = hashlib.sha256()
+    for path in files:
+        if not os.path.lexists(path):  # tracked, and deleted since
+            continue
+        name = os.path.relpath(path, here)
+        digest.update(os.fsencode(f"{name}\0{_content(path)}\n"))
+    return digest.hexdigest()[:16]
+
+
+def _content(path: Path) -> str:
+    """Return the SHA-256 of a file's content, or of where a symbolic link leads."""
+    try:
+        if path.is_symlink():
+            return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
+        require_regular(path, sys.maxsize)
+        if path.stat().st_size >= LARGE_BYTES:
+            return _of_large(path)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(
+            f"cannot read '{path}', which the command rests on: {error.strerror}"
+        ) from None
+
+
+def _of_large(path: Path) -> str:
+    """Return the SHA-256 of a large file, cached while it is not written.
+
+    Every command and every worker asks for it anew; a file whose last change is no older than the
+    clock of a file system is read each time.
+    """
+    about = path.stat()
+    stamp = [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_dev]
+    folder = private_folder("digests")
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
+    kept = folder / f"{name}.json" if folder else None
+    if kept is not None:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            known = json.loads(kept.read_text())
+            if known["stamp"] == stamp:
+                return str(known["sha256"])
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if kept is not None and time.time() - about.st_ctime > TICK_SECONDS:
+        write_atomically(kept, json.dumps({"stamp": stamp, "sha256": digest}), lasting=False)
+    return digest
+
+
+def _is_of_the_system(path: Path) -> bool:
+    """Return whether a file is a binary program, such as an interpreter."""
+    if not os.access(path, os.X_OK):
+        return False
+    require_regular(path, sys.maxsize)
+    with path.open("rb") as file:
+        return file.read(4) in _BINARIES
+
+
+def root_of(here: Path) -> Path | None:
+    """Return the repository that a folder is in, if it is in one."""
+    try:
+        return Path(_git(here, "rev-parse", "--show-toplevel").rstrip("\n"))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _tracked(here: Path) -> list[Path] | None:
+    """Return the files of the repository that a folder is in; None where it is in none."""
+    if (root := root_of(here)) is None:
+        return None
+    try:
+        tracked = _git(root, "ls-files", "-z", "--cached", "--recurse-submodules").split("\0")
+        new = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.py")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    new_files = [root / name for name in new.split("\0") if name]
+    return [root / name for name in tracked if name] + [
+        p for p in new_files if not _in_results(p, root)
+    ]
+
+
+def _in_results(path: Path, root: Path) -> bool:
+    parents = [folder for folder in path.parents if folder.is_relative_to(root)]
+    return any((folder / "cells").is_dir() and (folder / "work").is_dir() for folder in parents)
+
+
+def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
+    """Yield the Python files below a folder, without hidden ones, environments and results.
+
+    every: the files of other kinds too.
+    """
+    for root, folders, files in os.walk(folder):
+        here = Path(root)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not (name.startswith(".") or name in _NEVER)
+            and not (here / name / "pyvenv.cfg").exists()
+            and not ((here / name / "cells").is_dir() and (here / name / "work").is_dir())
+        )
+        for name in files:
+            if name.endswith(".py") or (every and not name.startswith(".") and name[-4:] != ".pyc"):
+                yield here / name
+
+
+def stamps(files: Iterable[Path]) -> Stamps:
+    """Return path, size and time of files, which change with every edit."""
+    stamped = []
+    for path in files:
+        try:
+            about = path.lstat()
+            stamped.append((str(path), about.st_size, about.st_mtime_ns))
+        except OSError:
+            stamped.append((str(path), -1, -1))
+    return tuple(stamped)
+
+
+def names(files: Sequence[Path], here: Path, most: int = 3) -> str:
+    """Name a few of the files, for people."""
+    shown = ", ".join(os.path.relpath(path, here) for path in files[:most])
+    return shown + (f" and {len(files) - most} more" if len(files) > most else "")
+
+
+def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
+    """Add the commit of their repository to the contexts of runs.
+
+    What the files that decide have over that commit is left beside the records, as a patch.
+    """
+    known: dict[str, Checkout] = {}
+
+    def of(cell: Cell) -> Cell:
+        if "named" not in cell.place:
+            return cell
+        here = cell.place["here"]
+        if here not in known:
+            known[here] = _commit(code_of(cell.place), results)
+        return replace(cell, place={**cell.place, **known[here]})
+
+    return tuple(map(of, cells))
+
+
+def code_of(context: Context) -> Code:
+    """Return the code that a command rests on."""
+    depends, without = context["depends"], context["without"]
+    return Code(
+        Path(context["here"]),
+        tuple(context["named"]),
+        None if depends is None else tuple(depends),
+        Path(without) if without else None,
+    )
+
+
+def place_of(code: Code, timeout: float | None) -> Context:
+    """Return the execution context of a command."""
+    return {
+        "here": str(code.here),
+        "named": list(code.named),
+        "depends": None if code.depends is None else list(code.depends),
+        "without": str(code.without) if code.without else None,
+        "timeout": timeout,
+    }
+
+
+def _commit(code: Code, results: Path) -> Checkout:
+    root = root_of(code.here)
+    if root is None:
+        return {}
+    paths = [os.path.relpath(path, root) for path in code.files() if path.is_relative_to(root)]
+    commit = provenance.of_checkout(root, paths) if paths else {}
+    provenance.keep_difference(results, commit, root, paths)
+    return commit
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit that was checked out.
+
+    name: its full hash. root: the copy. here: the folder in it that the command runs in. digest: of
+    the content of `files`, as `Code.digest` has it for the files as they lie there.
+    """
+
+    name: str
+    root: Path
+    here: Path
+    digest: str
+    files: tuple[Path, ...]
+
+
+def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None) -> Commit:
+    """Return a copy of the repository at a commit.
+
+    It is made once, and anew where it is not as committed. Raises UserError: there is no
+    repository, or no such commit.
+    """
+    root = root_of(here)
+    if root is None:
+        raise UserError(f"'{here}' is in no git repository, so there is no '{commit}' to run")
+    try:
+        name = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").strip()
+    except subprocess.CalledProcessError:
+        raise UserError(f"there is no commit '{commit}' in '{root}'") from None
+    folder = require_private_folder(COMMITS) / name[:16]
+    if folder.is_dir() and not _is_as_committed(root, name, folder):
+        aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+        os.rename(folder, aside)
+        shutil.rmtree(aside, ignore_errors=True)
+    if not folder.is_dir():
+        # An index of its own: the repository does not change.
+        with folder_at_once(folder) as files, tempfile.TemporaryDirectory() as temporary:
+            index = _index(root, name, temporary)
+            _git(root, "checkout-index", "-a", "-f", f"--prefix={files}/", environment=index)
+    os.utime(folder)  # `clean` deletes what was not used for long
+    inside = folder / here.resolve().relative_to(root.resolve())
+    if not inside.is_dir():
+        raise UserError(f"commit '{commit}' has no folder '{here.relative_to(root)}'")
+    if depends is None:
+        listed = _git(root, "ls-tree", "-r", "-z", "--name-only", name).split("\0")
+        paths = sorted(folder / file for file in listed if file)
+    else:
+        paths = Code(inside, (), depends).files()
+    return Commit(name, folder, inside, digest_of(paths, inside), tuple(paths))
+
+
+def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
+    """Return whether a copy has the files of a commit, by git's hashes, and no other code."""
+    with tempfile.TemporaryDirectory() as temporary:
+        index, here = _index(root, commit, temporary), f"--work-tree={folder}"
+        compare = ("diff", "--name-only", *PLAIN, "--ignore-submodules")
+        changed = _git(root, here, *compare, environment=index)
+        more = _git(root, here, "ls-files", "-z", "--others", environment=index).split("\0")
+    return not changed and not any(name.endswith((".py", ".so", ".pth")) for name in more)
+
+
+def _index(root: Path, commit: str, folder: str) -> dict[str, str]:
+    """Return an environment in which git has an index of a commit in a folder."""
+    environment = {**os.environ, "GIT_INDEX_FILE": str(Path(folder) / "index")}
+    _git(root, "read-tree", commit, environment=environment)
+    return environment
+
+
+def _git(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
+    return os.fsdecode(git(folder, *arguments, environment=environment, seconds=600))
+
+
+class Copy(NamedTuple):
+    """A copy of files. folder: its name in the cache. inside: where in it the command runs."""
+
+    folder: str
+    inside: str
+
+
+def copy_of(files: Sequence[Path], here: Path, root: Path) -> Copy:
+    """Return where `keep_copy` puts files. here: the folder that the command runs in."""
+    return Copy(digest_of(files, here), here.resolve().relative_to(root.resolve()).as_posix())
+
+
+def keep_copy(files: Sequence[Path], here: Path, root: Path) -> None:
+    """Copy those of the files that are below a root, once, with a list of their names."""
+    kept = {}
+    for path in files:
+        absolute = Path(os.path.realpath(path.parent)) / path.name
+        if absolute.is_relative_to(root.resolve()) and os.path.lexists(path):
+            kept[absolute.relative_to(root.resolve())] = path
+    copy = copy_of(files, here, root)
+    folder = require_private_folder("code") / copy.folder
+    if not folder.is_dir():
+        with folder_at_once(folder) as new:
+            (new / copy.inside).mkdir(parents=True, exist_ok=True)
+            for name, path in kept.items():
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, new / name, follow_symlinks=False)
+    names = json.dumps([name.as_posix() for name in sorted(kept)])
+    write_atomically(folder.with_name(f"{folder.name}.json"), names)
+
+
+def copied_site(copy: Copy, code: str, timeout: float | None) -> Site:
+    """Return a copy as a place to run in. Raises UserError where its files are not as they were.
+
+    Args:
+        copy: see `copy_of`.
+        code: the digest of its files.
+        timeout: of a run, in seconds.
+    """
+    folder = require_private_folder("code") / copy.folder
+    here = folder / copy.inside
+    try:
+        names = read_json(folder.with_name(f"{folder.name}.json"), list[PathText])
+        if digest_of(sorted(folder / name for name in names), here) != code:
+            raise UserError("its files have changed")
+    except (OSError, UserError) as why:
+        raise UserError(
+            f"the copy of the best so far, '{folder}', cannot be used ({why}): begin a new ledger"
+        ) from None
+    return Site(code, {"here": str(here), "timeout": timeout})

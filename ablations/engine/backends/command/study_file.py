@@ -1,0 +1,264 @@
+"""Read a study whose trainer is a command: TOML, or Python that defines the same tables.
+
+[study]                              [command]
+name = "norm_adv"                    run = "python train.py --seed {seed} --norm-adv {norm_adv} ..."
+claim = "it helps"                   curve = "{folder}/log.csv"
+baseline = "on"                      step = "global_step"
+margin = 0.05                        metric = "episodic_return"
+seeds = 8
+                                     [variants]
+[settings]  # for all variants       on = {norm_adv = true}
+lr = 3e-4                            off = {norm_adv = false}
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import shutil
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, field
+
+from ablations import studies
+from ablations.core.decode import Json, Part, Positive, required
+from ablations.core.files import read_toml
+from ablations.core.plan import Settings
+from ablations.engine.backends.command.code import Code, place_of
+from ablations.errors import UserError, unknown
+from ablations.studies import Profile, Study, Variant
+from ablations.trainers.command import CommandTrainer, Line, Site, filled
+
+Table: TypeAlias = Mapping[str, Json]
+Words: TypeAlias = str | tuple[str, ...]
+Margin = Annotated[float, Meta(gt=0, le=1e12)]
+
+SUFFIXES = (".toml", ".py")
+TASK = "task"  # of a command that knows none
+DEFAULT_SEEDS = 8
+MARGIN = 0.05
+_SPANS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_TABLES = ("study", "command", "settings", "variants", "profiles")
+
+
+class _About(Part, frozen=True):
+    """The table [study]."""
+
+    name: str | None = None
+    title: str | None = None
+    claim: str = ""
+    source: str = ""
+    baseline: str | None = None
+    seeds: Positive = DEFAULT_SEEDS
+    tasks: tuple[str, ...] = ()
+    steps: Positive | None = None
+    step_unit: str = "step"
+    margin: Margin | None = None
+    margin_in_metric: Margin | None = None
+
+
+class _Command(Part, frozen=True):
+    """The table [command]. run, resume: a line as a shell would split it, or a list."""
+
+    run: Words = ()
+    curve: str = ""
+    metric: str = ""
+    step: str = ""
+    better: str = "higher"
+    cwd: str = "{here}"
+    environment: Table = field(default_factory=dict)
+    resume: Words = ()
+    resume_if: str = ""
+    depends: tuple[str, ...] | None = None
+    timeout: float | str | None = None
+
+
+class _Profile(Part, frozen=True):
+    """A table of [profiles]. What it leaves out is as in [study]."""
+
+    seeds: Positive | None = None
+    tasks: tuple[str, ...] = ()
+    steps: Positive | None = None
+
+
+def named(argument: str) -> tuple[str, tuple[Study, ...]]:
+    """Return the name of a study, and the study itself where the argument is a file.
+
+    Args:
+        argument: a study file, "FILE/variant", or any other name, which brings none.
+    """
+    for suffix in SUFFIXES:
+        file, slash, variant = argument.partition(f"{suffix}/")
+        if slash:
+            study = read(Path(file + suffix))
+            return f"{study.name}/{variant}", (study,)
+    if not argument.endswith(SUFFIXES):
+        return argument, ()
+    study = read(Path(argument))
+    return study.name, (study,)
+
+
+def read(path: Path) -> Study:
+    """Read the study of a file. Raises UserError: the file describes no study, with its name."""
+    try:
+        return _study(_tables(path), path.resolve())
+    except UserError as error:
+        raise UserError(f"'{path}': {error}") from None
+
+
+def _given(path: Path) -> dict[str, Json]:
+    """Read a file: its tables in TOML, or those that it defines in Python."""
+    if not path.exists():
+        raise UserError("there is no such study file")
+    if path.suffix == ".py":
+        try:
+            namespace = runpy.run_path(str(path))
+        except Exception as error:
+            text = " ".join(str(error).split())
+            raise UserError(f"it does not run: {type(error).__name__}: {text}") from None
+        return {name: namespace[name] for name in _TABLES if name in namespace}
+    try:
+        return read_toml(path)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"it is not TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"it cannot be read: {error}") from None
+
+
+def _tables(path: Path) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    for name, table in _given(path).items():
+        if name not in _TABLES:
+            raise unknown("table", name, _TABLES)
+        if not isinstance(table, Mapping):
+            raise UserError(f"{name} must be a table")
+        tables[name] = table
+    for name in ("study", "command", "variants"):
+        if not tables.get(name):
+            raise UserError(f"it has no [{name}]")
+    return tables
+
+
+def _study(tables: Mapping[str, Table], path: Path) -> Study:
+    about = required(_About, tables["study"], "[study]")
+    command = required(_Command, tables["command"], "[command]")
+    variants = required(dict[str, Settings], tables["variants"], "[variants]")
+    name = path.stem if about.name is None else about.name
+    if name in studies.studies():
+        raise UserError(f"study '{name}' is there already: choose another name")
+    if about.margin is not None and about.margin_in_metric is not None:
+        raise UserError(
+            "margin is a share of what the baseline learned, margin_in_metric is not: give one"
+        )
+    tasks = tuple(dict.fromkeys(about.tasks)) or (TASK,)
+    line = line_of(tables["command"])
+    code = code_of(line, path.parent, tables["command"], path)
+    trainer = CommandTrainer(
+        f"command of {name}",
+        line,
+        {"": Site(code.digest(), place_of(code, timeout_of(command.timeout)))},
+        tasks,
+        about.step_unit,
+    )
+    if about.steps is None and "steps" in line.placeholders():
+        raise UserError(
+            "the command has {steps}, and [study] does not say how many: steps = 50_000"
+        )
+    if len(tasks) > 1 and "task" not in line.placeholders():
+        raise UserError("tasks are several, and the command has no {task}")
+    study = Study(
+        name=name,
+        title=name if about.title is None else about.title,
+        claim=about.claim,
+        claim_source=about.source,
+        baseline=next(iter(variants)) if about.baseline is None else about.baseline,
+        variants={variant: Variant(dict(sets)) for variant, sets in variants.items()},
+        margin=about.margin_in_metric or about.margin or MARGIN,
+        margin_in_metric=about.margin_in_metric is not None,
+        metric=line.judged,
+        trainer=trainer,
+        settings=dict(tables.get("settings", {})),
+        profiles=_profiles(about, tables.get("profiles", {}), tasks),
+        file=path,
+    )
+    study.require_sound()
+    return study
+
+
+def line_of(command: Table) -> Line:
+    """Read a command's table as a line. Raises UserError: it describes none."""
+    for name in ("run", "curve", "metric"):
+        if not command.get(name):
+            raise UserError(f"[command] has no {name}")
+    given = required(_Command, command, "[command]")
+    return Line(
+        run=_words(given.run, "run"),
+        curve=given.curve,
+        metric=given.metric,
+        step=given.step,
+        better=given.better,
+        cwd=given.cwd,
+        environment={name: str(value) for name, value in given.environment.items()},
+        resume=_words(given.resume, "resume"),
+        resume_if=given.resume_if,
+    )
+
+
+def code_of(line: Line, here: Path, command: Table, path: Path | None) -> Code:
+    """Return the code that a line rests on.
+
+    Args:
+        line: the command.
+        here: the folder in which it runs.
+        command: its table, of which `depends` is read.
+        path: the study file, which is no part of the code.
+
+    Raises:
+        UserError: its program is not there.
+    """
+    program = filled(line.run[:1], {"here": str(here)})[0]
+    known = here / program if "/" in program else shutil.which(program)
+    if "{" not in program and (known is None or not Path(known).exists()):
+        raise UserError(f"there is no program '{program}' to run")
+    depends = None
+    if (given := command.get("depends")) is not None:
+        depends = tuple(dict.fromkeys(required(tuple[str, ...], given, "depends:")))
+    return Code(here, (*line.run, *line.resume), depends, path)
+
+
+def _words(value: Words, name: str) -> tuple[str, ...]:
+    """Split a line as a shell would; a list of arguments stays."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise UserError(f"{name} cannot be split into arguments: {error}") from None
+
+
+def _profiles(about: _About, tables: Table, tasks: tuple[str, ...]) -> dict[str, Profile]:
+    """Read the profiles: `quick` is that of [study], from which others inherit."""
+    given = {name: required(_Profile, one, f"[profiles.{name}]") for name, one in tables.items()}
+    return {
+        name: Profile(
+            tasks=tuple(dict.fromkeys(one.tasks)) or tasks,
+            seeds=one.seeds or about.seeds,
+            steps=one.steps or about.steps,
+        )
+        for name, one in ({"quick": _Profile()} | given).items()
+    }
+
+
+def timeout_of(value: Json) -> float | None:
+    """Read a timeout in seconds, or as a text such as "2h". Raises UserError: it is neither."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|m|min|h|d|)", str(value))
+    seconds = float(match[1]) * _SPANS[match[2]] if match else 0.0
+    if not 0 < seconds < 1e12:
+        raise UserError(f'a timeout is seconds or a text such as "2h", not {value!r}')
+    return seconds

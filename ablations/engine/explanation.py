@@ -1,0 +1,482 @@
+"""Plan the runs that attribute the gap between two presets or variants to details.
+
+Each seed switches the details one after another from the start's value to the end's, in a random
+order of its own and in the reverse of it; beside that each detail alone at the start, and all but
+it at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+
+from ablations import presets
+from ablations.core.decode import Json
+from ablations.core.plan import (
+    CellEntry,
+    Context,
+    Detail,
+    Explanation,
+    Settings,
+    StoredStudy,
+    StoredTask,
+    StoredVariant,
+)
+from ablations.core.record import Configuration, settings_read, steps_of
+from ablations.engine.backends.command import study_file
+from ablations.engine.plan import (
+    RUN_SETTINGS,
+    described_study,
+    entry,
+    known_studies,
+    preset_study,
+    profile_of,
+    schedule,
+    values_of,
+)
+from ablations.errors import UserError, unknown
+from ablations.parameters import Selection
+from ablations.records import Plan, digest
+from ablations.request import Request
+from ablations.studies import Study, Variant
+from ablations.tasks import Task
+from ablations.trainers import Composer, composer
+from ablations.trainers.trainer import ResolvedSettings
+
+Set = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Two compositions of one trainer on one task, and all that lies between them.
+
+    start, end: of every setting that either reads, its value; what only one of them reads has its
+    value in both, since it acts nowhere but with what brings it. names: the settings that both read
+    and that differ. brought: what only one of them reads -> the names that bring it. of_end: what
+    the end reads. defaults: of choices and numbers.
+    """
+
+    definition: Composer
+    task: Task
+    start: Settings
+    end: Settings
+    names: tuple[str, ...]
+    brought: Mapping[str, tuple[str, ...]]
+    of_end: frozenset[str]
+    defaults: Settings
+    _composed: dict[Set, Configuration] = field(default_factory=dict, repr=False)
+
+    def compose(self, switched: Iterable[str]) -> Configuration:
+        """Return the configuration with some settings at the end's value, the rest at the start's.
+
+        It has no seed and no schedule. What cannot act there is at its default, so that
+        compositions which train alike are one. Raises UserError: a rule refuses it.
+        """
+        switched = frozenset(switched)
+        if switched not in self._composed:
+            values = {**self.start, **{name: self.end[name] for name in switched}}
+            self._composed[switched] = self._acting(values)
+        return self._composed[switched]
+
+    def _acting(self, values: Settings) -> Configuration:
+        config = self._resolve(values)
+        whole = self.definition.completed(config)
+        inert = self.definition.inert(config, [*whole["choices"], *whole["numbers"]])
+        plain = {name: self.defaults[name] for name in inert if name in values}
+        if all(values[name] == default for name, default in plain.items()):
+            return config
+        try:
+            return self._resolve({**values, **plain})
+        except UserError:  # at their defaults they would be refused: they stay
+            return config
+
+    def _resolve(self, values: Settings) -> Configuration:
+        return self.definition.resolve(self.task, values, RUN_SETTINGS)
+
+
+def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap:
+    """Return the gap between two sets of values.
+
+    Raises UserError: they train in different environments, or are one composition.
+    """
+    configs = [
+        definition.completed(definition.resolve(task, values, RUN_SETTINGS))
+        for values in (start, end)
+    ]
+    environments = [config["task"]["settings"] for config in configs]
+    if environments[0] != environments[1]:
+        differing = [n for n in environments[0] if environments[0][n] != environments[1][n]]
+        raise UserError(
+            f"the two train in different environments ({', '.join(differing)}): give one value to "
+            f"both with --set"
+        )
+    a, b = map(settings_read, configs)
+    names = tuple(name for name in a if name in b and a[name] != b[name])
+    brought = {
+        name: _bringers(definition, configs[name in b], configs[name in a], name, names)
+        for name in (*a, *b)
+        if (name in a) != (name in b)
+    }
+    common = {**environments[0], **b, **a}
+    defaults: dict[str, Json] = dict(definition.axes)
+    defaults |= {name: one.default for name, one in definition.known_numbers().items()}
+    found = Gap(definition, task, common, {**common, **b}, names, brought, frozenset(b), defaults)
+    if found.compose(()) == found.compose(names):
+        raise UserError("the two are one composition: there is no gap to explain")
+    return found
+
+
+def _bringers(
+    definition: Composer,
+    reader: Configuration,
+    other: Configuration,
+    name: str,
+    names: Sequence[str],
+) -> tuple[str, ...]:
+    """Return those of the names whose value makes `reader` read a setting that `other` does not."""
+
+    def reads(changed: str) -> bool:
+        made, options = dict(reader["choices"]), dict(reader["structure"])
+        if changed in made:
+            made[changed] = other["choices"][changed]
+        if changed in options:
+            options[changed] = other["structure"][changed]
+        return name in definition.reads(
+            ResolvedSettings(
+                definition.task(reader["task"]["name"]),
+                reader["task"]["settings"],
+                {**{n: option.default for n, option in definition.structure.items()}, **options},
+                {**definition.axes, **{axis: choice["name"] for axis, choice in made.items()}},
+            )
+        )
+
+    return tuple(changed for changed in names if not reads(changed))
+
+
+def grouped(
+    found: Gap, together: Iterable[Sequence[str]], orders: Callable[[Sequence[str]], Iterable[Set]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the details: name of one -> the settings that it switches.
+
+    Settings are one detail where the user wants it, and where a rule refuses a composition that has
+    one of them switched and not the other.
+
+    Args:
+        found: between which compositions.
+        together: settings that the user wants to be one detail.
+        orders: details -> the sets of them whose compositions are needed; in the end a rule refuses
+            none of these.
+
+    Raises:
+        UserError: a setting in `together` does not differ.
+    """
+    details: dict[str, tuple[str, ...]] = {name: (name,) for name in found.names}
+    for wanted in together:
+        for name in wanted:
+            if name not in found.names:
+                raise unknown("differing detail", name, found.names)
+        details = _joined(details, {d for d, names in details.items() if set(names) & set(wanted)})
+
+    @cache
+    def refusal(switched: Set) -> str | None:
+        try:
+            found.compose(switched)
+        except UserError as error:
+            return str(error)
+        return None
+
+    def refused(switched: Set) -> str | None:
+        return refusal(frozenset(name for detail in switched for name in details[detail]))
+
+    while (wrong := next(filter(refused, _tried(details, orders)), None)) is not None:
+        details = _joined(details, _bound(wrong, frozenset(details), refused))
+    return details
+
+
+def _bound(wrong: Set, every: Set, refused: Callable[[Set], str | None]) -> Set:
+    """Return the fewest details of `wrong` that are refused, with the fewest more that allow it."""
+    core, allowed = wrong, every
+    for detail in sorted(wrong):
+        if refused(core - {detail}):
+            core -= {detail}
+    for detail in sorted(every - wrong):
+        if not refused(allowed - {detail}):
+            allowed -= {detail}
+    return core | (allowed - wrong)
+
+
+def _joined(
+    details: Mapping[str, tuple[str, ...]], which: AbstractSet[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the details with some of them joined, in the place of the first."""
+    names = tuple(name for detail in details if detail in which for name in details[detail])
+    found: dict[str, tuple[str, ...]] = {}
+    for detail, own in details.items():
+        if detail not in which:
+            found[detail] = own
+        elif " + ".join(names) not in found:
+            found[" + ".join(names)] = names
+    return found
+
+
+def _tried(
+    details: Mapping[str, tuple[str, ...]], orders: Callable[[Sequence[str]], Iterable[Set]]
+) -> Iterable[Set]:
+    """Yield small sets first, which show best what a rule joins; then all that are needed."""
+    every = frozenset(details)
+    for one in details:
+        yield frozenset({one})
+        yield every - {one}
+    for pair in itertools.combinations(details, 2):
+        yield frozenset(pair)
+        yield every - set(pair)
+    yield from orders(list(details))
+
+
+def order(details: Iterable[str], seed: int) -> tuple[str, ...]:
+    """Return the order in which a seed switches the details: random, and its own for ever.
+
+    A detail that joins or leaves does not move the others.
+    """
+    return tuple(sorted(details, key=lambda detail: digest([seed, detail])))
+
+
+FEWEST_SEEDS = 12
+
+
+class Side(NamedTuple):
+    """One end of a gap. name: of its preset or variant, as the user gave it."""
+
+    name: str
+    study: Study
+    variant: Variant
+
+
+class Place(NamedTuple):
+    """The details that are switched in a run of a seed, and the name of that variant."""
+
+    variant: str
+    switched: Set
+
+
+def name_of(start: str, end: str) -> str:
+    """Return the name of an explanation, as a study: "brax_to_sb3", "gae.standard_to_brax"."""
+    study, slash, variant = end.rpartition("/")
+    name = f"{start}_to_{variant if start.startswith(study + slash) else end}".replace("/", ".")
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+def request(
+    start: str, end: str, together: Sequence[Sequence[str]], selection: Selection
+) -> Request:
+    """Return the request of `explain`.
+
+    Args:
+        start: a preset or variant; of a study file as FILE.toml/variant.
+        end: likewise.
+        together: settings that are switched together.
+        selection: see `Selection`.
+    """
+    (start, brought), (end, more) = study_file.named(start), study_file.named(end)
+    return replace(
+        Request.of(name_of(start, end), selection, brought + more),
+        explain=(start, end),
+        together=tuple(tuple(names) for names in together),
+    )
+
+
+def plan(request: Request) -> Plan:
+    """Resolve a request of `explain` to the runs that answer it.
+
+    Raises UserError: the two cannot be explained with these flags.
+    """
+    assert request.explain is not None
+    start, end = (_side(name, request) for name in request.explain)
+    definition, other = composer(start.study.trainer), composer(end.study.trainer)
+    if definition.name != other.name:
+        raise UserError(
+            f"'{start.name}' is of the trainer '{definition.name}' and '{end.name}' of "
+            f"'{other.name}': nothing lies between them"
+        )
+    _require_flags(request)
+    profile = profile_of(start.study, request.profile)
+    tasks = [definition.task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
+    seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, len(profile.every_seed()))))
+    values = {one.name: _values(start, end, one, request) for one in tasks}
+    gaps = {one.name: gap(definition, one, *values[one.name]) for one in tasks}
+    _require_that_flags_act(gaps, request)
+    details = _details(gaps, seeds, request)
+    orders = {seed: order(details, seed) for seed in seeds}
+    cells: list[CellEntry] = []
+    for where, found in gaps.items():
+        made: dict[Set, Configuration] = {}
+        for seed in seeds:
+            for place in places(start.name, end.name, orders[seed]):
+                if place.switched not in made:
+                    names = [n for detail in place.switched for n in details[detail]]
+                    config = found.compose(names)
+                    run = schedule(definition, config, values[where][0], profile, found.task)
+                    made[place.switched] = {**config, "run": run}
+                cells.append(entry(where, place.variant, seed, made[place.switched]))
+    one = next(iter(gaps.values()))
+    return Plan(
+        request=request.flags(),
+        study=_described(start, end, request, one, details, orders),
+        variants=_variants(start, end, orders, definition.place(cells[0].config)),
+        tasks={
+            where: StoredTask(steps_of(config), config["task"]["settings"], found.task.summary)
+            for where, found in gaps.items()
+            for config in [next(cell.config for cell in cells if cell.task == where)]
+        },
+        cells=tuple(cells),
+    )
+
+
+def places(start: str, end: str, switching: Sequence[str]) -> Iterator[Place]:
+    """Yield the runs of one seed.
+
+    The ends; the compositions after each step of its order and of the reverse of it; each detail
+    alone; all but each.
+    """
+    every = frozenset(switching)
+    yield Place(start, frozenset())
+    yield Place(end, every)
+    for way, steps in (("order", switching), ("reverse", switching[::-1])):
+        for count in range(1, len(steps)):
+            yield Place(f"{way} {count}", frozenset(steps[:count]))
+    for one in sorted(switching):
+        yield Place(f"{start} + {one}", frozenset({one}))
+        yield Place(f"{end} - {one}", every - {one})
+
+
+def _side(name: str, request: Request) -> Side:
+    known = known_studies(request)
+    if name in presets.presets():
+        study = known.get(name) or preset_study(name)
+        return Side(name, study, study.variants[name])
+    head, _, rest = name.rpartition("/")
+    owners = [s for s in known.values() if head in ("", s.name) and rest in s.variants]
+    if len(owners) > 1:
+        choices = ", ".join(f"{study.name}/{rest}" for study in owners)
+        raise UserError(f"several studies have a variant '{rest}': say which one: {choices}")
+    if not owners:
+        near = [f"{head}/{variant}" for variant in known[head].variants] if head in known else ()
+        raise unknown("preset or variant", name, near or [*presets.presets(), "STUDY/VARIANT"])
+    return Side(name, owners[0], owners[0].variants[rest])
+
+
+def _require_flags(request: Request) -> None:
+    if given := [n for n in ("variants", "vary", "base") if getattr(request, n)]:
+        raise UserError(f"--{given[0]} is for studies: an explanation is of the two that it names")
+
+
+def _values(start: Side, end: Side, one: Task, request: Request) -> tuple[Settings, Settings]:
+    """Return the settings of either end.
+
+    The structure of presets is the task's, unless the request says otherwise; what a flag sets
+    holds for both.
+    """
+    request = replace(request, geometry=request.geometry or "common")
+
+    def of(side: Side) -> dict[str, Json]:
+        profile = profile_of(side.study, request.profile)
+        return values_of(side.study, profile, one, side.variant, request) | dict(request.set)
+
+    return of(start), of(end)
+
+
+def _require_that_flags_act(gaps: Mapping[str, Gap], request: Request) -> None:
+    for name in request.set:
+        if not any(name in found.start or name in RUN_SETTINGS for found in gaps.values()):
+            raise UserError(f"--set {name} changes nothing: neither of the two reads it")
+
+
+def _details(
+    gaps: Mapping[str, Gap], seeds: Sequence[int], request: Request
+) -> dict[str, tuple[str, ...]]:
+    """Return the details. Raise UserError where they differ between tasks."""
+
+    def needed(details: Sequence[str]) -> Iterator[Set]:
+        for seed in seeds:
+            for place in places("", "", order(details, seed)):
+                yield place.switched
+
+    found = {name: grouped(one, request.together, needed) for name, one in gaps.items()}
+    first, *others = found
+    for other in others:
+        if found[other] != found[first]:
+            raise UserError(
+                f"the two differ in other details on {other} than on {first}: explain one task at "
+                f"a time"
+            )
+    return found[first]
+
+
+def _described(
+    start: Side,
+    end: Side,
+    request: Request,
+    found: Gap,
+    details: Mapping[str, tuple[str, ...]],
+    orders: Mapping[int, Sequence[str]],
+) -> StoredStudy:
+    """Return the study of an explanation, with its details for the report."""
+
+    def brings(setting: str) -> tuple[Settings, Settings]:
+        by_it = [name for name, by in found.brought.items() if by[:1] == (setting,)]
+        at_start = {name: found.start[name] for name in by_it if name not in found.of_end}
+        return at_start, {name: found.start[name] for name in by_it if name in found.of_end}
+
+    return msgspec.structs.replace(
+        described_study(start.study, request),
+        name=request.study,
+        title=f"From {start.name} to {end.name}",
+        claim=f"Which details make the gap between {start.name} and {end.name}?",
+        claim_source="",
+        baseline=start.name,
+        explanation=Explanation(
+            start=start.name,
+            end=end.name,
+            details={
+                detail: Detail(
+                    settings={name: (found.start[name], found.end[name]) for name in names},
+                    brings={name: brings(name) for name in names if any(brings(name))},
+                )
+                for detail, names in details.items()
+            },
+            orders={str(seed): tuple(names) for seed, names in orders.items()},
+            held={
+                name: found.start[name]
+                for name in found.definition.structure
+                if name in found.start and found.start[name] == found.end[name]
+            },
+        ),
+    )
+
+
+def _variants(
+    start: Side,
+    end: Side,
+    orders: Mapping[int, Sequence[str]],
+    context: Context,
+) -> dict[str, StoredVariant]:
+    told = {start.name: start.variant.summary, end.name: end.variant.summary}
+    first = next(iter(orders.values()))
+    return {
+        place.variant: StoredVariant(
+            versus=None,
+            summary=told.get(place.variant, ""),
+            sets={},
+            formulas={},
+            same_as=place.variant,
+            place=context or None,
+        )
+        for place in places(start.name, end.name, first)
+    }

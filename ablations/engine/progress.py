@@ -1,0 +1,197 @@
+"""Show one bar for all workers, from the records and heartbeats that they write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from ablations.engine.claims import Arrivals, Heartbeat, published, read_heartbeat
+from ablations.engine.job import Cell
+from ablations.errors import printable
+from ablations.records import Record, read_record
+
+LINE_SECONDS = 10.0
+
+
+class Bar:
+    """Runs done, steps done, steps per second of training, time left.
+
+    On a terminal it redraws itself; into a pipe or a file it prints a line every `line_seconds`.
+    programs: the program of each run, of those that are compiled. compile_seconds: how long a
+    program like these took to compile; None: never measured. workers: how many programs are
+    compiled at a time.
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        results: Path,
+        *,
+        console: Console | None = None,
+        line_seconds: float = LINE_SECONDS,
+        programs: Mapping[str, str] = MappingProxyType({}),
+        compile_seconds: float | None = None,
+        workers: int = 1,
+    ):
+        """Watch the runs of a results folder."""
+        self.results = results
+        self.console = console or Console(highlight=False)
+        self._line_seconds = line_seconds
+        self._cells = {cell.hash: cell for cell in cells}
+        self._waiting = dict.fromkeys(self._cells)
+        self._total = sum(cell.steps for cell in cells)
+        self._in_steps = all(cell.steps for cell in cells)  # of a command without {steps}: runs
+        self._compiles = any(cell.backend.compiles for cell in cells)
+        self._programs, self._to_compile = programs, {*programs.values()}
+        self._compile_seconds, self._workers = compile_seconds, workers
+        self._arrivals = Arrivals(results)
+        self._done_steps = self._steps = self._failed = 0
+        self._head_starts: dict[str, int] = {}  # steps that earlier processes had done
+        self.training = self.compiling = 0.0  # seconds
+        self.gained = 0  # steps that were trained here
+        self._started = self._looked = time.monotonic()
+        self._last_line = 0.0
+        self._bar = Progress(
+            BarColumn(30), TextColumn("{task.description}"), console=self.console, transient=True
+        )
+        self._task = self._bar.add_task("", total=max(1, self._total or len(self._cells)))
+
+    def __enter__(self) -> Bar:
+        """Start the clock and the display."""
+        self._started = self._looked = time.monotonic()
+        if self._live:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the display; print the last line."""
+        self._bar.stop()
+        if kind is None:
+            self._look(at_once=True)
+            self._print_line()
+
+    @property
+    def _live(self) -> bool:
+        return self.console.is_terminal and not self.console.quiet
+
+    def update(self) -> None:
+        """Show the state of now."""
+        self._look()
+        if self._live:
+            done = self._steps if self._in_steps else len(self._cells) - len(self._waiting)
+            self._bar.update(self._task, completed=done, description=self._line())
+        elif time.monotonic() - self._last_line > self._line_seconds:
+            self._print_line()
+
+    def say(self, line: str) -> None:
+        """Print a line that stays, above the live display."""
+        self.console.print(line, markup=False, soft_wrap=True)
+
+    def _look(self, *, at_once: bool = False) -> None:
+        """Read the new records and the heartbeats, and let the clocks go on."""
+        for name in sorted(self._arrivals.since_last(at_once=at_once) & self._waiting.keys()):
+            if published(self.results, name):
+                self._finish(self._cells[name], read_record(self.results, name))
+        beats = self._beats()
+        steps = self._done_steps + sum(beat.step for beat in beats.values())
+        self._steps = max(self._steps, steps)  # a run that resumes begins at its last checkpoint
+        self._head_starts |= {name: beat.start for name, beat in beats.items() if beat.start}
+        gained = self._steps - sum(self._head_starts.values())
+        trains = {name for name, beat in beats.items() if beat.phase == "training"}
+        self._to_compile -= {self._programs[name] for name in trains & self._programs.keys()}
+        now = time.monotonic()
+        self.count(now - self._looked, gained, trains=bool(trains))
+        self._looked = now
+
+    def _finish(self, cell: Cell, record: Record | None) -> None:
+        del self._waiting[cell.hash]
+        self._done_steps += cell.steps or _steps_of(record)
+        self._to_compile -= {self._programs.get(cell.hash, "")}
+        if record and record.status == "failed":
+            self._failed += 1
+            line = printable(f"failed: {cell.name}: {record.reason}")
+            self.console.print(Text(line, style="red"), soft_wrap=True)
+
+    def _beats(self) -> dict[str, Heartbeat]:
+        folder = self.results / "work"
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        beats = {name: read_heartbeat(self.results, name) for name in names & self._waiting.keys()}
+        return {name: beat for name, beat in beats.items() if beat}
+
+    def count(self, seconds: float, gained: int, *, trains: bool) -> None:
+        """Count some seconds, after which `gained` steps are known: training, or compiling."""
+        if trains or gained > self.gained:
+            self.training += seconds
+        else:
+            self.compiling += seconds
+        self.gained = max(gained, self.gained)
+
+    @property
+    def rate(self) -> float:
+        """Return the steps per second of training; 0 before the first."""
+        return self.gained / self.training if self.training else 0.0
+
+    def _left(self) -> str:
+        """Return the time left: the steps at the measured speed, and the programs to compile."""
+        done = len(self._cells) - len(self._waiting)
+        if not self._in_steps:  # how long a command runs is known when the first is done
+            left = (time.monotonic() - self._started) * len(self._waiting) / done if done else None
+        else:
+            left = (self._total - self._steps) / self.rate if self.rate else None
+        if left is not None:
+            left += len(self._to_compile) / self._workers * (self._compile_seconds or 0)
+            return f"{_clock(left)} left"
+        if not self._compiles:
+            return "time left not known yet"
+        of = f" of about {_clock(self._compile_seconds)}" if self._compile_seconds else ""
+        return f"compiling {_clock(self.compiling)}{of}"
+
+    def _line(self) -> str:
+        done = len(self._cells) - len(self._waiting)
+        of = f"/{_si(self._total)}" if self._total else ""
+        parts = [f"{done}/{len(self._cells)} runs", f"{_si(self._steps)}{of} steps"]
+        if self.gained:
+            parts.append(f"{_si(self.rate)} steps/s")
+            if self._compiles and self.compiling >= 1:
+                parts.append(f"compiling took {_clock(self.compiling)}")
+        parts += [self._left()] if self._waiting else []
+        parts += [f"{self._failed} failed"] if self._failed else []
+        return ", ".join(parts)
+
+    def _print_line(self) -> None:
+        self._last_line = time.monotonic()
+        if not self.console.quiet:  # a plain print: a line in a file is not wrapped
+            line = f"[{_clock(self._last_line - self._started)}] {self._line()}"
+            print(line, file=self.console.file, flush=True)
+
+
+def _steps_of(record: Record | None) -> int:
+    """Estimate the steps of a command without {steps}, by its speed and time."""
+    if record is None:
+        return 0
+    made = record.provenance
+    return round((made.get("steps_per_second") or 0) * made.get("seconds", 0))
+
+
+def _clock(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
+
+
+def _si(number: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.0f}"

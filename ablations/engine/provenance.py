@@ -1,0 +1,153 @@
+"""Describe the origin of records: versions, commit, machine. Never part of a result."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
+
+from ablations import plugins
+from ablations.core.plan import Context
+from ablations.core.record import Checkout, Provenance
+from ablations.engine.machine import arithmetic, processor
+from ablations.git import PLAIN, git
+from ablations.records import digest, write_atomically
+
+PACKAGES = (
+    "rl-ablations",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "brax",
+    "mujoco",
+    "mujoco-mjx",
+    "numpy",
+)
+OUR_ROOT = Path(__file__).resolve().parents[2]
+OURS = ("ablations", "variants")
+ENVIRONMENT = (
+    "XLA_FLAGS",
+    "NPROC",
+    "JAX_PLATFORMS",
+    "SLURM_JOB_ID",
+    "SLURM_ARRAY_JOB_ID",
+    "SLURM_ARRAY_TASK_ID",
+    "SLURM_RESTART_COUNT",
+    "SLURM_JOB_PARTITION",
+)
+
+
+def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> Checkout:
+    """Return the commit of some code, and the digest of its `difference` where it was changed.
+
+    Args:
+        root: the folder of the repository; by default our own.
+        paths: what in it counts.
+
+    Returns:
+        {} outside a checkout.
+    """
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        changed = bool(_git(root, "status", "--porcelain", "--", *paths))
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    if not changed:
+        return {"commit": commit, "changed": False}
+    return {"commit": commit, "changed": True, "difference": digest(difference(root, paths))}
+
+
+def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
+    """Return the changes of a checkout since its commit, as a patch with new files.
+
+    "" where that is nothing, or there is no checkout.
+    """
+    try:
+        text = _git(root, "diff", *PLAIN, "--binary", "HEAD", "--", *paths)
+        new = _git(root, "ls-files", "--others", "--exclude-standard", "--", *paths).splitlines()
+        # `git diff --no-index` ends with 1 where there is a difference, and there is one
+        added = [
+            _git(root, "diff", *PLAIN, "--binary", "--no-index", "/dev/null", one, code=1)
+            for one in new
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return "\n".join(filter(None, [text, *added]))
+
+
+def keep_difference(
+    results: Path, of: Checkout, root: Path = OUR_ROOT, paths: Sequence[str] = OURS
+) -> None:
+    """Write the patch that records refer to beside them: differences/<digest>.patch."""
+    if name := of.get("difference"):
+        path = results / "differences" / f"{name}.patch"
+        if not path.exists():
+            write_atomically(path, difference(root, paths) + "\n")
+
+
+def of_command(context: Context, *, accelerator: bool) -> Provenance:
+    """Return the provenance of a command, whose versions are not known here."""
+    repository: Checkout = {}
+    if "commit" in context:
+        repository = {"commit": context["commit"], "changed": context["changed"]}
+    if "difference" in context:
+        repository["difference"] = context["difference"]
+    return {
+        **_of_machine(),
+        "versions": {name: v for name, v in versions().items() if name == "rl-ablations"},
+        "device": "accelerator" if accelerator else "cpu",
+        "repository": repository,
+    }
+
+
+def of_process() -> Provenance:
+    """Return the provenance of a process that trains."""
+    return {
+        **_of_machine(),
+        "versions": versions_with_arithmetic(),
+        "c_library": " ".join(platform.libc_ver()).strip(),
+        "plugins": plugins.digests(),
+    }
+
+
+def _of_machine() -> Provenance:
+    return {
+        "host": socket.gethostname(),
+        "processor": processor(),
+        "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+    }
+
+
+def versions_with_arithmetic(earlier: Sequence[str] = ()) -> dict[str, str]:
+    """Return the versions, with the arithmetic of all processes that ran a cell.
+
+    earlier: that of the processes before this one.
+    """
+    now = arithmetic()
+    kinds = [*(kind for kind in earlier if kind != now), now]
+    return dict(versions()) | {"arithmetic": " and ".join(kinds)}
+
+
+@functools.cache
+def versions() -> Mapping[str, str]:
+    """Return the versions of Python and of the packages that decide a result."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return MappingProxyType(found)
+
+
+def _git(root: Path, *arguments: str, code: int = 0) -> str:
+    if not (root / ".git").exists():
+        raise FileNotFoundError(root / ".git")
+    return git(root, *arguments, codes=(code,)).decode(errors="replace").strip()

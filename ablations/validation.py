@@ -1,0 +1,286 @@
+"""`ablations validate`: does a baseline learn enough on a task for comparisons of details?
+
+A task passes at a number of steps and a learning rate if the baseline's score
+
+    exceeds the better untrained policy by at least `LEAD` standard deviations between seeds,
+    reaches at least `PROGRESS` of the way from there to the best score, and
+    is at a ceiling on at most `AT_CEILING` of the seeds.
+
+The score is the mean of the last three of ten evaluations. The best score is the highest that the
+task's rules allow, or the highest mean among the candidates. The rule uses baselines and untrained
+policies only, never a difference between variants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ablations import studies
+from ablations.core.plan import Settings
+from ablations.engine.plan import plan
+from ablations.errors import UserError, count
+from ablations.records import Plan
+from ablations.request import Request
+from ablations.runs import EVALUATION, UNTRAINED, Runs
+from ablations.scoring import AT_CEILING, LAST, LEAD, PROGRESS
+from ablations.studies.profiles import BATCH
+from ablations.tasks import task
+
+if TYPE_CHECKING:
+    from ablations.figures import Drawing
+
+EVALUATIONS = 10  # of a run; the last `LAST` are its score
+LENGTHS = 3  # thirds of the longest run
+SPACED = LENGTHS * EVALUATIONS  # evaluations of the longest run
+NEAR_CEILING = 0.005  # of the way from the untrained policies to the ceiling
+SLOPE = 0.05  # of the learned range; with a smaller gain over the last fifth, the curve is flat
+RATES = (3e-4, 1e-3, 3e-3)
+SEEDS = tuple(range(1000, 1005))  # for tuning; no table reports them
+COLUMNS = "task variant steps mean sd lead progress ceiling slope n failed verdict note untrained"
+CAPTION = (
+    f"Mean of the last {LAST} of {EVALUATIONS} evaluations. A task passes if the baseline is at "
+    f"least {LEAD:g} standard deviations between seeds above the better untrained policy, at least "
+    f"{100 * PROGRESS:.0f}% of the way from there to the best score (of this table, or allowed by "
+    f"the task's rules), and at a ceiling on at most {100 * AT_CEILING:.0f}% of its seeds. Slope: "
+    f"gain of the mean over the last fifth of training, in % of the learned range; above "
+    f"{100 * SLOPE:.0f}%, a result depends on the number of steps."
+)
+
+
+def requests(
+    tasks: Sequence[str],
+    *,
+    rates: Sequence[float] = RATES,
+    presets: Sequence[str] = (),
+    seeds: Sequence[int] = SEEDS,
+    steps: int | None = None,
+    profile: str = "paper",
+    settings: Settings | None = None,
+    study: str = "exam",
+) -> list[Request]:
+    """Return the requests of a validation: untrained policies, the baseline at each rate, presets.
+
+    For language tasks, the baseline with a learning rate of 0 is the untrained policy.
+
+    Args:
+        tasks: names.
+        rates: learning rates of the baseline.
+        presets: further candidates.
+        seeds: of all runs.
+        steps: of the longest run; None: the task's.
+        profile: of the study.
+        settings: of the baseline. Settings of a task also apply to untrained policies and presets.
+        study: its baseline is validated, with its metric.
+
+    Raises:
+        UserError: presets with another study than PPO's, a task of another kind than the study, or
+            a metric that is not an evaluation.
+    """
+    validated = studies.study(study)
+    if presets and study != "exam":
+        raise UserError(f"--presets are for PPO: leave it out with --study {study}")
+    if not validated.metric.startswith(EVALUATION):
+        raise UserError(
+            f"validation needs an evaluation metric, but the metric of {study} is "
+            f"{validated.metric}"
+        )
+    is_language = validated.trainer == "language"
+    for name in tasks:
+        if ("kinds" in task(name).settings) != is_language:
+            kind, other = ("control", "language") if is_language else ("language", "control")
+            raise UserError(
+                f"{name} is a {kind} task, but {study} is a {other} study: choose another --study"
+            )
+    given = dict(settings or {})
+    of_tasks = {name for each in tasks for name in task(each).settings}
+    of_task = {name: value for name, value in given.items() if name in of_tasks}
+    run = {"evaluations": SPACED, "points": SPACED}
+    if given.keys() & run:
+        raise UserError(f"a validation decides {' and '.join(run)}: leave them out of --set")
+    plain = Request(
+        study, profile, tuple(tasks), seeds=tuple(seeds), steps=steps, set={**of_task, **run}
+    )
+    rate = {"learning_rate": rates[0]} if len(rates) == 1 else {}
+    trained = replace(
+        plain,
+        variants=(validated.baseline,),
+        set={**given, **run, **rate},
+        vary={"learning_rate": tuple(rates)} if len(rates) > 1 else {},
+    )
+    untrained = replace(plain, study=UNTRAINED)
+    if is_language:
+        at_rest = {**trained.set, "learning_rate": 0.0}
+        untrained = replace(trained, steps=SPACED * BATCH, set=at_rest, vary={})
+    return [untrained, trained, *([replace(plain, variants=tuple(presets))] if presets else [])]
+
+
+def plans(requests: Sequence[Request]) -> list[Plan]:
+    """Return the plans of a validation.
+
+    Raises:
+        UserError: invalid settings, or runs too short for the evaluations.
+    """
+    planned = [plan(request) for request in requests]
+    for cell in (cell for made in planned for cell in made.cells):
+        run = cell.config["run"]
+        if run["evaluations"] < SPACED:
+            steps = SPACED * run["iteration_steps"] * run["updates_per_chunk"]
+            raise UserError(
+                f"a validation needs {SPACED} evaluations, but a run of this length on {cell.task} "
+                f"has at most {run['evaluations']}: add --steps {steps}"
+            )
+    return planned
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A baseline trained for `steps`.
+
+    Attributes:
+        failed: number of runs without scores.
+        rise: last evaluation minus the one at four fifths of the run, averaged over seeds.
+    """
+
+    variant: str
+    steps: int
+    scores: tuple[float, ...]
+    failed: int = 0
+    rise: float = math.nan
+
+
+def candidates(runs: Runs, task: str, variant: str) -> Iterator[Candidate]:
+    """Yield a candidate for each third of a variant's runs, or one without scores if all failed.
+
+    A run that lacks a number at any evaluation counts as failed.
+    """
+    rows = runs.runs[(runs.runs.task == task) & (runs.runs.variant == variant)]
+    curves = [
+        (curve.steps[known], curve.values[known])
+        for curve in runs.curves_of(task, variant).values()
+        if (known := np.isfinite(curve.values)).sum() == SPACED
+    ]
+    failed = int((rows.status != "missing").sum()) - len(curves)
+    if failed and not curves:
+        yield Candidate(variant, 0, (), failed)
+    for third in range(1, LENGTHS + 1) if curves else ():
+        # Ten evenly spaced evaluations of a run that ends at this third.
+        kept = [values[: third * EVALUATIONS][third - 1 :: third] for _, values in curves]
+        yield Candidate(
+            variant,
+            int(curves[0][0][third * EVALUATIONS - 1]),
+            tuple(float(values[-LAST:].mean()) for values in kept),
+            failed,
+            fmean(float(values[-1] - values[-1 - EVALUATIONS // 5]) for values in kept),
+        )
+
+
+def judge(
+    task: str,
+    untrained: Mapping[str, float],
+    candidates: Sequence[Candidate],
+    most: float | None = None,
+) -> pd.DataFrame:
+    """Return a row per untrained policy (policy -> mean score) and per candidate of a task.
+
+    `most` is the highest score that the task's rules allow, or None. `attrs["levels"]` has the
+    scores that the rule requires. Columns:
+        lead: mean minus the better untrained policy, in standard deviations between seeds.
+        progress: share of the way from there to the best score.
+        ceiling: share of seeds within `NEAR_CEILING` of the ceiling: `most`, or the highest score
+            if several runs have it.
+        slope: gain over the last fifth of training, as a share of the learned range.
+        verdict, note: "passes" or "fails", and why.
+    """
+    scores = [score for each in candidates for score in each.scores]
+    means = [fmean(each.scores) for each in candidates if each.scores]
+    floor = max(untrained.values())
+    highest, best = (max(x, default=math.nan) if most is None else most for x in (scores, means))
+    near = [s for s in scores if highest - s <= NEAR_CEILING * abs(highest - floor)]
+    has_ceiling = most is not None or len(near) > 1
+    levels = {f"untrained ({policy})": score for policy, score in untrained.items()}
+    rows: list[dict[str, Any]] = [
+        {"variant": f"({policy})", "mean": score, "untrained": True, "verdict": "", "note": ""}
+        for policy, score in untrained.items()
+    ]
+    for each in candidates:
+        n = len(each.scores)
+        mean, sd = fmean(each.scores or [math.nan]), stdev(each.scores) if n > 1 else math.nan
+        learned = mean - floor
+        lead = learned / sd if sd else math.copysign(math.inf, learned)
+        progress = learned / (best - floor) if best != floor else math.nan
+        ceiling = sum(s in near for s in each.scores) / n if has_ceiling and n else 0.0
+        slope = each.rise / learned if learned else math.nan
+        if each.failed:
+            faults = [count(each.failed, "run") + " failed"]
+        elif n < 2:
+            faults = ["fewer than two seeds"]
+        elif learned <= 0:
+            faults = ["no better than an untrained policy"]
+        else:
+            faults = [f"{lead:.1f} of {LEAD:g} SD above untrained policies"] * (lead < LEAD)
+            faults += [f"{100 * progress:.0f}% of the way to the best"] * (progress < PROGRESS)
+            faults += [f"{100 * ceiling:.0f}% of seeds at a ceiling"] * (ceiling > AT_CEILING)
+        numbers = (each.variant, each.steps, mean, sd, lead, progress, ceiling, slope, n)
+        row = dict(zip(COLUMNS.split()[1:], (*numbers, each.failed), strict=False))
+        rows.append({**row, "verdict": "fails" if faults else "passes", "note": "; ".join(faults)})
+    if ended := [row for row in rows if row.get("n", 0) > 1]:
+        top = max(ended, key=lambda row: row["mean"])
+        levels[f"{LEAD:g} SD above untrained policies"] = floor + LEAD * top["sd"]
+        levels[f"{100 * PROGRESS:.0f}% of the way to the best"] = floor + PROGRESS * (best - floor)
+    if has_ceiling:
+        levels["ceiling"] = highest
+    frame = pd.DataFrame(rows, columns=COLUMNS.split()).fillna({"untrained": False})
+    frame = frame.assign(task=task, untrained=frame.untrained.astype(bool))
+    frame.attrs["levels"] = {task: levels}
+    return frame
+
+
+def read(planned: Sequence[Plan], results: Path) -> list[Runs]:
+    """Return the runs of the plans of a validation."""
+    return [Runs.read(results, each, planned[1].study.metric) for each in planned]
+
+
+def table(read: Sequence[Runs]) -> pd.DataFrame:
+    """Return `judge` for every task. Raises UserError if no untrained policy was evaluated."""
+    untrained, *trained = read
+    assert untrained.plan is not None
+    frames = []
+    for name, about in untrained.plan.tasks.items():
+        policies = {
+            policy if untrained.plan.study.name == UNTRAINED else "start": fmean(
+                float(np.nanmean(curve.values)) for curve in curves.values()
+            )
+            for policy in untrained.variants
+            if (curves := untrained.curves_of(name, policy))
+        }
+        if not policies:
+            raise UserError(f"no untrained policy was evaluated on {name}")
+        trials = [c for runs in trained for v in runs.variants for c in candidates(runs, name, v)]
+        frames.append(judge(name, policies, trials, task(name).most(about.settings)))
+    frame = pd.concat(frames, ignore_index=True)
+    levels = {name: own for each in frames for name, own in each.attrs["levels"].items()}
+    frame.attrs = {"study": "exam", "kind": "exam", "caption": CAPTION, "levels": levels}
+    return frame
+
+
+def figure(read: Sequence[Runs], levels: Mapping[str, Mapping[str, float]]) -> Drawing:
+    """Draw the evaluations of each task's candidates, with the scores that the rule requires."""
+    from ablations.figures import curves
+
+    first, *others = read[1:]
+    runs = replace(
+        first,
+        runs=pd.concat([each.runs for each in (first, *others)], ignore_index=True),
+        curves=pd.concat([each.curves for each in (first, *others)], ignore_index=True),
+        versus={name: first.variants[0] for each in (first, *others) for name in each.variants},
+        untrained={},
+    )
+    return curves(runs, levels=levels)

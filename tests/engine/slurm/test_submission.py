@@ -1,0 +1,315 @@
+"""From plans to jobs to records, on a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablations.engine.slurm.submissions import all_submissions
+
+TINY = ("run", "toy", "--cluster", "slurm")
+
+
+def test_an_array_of_jobs_gives_the_table_of_a_local_run(sweep, shells) -> None:
+    here = shells()
+    flags = ("gae", "--profile", "smoke", "--seeds", "2", "--variants", "standard", "brax")
+    here("run", *flags, "--quiet", plugin=False)
+    submitted = sweep.shell(
+        *("run", *flags, "--cluster", "slurm", "--cpus", "2", "--job-minutes", "0"), plugin=False
+    )
+    cells = len(here.curves())
+    assert f"{cells} submitted" in submitted.stdout
+    assert f"{cells // 2} jobs" in submitted.stdout
+    assert sweep.finished(cells) == here.curves()
+    assert sweep.shell.policies() == here.policies()
+    for format in ("markdown", "csv"):
+        command = ("table", "gae", "--format", format)
+        assert sweep.shell(*command, plugin=False).stdout == here(*command, plugin=False).stdout
+
+
+def test_records_say_which_job_computed_them_from_which_code(sweep) -> None:
+    sweep(*TINY, "--seeds", "1")
+    sweep.finished(2)
+    one = sweep.records()[0]["provenance"]
+    environment = one["environment"]
+    assert environment["SLURM_JOB_PARTITION"] == "main"
+    assert environment["SLURM_JOB_ID"].isdecimal()
+    assert one["peak_megabytes"] > 50
+    assert one["versions"]["jax"]
+    assert one["plugins"].keys() == {"toy"}
+    assert one["host"]
+
+
+def test_a_results_folder_with_a_quote_in_its_name(sweep) -> None:
+    results = sweep.shell.folder / "it's mine"
+    sweep(*TINY, "--seeds", "1", "--results", str(results))
+    sweep.until(lambda: len(list(results.glob("cells/[!.]*/record.json"))) == 2, "the end")
+
+
+def test_jobs_run_the_code_that_was_submitted(sweep) -> None:
+    """The plugin is edited while the jobs wait; a job that began anew would notice."""
+    with sweep.held_back():
+        sweep(*TINY, "--seeds", "1")
+        (sweep.shell.folder / "toy.py").write_text("raise SystemError('edited')\n")
+    sweep.finished(2)
+    assert {record["status"] for record in sweep.records()} == {"done"}
+    (copy,) = sweep.private("code-of-jobs").iterdir()
+    names = {path.name for path in copy.iterdir()} - {"__pycache__"}
+    assert names == {"ablations", "toy.py", "variants"}
+
+
+def test_a_second_run_submits_only_what_nobody_has(sweep) -> None:
+    with sweep.held_back():
+        assert "4 submitted" in sweep.submit()
+        again = sweep.submit()
+        assert "4 queued; nothing to submit" in again
+        assert "follow: ablations status toy_held --watch" in again
+        wider = sweep.submit("--seeds", "3")
+        assert "6 runs: 0 done, 4 queued, 2 submitted" in wider
+    sweep.finished(6)
+    assert "6 done, 0 queued; nothing to submit" in sweep.submit("--seeds", "3")
+
+
+def test_two_drivers_at_once_double_nothing(sweep) -> None:
+    command = sweep.shell.command(*TINY)
+    drivers = [
+        subprocess.Popen(
+            command,
+            cwd=sweep.shell.folder,
+            env=sweep.shell.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    said = sorted(driver.communicate(timeout=1500)[0].splitlines()[0] for driver in drivers)
+    assert said[0].endswith("0 done, 0 queued, 8 submitted")
+    assert "nothing to submit" in said[1]
+    sweep.finished(8)
+    began = [
+        line
+        for log in sweep.results.glob("work/logs/*")
+        for line in log.read_text().splitlines()
+        if line.startswith("began ")
+    ]
+    assert len(began) == len(set(began)) == 8
+
+
+def test_arrays_are_cut_to_what_slurm_takes(sweeps) -> None:
+    sweep = sweeps(largest_array=3)
+    said = sweep(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2").stdout
+    assert "4 jobs of 1 worker" in said
+    assert len(said.splitlines()[-2].removeprefix("submitted as ").split(", ")) == 2
+    sweep.finished(4)
+
+
+def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
+    long = ("--steps", "4000", "--set", "points=200")
+    sweep.submit("--cpus", "1", "--job-minutes", "0", "--at-once", "2", *long)
+
+    def in_between() -> list[dict[str, Any]]:
+        rows = sweep.rows()
+        return rows if {row["state"] for row in rows} == {"running", "queued"} else []
+
+    rows = sweep.until(in_between, "a running cell beside a queued one")
+    running = [row for row in rows if row["state"] == "running"]
+    assert all(row["job"] in sweep.jobs() and row["rate"] >= 0 for row in running)
+    text = sweep("status").stdout
+    assert "queued: " in text
+    assert "running: " in text
+    assert "jobs of toy_held cancelled" in sweep("status", "--cancel", "toy_held").stdout
+    sweep.until(lambda: not sweep.jobs(), "an empty queue")
+    lost = [row for row in sweep.rows() if row["state"] == "missing"]
+    assert lost
+    assert all("ended as CANCELLED" in row["reason"] for row in lost)
+    assert "no job of toy_held is in the queue" in sweep("status", "--cancel", "toy_held").stdout
+    sweep.shell.hurry()
+    assert f"{len(lost)} submitted" in sweep.submit("--cpus", "1", *long)
+    watched = sweep("status", "--watch").stdout
+    assert watched.splitlines()[-3] == "toy_held: 4 done"
+
+
+def test_an_explanation_runs_there_and_is_told_when_it_is_done(sweep) -> None:
+    asked = ("explain", "toy/up", "toy/down", "--seeds", "2", "--steps", "100", "--set", "rate=0.2")
+    first = sweep(*asked, "--cluster", "slurm").stdout
+    assert "4 submitted" in first
+    assert "the whole gap" not in first
+    sweep.finished(4)
+    told = sweep(*asked, "--cluster", "slurm", "--format", "markdown").stdout
+    assert "| the whole gap | toy/up → toy/down |" in " ".join(told.split())
+
+
+def test_a_dry_run_changes_nothing(sweep) -> None:
+    said = sweep(*TINY, "--dry-run").stdout
+    assert "8 to submit" in said
+    assert "assumed: nothing like it has run here" in said
+    assert "core-hours" in said
+    script = sweep(*TINY, "--script", "--partition", "main", "--time", "1:30:00").stdout
+    assert script.startswith("#!/bin/bash")
+    assert "#SBATCH --partition=main" in script
+    assert "#SBATCH --time=90" in script
+    assert not sweep.results.exists()
+    assert not sweep.jobs()
+
+
+def test_each_call_plans_one_stage(sweep) -> None:
+    flags = ("run", "toy_close", "--until", "decided", "--most-seeds", "12", "--cluster", "slurm")
+    assert "stage 2: 12 seeds" in sweep(*flags, "--dry-run").stdout
+    first = sweep(*flags).stdout
+    assert "stage 1 of 2, 8 seeds for 2 comparisons" in first
+    assert "24 submitted" in first
+    sweep.finished(24)
+    second = sweep(*flags).stdout
+    assert "1 of 2 comparisons decided; stage 2 of 2, 12 seeds for wander on line" in second
+    assert "24 done, 0 queued, 8 submitted" in second
+    sweep.finished(32)
+    last = sweep(*flags).stdout
+    assert "inconclusive with 12 seeds, the most: wander on line" in last
+    assert "nothing to submit" in last
+
+
+def test_estimates_come_from_what_was_measured(sweep) -> None:
+    sweep(*TINY, "--seeds", "1")
+    sweep.finished(2)
+    assert "measured" in sweep(*TINY, "--seeds", "2", "--dry-run").stdout
+    assert "too little for one worker" in sweep(*TINY, "--memory", "550M", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (("--partition", "nowhere"), "unknown partition of this cluster 'nowhere'"),
+        (("--partition", "high", "--time", "2:00:00"), "is more than the 60 of the partition"),
+        (("--time", "1", "--steps", "1e9"), "too short for one chunk of up on line"),
+        (("--time", "soon"), "a time limit is minutes, hours:minutes:seconds"),
+        (("--memory", "much"), "memory is a number with M, G or T"),
+        (("--cpus", "99"), "sbatch refuses these jobs"),
+        (("--cluster", "none.toml"), "there is no file 'none.toml'"),
+        (("--results", "/proc/results"), "cannot write to the results folder"),
+    ],
+)
+def test_what_cannot_work_is_one_line_before_anything_is_submitted(sweep, flags, line) -> None:
+    command = TINY[:2] if flags[0] == TINY[2] else TINY
+    done = sweep(*command, *flags, code=2)
+    assert line in done.stderr
+    assert done.stderr.startswith("ablations: ")
+    assert done.stderr.count("\n") == 1
+    assert not sweep.jobs()
+
+
+def test_without_slurm_it_says_so(shell, tmp_path: Path) -> None:
+    shell.environment["PATH"] = str(tmp_path)
+    done = shell(*TINY, code=2)
+    assert "there is no sbatch or squeue or scancel or scontrol or sinfo on the PATH" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_script_for_slurm_is_written_where_there_is_none(shell, tmp_path: Path) -> None:
+    shell.environment["PATH"] = str(tmp_path)
+    done = shell(*TINY, "--script", "--partition", "gpu", "--time", "90")
+    assert done.stdout.startswith("#!/bin/bash")
+    assert "#SBATCH --partition=gpu" in done.stdout
+    assert done.stderr.count("\n") == 1, "what was not checked is said once"
+    (folder,) = re.findall(r"chdir=(\S+)", done.stdout)
+    assert Path(folder).parent.name == "code-of-jobs"
+    assert Path(folder).is_absolute()
+    assert "8 to submit" in shell(*TINY, "--dry-run").stdout
+    assert not (shell.folder / "results" / "work" / "submissions").exists()
+
+
+def test_a_queue_that_does_not_answer_is_said(sweep, tmp_path: Path) -> None:
+    deaf = tmp_path / "squeue"
+    deaf.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2; exit 1\n")
+    deaf.chmod(0o755)
+    with sweep.held_back():
+        sweep(*TINY)
+        sweep.shell.environment["PATH"] = f"{tmp_path}:{sweep.shell.environment['PATH']}"
+        assert "squeue does not answer (Unable to contact)" in sweep("status").stdout
+        again = sweep(*TINY, "--seeds", "5", code=2)
+        assert "squeue does not answer" in again.stderr
+        assert again.stderr.count("\n") == 1
+        assert json.loads(sweep("status", "--format", "json").stdout)
+
+
+def test_the_five_lines_of_the_documentation(sweep) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text()
+    block = page.partition("```sh\n")[2].partition("```")[0]
+    lines = [line.partition("#")[0].strip() for line in block.splitlines()]
+    assert len(lines) == 5
+    said = [
+        sweep.shell(
+            *line.replace("paper", "smoke --seeds 1 --variants standard brax").split()[1:],
+            plugin=False,
+        ).stdout
+        for line in lines
+    ]
+    assert "2 to submit" in said[0]
+    assert "2 submitted" in said[1]
+    assert said[2].splitlines()[-3] == "gae: 2 done"
+    assert "brax " in said[3]
+    assert "no job of gae is in the queue" in said[4]
+
+
+WALK = """\
+[study]
+name = "walk"
+seeds = 2
+[command]
+run = "sh walk.sh {folder} {seed} {drift}"
+curve = "{folder}/log.csv"
+step = "step"
+metric = "return"
+[variants]
+slow = {drift = 1}
+fast = {drift = 2}
+"""
+
+
+def test_a_study_whose_trainer_is_a_command(sweep) -> None:
+    script = 'echo "step,return" > $1/log.csv; echo "10,$(($2 + $3))" >> $1/log.csv\n'
+    (sweep.shell.folder / "walk.sh").write_text(script)
+    (sweep.shell.folder / "walk.toml").write_text(WALK)
+    said = sweep("run", "walk.toml", "--cluster", "slurm", "--cpus", "2", "--threads", "2").stdout
+    assert "2 jobs of 1 worker, about 20 min each" in said
+    assert "compile" not in said
+    sweep.finished()
+    returns = {(r["config"]["structure"]["drift"], r["config"]["seed"]) for r in sweep.records()}
+    assert returns == {(1, 0), (1, 1), (2, 0), (2, 1)}
+    assert {row["state"] for row in sweep.rows()} == {"done"}
+
+
+def test_a_job_may_use_the_cores_that_it_asked_for(sweeps) -> None:
+    """From 22.05 on srun takes no --cpus-per-task over from sbatch: bound to cores, all workers of
+    a job would share one."""
+    bound = sweeps(bound=True)
+    bound(*TINY, "--seeds", "2", "--cpus", str(os.cpu_count()), "--job-minutes", "30")
+    bound.finished(4)
+    workers = {path.name.rpartition("-")[2] for path in bound.results.glob("work/logs/*.log")}
+    assert len(workers) == os.cpu_count()
+    (one,) = all_submissions(bound.results)
+    assert one.cores(0) == (os.cpu_count(), os.cpu_count())
+
+
+def test_jobs_are_found_whose_driver_ended_before_it_noted_their_ids(sweep) -> None:
+    with sweep.held_back():
+        assert "4 submitted" in sweep.submit()
+        (noted,) = sweep.results.glob("work/submissions/*/arrays.json")
+        noted.unlink()
+        assert {row["state"] for row in sweep.rows()} == {"queued"}
+        assert "4 queued; nothing to submit" in sweep.submit()
+        noted.unlink()
+        assert "with 4 runs" in sweep("status", "--cancel", "toy_held").stdout
+    assert not sweep.jobs()
+
+
+def test_jobs_submitted_from_a_job_are_given_nothing_of_it(sweep) -> None:
+    sweep.shell.environment |= {"SLURM_MEM_PER_CPU": "100", "SLURM_JOB_ID": "1"}
+    sweep(*TINY, "--seeds", "1")
+    sweep.finished(2)
+    assert {record["status"] for record in sweep.records()} == {"done"}

@@ -1,0 +1,375 @@
+"""Checkpoints: nothing of a run is lost in one, and nothing is believed that is not as written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from ablations.engine import checkpoints, provenance
+from ablations.engine.backends.compiled.program import Block, Program
+from ablations.engine.checkpoints import Checkpoint, Refused, Spent
+from ablations.engine.claims import checkpoint_points, read_heartbeat
+from ablations.engine.job import Cell, Lane, Saved, cells_of
+from ablations.engine.plan import plan
+from ablations.request import Request
+from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
+
+# Every axis that carries a state of its own is at work.
+STATEFUL = {
+    "reward_scaling": "running_return_std",
+    "learning_rate_schedule": "adaptive_kl",
+    "points": 6,
+    "evaluations": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def cell() -> Cell:
+    request = Request("gae", "smoke", variants=("brax",), seeds=1, steps=6_000, set=STATEFUL)
+    return cells_of(plan(request))[0]
+
+
+@pytest.fixture(scope="module")
+def program(cell) -> Program:
+    return Program(cell)
+
+
+def finish(block: Block) -> tuple[Lane, dict[str, np.ndarray]]:
+    while not block.finished:
+        block.advance()
+    return block.lanes[0], block.saved(0).state
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(program, cell) -> tuple[Lane, dict[str, np.ndarray]]:
+    return finish(program.start([cell]))
+
+
+@pytest.fixture(scope="module")
+def halfway(program, cell) -> Saved:
+    block = program.start([cell])
+    for _ in range(3):
+        block.advance()
+    return block.saved(0)
+
+
+@pytest.fixture
+def written(tmp_path, cell, halfway) -> Path:
+    checkpoints.save(tmp_path, cell, Checkpoint(halfway, Spent()))
+    return checkpoints.path_of(tmp_path, cell.hash, 3)
+
+
+def test_the_run_has_state_to_lose(halfway) -> None:
+    assert halfway.state["reward_scaling/steps"] > 0
+    assert halfway.state["learner/schedule/current"] != np.float32(1e-3)
+    assert halfway.state["iteration"] > 0
+    assert sum(v is not None for v in halfway.lane.columns["evaluation/return"]) == 1
+
+
+@pytest.mark.parametrize("stops", [(1,), (3,), (5,), (1, 2, 3, 4, 5)])
+def test_stopped_and_resumed_it_ends_with_the_same_bits(
+    tmp_path, program, cell, uninterrupted, stops: tuple[int, ...]
+) -> None:
+    block = program.start([cell])
+    for stop in stops:
+        while block.point < stop:
+            block.advance()
+        saved = Checkpoint(block.saved(0), Spent())
+        checkpoints.save(tmp_path, cell, saved)
+        found, refused = checkpoints.newest(tmp_path, [cell])
+        assert not refused
+        assert found is not None
+        assert found[0].saved.point == stop
+        block = program.start([cell], [found[0].saved])
+    lane, state = finish(block)
+    assert lane == uninterrupted[0]
+    assert list(lane.columns) == list(uninterrupted[0].columns)
+    assert list(state) == list(uninterrupted[1])
+    for name, array in uninterrupted[1].items():
+        assert array.tobytes() == state[name].tobytes(), name
+
+
+def test_a_program_of_several_lanes_goes_on_too(
+    tmp_path, monkeypatch, program, cell, halfway, uninterrupted
+) -> None:
+    """And is compiled while another worker still compiles what starts it."""
+    theirs, given = FileLock(tmp_path / "init.lock"), Program._given
+
+    def release(self: Program, cells: Any) -> Any:
+        theirs.release()
+        return given(self, cells)
+
+    monkeypatch.setattr(Program, "_given", release)
+    with theirs:
+        two = Program(cell, lanes=2, locks=tmp_path)
+    lane, _ = finish(two.start([cell] * 2, [halfway, halfway]))
+    for name, values in uninterrupted[0].columns.items():
+        mine = np.array(lane.columns[name], float)
+        np.testing.assert_allclose(mine, np.array(values, float), rtol=0.2, err_msg=name)
+
+
+def test_every_byte_is_guarded(tmp_path, cell, written) -> None:
+    whole = written.read_bytes()
+    positions = np.random.default_rng(0)
+    described = whole.index(b"\n", 65)
+    for position in {0, 63, 64, 65, described, *positions.integers(len(whole), size=40)}:
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << int(positions.integers(8))
+        written.write_bytes(flipped)
+        with pytest.raises(Refused, match="fails its checksum"):
+            checkpoints.load(tmp_path, cell, 3)
+    for length in (0, 1, 64, 65, described, len(whole) // 2, len(whole) - 1):
+        written.write_bytes(whole[:length])
+        with pytest.raises(Refused, match="fails its checksum"):
+            checkpoints.load(tmp_path, cell, 3)
+    written.unlink()
+    with pytest.raises(Refused, match="No such file"):
+        checkpoints.load(tmp_path, cell, 3)
+    written.write_bytes(whole)
+    checkpoints.load(tmp_path, cell, 3)
+
+
+def test_a_torn_one_is_passed_over_for_the_one_before(tmp_path, program, cell) -> None:
+    block = program.start([cell])
+    for _ in range(2):
+        block.advance()
+        checkpoints.save(tmp_path, cell, Checkpoint(block.saved(0), Spent()))
+    checkpoints.path_of(tmp_path, cell.hash, 2).write_text("{")
+    found, refused = checkpoints.newest(tmp_path, [cell])
+    assert found is not None
+    assert found[0].saved.point == 1
+    assert refused == [
+        f"checkpoint {cell.hash}/00000002 is refused: it is damaged: it fails its checksum"
+    ]
+
+
+def described(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_bytes().split(b"\n")[1])
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    """A checkpoint that says something else and is whole."""
+    state = path.read_bytes().split(b"\n", 2)[2]
+    path.write_bytes(checkpoints.sealed(described(path) | changes, state))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (("task", "name"), "hopper", "task.name is hopper there and fast here"),
+        (("structure", "num_envs"), 64, "structure.num_envs is 64 there and 32 here"),
+        (("choices", "advantage", "name"), "standard", "choices.advantage.name is standard there"),
+        (("numbers", "discount"), 0.5, "numbers.discount is 0.5 there and"),
+        (("seed",), 7, "seed is 7 there and 0 here"),
+        (("trainer", "revision"), 0, "trainer.revision is 0 there"),
+    ],
+)
+def test_anothers_is_refused_and_says_what_differs(
+    tmp_path, cell, written, place: tuple[str, ...], value: Any, says: str
+) -> None:
+    config = json.loads(json.dumps(cell.config))
+    inner = config
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = value
+    rewrite(written, config=config)
+    with pytest.raises(Refused, match="it belongs to another run") as refused:
+        checkpoints.load(tmp_path, cell, 3)
+    assert says in str(refused.value)
+
+
+def test_one_of_other_versions_is_refused(tmp_path, cell, written) -> None:
+    rewrite(written, versions=described(written)["versions"] | {"jax": "0.0.1"})
+    with pytest.raises(Refused, match=r"other versions wrote it: jax is 0\.0\.1 there and"):
+        checkpoints.load(tmp_path, cell, 3)
+
+
+def test_one_of_another_format_or_renamed_is_refused(tmp_path, cell, written) -> None:
+    shutil.copy(written, checkpoints.path_of(tmp_path, cell.hash, 5))
+    with pytest.raises(Refused, match="renamed"):
+        checkpoints.load(tmp_path, cell, 5)
+    rewrite(written, format=99)
+    with pytest.raises(Refused, match="format 99"):
+        checkpoints.load(tmp_path, cell, 3)
+
+
+def test_a_state_of_another_structure_is_refused(program, cell, halfway) -> None:
+    state = dict(halfway.state)
+    state["iteration"] = state["iteration"].astype(np.int32)
+    state["more"] = state.pop("key")
+    with pytest.raises(Mismatch, match="'key' is missing; 'more' is not expected; 'iteration' is"):
+        program.start([cell], [replace(halfway, state=state)])
+
+
+def test_keeps_the_last_and_the_best(tmp_path, cell, halfway) -> None:
+    for point, score in enumerate([1.0, 5.0, None, 2.0, 3.0], start=1):
+        saved = replace(halfway, point=point)
+        checkpoint = Checkpoint(saved, Spent(), score)
+        checkpoints.save(tmp_path, cell, checkpoint, keep=2)
+    assert checkpoint_points(tmp_path, cell.hash) == [2, 4, 5]
+
+
+def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
+    """Of other versions, and further on: what starts over saves its own way."""
+    for point in (5, 6):
+        saved = Checkpoint(replace(halfway, point=point), Spent(), 9.0)
+        checkpoints.save(tmp_path, cell, saved)
+        rewrite(checkpoints.path_of(tmp_path, cell.hash, point), versions={"jax": "0.0.1"})
+    assert checkpoints.newest(tmp_path, [cell])[0] is None
+    checkpoints.discard_after(tmp_path, cell.hash, 0)
+    for point in (1, 2, 3):
+        saved = Checkpoint(replace(halfway, point=point), Spent(), 1.0 / point)
+        checkpoints.save(tmp_path, cell, saved)
+    assert checkpoint_points(tmp_path, cell.hash) == [1, 2, 3]
+    assert len(list((tmp_path / "set-aside").iterdir())) == 2
+
+
+def test_what_cannot_be_read_is_refused_like_what_is_damaged(tmp_path, cell, written) -> None:
+    written.unlink()
+    written.mkdir()
+    (written.parent / "61").write_text("")
+    found, refused = checkpoints.newest(tmp_path, [cell])
+    assert found is None
+    assert len(refused) == 1
+
+
+def test_what_a_kill_leaves_half_written_goes(tmp_path, cell, written) -> None:
+    work = written.parents[1]
+    (work / "policies").mkdir()
+    halves = [
+        work / ".heartbeat.json.abc",
+        work / "policies" / ".20.npz.abc",
+        written.parent / ".00000004.msgpack.abc",
+        work / f".{cell.hash}.abc",
+    ]
+    for half in halves:
+        half.mkdir(parents=True)
+    checkpoints.tidy(tmp_path, cell.hash)
+    assert not any(half.exists() for half in halves)
+    assert checkpoints.newest(tmp_path, [cell])[0]
+
+
+def test_what_it_cost_adds_up(tmp_path, cell, halfway) -> None:
+    spent = Spent(seconds=5.0, resumed=(100,))
+    for _ in range(2):
+        checkpoint = Checkpoint(halfway, spent)
+        spent = checkpoints.save(tmp_path, cell, checkpoint)
+    assert (spent.checkpoints, spent.seconds, spent.resumed) == (2, 5.0, (100,))
+    assert spent.bytes > sum(array.nbytes for array in halfway.state.values()) / 2
+    assert spent.saving_seconds > 0
+
+
+def test_a_record_names_the_arithmetic_of_every_process_that_ran_its_cell(
+    tmp_path, cell, halfway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent, told = Spent(), []
+    for kind in ("AVX2", "AVX-512", "AVX2"):
+        for module in (provenance, checkpoints):
+            monkeypatch.setattr(module, "arithmetic", lambda kind=kind: kind)
+        told.append(checkpoints.as_provenance(spent, 0.0)["versions"]["arithmetic"])
+        checkpoints.save(tmp_path, cell, Checkpoint(halfway, spent))
+        ((found,), _) = checkpoints.newest(tmp_path, [cell])
+        spent = found.spent
+    assert told == ["AVX2", "AVX2 and AVX-512", "AVX-512 and AVX2"]
+    assert spent.arithmetic == ("AVX2", "AVX-512")
+
+
+@pytest.mark.parametrize("limit", [2**31, 2**32])
+def test_steps_are_exact_past_the_limits_of_integers(
+    tmp_path, program, cell, halfway, limit: int
+) -> None:
+    """From a checkpoint just below, across: on the host, in the file and in the trainer's count."""
+    per_point = cell.step_at(1)
+    point = limit // per_point - 1
+    run = cell.config["run"] | {"points": point + 4}
+    longer = replace(cell, config={**cell.config, "run": run})
+    iterations = np.asarray(point * run["updates_per_chunk"], np.uint32)
+    lane = Lane({"step": [point * per_point], "training/return": [1.0]})
+    saved = Saved(point, lane, dict(halfway.state) | {"iteration": iterations})
+    checkpoints.save(tmp_path, longer, Checkpoint(saved, Spent()))
+    loaded = checkpoints.load(tmp_path, longer, point)
+    lane, state = finish(program.start([longer], [loaded.saved]))
+    assert lane.columns["step"] == [(point + i) * per_point for i in range(5)]
+    assert lane.columns["step"][1] <= limit < lane.columns["step"][-1]
+    assert state["iteration"] == (point + 4) * run["updates_per_chunk"]
+    assert np.isfinite(lane.columns["training/reward_per_step"][1:]).all()
+
+
+def test_the_trainers_count_wraps_nowhere_near_a_run(program, cell, halfway) -> None:
+    """Iterations are counted in 32 bits without sign: across 2**31 of them too."""
+    count = np.asarray(2**31 - 2, np.uint32)
+    saved = replace(halfway, state=dict(halfway.state) | {"iteration": count})
+    _, state = finish(program.start([cell], [saved]))
+    assert int(state["iteration"]) == 2**31 - 2 + 3 * cell.config["run"]["updates_per_chunk"]
+
+
+def test_arrays_there_and_back() -> None:
+    tree = {
+        "key": jax.random.key(3),
+        "keys": jax.random.split(jax.random.key(1), 4),
+        "half": jax.numpy.ones(3, "bfloat16"),
+        "flag": np.bool_(True),
+        "empty": np.zeros((0, 3), np.float16),
+        "no keys": jax.random.split(jax.random.key(1), 0),
+        "nested": [(np.arange(3, dtype=np.int32),), {"x": np.float32(2)}],
+    }
+    back = from_arrays(to_arrays(tree), jax.eval_shape(lambda: tree))
+    assert jax.tree.structure(back) == jax.tree.structure(tree)
+    for mine, its in zip(jax.tree.leaves(tree), jax.tree.leaves(back), strict=True):
+        assert mine.dtype == its.dtype
+        assert bool((mine == its).all())
+
+
+def test_a_state_with_empty_arrays_is_saved(tmp_path, cell, halfway) -> None:
+    """As that of MuJoCo's physics where a model has no contacts."""
+    state = {"filled": np.arange(3, dtype=np.float32), "empty": np.zeros((0, 3), np.float32)}
+    saved = replace(halfway, state=to_arrays(state))
+    checkpoints.save(tmp_path, cell, Checkpoint(saved, Spent()))
+    read = checkpoints.load(tmp_path, cell, saved.point).saved.state
+    back = from_arrays(read, jax.eval_shape(lambda: state))
+    assert back["empty"].shape == (0, 3)
+    assert back["filled"].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_two_leaves_of_one_path_are_refused() -> None:
+    with pytest.raises(Mismatch, match="one path"):
+        to_arrays({"a/b": np.ones(1), "a": {"b": np.zeros(1)}})
+
+
+def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[], Any]) -> None:
+    undisturbed, stopped = shells(), shells()
+    flags = ("--seeds", "1", "--variants", "up", "--workers", "1")
+    undisturbed("run", "toy_slow", *flags)
+    process = stopped.start(
+        "run", "toy_slow", *flags, "--checkpoint-steps", "20", "--keep-checkpoints", "9"
+    )
+    folder = stopped.results / "work"
+    while not len(list(folder.glob("*/checkpoints/0*.msgpack"))) > 2:
+        assert process.poll() is None, process.communicate()
+    process.kill()
+    process.communicate()
+    (cell,) = [path.parent.name for path in folder.glob("*/checkpoints")]
+    while (sign := read_heartbeat(stopped.results, cell)) and sign.alive:
+        time.sleep(0.1)  # the worker ends soon after its parent
+    last = sorted(folder.glob("*/checkpoints/0*.msgpack"))[-1]
+    last.write_bytes(last.read_bytes()[:-1])
+    status = json.loads(stopped("status", "toy_slow", "--format", "json").stdout)
+    assert [(row["state"], row["checkpoint"] > 0) for row in status] == [("missing", True)]
+    said = stopped("run", "toy_slow", *flags).stdout
+    assert f"checkpoint {cell}/{last.stem} is refused: it is damaged" in said
+    assert f"go on at step {(int(last.stem) - 1) * 20}" in said
+    assert stopped.curves() == undisturbed.curves()
+    ((path,),) = [list(stopped.results.glob("cells/*/record.json"))]
+    told = json.loads(path.read_text())["provenance"]
+    assert told["resumed_at_steps"] == [(int(last.stem) - 1) * 20]
+    assert told["checkpoints"]["written"] > 0

@@ -1,0 +1,437 @@
+"""Ways to lose or mislabel work, each met once: none may come back. Compiles nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import shlex
+import subprocess
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from ablations import plugins
+from ablations.cli import main
+from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
+from ablations.core.record import Configuration
+from ablations.engine import claims, clean, local, machine, provenance
+from ablations.engine.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, JobSpec, cells_of
+from ablations.engine.local import Workers
+from ablations.engine.plan import plan
+from ablations.engine.prepare import Work
+from ablations.engine.slurm import commands, submissions
+from ablations.engine.slurm import submit as slurm
+from ablations.engine.slurm.cluster import Cluster
+from ablations.engine.slurm.submissions import MAX_REQUEUES, Submission
+from ablations.errors import UserError
+from ablations.private import JOBS, require_private_folder
+from ablations.records import Plan, write_plan
+from ablations.request import Request
+from ablations.trainers.revisions import compose
+
+RUN = {"points": 10, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
+
+
+@cache
+def planned() -> Configuration:
+    """Plan a cell, whose configuration nobody changes."""
+    return plan(Request("gae", "smoke", variants=("brax",), seeds=1)).cells[0].config
+
+
+def cell(study: str = "mine", name: str = "c0", seed: int = 0, **run: int) -> Cell:
+    config = planned() | {"run": planned()["run"] | RUN | run, "seed": seed}
+    return Cell(study, "line", "up", seed, name, config)
+
+
+def carried_out(cells: Collection[Cell], results: Path, **how: Any) -> local.Outcome:
+    work = Work(tuple(cells), tuple(cells))
+    return local.Processes(workers=1, quiet=True).carry_out(work, results, "it", **how)
+
+
+def test_a_reason_that_found_no_room_in_the_log_is_not_told_by_half(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """The log lies on the disc that is full: the line in it stops where the room did."""
+
+    def start(workers: Workers, index: int) -> subprocess.Popen[bytes]:
+        path = workers._log(index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f"cannot go on: cannot write to '{workers.results}': File too large: make ro"
+        )
+        return subprocess.Popen(["sh", "-c", f"exit {CANNOT_GO_ON}"])
+
+    monkeypatch.setattr(Workers, "_start", start)
+    with pytest.raises(UserError, match=f"{NO_ROOM_HINT}$"):
+        carried_out([cell()], tmp_path)
+
+
+# Older code
+
+
+@pytest.fixture(scope="module")
+def config() -> dict[str, Any]:
+    return json.loads(json.dumps(planned()))
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        (("trainer",), "trainer 'ppo' is of revision 99, now"),
+        (("task",), "task 'fast' is of revision 99, now"),
+        (("choices", "advantage"), "advantage=brax is of revision 99, now"),
+    ],
+    ids=lambda place: place[0] if isinstance(place, tuple) else "",
+)
+def test_what_other_revisions_resolved_is_not_run_under_their_name(
+    config, place: tuple[str, ...], what: str
+) -> None:
+    """Neither by a worker nor as a saved policy: both compose it first."""
+    compose(config)
+    old = json.loads(json.dumps(config))
+    inner = old
+    for name in place:
+        inner = inner[name]
+    inner["revision"] = 99
+    with pytest.raises(UserError, match=what):
+        compose(old)
+
+
+def test_a_choice_that_is_gone_is_said_in_a_line(config) -> None:
+    old = config | {"choices": config["choices"] | {"advantage": {"name": "gone", "revision": 1}}}
+    with pytest.raises(UserError, match="gone"):
+        compose(old)
+
+
+# Cleaning while something runs
+
+
+def test_cleaning_spares_a_run_that_compiles(tmp_path: Path, monkeypatch) -> None:
+    """It has no heartbeat yet, and its workers read the order and write the log."""
+    seen = []
+
+    class Compiling:
+        def __init__(self, job: JobSpec, path: Path, _: int):
+            self.job, self.path = job, path
+
+        def work(self, *_: object) -> None:
+            log = tmp_path / "work" / "logs" / f"{self.job.run}-0.log"
+            log.parent.mkdir(parents=True)
+            log.write_text("")
+            (tmp_path / "work" / "logs" / "0123abcd-0.log").write_text("")
+            clean.delete(tmp_path, clean.waste(tmp_path))
+            seen.extend([self.path.exists(), log.exists()])
+
+    monkeypatch.setattr(local, "Workers", Compiling)
+    store(tmp_path, "mine", [])
+    carried_out([cell()], tmp_path, deadline=0.0)
+    assert seen == [True, True]
+    clean.delete(tmp_path, clean.waste(tmp_path))
+    assert not (tmp_path / "work" / "logs").exists()
+    assert not (tmp_path / "work" / "orders").exists()
+
+
+def test_what_begins_while_it_is_cleaned_waits(tmp_path: Path) -> None:
+    with claims.at_rest(tmp_path) as idle:
+        assert idle
+        with claims.at_rest(tmp_path) as another:
+            assert not another
+    with claims.running(tmp_path), claims.running(tmp_path), claims.at_rest(tmp_path) as idle:
+        assert not idle
+
+
+def test_cleaning_takes_what_nobody_holds_and_spares_what_somebody_does(tmp_path: Path) -> None:
+    store(tmp_path, "mine", [])
+    names = "a" * 16, "b" * 16
+    held, left = (claims.claim(tmp_path, name) for name in names)
+    assert held
+    assert left
+    left.release()
+    clean.delete(tmp_path, clean.waste(tmp_path))
+    assert [claims.work_folder(tmp_path, name).exists() for name in names] == [True, False]
+
+
+def test_a_folder_that_is_removed_while_it_is_claimed_is_somebody_else_s(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """`mkdir` finds it there, and asks whether it is a folder when it is gone."""
+    folder = claims.work_folder(tmp_path, "c0")
+    folder.mkdir(parents=True)
+    is_folder = Path.is_dir
+
+    def removed_first(path: Path) -> bool:
+        if path == folder and folder.exists():
+            folder.rmdir()
+        return is_folder(path)
+
+    monkeypatch.setattr(Path, "is_dir", removed_first)
+    assert claims.hold(tmp_path, "c0") is None
+    monkeypatch.undo()
+    claims.work_folder(tmp_path, "c1").write_text("no folder")
+    with pytest.raises(FileExistsError):
+        claims.hold(tmp_path, "c1")
+    held = claims.hold(tmp_path, "c0")
+    assert held is not None
+    held.release()
+
+
+# Heartbeats and clocks
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO])
+def test_a_heartbeat_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, monkeypatch, number: int
+) -> None:
+    def stale(*_: object, **__: object) -> None:
+        raise OSError(number, "as NFS has it")
+
+    held = claims.claim(tmp_path, "c0")
+    assert held
+    monkeypatch.setattr(claims, "write_atomically", stale)
+    held.beat("training", 1, 10, 1.0, None, force=True)
+    assert claims.read_heartbeat(tmp_path, "c0") is None
+
+
+def test_a_heartbeat_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    (claims.work_folder(tmp_path, "c0") / "heartbeat.json").mkdir(parents=True)
+    assert claims.read_heartbeat(tmp_path, "c0") is None
+
+
+def test_heartbeats_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch) -> None:
+    held = claims.claim(tmp_path, "c0")
+    assert held
+    held.beat("training", 1, 10, 1.0, None)
+    now = claims.time.time()
+    monkeypatch.setattr(claims.time, "time", lambda: now - 3600)
+    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.0)
+    held.beat("training", 2, 10, 1.0, None)
+    beat = claims.read_heartbeat(tmp_path, "c0")
+    assert beat
+    assert beat.step == 2
+    elsewhere = structs.replace(beat, host="another", time=now + 3600)
+    assert not elsewhere.alive, "a sign from the future is no recent one"
+
+
+# The best policy
+
+
+def test_the_trainer_says_what_ranks_its_policies() -> None:
+    """Not the study: two of them may share the cell, and judge it by other metrics."""
+    ranked = {
+        (trainer, evaluations): {
+            replace(one, metric=metric).ranked_by for metric in ("training/return", "mine")
+        }
+        for trainer in ("ppo", "language")
+        for evaluations in (0, 5)
+        for one in [cell(evaluations=evaluations)]
+        for one in [replace(one, config={**one.config, "trainer": {"name": trainer}})]
+    }
+    assert ranked == {
+        ("ppo", 0): {"training/return"},
+        ("ppo", 5): {"evaluation/return"},
+        ("language", 0): {"training/accuracy"},
+        ("language", 5): {"evaluation/greedy_accuracy"},
+    }
+
+
+# Accelerators
+
+
+def test_a_device_that_was_asked_for_and_is_not_there_is_refused(monkeypatch) -> None:
+    nothing = subprocess.CompletedProcess([], 1, "", "no GPU")
+    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: nothing)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    with pytest.raises(UserError, match="JAX_PLATFORMS=cuda, and JAX finds no such device"):
+        machine.accelerators()
+    eight = subprocess.CompletedProcess([], 0, "8\n", "")
+    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: eight)
+    assert machine.accelerators() == 8
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert machine.accelerators() == 0
+
+
+def test_cells_for_an_accelerator_are_not_trained_on_the_cpu(tmp_path: Path, monkeypatch) -> None:
+    """As on a node without a driver: JAX falls back, with a warning in a log."""
+    monkeypatch.setattr(machine, "accelerators", lambda: 1)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    with pytest.raises(UserError, match="there is no accelerator for JAX on"):
+        carried_out([cell()], tmp_path)
+    assert not list(tmp_path.glob("cells/*"))
+
+
+# Slurm, without one
+
+
+def submission(
+    results: Path, run: str, cells: Collection[Cell], slurm_job: str, jobs: int = 1
+) -> Submission:
+    """One that Slurm has taken as an array."""
+    studies, hashes = {one.study for one in cells}, [one.hash for one in cells]
+    made = Submission(run, str(results), 0.0, tuple(studies), tuple(hashes), jobs)
+    made.write()
+    made.add_array(slurm_job, 0, jobs)
+    return made
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> list[str]:
+    """Slurm's commands say this; returns the list that names those asked."""
+    asked: list[str] = []
+
+    def ask(command: list[str], _: str | None = None) -> subprocess.CompletedProcess[str]:
+        asked.append(command[0])
+        return subprocess.CompletedProcess(command, 0, said.get(command[0], ""), "")
+
+    monkeypatch.setattr(commands, "_ask", ask)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("squeue", "alive", "why"),
+    [
+        ("7_1|RUNNING|None\n", True, ""),  # the queue knows better than the accounts
+        ("", False, "its job 7_0 ended as OUT_OF_MEMORY"),
+    ],
+)
+def test_a_run_has_a_job_while_one_of_its_submission_is_alive(
+    squeue: str, alive: bool, why: str, tmp_path: Path, monkeypatch
+) -> None:
+    submission(tmp_path, "run", [cell(name="a"), cell(name="b")], "7", jobs=2)
+    ended = "7_0|OUT_OF_MEMORY\n7_1|COMPLETED\n7_[2-3]|\n"
+    answers(monkeypatch, squeue=squeue, sacct=ended)
+    held = submissions.holders(tmp_path, ["a", "b", "c"])
+    assert held["a"] == held["b"]
+    assert held.keys() == {"a", "b"}
+    assert held["a"].state.alive == alive
+    assert alive or held["a"].why_ended == why
+
+
+def test_somebody_who_watches_asks_the_queue_twice_a_minute(monkeypatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(commands.time, "monotonic", lambda: now[0])
+    asked = answers(monkeypatch, squeue="7_0|RUNNING|None\n")
+    queue = commands.remembered()
+    for second in range(0, 60, 2):
+        now[0] = float(second)
+        assert queue(["7_0"])["7_0"].name == "RUNNING"
+    assert len(asked) == 2
+    queue(["7_0", "8_0"])
+    assert len(asked) == 4, "of a new job squeue and sacct are asked at once"
+
+
+def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> None:
+    store(tmp_path, "mine", [cell()])
+    submission(tmp_path, "run", [cell()], "7")
+    asked = answers(monkeypatch, squeue="7_0|PENDING|Priority\n")
+    looks = iter(range(3))
+
+    def sleep(_: float) -> None:
+        if next(looks, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("ablations.commands.watching.time.sleep", sleep)
+    assert main(["status", "mine", "--watch", "--results", str(tmp_path)]) == 130
+    assert capsys.readouterr().out.count("queued: 1 run in 1 job, PENDING (Priority)") == 4
+    assert asked == ["squeue"]
+
+
+def store(results: Path, study: str, cells: Collection[Cell], **flags: Any) -> None:
+    entries = tuple(CellEntry(c.task, c.variant, c.seed, c.hash, c.config) for c in cells)
+    about = StoredStudy(study, "", "", "", "up", 0.05, False, "training/return")
+    variants, tasks = {"up": StoredVariant(None, "", {})}, {"line": StoredTask(100, {}, "")}
+    write_plan(results, Plan({"profile": study, **flags}, about, variants, tasks, entries))
+
+
+def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    first, last, other = cell(name="a"), cell(name="b", seed=1), cell("other", "c")
+    store(tmp_path, "mine", [first], seeds=1)
+    store(tmp_path, "mine", [last], seeds=[1])
+    store(tmp_path, "other", [other])
+    submission(tmp_path, "one", [first], "1")
+    submission(tmp_path, "two", [last], "2")
+    submission(tmp_path, "three", [other], "3")
+    answers(monkeypatch, squeue="".join(f"{job}_0|PENDING|None\n" for job in (1, 2, 3)))
+    cancelled: list[str] = []
+    monkeypatch.setattr(commands, "cancel", cancelled.extend)
+    assert main(["status", "--cancel", "--results", str(tmp_path)]) == 2
+    assert "name the studies whose jobs are to be cancelled" in capsys.readouterr().err
+    assert not cancelled
+    assert not main(["status", "--cancel", "mine", "--results", str(tmp_path)])
+    assert sorted(cancelled) == ["1_0", "2_0"]
+    assert "2 jobs of mine cancelled, with 2 runs" in capsys.readouterr().out
+
+
+def test_a_job_that_is_requeued_without_getting_anywhere_gives_up(tmp_path: Path) -> None:
+    job = submission(tmp_path, "run", [cell(name="a")], "7")
+    for state in ("none", "a checkpoint", "a record"):
+        for _ in range(MAX_REQUEUES):
+            job.begin(0, state, (1, 1))
+    with pytest.raises(UserError, match="3 times without a new checkpoint or record"):
+        job.begin(0, "a record", (1, 1))
+
+
+def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("submitit")
+    (tmp_path / "srun").write_text("")
+    (tmp_path / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    results = tmp_path / 'it\'s "mine"'
+    one = Submission("run", str(results), 0.0, ("toy",), ("a",), 1)
+    script = slurm._script(slurm._executor(one, Cluster(), results / "code", 100), 1)
+    (line,) = [line for line in script.splitlines() if line.startswith("export PYTHONPATH")]
+    told = subprocess.run(
+        ["bash", "-c", f'unset PYTHONPATH\n{line}\nprintf %s "$PYTHONPATH"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == str(results / "code")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert shlex.quote(str(require_private_folder(JOBS) / "run")) in script
+
+
+# Where a record comes from
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch) -> Iterator[str]:
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "a_plugin"
+    with contextlib.suppress(KeyError):
+        del plugins.sys.modules["a_plugin"]
+
+
+def test_the_code_of_a_plugin_is_in_the_provenance(tmp_path: Path, module: str) -> None:
+    digests = []
+    for source in ("x = 1\n", "x = 2\n"):
+        folder = tmp_path / module
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").write_text("")
+        (folder / "inner.py").write_text(source)
+        plugins.sys.modules.pop(f"{module}.inner", None)
+        plugins._loaded.clear()
+        plugins.load([f"{module}.inner"])
+        digests.append(provenance.of_process()["plugins"][f"{module}.inner"])
+    assert len(set(digests)) == 2
+    assert plugins.loaded() == (f"{module}.inner",)
+
+
+# Rates of tokens
+
+
+def test_an_adaptive_rate_that_can_only_rise_is_refused_of_the_language_trainer() -> None:
+    """At one gradient step per batch its divergence is 0; at more it is a choice like any."""
+    adaptive = {"learning_rate_schedule": "adaptive_kl"}
+    with pytest.raises(UserError, match="so adaptive_kl adapts to nothing"):
+        plan(Request("prompt_normalization", "smoke", set=adaptive))
+    request = Request("prompt_normalization", "smoke", set=adaptive | {"epochs": 2}, seeds=1)
+    numbers = cells_of(plan(request))[0].config["numbers"]
+    assert numbers["learning_rate_low"] < numbers["learning_rate"] < numbers["learning_rate_high"]

@@ -1,0 +1,87 @@
+"""What a compiled program is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ablations.engine.backends.compiled.program import (
+    LARGE_BYTES,
+    bytes_needed,
+    pass_large_constants,
+)
+from ablations.engine.plan import plan
+from ablations.engine.prepare import needed
+from ablations.request import Request
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_large_constants_are_passed_and_small_ones_compiled_in(lanes: int) -> None:
+    """As the parameters of a model that every cell starts from."""
+    rng = np.random.default_rng(0)
+    large = rng.normal(size=LARGE_BYTES // 4 + 1)
+    small = rng.normal(size=4)
+
+    def init(key: Any, variant: Any) -> dict[str, Any]:
+        return {
+            "large": jnp.asarray(large),
+            "small": variant["scale"] * small,
+            "noise": jax.random.normal(key, (2,)),
+        }
+
+    lift = jax.vmap if lanes > 1 else lambda function: function
+    keys = jax.random.split(jax.random.key(0), lanes)
+    data = {"scale": np.arange(1.0, lanes + 1)}
+    if lanes == 1:
+        keys, data = keys[0], {"scale": data["scale"][0]}
+    given, constants = pass_large_constants(init, (keys, data), lift)
+    assert [one.nbytes for one in map(np.asarray, constants)] == [large.astype(np.float32).nbytes]
+    lowered = jax.jit(given).lower(constants, keys, data)
+    assert len(lowered.as_text()) < LARGE_BYTES / 10
+    found, plain = lowered.compile()(constants, keys, data), jax.jit(lift(init))(keys, data)
+    assert jax.tree.structure(found) == jax.tree.structure(plain)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_without_large_constants_the_program_is_the_notebooks() -> None:
+    def init(key: Any, variant: Any) -> Any:
+        return jax.random.normal(key, (3,)) * variant
+
+    key, data = jax.random.key(0), np.float32(2.0)
+    given, constants = pass_large_constants(init, (key, data), lambda function: function)
+    assert constants == []
+    text = jax.jit(given).lower(constants, key, data).as_text()
+    plain = jax.jit(init).lower(key, data).as_text()
+    assert text.splitlines()[1:] == plain.splitlines()[1:]
+
+
+def test_memory_is_what_a_function_holds_at_once() -> None:
+    """A table of all sums, which cannot be fused away, between an input and the output over it."""
+
+    def sums(x: Any) -> Any:
+        return (x[:, None] * x[None]).cumsum(0).cumsum(1)[0, -1] + x
+
+    size, table = 4 * 1000, 4 * 1000**2
+    x = jax.ShapeDtypeStruct((1000,), jnp.float32)
+    needed = bytes_needed(jax.jit(sums).lower(x).compile())
+    assert table + 2 * size <= needed < 3 * table
+    assert bytes_needed(jax.jit(sums, donate_argnums=0).lower(x).compile()) == needed - size
+
+
+def test_studies_that_run_together_share_a_program_where_they_can() -> None:
+    """A shared torso is compiled in; every other difference of the three is data."""
+    studies = ("gae", "value_coefficient", "value_clipping")
+    plans = [plan(Request(study, "quick", ("fast",))) for study in studies]
+    alone = {cell.program() for each in plans for cell in needed([each])}
+    together = {cell.config["structure"]["torso"]: cell.program() for cell in needed(plans)}
+    assert len(alone) == 4
+    assert len({cell.program() for cell in needed(plans)}) == 2
+    assert together["shared"] != together["separate"]
+    assert {cell.hash for cell in needed(plans)} == {
+        cell.hash for each in plans for cell in needed([each])
+    }

@@ -1,0 +1,145 @@
+"""What is done for a cell does not grow with how many there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ablations.engine import claims, worker
+from ablations.engine.backends.command import BACKEND
+from ablations.engine.job import Cell, JobSpec, Result
+from ablations.engine.progress import Bar
+from ablations.records import Record, cell_folder, digest, write_record
+
+COLUMNS = {"step": [10], "training/return": [1.0]}
+RUN = {"points": 1, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
+
+
+def cells(count: int) -> tuple[Cell, ...]:
+    """Of commands of two lines, so that no program is compiled."""
+    made = []
+    for seed in range(count):
+        config = {
+            "trainer": {"name": "command"},
+            "task": {"name": "t"},
+            "command": {"run": ["true", str(seed % 2)]},
+            "run": RUN,
+            "seed": seed,
+        }
+        made.append(Cell("mine", "t", "up", seed, digest(config), config))
+    return tuple(made)
+
+
+class Synthetic:
+    """A training that is over at once."""
+
+    lanes = 1
+    compile_seconds = 0.0
+
+    def training(self, *_: Any) -> Any:
+        return SimpleNamespace(
+            run=lambda *_: None,
+            result=lambda _: Result(COLUMNS),
+            cost=lambda _: {},
+        )
+
+    def abandon(self) -> None:
+        """Nothing runs."""
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Takes the path of every entry of a folder that is listed, and of every file asked for."""
+    seen: list[str] = []
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def listing(path: Any = ".") -> Any:
+            if not isinstance(path, int):
+                seen.extend(f"{path}/{name}" for name in listdir(path))
+            return function(path)
+
+        return listing
+
+    listdir, stat = os.listdir, os.stat
+
+    def asked(path: Any, *rest: Any, **how: Any) -> os.stat_result:
+        seen.append(str(path))
+        return stat(path, *rest, **how)
+
+    monkeypatch.setattr(os, "listdir", counted(os.listdir))
+    monkeypatch.setattr(os, "scandir", counted(os.scandir))
+    monkeypatch.setattr(os, "stat", asked)
+    return seen
+
+
+def run(results: Path, of: Sequence[Cell], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BACKEND, "prepare", lambda *_: Synthetic())
+    worker.Worker(JobSpec("r", str(results), tuple(of)), 0).run()
+    assert all((cell_folder(results, cell.hash) / "record.json").exists() for cell in of)
+
+
+def test_a_worker_looks_at_as_many_files_for_a_cell_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[str]
+) -> None:
+    each = []
+    for count in (20, 160):
+        looks.clear()
+        run(tmp_path / str(count), cells(count), monkeypatch)
+        each.append(len(looks) / count)
+    assert each[1] <= 1.05 * each[0]
+
+
+def test_what_a_kill_leaves_of_a_record_goes_with_its_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever name the half of it has: it lies in the cell's own folder."""
+    (cell,) = cells(1)
+    halves = []
+
+    def killed(descriptor: int) -> None:
+        halves.extend(path for path in tmp_path.rglob("record.json"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", killed)
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, [cell], monkeypatch)
+    monkeypatch.undo()
+    assert halves
+    assert not list((tmp_path / "cells").iterdir())
+    run(tmp_path, [cell], monkeypatch)
+    assert not any(half.exists() for half in halves)
+    assert not list((tmp_path / "work").glob(f"*{cell.hash}*"))
+
+
+def test_who_comes_second_finds_its_folder_gone_and_changes_nothing(tmp_path: Path) -> None:
+    (cell,) = cells(1)
+    record = Record(cell.hash, cell.config, "done")
+    assert write_record(tmp_path, record, COLUMNS)
+    assert not write_record(tmp_path, record, COLUMNS, within=tmp_path / "gone")
+    (other,) = cells(2)[1:]
+    with pytest.raises(FileNotFoundError):
+        write_record(
+            tmp_path, Record(other.hash, other.config, "done"), COLUMNS, within=tmp_path / "gone"
+        )
+
+
+def test_records_are_looked_for_now_and_then_and_all_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan of a large folder takes long, and is made as rarely."""
+    monkeypatch.setattr(claims, "SCAN_PAUSE", 10**9)
+    made = cells(3)
+    bar = Bar(made, tmp_path, console=Console(quiet=True))
+    with bar:
+        for cell in made:
+            write_record(tmp_path, Record(cell.hash, cell.config, "done"), COLUMNS)
+            bar.update()
+        assert bar._waiting.keys() == {cell.hash for cell in made[1:]}
+    assert not bar._waiting
