@@ -94,20 +94,20 @@ def _controls(task: str) -> Block:
     return Block(f"control-{task}", tuple(_evidence(CONTROL, *flags, one) for one in ranges))
 
 
+# ant does not pass validation at the settings of the design (2.9 standard deviations above the
+# better untrained policy instead of 5), so its comparisons are not run.
 BLOCKS = (
     _validation("walker2d"),
     *_locomotion("walker2d"),
     _controls("walker2d"),
     _validation("ant"),
-    *_locomotion("ant"),
-    _controls("ant"),
     *_by_seeds("discrete", "many_details_validated", ("100-100", "101-101", "102-102")),
+    _validation("halfcheetah"),
     *_by_seeds(
         "playground",
         "single_choices_playground",
         ("100-109", "110-119", "120-129", "130-139"),
     ),
-    _validation("halfcheetah"),
     *_locomotion("halfcheetah"),
     _controls("halfcheetah"),
 )
