@@ -1,12 +1,15 @@
 """The scores of untrained policies: zero actions and random actions."""
 
+from dataclasses import replace
+
 from ablations.studies.definition import Study, Variant, register
-from ablations.studies.profiles import control, evidence
+from ablations.studies.profiles import control, evidence, introduction
 
 POLICIES = {
     "zero": Variant({"policy": "zero"}, summary="actions of 0"),
     "uniform": Variant({"policy": "uniform"}, summary="uniformly random actions"),
 }
+QUICK = introduction(POLICIES, ("walker2d", "cartpole"))["quick"]
 
 register(
     Study(
@@ -20,6 +23,7 @@ register(
         metric="evaluation/return",
         trainer="trivial",
         profiles=control(quick=POLICIES, paper=POLICIES)
+        | {"quick": replace(QUICK, seeds=2)}
         | evidence(POLICIES, seeds=5, trained=False),
     )
 )
