@@ -36,8 +36,9 @@ Array = jax.Array
 ARCHIVES = Path(__file__).resolve().parents[1] / "results" / "archive"
 VALIDATION = range(1020, 1040)
 # Task -> the share that costs about 20% of what the baseline learned, chosen on seeds 1000 to 1019,
-# which no answer uses, by `--variants bug --vary shifted_share=0.1,0.2`. None is chosen yet.
-SHARES: dict[str, float] = {}
+# which no answer uses, by `--variants bug --vary shifted_share=0.1,0.2`. On walker2d, eight seeds
+# from 1000 on lost 4%, 3% and 19% at 0.8, 0.85 and 0.9.
+SHARES = {"walker2d": 0.9}
 CEILING = 0.005  # of the highest score, which two runs or more reach
 
 
