@@ -36,9 +36,9 @@ ENVIRONMENT = ROOT.parent / "mission-environment"
 LEDGER = ROOT / "results" / "mission_blocks.csv"
 FIELDS = ("block", "status", "runs", "cpu_hours", "processors")
 CONTROL = "mission_control"  # a study of the plugin benchmarks/mission_control.py
-# The commits of the designs. That of the controls is not made yet: their bug is not chosen.
+# The commits of the designs
 DESIGN = "900a01edd9807d27034bc46177477130b6399cf4"
-DESIGN_OF_CONTROLS = ""
+DESIGN_OF_CONTROLS = "2484dd0f500e81835d117121aa25a77896cf9e21"
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,9 @@ def worktree(block: Block) -> Path:
     if known.stdout.strip() != commit:  # there is none, or it belongs to another checkout
         shutil.rmtree(folder, ignore_errors=True)
         _call("git", "worktree", "add", "--force", "--quiet", "--detach", str(folder), commit)
-    if not (ENVIRONMENT / "ready").exists():
-        _call(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
+    ready = ENVIRONMENT / f"ready-{commit[:12]}"
+    if not ready.exists():
+        _call(sys.executable, "-m", "venv", str(ENVIRONMENT))
         python = str(ENVIRONMENT / "bin" / "python")
         hashed = ("--require-hashes", "--requirement")
         tools = (*hashed, "requirements-tools.lock")
@@ -138,7 +139,7 @@ def worktree(block: Block) -> Path:
         # The lock of the tests has the environments of Gymnax and MuJoCo Playground too.
         _call(*uv, "--compile-bytecode", *hashed, "requirements-test.lock", at=folder)
         _call(*uv, "--no-deps", "--no-build-isolation", "--editable", ".", at=folder)
-        (ENVIRONMENT / "ready").touch()
+        ready.touch()
     return folder
 
 
