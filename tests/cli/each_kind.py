@@ -25,7 +25,6 @@ from ablations.core.plan import CellEntry
 from ablations.engine import explanation
 from ablations.engine.stored import resolved
 from ablations.io.archives import archive
-from ablations.io.export import export
 from ablations.io.imports import import_runs
 from ablations.records import Plan, Record, read_plan, write_plan, write_record
 
@@ -142,13 +141,6 @@ def explained() -> Made:
     return Made(plan.study.name, plan.study.name, ("--seeds", str(SEEDS)), PLUGIN)
 
 
-def presets_explained() -> Made:
-    request = explanation.request("cleanrl", "rejax", (), {"seeds": 2, "tasks": ["fast"]})
-    plan = fill(explanation.plan(request))
-    flags = ("--seeds", "2", "--tasks", "fast")
-    return Made(plan.study.name, plan.study.name, flags)
-
-
 # With what goes wrong
 
 DIVERGED = {"status": "failed", "failure": "diverged", "reason": "training/return became NaN"}
@@ -252,11 +244,6 @@ def uneven_csv() -> Made:
     return imported(written(Path("r.csv"), ("run", "seed", "step", "return"), lines))
 
 
-def one_number_csv() -> Made:
-    lines = [(run, seed, step, value) for _, run, seed, step, value in rows() if step == 6000]
-    return imported(written(Path("r.csv"), ("run", "seed", "step", "return"), lines))
-
-
 ODD = ("a/b", "50% & <b>|x|", "{seed}_$1^2#~", "größer", "'\"\\", "None")
 
 
@@ -265,47 +252,11 @@ def odd_names() -> Made:
     return imported(written(Path("r.csv"), ("task", "run", "seed", "step", "return"), lines))
 
 
-def npz() -> Made:
-    for run, seed in itertools.product(RUNS, range(SEEDS)):
-        folder = Path("runs/walk") / f"{run}_{seed}"
-        folder.mkdir(parents=True)
-        mine = np.array([[step, value] for _, r, s, step, value in rows() if (r, s) == (run, seed)])
-        results = mine[:, 1:] + np.array([[-0.1, 0.1]])
-        np.savez(folder / "evaluations.npz", timesteps=mine[:, 0].astype(int), results=results)
-    return imported("runs")
-
-
-def event_files() -> Made:
-    from tensorboardX import SummaryWriter
-
-    for run, seed in itertools.product(RUNS, range(SEEDS)):
-        writer = SummaryWriter(f"runs/walk/{run}_{seed}")
-        for _, r, s, step, value in rows():
-            if (r, s) == (run, seed):
-                writer.add_scalar("charts/episodic_return", value, step)
-        writer.close()
-    return imported("runs")
-
-
-def exported_again() -> Made:
-    """What `export` wrote of a study comes in again."""
-    plan = fill(toy())
-    export([plan], RESULTS, Path("runs.csv"), "csv")
-    shutil.rmtree(RESULTS)
-    import_runs(["runs.csv"], "mine", RESULTS, metric="training/return", say=str)
-    return Made("mine", "mine")
-
-
 def archived(plan: Plan) -> None:
     """Only the archive stays in the results folder."""
     archive([plan], RESULTS, Path("kept"))
     shutil.move(RESULTS, BEFORE)
     shutil.copytree("kept", RESULTS / "archive")
-
-
-def archive_alone() -> Made:
-    archived(fill(toy()))
-    return Made("toy", "toy", ("--seeds", str(SEEDS)), PLUGIN)
 
 
 def archived_import() -> Made:
@@ -338,53 +289,42 @@ def run(*arguments: str) -> None:
 
 
 EVERY: Mapping[str, Callable[[], Made]] = {
-    "built in": lambda: smoke("gae"),
     "on two tasks": with_tasks,
     "until decided": with_looks,
-    "plugin": of_toy,
     "preset": lambda: smoke("cleanrl"),
-    "inside a preset": lambda: smoke(
-        "gae", "--variants", *TWO, "--base", "rejax", variants=TWO, base="rejax"
-    ),
-    "varied": lambda: selected("--vary", "rate=0.1,0.2,0.4", vary={"rate": [0.1, 0.2, 0.4]}),
     "factorial": lambda: selected(
         *("--vary", "rate=0.1,0.2", "width=1,2"), vary={"rate": [0.1, 0.2], "width": [1, 2]}
     ),
     "fraction": lambda: smoke("many_choices", seeds=2),
     "language": lambda: smoke("prompt_normalization"),
     "explanation": explained,
-    "explanation of presets": presets_explained,
     "failures": lambda: of_toy(ended=some_fail),
     "nothing but failures": lambda: of_toy(ended=all_fail),
     "one seed": lambda: selected(seeds=1),
-    "one variant": lambda: selected("--variants", "up", variants=["up"]),
     "without the baseline": lambda: selected("--variants", "down", variants=["down"]),
     "NaN": lambda: of_toy(curve=partly_nan),
     "nothing but NaN": lambda: of_toy(curve=all_nan),
     "infinite": lambda: of_toy(curve=infinite),
     "constant": lambda: of_toy(curve=constant),
     "one point": lambda: of_toy(curve=one_point),
-    "no records": lambda: of_toy(curve=nothing),
     "some records": lambda: of_toy(curve=some),
+    "no records": lambda: of_toy(curve=nothing),
     "no cells": no_cells,
-    "wide CSV": wide_csv,
     "uneven CSV": uneven_csv,
-    "CSV of one number": one_number_csv,
     "odd names": odd_names,
-    "npz": npz,
-    "event files": event_files,
-    "exported and imported": exported_again,
-    "archive": archive_alone,
     "archive of an import": archived_import,
     "command": command,
     "gate": gate,
 }
+# Those that differ from "failures" in their numbers alone, and from "language" in their selection
+NUMBERS = (
+    *("nothing but failures", "one seed", "without the baseline", "NaN", "nothing but NaN"),
+    *("infinite", "constant", "one point", "some records", "uneven CSV"),
+)
+SELECTIONS = ("on two tasks", "until decided", "preset", "factorial", "fraction", "explanation")
 
 # Whose figures are rendered too: shapes, names and numbers that others do not have.
-RENDERED = (
-    *("on two tasks", "varied", "factorial", "explanation", "one seed", "NaN", "infinite"),
-    *("constant", "one point", "some records", "odd names", "gate"),
-)
+RENDERED = ("one seed", "NaN", "infinite", "constant", "one point", "odd names")
 
 
 # Commands in a row
@@ -437,28 +377,34 @@ def answer(arguments: Sequence[str]) -> Answer:
 
 
 def draw_once(*, rendered: bool) -> None:
-    """What takes most of the time: from now on a figure is drawn once, whichever command shows it,
-    and rendered as SVG, or never."""
-    from ablations import figures
-    from ablations.figures import draw, style
+    """What takes most of the time: from now on a figure is drawn once, whichever command shows it
+    at whatever width, and rendered once or never."""
+    from matplotlib.figure import Figure
 
-    drawn: dict[str, Any] = {}
+    from ablations.figures import FIGURES
+
+    drawn: dict[Any, Any] = {}
     saved: set[int] = set()
+    render = Figure.savefig
 
-    def draw_new(runs: Any, *asked: Any, **options: Any) -> Any:
-        key = f"{runs.plan} {runs.metric} {runs.score} {asked} {options}"
-        if key not in drawn:
-            drawn[key] = draw(runs, *asked, **options)
-        return drawn[key]
+    def once(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn_once(runs: Any, width: Any, **options: Any) -> Any:
+            key = (name, runs.plan.study.name, runs.plan.name, runs.metric, runs.score)
+            if key not in drawn:
+                drawn[key] = draw(runs, width, **options)
+            return drawn[key]
 
-    def encoded_new(drawing: Any, format: str, dpi: float | None = None) -> bytes:
-        if rendered and format == "svg" and id(drawing) not in saved:
-            saved.add(id(drawing))
-            return encoded(drawing, format, dpi)
-        return b"<svg/>"
+        return drawn_once
 
-    encoded = style.encoded
-    figures.draw, style.encoded = draw_new, encoded_new
+    def rendered_once(figure: Any, file: Any, **options: Any) -> None:
+        if rendered and id(figure) not in saved:
+            saved.add(id(figure))
+            render(figure, file, **options)
+        else:
+            file.write(b"<svg/>")
+
+    FIGURES.update({name: once(name, draw) for name, draw in FIGURES.items()})
+    Figure.savefig = rendered_once
 
 
 def main(kind: str, commands: Sequence[str]) -> None:
