@@ -52,58 +52,54 @@ def pytest_configure(config: pytest.Config) -> None:
             config.option.tx = [ours if one == "popen" else one for one in config.option.tx]
 
 
+def files(folders: Mapping[str, str]) -> list[Path]:
+    """The files of tests that are named by folder, which must exist."""
+    here = Path(__file__).parent
+    found = [
+        here / at / f"test_{name}.py" for at, names in folders.items() for name in names.split()
+    ]
+    if missing := [str(path) for path in found if not path.exists()]:
+        raise pytest.UsageError(f"tests/conftest.py names {', '.join(missing)}")
+    return found
+
+
 # Files of more than 14 seconds in a run of all of them, by --durations: not for the inner loop. Of
 # those kept although they take longer, each compares formulas or statistics with an oracle.
-SLOW = (
-    "cli/test_bad_input.py",
-    "cli/test_commands.py",
-    "cli/test_every_command.py",
-    "cli/test_explain.py",
-    "cli/test_selection.py",
-    "commands/test_gate.py",
-    "commands/test_runs.py",
-    "episode/test_episode_page.py",
-    "episode/test_render.py",
-    "episode/test_rollout.py",
-    "figures/test_figures.py",
-    "io/test_curves.py",
-    "io/test_import.py",
-    "presets/test_normalizers.py",
-    "presets/test_updates.py",
-    "regression/test_check.py",
-    "regression/test_check_command.py",
-    "regression/test_our_trainers_still_learn.py",
-    "regression/test_plugin.py",
-    "report/test_coverage.py",
-    "report/test_page.py",
-    "report/test_supplements.py",
-    "engine/slurm/test_submission.py",
-    "engine/slurm/test_survival.py",
-    "engine/test_bits.py",
-    "engine/test_checkpoints.py",
-    "engine/test_run.py",
-    "engine/test_slurm_jobs.py",
-    "tasks/language/test_puzzles.py",
-    "tasks/test_tasks.py",
-    "test_api.py",
-    "test_docs.py",
-    "test_policies.py",
-    "test_site.py",
-    "test_until.py",
-    "trainers/control/test_critic_and_statistics.py",
-    "trainers/control/test_every_choice.py",
-    "trainers/control/test_library_losses.py",
-    "trainers/control/test_loop_mutations.py",
-    "trainers/control/test_networks.py",
-    "trainers/control/test_ppo.py",
-    "trainers/control/test_states_and_minibatches.py",
-    "trainers/language/test_decoder.py",
-    "trainers/language/test_language.py",
-    "variants/test_formulas.py",
-    "variants/test_mutations.py",
-    "variants/test_prompt_advantage_properties.py",
-    "variants/test_switching.py",
+SLOW = files(
+    {
+        ".": "api docs hostile policies site until",
+        "analysis": "page",
+        "cli": "bad_input commands every_command explain light_install selection",
+        "commands": "gate runs",
+        "engine": "bits checkpoints run slurm_jobs",
+        "engine/slurm": "submission survival",
+        "episode": "episode_page render rollout",
+        "figures": "figures",
+        "io": "archives curves import",
+        "presets": "normalizers updates",
+        "regression": "check check_command our_trainers_still_learn plugin",
+        "tasks": "playground tasks",
+        "tasks/language": "puzzles",
+        "trainers/control": "critic_and_statistics every_choice library_losses loop_mutations "
+        "networks ppo states_and_minibatches",
+        "trainers/language": "decoder language",
+        "variants": "formulas mutations prompt_advantage_properties switching",
+    }
 )
+# Files that take longest, or mostly wait, begin first, or the other processes wait for them.
+FIRST = files(
+    {
+        "engine/slurm": "survival submission",
+        ".": "docs",
+        "answers": "pages",
+        "trainers/language": "language",
+        "trainers/control": "ppo",
+        "engine": "run",
+        "analysis": "page",
+    }
+)
+# Files whose tests share nothing but their fixtures: any process may run any of them.
+APART = files({"engine/slurm": "survival submission", ".": "docs", "cli": "every_command"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -113,37 +109,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """They are not even imported."""
-    here = Path(__file__).parent
-    left_out = config.getoption("--fast") and collection_path in [here / name for name in SLOW]
-    return True if left_out else None
-
-
-# Files that take longest, or mostly wait, begin first, or the other processes wait for them.
-FIRST = (
-    "test_survival.py",
-    "test_submission.py",
-    "test_docs.py",
-    "test_pages.py",
-    "test_language.py",
-    "test_ppo.py",
-    "test_run.py",
-    "test_page.py",
-)
+    return True if config.getoption("--fast") and collection_path in SLOW else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     digests.skip_unchanged(items, bool(config.getoption("--all")))
     places = {name: place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 def pytest_collection_finish() -> None:
     """What was imported stays: no collection of garbage need look at it again."""
     gc.freeze()
-
-
-# Files whose tests share nothing but their fixtures: any process may run any of them.
-APART = ("test_survival.py", "test_submission.py", "test_docs.py", "test_every_command.py")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -154,7 +131,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return nodeid if Path(file).name in APART else file
+            return nodeid if config.rootpath / file in APART else file
 
     return ByFile(config, log)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -24,6 +25,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+# What the tests' processes would each import anew; none of it starts a thread.
+IMPORTED = (
+    *("ablations.cli", "ablations.commands.checking", "ablations.commands.describe"),
+    *("ablations.commands.designing", "ablations.commands.gating", "ablations.commands.results"),
+    *("ablations.commands.screens", "ablations.commands.watching", "jax", "flax.linen", "optax"),
+    *("variants", "ablations.trainers.revisions", "ablations.trainers.control.ppo"),
+    *("ablations.trainers.language.trainer", "ablations.engine.backends.compiled.program"),
+    *("ablations.engine.local", "ablations.tables", "ablations.figures", "ablations.report.page"),
+    *("scipy.stats", "pandas", "pyarrow.parquet", "hypothesis"),
+)
 ADDRESS = "TESTS_FORKS"  # the environment variable with the path of the socket
 
 
@@ -74,9 +85,7 @@ def serve(descriptor: int) -> None:
                 return
             line, _ = listener.accept()
             if main is None:
-                import imported  # noqa: F401
-                from forked import main
-
+                main = _imported()
                 assert not _threads(), "a process with threads cannot be forked"
                 gc.freeze()  # else each fork's collections copy all of it
                 gc.set_threshold(20_000, 20, 20)  # traces are many objects and little garbage
@@ -84,6 +93,18 @@ def serve(descriptor: int) -> None:
                 if not os.fork():
                     listener.close()
                     _attend(line, main)
+
+
+def _imported() -> Callable[..., Any]:
+    for name in IMPORTED:
+        importlib.import_module(name)
+    from ablations.tasks.control import quiet
+
+    with quiet():
+        importlib.import_module("brax.envs")
+    from forked import main
+
+    return main
 
 
 def _threads() -> set[str]:
