@@ -29,15 +29,12 @@ def synthetic_study(
     noise: float = 0.0,
     failed: Mapping[tuple[str, str, int], str] | None = None,
     missing: Sequence[tuple[str, str, int]] = (),
-    other_versions: Sequence[tuple[str, str, int]] = (),
-    edited: Sequence[tuple[str, str, int]] = (),
     title: str = "Generalised advantage estimation",
     claim: str = "how an episode's end enters the advantage matters",
     summary: str = "",
     sets: Mapping[str, Mapping[str, Any]] | None = None,
     formulas: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None,
     same_as: Mapping[str, str] | None = None,
-    vary: Mapping[str, Sequence[Any]] | None = None,
     task_settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Plan:
     """Writes a study of which every cell's final score is known, and returns its plan.
@@ -45,8 +42,7 @@ def synthetic_study(
     finals: (task, variant) -> the final score of each seed. Curves rise to it by the task's unit
     (1 by default), which is what each seed learns, and stand still over the last tenth. failed:
     cell -> reason; missing: cells without a record. same_as: variant -> the one whose cells it
-    shares, and whose scores are given. task_settings: variant -> settings of the task. edited:
-    cells before which a plugin was edited.
+    shares, and whose scores are given. task_settings: variant -> settings of the task.
     """
     failed = failed or {}
     tasks = list(dict.fromkeys(task for task, _ in finals))
@@ -70,10 +66,7 @@ def synthetic_study(
             place = (task, variant, seed)
             if place in missing:
                 continue
-            versions = VERSIONS | ({"jax": "0.9.0"} if place in other_versions else {})
-            made_by: dict[str, Any] = {"versions": versions, "host": "node"}
-            if edited:
-                made_by["plugins"] = {"mine": "new" if place in edited else "old"}
+            made_by = {"versions": VERSIONS, "host": "node"}
             outcome: dict[str, Any] = {"status": "done"}
             if place in failed:
                 outcome = {
@@ -94,16 +87,8 @@ def synthetic_study(
                 "training/length": np.full(points, 100.0),
                 "loss/value": np.exp(-3 * step / step[-1]) + abs(wobble),
             }
-            write_record(
-                results,
-                Record(
-                    cell.hash,
-                    config,
-                    provenance=made_by,
-                    **outcome,
-                ),
-                columns,
-            )
+            record = Record(cell.hash, config, provenance=made_by, **outcome)
+            write_record(results, record, columns)
     plan = Plan(
         request={
             "profile": "quick",
@@ -112,7 +97,7 @@ def synthetic_study(
             "seeds": None,
             "steps": None,
             "set": {},
-            "vary": {name: list(values) for name, values in (vary or {}).items()},
+            "vary": {},
         },
         study=StoredStudy(
             name=name,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -50,21 +48,6 @@ def test_others_read_a_curve_without_this_package(tmp_path: Path, written: Recor
     records.write_record(tmp_path, Record("other", CONFIG, "done"), nan)
     other = pyarrow.parquet.read_table(tmp_path / "cells" / "other" / "curve.parquet")
     assert other["x"].null_count == 0, "NaN is a value"
-
-
-def test_neither_jax_nor_pandas_is_loaded_to_read(tmp_path: Path, written: Record) -> None:
-    """Each takes longer to import than a table takes."""
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from ablations.records import read_curve, read_record\n"
-        f"folder = Path({str(tmp_path)!r})\n"
-        f"read_curve(folder, read_record(folder, {written.hash!r}))\n"
-        "print(sorted({'jax', 'pandas', 'scipy'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def _publish(folder: str) -> bool:

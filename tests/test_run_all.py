@@ -105,12 +105,6 @@ def test_waits_while_another_process_has_the_lock(machine: Machine, command: str
     assert (machine.folder / "installed").exists()
 
 
-def test_a_lock_that_nobody_lets_go_of_is_named(machine: Machine) -> None:
-    machine.apt(update=f"echo '{LOCKED}' >&2; exit 100")
-    machine.program("sleep", "")
-    assert f"{LOCKED}\nrun_all.sh: " in machine()
-
-
 def test_pip_says_what_is_wrong_and_nothing_of_settings(machine: Machine) -> None:
     said = machine()
     assert "ERROR: No matching distribution found for editables" in said

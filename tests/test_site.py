@@ -179,8 +179,14 @@ def test_search_finds(query: str, served: bool, address: str, built: Path, deskt
 
 
 @BUILT
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        *(pytest.param(*of, marks=pytest.mark.long) for of in ((390, "light"), (1280, "dark"))),
+        pytest.param(1280, "light", marks=pytest.mark.long),
+    ],
+)
 def test_no_serious_fault_for_readers_with_other_means(
     width: int, scheme: str, address: str, desktop: Any
 ) -> None:

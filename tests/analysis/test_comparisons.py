@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from msgspec import structs
 from synthetic import realistic
 
 from ablations import Runs, compare, stats
@@ -384,13 +383,6 @@ def test_failed_and_missing_runs_are_counted_and_named(study) -> None:
         assert line in notes, line
 
 
-def test_runs_with_too_few_evaluations_for_the_score_are_empty(study) -> None:
-    plan, results = study({("t", v): [1.0] for v in "ab"}, points=2)
-    frame = table_of(Runs.read(results, plan, score="last"))
-    assert list(frame["empty"]) == [1, 1]
-    assert any("2 of 2 runs have no value of" in note for note in frame.attrs["notes"])
-
-
 def test_before_anything_has_run_rows_are_empty(study) -> None:
     finals = {("t", "a"): [1.0], ("t", "b"): [2.0]}
     plan, results = study(finals, missing=[("t", "a", 0), ("t", "b", 0)])
@@ -408,17 +400,3 @@ def test_an_absent_or_unknown_baseline_is_named(study) -> None:
     assert any("the baseline base is not among" in note for note in table_of(runs).attrs["notes"])
     with pytest.raises(UserError, match="unknown baseline 'c'"):
         compare(runs, baseline="c")
-
-
-def test_a_caption_states_metric_seeds_steps_margin_and_family(study) -> None:
-    plan, results = study(realistic(), units=UNITS)
-    plan = structs.replace(plan, study=structs.replace(plan.study, step_unit="completion"))
-    caption = table_of(Runs.read(results, plan)).attrs["caption"]
-    for part in (
-        *("training/return over the last tenth", "seeds 0-7", "400,000 completions per task"),
-        *("95% intervals are simultaneous (Bonferroni)", "within ±5% of the learned range"),
-    ):
-        assert part in caption, part
-    from_table = table_of(runs_of({("t", "base"): BASE, ("t", "v"): NOISY}))
-    assert "Mean value with its 95% interval" in from_table.attrs["caption"]
-    assert "within ±0.5." in from_table.attrs["caption"]

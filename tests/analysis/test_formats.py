@@ -28,7 +28,7 @@ from ablations.io.export import export
 from ablations.io.imports import import_runs
 from ablations.spreadsheets import inert, plain
 from ablations.tables import FORMATS, TABLES, table_of
-from ablations.tables.formats import MINUS, STYLES, decimals, display, estimate, number, p_value
+from ablations.tables.formats import MINUS, decimals, estimate, number, p_value
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
 NASTY = 'a|b_*c* <b>&"x" 50% $1 #2 {~^} \\end λ\u00d7é 漢'
@@ -90,15 +90,6 @@ def test_numbers_as_they_are_written(written, text) -> None:
 
 
 # Formats
-
-
-def test_numbers_of_seeds_are_whole() -> None:
-    ends = {
-        "seeds": [3.0, 12345.0],
-        "seeds_low": [3.0, math.nan],
-        "seeds_high": [math.inf, math.nan],
-    }
-    assert list(display(pd.DataFrame(ends)).iloc[:, 0]) == ["3 [3, \N{INFINITY}]", "12,345"]
 
 
 def test_a_markdown_table_is_that_of_its_frame(study) -> None:
@@ -333,41 +324,6 @@ def test_no_line_is_too_wide_and_none_loses_its_verdict(tmp_path, width, several
         assert row.variant in squeezed or row.variant[:12] in text
     for numbers in format_table(frame, "markdown", columns=["share"], caption=False).split("|"):
         assert numbers.strip(" \n:-") in text, "numbers are never broken"
-
-
-def test_colours_follow_the_verdict(study, monkeypatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    base = np.arange(8.0)
-    finals = {("t", "base"): base, ("t", "up"): base + base / 99 + 9, ("t", "down"): base * 0.9 - 9}
-    text = format_table(table_of(Runs.read(*study(finals)[::-1])), "terminal")
-    rows = text[text.index("variant") :].splitlines()
-    for name, code in (("up", "32"), ("down", "31")):
-        (line,) = [row for row in rows if f"{name} " in row]
-        assert f"\x1b[{code}m" in line
-    assert (STYLES["better"], STYLES["worse"]) == ("green", "red")
-
-
-def test_a_summary_names_the_largest_effects_and_counts_the_rest(study) -> None:
-    base = np.arange(8.0)
-    wiggle = 0.01 * np.array([1, -1, 2, -2, 3, -3, 1, -1])
-    effects = {"a": 1.0, "b": -6.0, "c": 0.0, "d": 2.0, "e": 3.0, "f": 4.0}
-    finals = {("t", name): base + effect + wiggle for name, effect in effects.items()}
-    finals = {("t", "base"): base, **finals, ("t", "noise"): base[::-1], ("t", "bad"): base + 9}
-    plan, results = study(finals, units={"t": 10.0}, failed={("t", "bad", 0): "NaN"})
-    text = table_of(Runs.read(results, plan)).attrs["summary"].replace(MINUS, "-")
-    assert re.match(
-        r"b is worse \(-60\.\d+% \[.*\]\); f is better \(\+40.*\); e .*; d .*; 1 more", text
-    )
-    for part in (
-        "1 comparison equivalent, effects below 0.",
-        "1 comparison inconclusive",
-        "1 comp",
-    ):
-        assert part in text
-    assert text.endswith("1 comparison failed.")
-    none = study({("t", v): [1.0] for v in "ab"}, name="x", missing=[("t", "b", 0)])
-    assert compare(Runs.read(*none[::-1])).note.iloc[1] == "no common seed"
 
 
 def test_every_kind_of_table_has_every_format(study) -> None:

@@ -240,16 +240,6 @@ def test_a_damaged_record_is_missing_with_a_line(study, name, damage) -> None:
         assert status_of(Runs.read(results, plan), "hopper", "a") == ["done", "missing"]
 
 
-def test_unknown_metrics_and_scores_name_the_nearest(study) -> None:
-    plan, results = study({("hopper", "a"): [1.0]})
-    for options, near in (
-        ({"metric": "training/retrun"}, "training/return"),
-        ({"score": "finl"}, "final"),
-    ):
-        with pytest.raises(UserError, match=f"did you mean '{near}'"):
-            Runs.read(results, plan, **options)
-
-
 def test_a_profile_states_the_score_of_evaluations_alone(tmp_path) -> None:
     plan = evaluated.study(tmp_path, LEARNED)
     runs = Runs.read(tmp_path, plan)
@@ -261,18 +251,6 @@ def test_a_profile_states_the_score_of_evaluations_alone(tmp_path) -> None:
     assert Runs.read(tmp_path, old).score == "final"
     assert plan_of(Request("exam", "evidence", variants=("baseline",))).study.score == "last"
     assert plan_of(Request("gae", "smoke")).study.score is None
-
-
-def test_other_versions_and_edited_plugins_are_lines(study) -> None:
-    brax = [("hopper", "brax", 0), ("hopper", "brax", 1)]
-    plan, results = study(realistic(), other_versions=brax[:1], edited=brax)
-    assert list(Runs.read(results, plan).versions) == [
-        "1 of 64 runs have other versions: jax 0.9.0 (most: 0.10.2)",
-        "plugin 'mine' was edited between runs: 2 of 64 runs used new (most: old); "
-        "`run --fresh` trains all of them again",
-    ]
-    plan, results = study(realistic(), name="plain")
-    assert Runs.read(results, plan).versions == ()
 
 
 def test_variants_come_after_their_baselines_in_the_order_of_the_study(study) -> None:
@@ -476,16 +454,11 @@ def test_a_table_of_scores_needs_neither_steps_nor_tasks() -> None:
     [
         (lambda f: f, {"baseline": "c"}, "unknown baseline 'c': known: a, b"),
         (lambda f: f, {"value": "valeu"}, "unknown column 'valeu': did you mean 'value'"),
-        (lambda f: f, {"score": "best"}, "unknown score 'best'"),
         (lambda f: f.drop(columns="seed"), {}, "no column 'seed': name yours with seed="),
         (lambda f: f.iloc[:0], {}, "the table has no rows"),
         (lambda f: f.assign(value="1 h"), {}, "the column 'value' has text: expected numbers"),
         (lambda f: f.assign(seed=0.5), {}, "the column of seeds must have whole numbers"),
-        (lambda f: f.assign(seed="x"), {}, "the column of seeds must have whole numbers"),
-        (lambda f: f.assign(step=f.step / 100), {}, "the column of steps must have whole numbers"),
-        (lambda f: f.assign(variant=f.variant.where(f.index != 3)), {}, "row 3 has no variant"),
         (lambda f: pd.concat([f, f]), {}, "two values for step 10 of task 'all', variant 'b'"),
-        (lambda f: f.drop(columns="step"), {}, "name the column of steps with step="),
     ],
 )
 def test_bad_tables_are_refused_in_one_line(change, options, message) -> None:

@@ -31,6 +31,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.inputs(
+    *("docs/language.md", "results/archive", "ablations/comparison.py", "ablations/runs.py"),
+    *("ablations/stats", "ablations/tables", "ablations/io/archives.py"),
+)
 def test_every_interval_stands_in_a_table(results: Path, capsys) -> None:
     text = " ".join((ROOT / "docs" / "language.md").read_text().split())
     told = set(re.findall(INTERVAL, text))

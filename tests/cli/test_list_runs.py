@@ -52,11 +52,6 @@ def test_a_plan_that_stopped_before_its_first_cell_hides_nothing(tmp_path) -> No
     assert last_plan(tmp_path, "gae") == stopped, "it runs, or can go on"
 
 
-def test_the_only_plan_is_the_last_though_nothing_of_it_ran(tmp_path) -> None:
-    only = stored(tmp_path, done=0)
-    assert last_plan(tmp_path, "gae") == only
-
-
 @pytest.mark.parametrize("listed_only", [True, False])
 def test_a_study_goes_and_cells_that_another_has_stay(tmp_path, listed_only) -> None:
     mine = stored(tmp_path, done=9, seeds=(0, 1, 2), variants=("standard", "brax"))

@@ -53,11 +53,6 @@ def test_other_seeds_are_refused(asked) -> None:
         Request("gae", seeds=asked)
 
 
-def test_seeds_of_one_request_are_one_plan_however_they_are_spelled() -> None:
-    assert Request("gae", seeds=4).flags() == Request("gae", seeds="0-3").flags()
-    assert Request("gae", seeds=4).flags() != Request("gae", seeds="4-7").flags()
-
-
 # Vary
 
 
@@ -124,10 +119,6 @@ def test_values_are_held_as_files_hold_them() -> None:
 def test_other_values_are_refused(values) -> None:
     with pytest.raises(UserError, match="discount"):
         Request("gae", vary={"discount": values})
-
-
-def test_one_and_true_are_two_values() -> None:
-    assert len(Request("gae", vary={"x": [1, True]}).vary["x"]) == 2
 
 
 # Through every command

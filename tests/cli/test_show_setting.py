@@ -29,14 +29,8 @@ def test_every_setting_is_described() -> None:
     ("name", "words"),
     [
         ("advantage", "--tasks fast"),
-        ("max_gradient_norm", "--set gradient_clip=global_norm"),
-        ("value_layers", "--tasks fast"),
-        ("num_envs", "--tasks fast"),
-        ("filters", "--tasks breakout"),
         ("q_target", "--tasks cartpole"),
-        ("epsilon_end", "--tasks cartpole"),
         ("kl_coefficient", "--tasks addition"),
-        ("samples_per_prompt", "--tasks addition"),
     ],
 )
 def test_the_command_that_tries_a_setting_runs(name, words, capsys) -> None:
@@ -61,16 +55,6 @@ def test_who_has_which_value(name, preset) -> None:
         assert any(preset in line and line.split()[0] == f"{value}" for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "says"),
-    [
-        ("gamma", 0, "a number of ppo: 0.97"),
-        ("value_coefficient", 0, "claim "),
-        ("value_coefficient", 0, "a number of ppo"),
-        ("brx", 2, "did you mean 'brax'?"),
-        ("gae/brx", 2, "unknown variant of 'gae' 'brx': did you mean 'brax'?"),
-    ],
-)
-def test_names_of_the_field_and_names_that_are_none(name, code, says, capsys) -> None:
-    assert cli.main(["show", name]) == code
-    assert says in "".join(capsys.readouterr())
+def test_a_name_of_the_field_shows_our_setting(capsys) -> None:
+    assert cli.main(["show", "gamma"]) == 0
+    assert "a number of ppo: 0.97" in capsys.readouterr().out

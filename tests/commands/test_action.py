@@ -90,11 +90,6 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path)
 
 
-def test_no_secrets() -> None:
-    for path in ACTION.iterdir():
-        assert "secrets" not in path.read_text()
-
-
 def test_the_pull_request_workflow_posts_the_looks(runner: Runner) -> None:
     def git(*words: str) -> None:
         who = ("-c", "user.name=me", "-c", "user.email=me@here")

@@ -90,20 +90,6 @@ def test_one_run_that_cannot_be_read_stops_nobody_and_is_run_again(counted) -> N
     assert counted.times() == 9
 
 
-def test_fresh_runs_again_also_what_another_reading_left(counted) -> None:
-    counted.run()
-    counted.edit(('metric = "return"', 'metric = "loss"'))
-    counted.run(fresh=True)
-    assert counted.times() == 12
-
-
-def test_an_edited_command_runs_anew(counted) -> None:
-    counted.run()
-    counted.edit(("drift = 12", "drift = 13"))
-    assert counted.run().done == 6
-    assert counted.times() == 9
-
-
 def test_what_was_deleted_is_run_again_and_its_note_is_waste(counted) -> None:
     from ablations.engine.clean import delete, waste
 

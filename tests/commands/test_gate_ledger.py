@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from ablations.cli import main
 from ablations.core.decode import Mismatch
 from ablations.engine import local
 from ablations.errors import UserError
-from ablations.gate import Gate
 from ablations.gate import ledger as books
 from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version, budget_level
 from ablations.private import require_private_folder
@@ -112,13 +110,6 @@ def test_a_known_candidate_costs_nothing_and_keeps_its_verdict(ask, more) -> Non
     assert (first[0], ask(words="-2"), NIGHT.read_bytes()) == (1, first, before)
 
 
-def test_a_spent_budget_is_said(ask) -> None:
-    ask(*NEW[:-1], "1")
-    ask(words="-2")
-    code, said = ask(words="-3")
-    assert (code, "the error budget of 'night.jsonl' is spent" in said) == (2, True)
-
-
 def test_edited_code_is_kept_as_the_best(folder, opened) -> None:
     """The best was never committed, and its file is gone: it runs on from its copy, which lies
     where only the user may write, and is refused where it is not as it was."""
@@ -142,20 +133,6 @@ def test_a_first_best_that_cannot_run_is_not_booked(folder, ask) -> None:
     folder.write("score.py", "raise SystemExit(7)")
     code, said = ask(*NEW)
     assert (code, "every run of the baseline failed" in said, NIGHT.exists()) == (2, True, False)
-
-
-def test_a_candidate_of_a_first_best_that_cannot_run_keeps_the_budget(opened) -> None:
-    opening = lines()[0]
-    opening["best"]["arguments"] = ["no number"]
-    write(NIGHT, [opening])
-    for words in ("1", "2"):
-        code, said = opened(words=words)
-        assert (code, "every run of the baseline failed" in said, len(lines())) == (2, True, 1)
-
-
-def test_booking_is_said_as_json(ask) -> None:
-    code, told = ask(*NEW, "--format", "json")
-    assert (code, told["exit_code"], told["candidate"], told["candidates_left"]) == (0, 0, 0, 4)
 
 
 def test_a_ledger_that_git_tracks_is_refused(folder, opened) -> None:
@@ -193,42 +170,12 @@ def test_the_loop_that_the_page_prescribes(folder, ask) -> None:
     assert [line["accepted"] for line in lines() if "end" in line] == [False, True, False]
 
 
-def test_a_dirty_repository_and_its_clean_checkout(folder, ask) -> None:
-    """An uncommitted edit is accepted; what is committed is a candidate against it from then on."""
-    folder.write(".gitignore", "results/\nnight.jsonl\n.night*\n")
-    folder.write("lib/shift.py", "SHIFT = 0\n")
-    folder.write("score.py", f"from lib.shift import SHIFT\n{SCORE}".replace("10", "SHIFT"))
-    git(folder, "init", "-q")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "before")
-    folder.write("lib/shift.py", "SHIFT = 4\n")
-    assert ask(*NEW, "--baseline", "HEAD")[0] == 0
-    assert [line for line in lines() if line.get("accepted")]
-    git(folder, "checkout", "-q", ".")
-    assert ask()[0] == 1
-    folder.write("lib/shift.py", "SHIFT = 8\n")
-    assert ask()[0] == 0
-    copies = list(require_private_folder("code").glob("*/lib/shift.py"))
-    assert len(copies) == 3, "the commit, and the two that were accepted"
-
-
 def test_a_candidate_that_was_killed_goes_on_at_its_rate(opened) -> None:
     assert opened(words="-2")[0] == 1
     whole = NIGHT.read_bytes().splitlines(keepends=True)
     for torn in (b"", b'{"end": 1, "verd'):
         NIGHT.write_bytes(b"".join(whole[:2]) + torn)
         assert (opened(words="-2")[0], NIGHT.read_bytes()) == (1, b"".join(whole))
-
-
-def test_one_that_was_killed_before_its_estimate_gets_it(opened) -> None:
-    opened(words="3")
-    whole = NIGHT.read_bytes()
-    *first, fresh = whole.splitlines(keepends=True)
-    assert b"fresh" in fresh
-    NIGHT.write_bytes(b"".join(first))
-    for _ in range(2):
-        code, said = opened(words="3")
-        assert (code, "gain on 5 held-out seeds, +" in said, NIGHT.read_bytes()) == (0, True, whole)
 
 
 @pytest.mark.parametrize(
@@ -251,40 +198,6 @@ def test_fresh_runs_that_fail_give_no_number(folder, ask, fails, code, best, say
     assert told["verdict"] == ("failed" if code else "better")
     assert told["fresh"]["seeds"] == (3 if "on 3" in says else 0)
     assert (told["fresh"]["difference"] is None) == ("on 3" not in says)
-
-
-def test_the_log_of_a_failed_candidate_is_in_its_ledger(folder, ask) -> None:
-    folder.write("score.py", SCORE.replace("print", "if gain: raise ValueError('no GPU')\nprint"))
-    ask(*NEW)
-    for _ in range(2):
-        code, told = ask("--format", "json", words="1")
-        assert (code, told["verdict"], told["log"][-1]) == (1, "failed", "ValueError: no GPU")
-
-
-def test_minutes_bound_the_fresh_runs_too(opened, monkeypatch) -> None:
-    fresh = Gate.fresh
-
-    def too_late(gate: Gate, seeds: int):
-        gate.how = replace(gate.how, since=gate.how.since - 600)
-        return fresh(gate, seeds)
-
-    with monkeypatch.context() as late:
-        late.setattr(Gate, "fresh", too_late)
-        code, said = opened("--minutes", "5", words="3")
-    assert (code, "held-out seeds are not finished: repeat the command" in said) == (0, True)
-    assert "fresh" not in lines()[-1]
-    assert opened("--minutes", "5", words="3")[0] == 0
-    assert lines()[-1]["estimate"]["seeds"] == 5
-
-
-def test_a_better_one_than_an_overtaken_best_is_no_best(opened) -> None:
-    begun = Begun(1, changed(VERSION, arguments=("4",), code="f" * 16), 0, 0.0125)
-    for entry in (begun, Ended(1, "better", False, "better", None)):
-        books.append(NIGHT, entry)
-    ledger = books.read_ledger(NIGHT)
-    assert ledger.next_rate() == pytest.approx(0.025), "a discovery all the same"
-    told = ledger.described(1)
-    assert (ledger.best, told["exit_code"], "repeat the command" in told["line"]) == (0, 3, True)
 
 
 def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
@@ -326,32 +239,15 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "code"), [("better", 3), ("not better", 1), ("fails", 1), ("futile", 3)]
-)
-def test_lines_of_earlier_versions_are_read(tmp_path: Path, word: str, code: int) -> None:
-    old = to_builtins(Ended(1, word, False, word, None))
-    assert "exit_code" not in old
-    ledger = books.read_ledger(write(tmp_path / "l", [*GOOD[:2], old]))
-    assert ledger.described(1)["exit_code"] == code
-
-
-@pytest.mark.parametrize(
     ("line", "change", "says"),
     [
-        (0, {"ledger": 2}, "line 1 of the ledger"),
-        (0, {"terms": {**to_builtins(TERMS), "candidates": 10**9}}, "candidates"),
         (0, {"terms": {**to_builtins(TERMS), "first": 9}}, "first (9) is above most (8)"),
         (0, {"best": {**to_builtins(VERSION), "inside": "../../etc"}}, "a folder"),
-        (0, {"best": {**to_builtins(VERSION), "folder": ".."}}, "16 hexadecimal digits"),
         (1, {"begin": 3}, "candidate 3 begins after candidate 0"),
         (1, {"best": 1}, "compared with 1, which never was the best"),
-        (1, {"rate": -1}, "rate"),
         (1, {"rate": 0.3}, "its rate is 0.3, but the budget gives 0.0125"),
-        (2, {"end": 2}, "candidate 2 never began"),
         (2, {"verdict": "worse"}, "candidate 1 is accepted but not better"),
-        (2, {"more": 1}, "unknown key 'more'"),
         (3, {"estimate": {"difference": "x"}}, "estimate"),
-        (3, {"fresh": 5}, "candidate 5 never began"),
     ],
 )
 def test_damage_is_said_in_a_line_with_its_place(tmp_path, line, change, says) -> None:
@@ -383,7 +279,6 @@ def test_a_second_verdict_of_a_candidate_is_damage() -> None:
     ("flags", "says"),
     [
         (("--margin", "2"), "this ledger has margin 1, not 2"),
-        (("--rate", "1%"), "this ledger has rate 0.05, not 0.01"),
         (("--metric", "other"), "this ledger has metric score, not other"),
         (("--noise",), "leave --ledger out"),
     ],
@@ -391,13 +286,6 @@ def test_a_second_verdict_of_a_candidate_is_damage() -> None:
 def test_what_was_agreed_is_not_changed(opened, flags, says: str) -> None:
     code, said = opened(*flags, words="1")
     assert (code, says in said, said.count("\n")) == (2, True, 1)
-
-
-def test_commands_that_begin_otherwise_are_refused(opened, capsys) -> None:
-    code = main(["gate", "--ledger", "night.jsonl", "--metric", "score", "--", "sh", "x", "{seed}"])
-    assert (code, "starts with" in capsys.readouterr().err) == (2, True)
-    assert main(["gate", "--ledger", "none.jsonl"]) == 2
-    assert main(["gate", "--candidates", "3", "--margin", "1", "--", "sh", "{seed}"]) == 2
 
 
 def test_levels_are_lond_s() -> None:

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from ablations.cli import main
 from ablations.comparison import compare
 from ablations.engine.job import JobSpec, cells_of
 from ablations.engine.status import status
@@ -58,14 +57,6 @@ def test_a_record_is_what_the_command_wrote(folder) -> None:
     rows = compare(Runs.read(folder.results, plan)).set_index("variant")
     assert rows.difference["fast"] == pytest.approx(2 * 19.5)
     assert folder.run().found == 6, "nothing runs twice"
-
-
-def test_lower_is_better_where_the_study_says_so(folder) -> None:
-    folder.study(('metric = "return"', 'metric = "return"\nbetter = "lower"'))
-    folder.run()
-    runs = Runs.read(folder.results, "walk")
-    assert compare(runs).difference.iloc[1] == pytest.approx(-2 * 19.5)
-    assert runs.metric == "-return"
 
 
 def test_one_number_is_a_curve_of_one_point(folder) -> None:
@@ -120,18 +111,6 @@ def test_the_environment_is_declared_and_threads_are_shared(folder, monkeypatch)
     assert folder.curve(record) | {} == {"step": [1], "return": [1], "omp": [3], "x": [0]}
 
 
-def test_a_script_that_writes_into_the_current_folder(folder) -> None:
-    folder.study(
-        ("sh walk.sh {folder} {seed} {drift}", "sh {here}/walk.sh . {seed} {drift}"),
-        ('step = "step"', 'step = "step"\ncwd = "{folder}"'),
-        ("{folder}/log.csv", "{folder}/l*.csv"),
-    )
-    assert folder.run().done == 6
-    before = {cell.hash for cell in folder.plans()[0].cells}
-    folder.write("walk.sh", (folder.path / "walk.sh").read_text() + "# edited\n")
-    assert not before & {cell.hash for cell in folder.plans()[0].cells}
-
-
 def test_a_curve_that_ends_in_nan_has_diverged(folder) -> None:
     folder.script('printf "step,return\\n1,5\\n2,nan\\n3,nan\\n" > $out/log.csv')
     record = folder.failure()
@@ -171,19 +150,8 @@ LONG = "9" * 400
 ODD = [  # what a file of others' may hold, and why its run failed
     ("log.csv", "step,return\n1,nan\n2,inf\n", "return is no finite number from step 1 on"),
     ("log.jsonl", f'{{"step": 1, "return": {LONG}}}', "return is no finite number from step 1 on"),
-    ("log.jsonl", f'{{"step": {LONG}, "return": 1}}', "step must be a whole number up to"),
-    ("log.jsonl", '{"step": 1, "return": 1, "x": ' + "[" * 10**5, "has no values: expected return"),
     ("log.json", "[" * 10**5 + "]" * 10**5 + "\n", "line 1 is not a JSON object"),
-    ("log.csv", "step,return\n1e300,1\n", "step must be a whole number up to"),
-    ("log.csv", f"step,return\n{2**63},1\n", "step must be a whole number up to"),
-    ("log.csv", "step,x\0y,return\n1,2,3\n", "contains null bytes: save it as text"),
-    (
-        "log.jsonl",
-        '{"step": 1, "return": 1, "\\ud800": 2}',
-        "a column is not text: '\\ud800'",
-    ),
     ("log.jsonl", '{"step": 1, "return": "\\ud800"}', "return must be a number"),
-    ("log.jsonl", '{"step": 1, "return": [[1]]}', "return must be a number, not '[[1]]'"),
     ("log.csv", 'step,return\n1,"1,2345"\n', "return must be a number, not '1,2345'"),
 ]
 
@@ -200,11 +168,6 @@ def test_an_odd_log_fails_its_cell_not_the_sweep(folder, name: str, text: str, s
     assert (cell.config["structure"]["drift"], outcome.done) == (12, 1), "the other cell is done"
     assert says in str(record.reason)
     json.dumps(record.reason).encode()
-
-
-def test_a_curve_that_is_no_file_is_not_waited_for(folder) -> None:
-    folder.script("mkfifo $out/log.csv")
-    assert "'log.csv' is neither a file nor a folder" in str(folder.failure().reason)
 
 
 @pytest.mark.parametrize(
@@ -226,42 +189,6 @@ def test_a_run_that_ends_well_before_its_steps_has_failed(folder, script: str, r
     outcome = folder.run()
     reasons = [record.reason for _, record in outcome.failed]
     assert [reason in str(one) for one in reasons] == ([True] if reason else [])
-
-
-def test_the_memory_of_a_command_is_its_own(tmp_path: Path) -> None:
-    """Not that of the largest child that its worker has had."""
-    script = (
-        "import os, sys\n"
-        "from pathlib import Path\n"
-        "from ablations.engine.backends.command.process import Process\n"
-        "for megabytes in (300, 1):\n"
-        "    held = f'held = bytearray({megabytes} << 20)'\n"
-        "    one = Process([sys.executable, '-S', '-c', held], '.', os.environ, Path('log'))\n"
-        "    assert one.code == 0\n"
-        "    print(one.peak_megabytes)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    large, small = map(int, done.stdout.split())
-    assert large > 300 > 150 > small > 0
-
-
-def test_rows_without_the_metric_are_no_steps(folder) -> None:
-    """Settings before it, a summary after it, another axis of the same file."""
-    rows = [json.dumps({"lr": 0.1, "step": 10**6})] * 7
-    rows += [json.dumps({"step": s, "return": s}) for s in range(10, 210, 10)]
-    rows += [json.dumps({"step": 5000, "elapsed": 3.0})] * 3
-    folder.write("log.jsonl", "\n".join(rows))
-    for step in ('step = "step"', ""):
-        folder.script(
-            "cp log.jsonl $out/log.jsonl",
-            ("{folder}/log.csv", "{folder}/log.jsonl"),
-            ('step = "step"', step),
-        )
-        folder.run()
-        (record,) = folder.records(read_plan(folder.results, "walk")).values()
-        assert folder.curve(record)["return"] == list(range(10, 210, 10))
 
 
 def test_what_is_no_text_in_the_output_stays_out_of_the_log(folder) -> None:
@@ -323,37 +250,6 @@ def test_a_script_that_is_gone_or_edited_meanwhile_loses_nothing(folder) -> None
     assert "its code was edited after this run was planned" in str(outcome.failed[0][1].reason)
     folder.write("walk.sh", text)
     assert folder.run().done == 6, "set back, they run"
-
-
-def test_a_failed_cell_is_tried_again(folder) -> None:
-    marker = folder.path / "fixed"
-    folder.script(f'[ -e "{marker}" ] || exit 1\nprintf "step,return\\n1,2\\n" > $out/log.csv')
-    assert folder.failure().reason == "the command ended with exit code 1"
-    marker.touch()
-    assert folder.run().done == 1
-
-
-def test_what_would_run_is_said_of_commands_not_of_programs(folder, capsys) -> None:
-    def said(*arguments: str) -> str:
-        assert main([*arguments, "--dry-run"]) == 0
-        return capsys.readouterr().out
-
-    first = said("run", "walk.toml")
-    assert "commands: 6 runs" in first
-    assert "10 min for one (assumed: nothing like it has run here)" in first
-    folder.run()
-    assert "s for one (measured)" in said("run", "walk.toml", "--seeds", "6")
-    compared = said("explain", "walk.toml/slow", "walk.toml/fast", "--seeds", "6")
-    assert "6 to run" in compared
-    for text in (first, compared):
-        assert not {"program", "compile", "compiled", "lane"} & set(text.replace(";", "").split())
-
-
-def test_other_trainers_run_apart(folder) -> None:
-    from ablations.errors import UserError
-
-    with pytest.raises(UserError, match="run one after the other"):
-        folder.run("walk.toml", "gae", profile=None, seeds=1)
 
 
 # Killing and going on
@@ -501,36 +397,6 @@ def test_ctrl_c_ends_the_command_too(folder, base_install: dict[str, str]) -> No
     assert process.returncode == 130
     assert "the same command goes on from here" in errors
     assert not any(alive(int(pid)) for pid in pids)
-
-
-def test_the_command_line_in_a_base_install(folder, base_install: dict[str, str]) -> None:
-    """Every verb that needs no figure, by the file and by the study's name."""
-
-    def ablations(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            command(*arguments), env=base_install, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stdout + done.stderr
-
-    said = ablations("run", "walk.toml", "--seeds", "6", "--workers", "2")
-    assert "12 runs on 1 task (task): 0 done, 12 to run; 2 workers" in said
-    assert "all 12 runs are done" in ablations("run", "walk.toml", "--seeds", "6")
-    assert "walk: 12 done" in ablations("status", "walk.toml")
-    assert "1 comparison inconclusive" in ablations("table", "walk")
-    assert ablations("table", "walk.toml", "--format", "csv").startswith("task,variant")
-    assert "drift = 12" in ablations("show", "walk.toml/fast")
-    assert "12 runs: 12 done" in ablations("run", "walk.toml", "--seeds", "6", "--dry-run")
-    assert "decided" in ablations("run", "walk.toml", "--until", "decided", "--most-seeds", "8")
-    said = ablations("run", "walk.toml", "--vary", "drift=10,11", "--seeds", "2", "--quiet")
-    assert ablations("check", "b", "--save", "walk", code=2).count("\n") == 1
-    ablations("run", "walk.toml", "--seeds", "6", "--quiet")
-    ablations("check", "b", "--save", "walk")
-    assert "identical" in ablations("check", "b", "--seeds", "8")
-    folder.write("walk.sh", (folder.path / "walk.sh").read_text().replace("i * drift", "i * 2"))
-    assert "worse" in ablations("check", "b", "--seeds", "8", code=1)
-    assert "unknown study 'wakl'" in ablations("run", "wakl", code=2)
 
 
 def test_two_study_files_of_one_name_do_not_replace_each_other(folder) -> None:

@@ -16,30 +16,17 @@ REFUSED = [
     ("{folder} {seed}", "{seed}", "the command has no {folder}"),
     ('curve = "{folder}/log.csv"', 'curve = "log.csv"', "two cells would write one file"),
     ("{drift}", "{drfit}", "unknown placeholder of the command 'drift': did you mean 'drfit'?"),
-    ("{drift}", "{drift} {lr}", "the command has {lr}, and nothing says what it is"),
-    ("slow = {drift = 10}", "slow = {drift = 10, lr = 1}", "unknown placeholder of the command"),
-    ("sh walk.sh", "shh walk.sh", "there is no program 'shh' to run"),
     ('{drift}"', '{drift} | tee log"', "the command has '|', and no shell reads it"),
-    ('{drift}"', "{drift} 'a\"", "run cannot be split into arguments"),
     ('{drift}"', '{drift} {steps}"', "[study] does not say how many"),
     ("seeds = 3", "seeds = 0", "[study] seeds: expected a whole number >= 1"),
-    ("seeds = 3", "margin = -1", "[study] margin: expected a number > 0"),
-    ("seeds = 3", "margin = 1\nmargin_in_metric = 1", "give one"),
     ("seeds = 3", "sedes = 3", "[study] unknown key 'sedes': did you mean 'seeds'?"),
-    ("[variants]", "[varaints]", "unknown table 'varaints': did you mean 'variants'?"),
-    ('baseline = "slow"', 'baseline = "slwo"', "unknown baseline of study 'walk' 'slwo'"),
     ('name = "walk"', 'name = "gae"', "study 'gae' is there already"),
-    ('name = "walk"', 'name = "a/b"', "the name of a study must start with a letter"),
     ('metric = "return"\n', "", "[command] has no metric"),
-    ('step = "step"', 'step = "step"\nbetter = "up"', "unknown direction of better 'up'"),
-    ('step = "step"', 'step = "step"\ntimeout = "2 weeks"', "a timeout is seconds or a text"),
     ('step = "step"', 'step = "step"\nresume = "--go-on"', "resume and resume_if go together"),
     ('step = "step"', 'step = "step"\ndepends = ["lib"]', "depends names 'lib', which is not in"),
     ("fast = {drift = 12}", "fast = {drift = 10}", "are one composition"),
-    ("fast = {drift = 12}", "fast = {drift = {a = 1}}", "drift must be a number, a text"),
     ('{drift}"', 'x={drift}"\n#', "drift is a list, which only an argument of its own can be"),
     ("seeds = 3", 'seeds = 3\ntasks = ["a", "b"]', "the command has no {task}"),
-    ("[study]", "[study", "it is not TOML"),
 ]
 
 
@@ -59,24 +46,17 @@ def test_bad_files_are_refused_in_a_line(folder, old: str, new: str, says: str) 
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ({"set": {"drfit": 1}}, "unknown placeholder of the command 'drfit'"),
         ({"set": {"drift": 1}}, "variants of 'walk' set it themselves"),
         ({"steps": 100}, "steps are set, and the command has no {steps}"),
         ({"set": {"evaluations": 2}}, "a command trains and evaluates by itself"),
         ({"tasks": "reacher"}, "unknown task of this command 'reacher'"),
         ({"base": "sb3"}, "preset 'sb3' is of the trainer 'ppo'"),
-        ({"profile": "smoke"}, "unknown profile of 'walk' 'smoke'"),
     ],
 )
 def test_flags_that_a_command_cannot_follow_are_refused(folder, flags: Any, says: str) -> None:
     with pytest.raises(UserError) as error:
         folder.plans(**flags)
     assert says in str(error.value)
-
-
-def test_a_missing_file_is_said(folder) -> None:
-    with pytest.raises(UserError, match="there is no such study file"):
-        folder.plans("wlak.toml")
 
 
 def hashes(folder, **selection: Any) -> dict[tuple[str, int], str]:

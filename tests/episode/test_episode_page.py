@@ -93,21 +93,6 @@ def test_the_frames_come_back_to_a_tenth_of_a_millimetre() -> None:
     assert raw == b""
 
 
-def test_the_same_episodes_give_the_same_bytes() -> None:
-    assert episode.render("gae", "ball", 0, [run()]) == episode.render("gae", "ball", 0, [run()])
-
-
-def test_the_title_says_whose_episode_it_is() -> None:
-    page = episode.render("gae", "ball", 3, [run(), run("brax", snapshot="", step=8192)])
-    title = re.search("<title>(.*)</title>", page)
-    assert title is not None
-    total = f"{run().total:.4g}"
-    assert title[1] == (
-        f"gae: ball, standard at step 4,096: return {total}; "
-        f"brax at step 8,192: return {total}, seed 3"
-    )
-
-
 def test_a_long_episode_of_many_bodies_stays_small() -> None:
     """Noise in every number of 1000 steps of 12 bodies: worse than any physics."""
     draws = np.random.default_rng(0)
@@ -119,15 +104,9 @@ def test_a_long_episode_of_many_bodies_stays_small() -> None:
     assert len(episode.render("gae", "crowd", 0, [one])) < 2e6
 
 
-def test_the_viewer_is_three_js_with_its_licence() -> None:
-    text = (episode.HERE / episode.VIEWER).read_text()
-    assert text.startswith("/**\n * @license\n * Copyright")
-    assert "SPDX-License-Identifier: MIT" in text
-    assert 'const e="140"' in text
-    assert "The MIT License" in (episode.HERE / "three.LICENSE").read_text()
-
-
 # In a browser
+
+BROWSER = pytest.mark.inputs("ablations/episode", "tests/browser.py")
 
 # After the frame that draws what was asked for
 PIXELS = """
@@ -160,6 +139,7 @@ def own(messages: list[str]) -> list[str]:
     return [one for one in messages if "GL Driver Message (OpenGL, Performance" not in one]
 
 
+@BROWSER
 def test_it_moves_in_a_browser_without_network(tmp_path: Path, desktop) -> None:
     path = tmp_path / "episode.html"
     episode.write(path, f"gae {NASTY}", "ball", 0, [run(NASTY), run("brax", steps=20)])
@@ -186,6 +166,7 @@ def test_it_moves_in_a_browser_without_network(tmp_path: Path, desktop) -> None:
     assert desktop.execute_script("return document.getElementById('problem').hidden")
 
 
+@BROWSER
 def test_keys_and_pointer_move_the_clock_and_the_camera(tmp_path: Path, desktop) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
@@ -226,6 +207,7 @@ def test_keys_and_pointer_move_the_clock_and_the_camera(tmp_path: Path, desktop)
     assert at_step(desktop, 10) == before
 
 
+@BROWSER
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_it_fits_a_phone_in_both_themes(theme: str, tmp_path: Path, phone) -> None:
     path = tmp_path / "episode.html"
@@ -248,6 +230,7 @@ def test_it_fits_a_phone_in_both_themes(theme: str, tmp_path: Path, phone) -> No
     assert own(complaints(phone)) == []
 
 
+@BROWSER
 def test_it_can_be_read_by_a_screen_reader(tmp_path: Path, desktop) -> None:
     axe = pytest.importorskip("axe_core_python.selenium")
     path = tmp_path / "episode.html"

@@ -411,7 +411,11 @@ def test_a_gate_is_its_stages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("which", "width"), [("hard", 2.5), ("hard", 5.5), ("runs", "icml-column"), ("runs", 5.5)]
+    ("which", "width"),
+    [
+        *(("hard", 2.5), ("runs", 5.5)),
+        *(pytest.param(*of, marks=pytest.mark.long) for of in (("hard", 5.5), ("runs", 3.25))),
+    ],
 )
 def test_no_text_is_cut_and_none_covers_another(request, which, width) -> None:
     drawn = figures.draw(request.getfixturevalue(which), (), width)
@@ -470,19 +474,21 @@ def test_the_command_writes_whole_files_with_text_as_text(stored, tmp_path, caps
 
 
 def test_same_runs_same_bytes_in_another_process(runs, stored, tmp_path) -> None:
+    """A figure of each module, in every format."""
+    kinds = ("curves", "differences", "aggregates")
     program = (
         "import sys; from pathlib import Path; from ablations import figures\n"
         "from ablations.records import read_plan; from ablations.runs import Runs\n"
         "runs = Runs.read(sys.argv[1], read_plan(Path(sys.argv[1]), 'gae'))\n"
-        "for name, figure in figures.draw(runs).items():\n"
+        "for name, figure in figures.draw(runs, sys.argv[3:]).items():\n"
         "    figures.write(figure, f'{sys.argv[2]}/{name}', figures.FORMATS)\n"
     )
     subprocess.run(
-        [sys.executable, "-c", program, str(stored[1]), str(tmp_path)],
+        [sys.executable, "-c", program, str(stored[1]), str(tmp_path), *kinds],
         env=os.environ | {"PYTHONHASHSEED": "7"},
         check=True,
     )
-    for name, figure in figures.draw(runs).items():
+    for name, figure in figures.draw(runs, kinds).items():
         for form in figures.FORMATS:
             there = (tmp_path / f"{name}.{form}").read_bytes()
             assert figures.encoded(figure, form) == there, (name, form)
@@ -522,32 +528,10 @@ def test_variants_without_a_score_leave_a_gap(count, study) -> None:
     assert len(ax.get_lines()) == (6 if count == 1 else 0), "two lines with two intervals each"
 
 
-def test_a_study_that_has_not_run_draws_its_missing_runs(study) -> None:
-    plan, results = study({("hopper", "a"): [1.0]}, missing=[("hopper", "a", 0)])
-    drawn = figures.draw(Runs.read(results, plan))
-    assert {name: entries(figure) for name, figure in drawn.items()} == {
-        "curves": ["a (1 missing)"]
-    }
-
-
-def test_a_new_figure_is_one_function_and_one_line(runs, monkeypatch) -> None:
-    def strips(runs: Runs, width: float | str = style.TEXT) -> figures.Drawing:
-        figure, (axes,) = style.panels([style.Group(runs.tasks)], width, 1.0)
-        for ax, task in zip(axes, runs.tasks, strict=True):
-            scores = runs.scores[task]["brax"].dropna()
-            style.dots(ax, scores, 0 * scores)
-        return figure.about("Scores", "Dots: one seed each.")
-
-    monkeypatch.setitem(FIGURES, "strips", strips)
-    assert "strips" in figures.draw(runs, ["strips"])
-
-
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
         (lambda runs: figures.draw(runs, (), "nips"), "2 to 20 inches, or one of icml-column"),
-        (lambda runs: figures.draw(runs, (), 0.1), "2 to 20 inches"),
-        (lambda runs: figures.draw(runs, (), float("nan")), "2 to 20 inches"),
         (lambda runs: figures.draw(runs, ["curve"]), "did you mean 'curves'"),
         (lambda runs: figures.draw(runs, ["shares"]), "does not explain a gap"),
         (lambda runs: figures.encoded(figures.curves(runs), "sgv"), "did you mean 'svg'"),

@@ -132,21 +132,6 @@ def test_blanks_of_an_outer_join_are_no_points(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(compared(found[0]), compared(found[1]))
 
 
-def test_names_and_order_change_nothing_but_themselves(tmp_path: Path) -> None:
-    first = logs(ELSEWHERE["each at its own"])
-    names = {"a": "zeta", "same": "b-2", "worse": "x y", "better": "a"}
-    seeds = np.random.default_rng(1).permutation(SEEDS) + 3
-    other = {(names[run], int(seeds[seed])): one for (run, seed), one in first.items()}
-    shuffled = [list(other.items())[k] for k in np.random.default_rng(2).permutation(len(other))]
-    ours = compared(read(tmp_path / "first", first))
-    theirs = compared(read(tmp_path / "other", dict(shuffled), baseline=names["a"]))
-    columns = ["n", "pairs", "mean", "difference", "difference_low", "difference_high", "margin"]
-    for run, name in names.items():
-        assert ours.verdict[run] == theirs.verdict[name]
-        expected = pytest.approx(ours.loc[run, columns].tolist(), nan_ok=True)
-        assert theirs.loc[name, columns].tolist() == expected
-
-
 # Ends
 
 

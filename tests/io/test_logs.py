@@ -246,17 +246,6 @@ def test_lone_numbers_in_other_notations_are_refused(tmp_path: Path, text: str) 
     assert judged(written(tmp_path / "log.txt", lines), "result") == {1: 984.0}
 
 
-def test_totals_and_spreads(tmp_path: Path) -> None:
-    path = written(tmp_path / "log.txt", "r: None\nr: 9.5±0.3, step: 3/10\n")
-    assert judged(path, "r", "step") == {3: 9.5}
-
-
-@pytest.mark.parametrize("unit", ["a", "a/", "a ", "x=1", "1,", "x=", "=", "x=(", "'", '":'])
-def test_a_line_of_a_megabyte_takes_no_hours(unit: str) -> None:
-    """Its time grows with its length; else this never ends."""
-    assert len(pairs(unit * (10**6 // len(unit)))) < 10**6
-
-
 # Fields that stay empty
 
 EMPTY = [

@@ -212,30 +212,6 @@ def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
     assert any("skipped: 'wraps' goes back" in line for line in told)
 
 
-def test_runs_of_one_folder_each_are_imported(tmp_path: Path) -> None:
-    """One resumed, one without the metric, one of two runs."""
-    first, second = range(1, 11), range(6, 21)
-    for name, steps in (("a_0", first), ("b_0", range(1, 21)), ("c_0", ())):
-        folder = tmp_path / "runs" / name
-        folder.mkdir(parents=True)
-        data = b"".join(record(step, "charts/episodic_return", step) for step in steps)
-        (folder / NAME.format(1)).write_bytes(data or record(1, "other", 1.0))
-    data = b"".join(record(step, "charts/episodic_return", step, 2e9) for step in second)
-    (tmp_path / "runs" / "a_0" / NAME.format(2)).write_bytes(data)
-    told: list[str] = []
-    wanted: dict[str, Any] = {"pattern": "{variant}_{seed}"}
-    wanted["metric"] = "charts/episodic_return"
-    runs = import_runs(tmp_path / "runs", "mine", tmp_path, say=told.append, **wanted)
-    assert runs.points.tolist() == [20, 20]
-    assert any("'a_0': 'charts/episodic_return' continues from step 6" in line for line in told)
-    assert "skipped 'c_0': it has no charts/episodic_return" in told
-    again = tmp_path / "runs" / "b_0" / NAME.format(2)
-    again.write_bytes((again.parent / NAME.format(1)).read_bytes())
-    for metric in ("charts/episodic_return", None):
-        with pytest.raises(UserError, match=r"b_0.*if these are two runs"):
-            import_runs(tmp_path / "runs", "mine", tmp_path, **{**wanted, "metric": metric})
-
-
 # Beside a command
 
 

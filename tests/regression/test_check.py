@@ -167,7 +167,10 @@ def test_the_design_follows_spread_level_and_seeds_of_the_baseline() -> None:
     assert "false alarms: at most 0.01 on average over baselines" in text
 
 
-@pytest.mark.parametrize("old", [5, 8, 24])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize("old", [5, pytest.param(8, marks=LONG), pytest.param(24, marks=LONG)])
 def test_the_power_that_is_promised_is_there(old: int) -> None:
     """Against the loss that each design says is caught with 95%, in one score alone, on average
     over baselines; 120 checks, standard error 2%. Taking the baseline's deviation for the true one
@@ -285,35 +288,16 @@ ROW = [1.0, 2.0]
     [
         (lambda: check(BASELINE, made(range(30, 33))), "too few seeds: 3 seeds against 24"),
         (
-            lambda: check(BASELINE.of(range(4)), made(range(30, 40))),
-            "a baseline of 4 seeds is too small: at least 5",
-        ),
-        (
             lambda: check(BASELINE, from_user(array(range(8))[:, :18], steps=STEPS[:18])),
             "different steps: the baseline has 20 points up to step 10,000, these curves have 18",
         ),
-        (
-            lambda: check(BASELINE, from_user(array(range(8)), steps=2 * STEPS)),
-            "different steps",
-        ),
-        (lambda: from_user([["a", "b"]]), "curves must be numbers"),
-        (lambda: from_user(3.0), "curves are an array [seeds, points]"),
-        (lambda: from_user(np.zeros((2, 3, 4))), "must have the shape [seeds, points]"),
         (lambda: from_user([ROW], steps=[2, 1]), "must increase from point to point"),
-        (lambda: from_user([ROW], steps=[-1, 2]), "must not be negative"),
-        (lambda: from_user([ROW], steps=[[1, 2], [1, 2]]), "1 curves, but steps= has 2"),
-        (lambda: from_user([ROW, [1.0]], steps=[[1, 2], [1, 2]]), "2 steps for 1 points"),
-        (lambda: from_user([ROW], steps=[1]), "1 steps for 2 points"),
         (lambda: from_user([ROW] * 2, seeds=[1, 1]), "a seed occurs twice"),
-        (lambda: from_user([ROW] * 2, seeds=[1, 1.5]), "seeds must be whole numbers"),
-        (lambda: from_user([ROW] * 2, seeds=[1, float("nan")]), "seeds must be whole numbers"),
-        (lambda: from_user([ROW] * 2, seeds=[1]), "2 curves, but seeds= names 1"),
         (
             lambda: sequential(BASELINE, lambda s: made(s[:1])),
             "called with the seeds 0, 1, 2, 3, but returned curves of 0",
         ),
         (lambda: check(BASELINE, made(range(8)), Terms(alpha=0)), "between 0 and 0.5, not 0"),
-        (lambda: check(BASELINE, made(range(8)), Terms(effect=0)), "above 0, not 0"),
         (
             lambda: sequential(BASELINE, made, Terms(alpha=1e-7, most=4)),
             "could never show a loss at a false-alarm rate of 1e-07",

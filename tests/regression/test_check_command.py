@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import forked
@@ -90,15 +87,6 @@ def test_worse_code_is_named_and_ends_with_code_1(shell: Shell) -> None:
     assert "bits differ from step 20 on (seed 0); versions and device are the same" in said
 
 
-def test_a_check_names_the_step_at_which_bits_first_differ(shell: Shell) -> None:
-    shell.toy(", jnp.nan, x)", ", jnp.nan, jnp.where(state.updates < 9, x, x + 0.001))")
-    said = shell("check", "up", "--effect", "2")
-    assert "toy/line/up passes, equivalent" in said
-    # By step 100 at the latest; another program may round differently before.
-    (step,) = re.findall(r"bits differ from step (\d+) on \(seed 0\); versions and device", said)
-    assert int(step) in range(20, 101, 20)
-
-
 def test_given_records_are_taken_as_they_are(shell: Shell) -> None:
     assert "identical bit for bit on 20 seeds" in shell("check", "up", "--records", "results")
     assert not (shell.folder / "results/checks/up/records").exists()
@@ -106,18 +94,6 @@ def test_given_records_are_taken_as_they_are(shell: Shell) -> None:
     assert "has toy/line/up, but the last plan" in shell(
         "check", "up", "--records", "results", code=2
     )
-
-
-def test_a_run_that_becomes_nan_is_a_regression(shell: Shell) -> None:
-    shell.toy("jnp.where(state.updates + 1 == c", "jnp.where(state.updates + 1 == 7 + 0 * c")
-    assert "4 diverged" in shell("check", "up", code=1)
-
-
-def test_an_update_needs_a_reason_and_keeps_it(shell: Shell) -> None:
-    assert "give a reason for the update" in shell("check", "up", "--save", "toy", code=2)
-    shell("check", "up", "--save", "toy", "--reason", "the line is  longer")
-    reasons = [one["reason"] for one in described(shell)["history"]]
-    assert reasons == ["first version", "the line is longer"]
 
 
 def test_other_settings_are_not_compared(shell: Shell) -> None:
@@ -148,31 +124,3 @@ def test_bad_input(shell: Shell) -> None:
     shell("run", "toy", "--variants", "up", "--seeds", "3", "--quiet")
     few = shell("check", "few", "--save", "toy", code=2)
     assert "a baseline of 3 seeds is too small" in few
-
-
-SCRIPT = """\
-import sys; from ablations.errors import EXTRAS; from ablations.cli import main
-sys.modules.update({name: None for names in EXTRAS.values() for name in names})
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_the_base_install_has_tables_and_checks_and_says_what_else_needs(saved: Shell) -> None:
-    """In place of an environment without the extras: none of their modules can be imported."""
-
-    def light(*words: str, code: int = 0) -> str:
-        command = [sys.executable, "-c", SCRIPT, *words]
-        done = subprocess.run(
-            command, cwd=saved.folder, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert done.stderr.count("\n") <= 1
-        return done.stdout + done.stderr
-
-    assert "line" in light("table", "toy")
-    said = light("check", "up", "--records", "results")
-    assert "identical bit for bit on 20 seeds" in said
-    assert "figure: " in said
-    light("figure", "toy")
-    light("report")
-    assert "pip install 'rl-ablations[train]'" in light("run", "gae", code=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import gymnax
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 from ablations.environments import Box, Discrete, Environment, adapted
-from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.errors import UserError
 from ablations.tasks import task
 from ablations.trainers import trainer
@@ -136,13 +134,6 @@ def test_a_seed_gives_every_policy_the_same_episodes() -> None:
         np.testing.assert_array_equal(ours[:shared], others[:shared])
 
 
-def test_images_are_flattened_row_by_row() -> None:
-    env, params = gymnax.make("Breakout-MinAtar")
-    key = jax.random.key(5)
-    theirs, _ = env.reset_env(jax.random.split(key)[0], params)
-    np.testing.assert_array_equal(environment("breakout").reset(key).observation, theirs.ravel())
-
-
 def test_the_limit_of_time_is_the_task_s() -> None:
     env = environment("cartpole")
     state = env.reset(jax.random.key(0))
@@ -160,24 +151,6 @@ def test_actions_in_bounds_are_stretched_to_the_environment_s() -> None:
         after, _ = ours.step(state, jnp.array([action]))
         theirs, *_ = env.step_env(jax.random.key(1), state.physics, jnp.array([torque]), params)
         np.testing.assert_allclose(after.observation, theirs, rtol=1e-6)
-
-
-def described(**space: Any) -> GymnaxEnvironment:
-    """An environment of these actions, with observations that are a table."""
-    return GymnaxEnvironment(
-        SimpleNamespace(
-            action_space=lambda params: SimpleNamespace(**space),
-            reset_env=lambda key, params: (jnp.zeros((2, 3)), 0),
-        ),
-        params=None,
-    )
-
-
-def test_what_no_trainer_can_read_is_refused() -> None:
-    with pytest.raises(UserError, match="one number or one vector, not"):
-        _ = described(shape=(2, 2)).actions
-    with pytest.raises(UserError, match=r"one vector or one image .*, not"):
-        _ = described(n=2).observations
 
 
 @pytest.mark.parametrize(("name", "says"), [("discrete", True), ("image", False), ("fresh", True)])

@@ -173,6 +173,7 @@ def test_an_episode_of_parts_can_be_watched() -> None:
     assert set(seen) == {(5,)}
 
 
+@pytest.mark.inputs("ablations/episode", "ablations/environments", "ablations/tasks")
 def test_cartpole_balance_can_be_watched(tmp_path: Path) -> None:
     """Its bodies are where MuJoCo puts them, from the reset to the end, on a page."""
     import mujoco
@@ -216,15 +217,3 @@ def test_models_that_are_not_there_are_named_and_not_fetched(
     assert "\n" not in str(refused.value)
     assert str(tmp_path / "none") in str(refused.value)
     assert not (tmp_path / "none").exists()
-
-
-def test_go1_shows_its_critic_more() -> None:
-    try:
-        env = adapted(task(GO1).made(task(GO1).settings), task(GO1))
-    except UserError as error:
-        pytest.skip(str(error))
-    assert env.observations.policy == (0, 48)
-    action = jax.ShapeDtypeStruct((12,), jnp.float32)
-    state = jax.eval_shape(env.reset, jax.random.key(0))
-    after, _ = jax.eval_shape(env.step, state, action)
-    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
