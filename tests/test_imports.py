@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
-
-from ablations import errors
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ablations", "variants")
@@ -136,23 +133,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.trainers.spec", "variants.absent"),
     ],
 }
-EXTRAS = {name: {*brought} for name, brought in errors.EXTRAS.items()}
-EXTRAS["late"] = {"cyclopts", "jinja2", "markupsafe", "matplotlib", "pandas", "pyarrow", "rich"}
-EXTRAS["late"] |= {"tabulate"}
-EXTRAS["gymnax"] |= {"gymnasium", "pygame"}
-EXTRAS["test"] = {"pytest"}  # which loads the plugin in every run
-# Module -> how often it imports by name: the verb or the command that is asked for, the members of
-# a folder, what users bring.
-BY_NAME = {
-    "ablations": 1,
-    "ablations.cli": 1,
-    "ablations.plugins": 1,
-    "ablations.presets.definition": 2,
-    "ablations.studies": 1,
-    "ablations.engine.backends": 1,
-    "ablations.trainers.spec": 2,
-    "variants": 1,
-}
 
 
 def module_of(path: Path) -> str:
@@ -264,49 +244,7 @@ def _imported(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
     return name if name in FILES else name.rpartition(".")[0]
 
 
-@cache
-def packages(module: str) -> frozenset[str]:
-    """The packages of others that are imported together with a module."""
-    found: set[str] = set()
-    seen, left = set(), [module]
-    while left:
-        if (name := left.pop()) in seen:
-            continue
-        seen.add(name)
-        parents = {".".join(name.split(".")[:n]) for n in range(1, name.count(".") + 1)}
-        left += [*imports(name, inner=False), *parents & FILES.keys()]
-        for node in _statements(ast.parse(FILES[name].read_text()), False):
-            found |= {_imported(node, alias).partition(".")[0] for alias in node.names}
-    return frozenset(found)
-
-
 def test_functions_import_what_an_extra_brings_at_the_edges_alone() -> None:
     found = {(module, other) for module in FILES for other in delayed(module)}
     listed = [edge for edges in DELAYED.values() for edge in edges]
     assert sorted(found) == sorted(listed), "import it at the top, or name the edge in DELAYED"
-
-
-@pytest.mark.parametrize("extra", DELAYED)
-def test_what_is_delayed_needs_its_extra(extra: str) -> None:
-    for module, other in DELAYED[extra]:
-        needed = packages(other) if other in FILES else {other}
-        assert needed & EXTRAS[extra], f"{module} can import {other} at its top"
-
-
-def test_modules_are_imported_by_their_names_in_few_places() -> None:
-    for module, path in FILES.items():
-        calls = re.findall(r"import_module\(|__import__\(", path.read_text())
-        assert len(calls) == BY_NAME.get(module, 0), module
-
-
-def test_the_check_sees_what_functions_import_and_not_what_type_checkers_do() -> None:
-    code = (
-        "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    import hidden\n"
-        "def f():\n    import inner\n"
-        "import outer\n"
-    )
-    names = [one.names[0].name for one in _statements(ast.parse(code), True)]
-    assert names == ["TYPE_CHECKING", "inner", "outer"]
-    names = [one.names[0].name for one in _statements(ast.parse(code), False)]
-    assert names == ["TYPE_CHECKING", "outer"]

@@ -7,7 +7,6 @@ import multiprocessing
 from itertools import product
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
 from msgspec.structs import asdict
 
@@ -38,16 +37,6 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, written: Record) -> No
     assert (read.config, read.status, read.provenance) == (CONFIG, "done", {"host": "h"})
     assert records.read_curve(tmp_path, read) == COLUMNS
     assert repr(records.read_curve(tmp_path, read)) == repr(COLUMNS), "steps are whole numbers"
-
-
-def test_others_read_a_curve_without_this_package(tmp_path: Path, written: Record) -> None:
-    table = pyarrow.parquet.read_table(tmp_path / "cells" / written.hash / "curve.parquet")
-    assert table.to_pydict() == COLUMNS
-    assert [str(column.type) for column in table.schema] == ["int64", "double", "double", "double"]
-    nan = {"step": [1], "x": [float("nan")]}
-    records.write_record(tmp_path, Record("other", CONFIG, "done"), nan)
-    other = pyarrow.parquet.read_table(tmp_path / "cells" / "other" / "curve.parquet")
-    assert other["x"].null_count == 0, "NaN is a value"
 
 
 def _publish(folder: str) -> bool:

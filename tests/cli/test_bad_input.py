@@ -138,33 +138,6 @@ def test_refused_in_one_line(answers, arguments: str, says: str) -> None:
     assert errors.count("\n") == 1, f"more than a line: {errors}"
 
 
-ODD = "@variants.axis('{}').choice('{}', formula='0', source='me', summary='odd')\n"
-ODD_PLUGINS = [
-    (
-        ODD.format("advantage", "odd") + "def odd(*, rewards, values):\n    return rewards\n",
-        "choice 'odd' of axis 'advantage' disagrees with 'standard': it returns",
-    ),
-    (
-        ODD.format("action_distribution", "beta") + "def odd(*, outputs):\n    return outputs\n",
-        "choice 'beta' of axis 'action_distribution' is registered twice: choose another name",
-    ),
-    (
-        ODD.format("action_distribution", "odd") + "def odd(*, outputs):\n    return {}\n",
-        "TypeError: a dict is no distribution: it has no sample, action, mode, log_prob, entropy",
-    ),
-    (
-        "from ablations import tasks\ntasks.register(tasks.task('cartpole_balance'))\n",
-        "task 'cartpole_balance' is registered twice: choose another name",
-    ),
-]
-
-
-@pytest.mark.parametrize(("code", "says"), ODD_PLUGINS, ids=[says[:40] for _, says in ODD_PLUGINS])
-def test_what_a_plugin_cannot_register_is_refused(shell, code: str, says: str) -> None:
-    (shell.folder / "odd.py").write_text(f"import variants\n{code}")
-    assert says in refused(shell, "list", "axes", "--plugin", "odd", plugin=False)
-
-
 @pytest.mark.parametrize("limit", [3_000, 16_000], ids=["for_the_plan", "for_a_record"])
 def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
     shell("run", "toy", "--seeds", "1")

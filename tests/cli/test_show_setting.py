@@ -9,7 +9,6 @@ import pytest
 import variants
 from ablations import cli
 from ablations.commands.settings import setting_lines, setting_names
-from ablations.presets import presets
 from ablations.trainers import trainers
 
 
@@ -40,19 +39,6 @@ def test_the_command_that_tries_a_setting_runs(name, words, capsys) -> None:
     assert first == "ablations"
     assert words in last
     assert cli.main([*command, "--dry-run"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "preset"), [("value_clip", "cleanrl"), ("discount", "sb3"), ("torso", "rsl_rl")]
-)
-def test_who_has_which_value(name, preset) -> None:
-    value = presets()[preset].values().get(name, "separate")
-    lines = list(setting_lines(name))
-    if name == "value_clip":
-        lines = "\n".join(lines).partition(f"\n{value}: ")[2].partition("\n\n")[0].splitlines()
-        assert any(preset in line for line in lines if "used by" in line)
-    else:
-        assert any(preset in line and line.split()[0] == f"{value}" for line in lines)
 
 
 def test_a_name_of_the_field_shows_our_setting(capsys) -> None:

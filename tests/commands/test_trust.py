@@ -7,11 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from ablations.cli import main
 from ablations.core.plan import StoredStudy
@@ -19,28 +17,15 @@ from ablations.engine import claims
 from ablations.engine.backends.command import code
 from ablations.engine.backends.command.code import checked_out
 from ablations.engine.clean import delete, waste
-from ablations.engine.job import Cell
-from ablations.engine.progress import Bar
-from ablations.io import archives
 from ablations.names import require_name
 from ablations.records import (
     Plan,
     Record,
     cell_folder,
-    digest,
     read_plan,
-    write_atomically,
     write_plan,
     write_record,
 )
-
-EXECUTES = "from pathlib import Path\nPath('executed').touch()\n"
-STUDY = """
-study = {"name": "theirs", "seeds": 1}
-command = {"run": "sh walk.sh {folder} {seed} {drift}", "curve": "{folder}/log.csv",
-           "step": "step", "metric": "return"}
-variants = {"slow": {"drift": 10}, "fast": {"drift": 12}}
-"""
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:
@@ -56,16 +41,6 @@ def commit(folder: Path, *names: str) -> None:
 
 
 # Reading
-
-
-def test_reading_results_executes_nothing_that_they_name(folder, capsys, monkeypatch) -> None:
-    folder.write("theirs.py", EXECUTES + STUDY)
-    folder.run("theirs.py")
-    (folder.path / "executed").unlink()
-    for command in ("table", "status", "report", "figure", "export", "status --cancel"):
-        assert main([*command.split(), "theirs", "--seeds", "2"]) == 2
-        assert "name its study file instead, which was 'theirs.py'" in said(capsys)
-    assert not (folder.path / "executed").exists()
 
 
 # Names
@@ -90,20 +65,6 @@ def test_no_name_leads_out_of_the_results(name: str, folder, capsys) -> None:
         assert main(words) == 2
     assert "letters, digits" in said(capsys)
     assert sorted(folder.path.rglob("*")) == sorted([*before, folder.path / "runs.csv"])
-
-
-def test_an_archive_writes_into_the_results_alone(folder, capsys) -> None:
-    folder.run()
-    plan = read_plan(folder.results, "walk")
-    wrong = replace(plan, study=replace(plan.study, name="../../elsewhere"))
-    theirs = folder.path / "theirs"
-    data = archives._encoded(wrong, folder.results, None)
-    file = theirs / "archive" / "walk-0.parquet"
-    write_atomically(file, data)
-    write_atomically(archives._checksum_of(file), sha256(data).hexdigest())
-    assert main(["table", "walk", "--results", str(theirs)]) == 2
-    assert "letters, digits" in said(capsys)
-    assert not (folder.path / "elsewhere").exists()
 
 
 def test_a_gate_takes_no_name_of_a_study(folder, capsys) -> None:
@@ -272,17 +233,6 @@ def test_clean_leaves_a_folder_alone_in_which_nothing_ran(tmp_path: Path, capsys
 
 
 # What is printed
-
-
-@pytest.mark.parametrize("text", ["[/x]", "[bold]x", "[red]a[/red]", "\x1b[31mred"])
-def test_a_reason_is_printed_as_it_is(text: str, tmp_path: Path, capsys) -> None:
-    config = {"run": {"points": 1, "updates_per_chunk": 1, "iteration_steps": 1}}
-    cell = Cell("mine", "line", "up", 0, digest(config), config)
-    failed = Record(cell.hash, config, "failed", "error", text)
-    write_record(tmp_path, failed, {"step": []})
-    with Bar([cell], tmp_path) as bar:
-        bar.update()
-    assert f"failed: mine/up line seed 0: {text}".replace("\x1b", "\\x1b") in said(capsys)
 
 
 def test_no_command_prints_what_a_terminal_obeys(folder, capsys) -> None:

@@ -76,28 +76,6 @@ def test_preset_says_all_that_it_reads() -> None:
         assert silent <= definition.inert(config, silent).keys() | excused, (name, silent)
 
 
-def test_a_preset_has_settings_for_either_kind_of_actions() -> None:
-    """CleanRL's and PureJaxRL's scripts differ in more than the distribution."""
-    found = {name: on(name)[0].values() for name in DISCRETE}
-    for name, values in found.items():
-        assert not values.keys() & {"action_distribution", "policy_std", "entropy_estimate"}, name
-        assert values["observation_normalization"] == "none"
-    cleanrl, purejaxrl, rejax, sb3 = found.values()
-    for values in (cleanrl, purejaxrl):
-        sizes = ("num_envs", "unroll_length", "num_minibatches", "epochs")
-        assert [values[size] for size in sizes] == [4, 128, 4, 4]
-        assert (values["learning_rate"], values["entropy_coefficient"]) == (2.5e-4, 0.01)
-        assert values["learning_rate_schedule"] == "linear"
-    assert (cleanrl["ddof"], cleanrl["gradient_norm_epsilon"]) == (1.0, 1e-6)
-    assert (purejaxrl["ddof"], purejaxrl["policy_layers"]) == (0.0, [64, 64])
-    assert (rejax["activation"], rejax["network_init"]) == ("swish", "lecun_normal")
-    assert (sb3["unroll_length"], sb3["advantage"]) == (2048, "standard")
-    changed = on("purejaxrl on breakout")[0].values(LR=5e-3, NUM_ENVS=64, ACTIVATION="relu")
-    assert (changed["num_envs"], changed["activation"], changed["filters"]) == (64, "relu", 0)
-    with pytest.raises(UserError, match="argument of preset 'purejaxrl'"):
-        on("purejaxrl on cartpole")[0].values(NORMALIZE_ENV=True)
-
-
 @pytest.mark.parametrize("name", ["brax", "rsl_rl", "torchrl"])
 def test_a_preset_for_vectors_alone_is_refused_on_whole_actions(name: str) -> None:
     says = f"preset '{name}' needs continuous actions, .* both are cleanrl, purejaxrl, rejax"
