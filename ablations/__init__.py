@@ -13,7 +13,7 @@
     page()                                              # every study on one page; its path
     trainer, variant = make_trainer("reacher", advantage="brax")    # one composed trainer
     import_runs("logs", "mine", pattern="{variant}/{task}_{seed}")  # runs that others trained
-    policy = load_policy(find_cell("gae", task="fast"), step="best")    # policy(observation) acts
+    policy = load_policy(find_run("gae", task="fast"), step="best")    # policy(observation) acts
 
 The functions are the commands of `ablations --help`. Importing this starts neither JAX nor pandas:
 each function is imported when it is first used.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ablations.io.imports import import_runs
     from ablations.loading import load_policy, make_trainer
     from ablations.parameters import Selection
-    from ablations.policies import find_cell, saved_steps
+    from ablations.policies import find_run, saved_steps
     from ablations.runs import Runs
     from ablations.tables import format_table
 
@@ -51,7 +51,7 @@ __all__ = [
     "explain",
     "export",
     "figure",
-    "find_cell",
+    "find_run",
     "format_table",
     "import_runs",
     "load_policy",
@@ -76,7 +76,7 @@ _MODULES = {  # module -> what comes from it
     "commands.watching": ("clean", "status"),
     "comparison": ("compare",),
     "commands.results": ("curves", "export", "figure", "page", "render", "table"),
-    "policies": ("find_cell", "saved_steps"),
+    "policies": ("find_run", "saved_steps"),
     "tables": ("format_table",),
     "io.imports": ("import_runs",),
     "loading": ("load_policy", "make_trainer"),

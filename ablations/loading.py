@@ -30,13 +30,17 @@ from ablations.trainers.values import count
 
 @dataclass(frozen=True, eq=False)  # a function to jax.jit, which hashes it
 class Policy:
-    """A saved policy: `policy(observation)` acts by its mode, `policy(observation, key)` samples.
+    """A saved policy. It works under jit and vmap.
 
-    observation: [..., O], as the environment gives it: what normalisation there is, is inside.
-    Returns the action [..., A] for the environment's `step`. Works under jit and vmap.
+    `policy(observation)` returns the mode of the policy, and `policy(observation, key)` a sample:
+    actions `[..., A]` for the environment's `step`. Observations `[..., O]` are those of the
+    environment; the policy normalises them itself.
 
-    config: of the cell that it comes from. step: environment steps of training behind it.
-    state: what the trainer keeps of a policy, as a pytree; `trainer`: the composed trainer.
+    Attributes:
+        config: the configuration of its run.
+        step: environment steps that it was trained for.
+        state: parameters and statistics, as a pytree.
+        trainer: the composed trainer.
     """
 
     config: Configuration
@@ -50,10 +54,12 @@ class Policy:
         return self.trainer.act(self.state, observation, key)
 
     def evaluate(self, episodes: int = 16, seed: int = 0) -> dict[str, float]:
-        """Play whole episodes by the mode, all at once; return their means.
+        """Play whole episodes in parallel with the mode; return the means by metric.
 
-        Names are those of a curve's evaluations. Raises UserError for what is no policy of a
-        control task.
+        The metrics are those of a curve's evaluations.
+
+        Raises:
+            UserError: the task is not a control task.
         """
         about = self.config["task"]
         task = tasks.task(about["name"])
@@ -73,11 +79,15 @@ class Policy:
 def load_policy(
     cell: str | Path, step: int | str = "best", *, results: str | Path = "results"
 ) -> Policy:
-    """Load a saved policy, ready to act.
+    """Load a saved policy.
 
-    cell: the folder of a cell (see `find_cell`), its hash, or one policy file. step: "best", "last"
-    or one of `saved_steps`. Raises UserError for a policy that is missing, damaged, or does not fit
-    what the configuration's trainer makes today.
+    Args:
+        cell: the folder of a run (see `find_run`), its hash, or a policy file.
+        step: "best", "last" or one of `saved_steps`.
+        results: the results folder.
+
+    Raises:
+        UserError: the policy is missing or damaged, or today's trainer has other parameters.
     """
     plugins.load()
     path = Path(cell)
@@ -101,14 +111,14 @@ def make_trainer(
     evaluation_envs: int = 16,
     **settings: Any,
 ) -> tuple[Trainer, TracedConfig]:
-    """Return a composed trainer and its variant, for use without the engine.
+    """Return a composed trainer and its variant, to train in your own code.
 
         trainer, variant = make_trainer("reacher", advantage="brax", num_envs=64)
         state = jax.jit(trainer.init)(jax.random.key(0), variant)
         state, metrics = jax.jit(trainer.chunk)(state, variant)
 
-    A trainer with a `start` gives it to init: trainer.init(key, variant, trainer.start(seed)).
-    Choices are fixed in the program by name.
+    If a trainer has `start`, pass it to init: `trainer.init(key, variant, trainer.start(seed))`.
+    The program has only the choices that are named.
 
     Args:
         task: the name of a task.
@@ -119,7 +129,7 @@ def make_trainer(
         settings: choices, hyperparameters, static and task settings, over those defaults.
 
     Raises:
-        UserError: a setting does not exist or makes no sense.
+        UserError: an unknown setting, or an invalid value.
     """
     made_on = tasks.task(task)
     defaults = made_on.hyperparameters.get(trainer, {})

@@ -1,7 +1,4 @@
-"""Find saved policies. Starts no JAX; `loading` loads them.
-
-results/cells/<hash>/policies/<step>.npz     see `ablations.engine.checkpoints`
-"""
+"""Find saved policies, without JAX. `loading` loads them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from ablations.errors import UserError, unknown
 from ablations.records import Record, cell_folder, read_plan, read_record
 
 
-def find_cell(
+def find_run(
     study: str,
     *,
     task: str | None = None,
@@ -20,10 +17,18 @@ def find_cell(
     results: str | Path = "results",
     plan: str | None = None,
 ) -> Path:
-    """Return the folder of one cell of a study's last plan, or of its plan of that name.
+    """Return the folder of a run of a study.
 
-    task, variant: may be left out where the plan has only one task; the variant is then the
-    baseline. Raises UserError, also where the cell has no record yet.
+    Args:
+        study: the name of a study.
+        task: default: the study's task, if it has only one.
+        variant: default: the baseline.
+        seed: of the run.
+        results: the results folder.
+        plan: the name of a plan; default: the study's last plan.
+
+    Raises:
+        UserError: there is no such run, or it has no record yet.
     """
     folder = Path(results)
     planned = read_plan(folder, study, plan)
@@ -49,31 +54,31 @@ def find_cell(
 
 
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
-    """Return the steps of a cell's saved policies, ascending."""
+    """Return the steps of a run's saved policies, in ascending order."""
     return sorted(map(int, record_of(folder_of(cell, results)).policies.get("files", {})))
 
 
 def folder_of(cell: str | Path, results: str | Path) -> Path:
-    """Return the folder of a cell that is named by it or by its hash. Raises UserError."""
+    """Return the folder of a run, given the folder or its hash. Raises UserError."""
     path = Path(cell)
     if path.is_dir():
         return path
     path = cell_folder(Path(results), str(cell))
     if not path.is_dir():
         raise UserError(
-            f"no cell '{cell}' in '{results}': give the folder of a cell, its hash, or a policy "
-            f"file; `ablations status --format json` names the cells"
+            f"no run '{cell}' in '{results}': give the folder of a run, its hash, or a policy "
+            f"file; `ablations status --format json` lists the runs"
         )
     return path
 
 
 def record_of(folder: Path) -> Record:
-    """Return the record of a cell by its folder. Raises UserError."""
+    """Return the record of a run, given its folder. Raises UserError."""
     folder = folder.resolve()
     if folder.parent.name != "cells" or not (folder / "record.json").exists():
         raise UserError(
-            f"'{folder}' is not the folder of a cell, such as results/cells/<hash>: a policy that "
-            f"was taken elsewhere is loaded by its file"
+            f"'{folder}' is not the folder of a run, such as results/cells/<hash>; load a policy "
+            f"that was copied elsewhere by its file"
         )
     record = read_record(folder.parent.parent, folder.name)
     assert record is not None  # its file is there
@@ -92,11 +97,11 @@ def file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
             else "it ran with --keep-policies 0, or failed before the first; run it again with "
             "--fresh"
         )
-        raise UserError(f"cell {record.hash} has no saved policies: {why}")
+        raise UserError(f"run {record.hash} has no saved policies: {why}")
     wanted = str(record.policies.get(str(step), step))
     if wanted not in files:
         raise UserError(
-            f"cell {record.hash} has no policy of step {step}: there are best, last and "
+            f"run {record.hash} has no policy of step {step}: it has best, last and "
             f"{', '.join(sorted(files, key=int))}"
         )
     return folder / "policies" / f"{wanted}.npz", files[wanted]

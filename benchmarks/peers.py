@@ -320,12 +320,12 @@ def judge_ours(spec: Spec) -> Measured:
     import numpy as np
 
     from ablations.engine.checkpoints import ABOUT
-    from ablations.policies import find_cell
+    from ablations.policies import find_run
     from ablations.trainers.leaves import from_arrays
     from ablations.trainers.revisions import compose
 
     cells = [
-        find_cell(STUDY, variant=variant, seed=seed, results=spec["results"])
+        find_run(STUDY, variant=variant, seed=seed, results=spec["results"])
         for variant in spec["variants"]
         for seed in range(spec["seeds"])
     ]

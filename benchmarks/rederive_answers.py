@@ -25,8 +25,8 @@ MARGIN = 0.05
 
 
 @functools.cache
-def scores(study: str, given: str) -> tuple[pd.DataFrame, dict]:
-    """Return the runs of a study (task, variant, seed, score) and what each variant sets."""
+def scores(study: str, given: str) -> tuple[dict, dict, str]:
+    """Return score -> table of a study [seed, (task, variant)], what variants set, the baseline."""
     flags, plans = json.loads(given), []
     for path in sorted((RESULTS / "archive").glob(f"{study}-*.parquet")):
         plan = json.loads(pq.read_metadata(path).metadata[b"ablations"])["plan"]
@@ -41,16 +41,19 @@ def scores(study: str, given: str) -> tuple[pd.DataFrame, dict]:
         table = table[[plan["tasks"][task] == tasks[task] for task in table["task"]]]
         curves = [np.array(x, float) for x in table[metric]]
         curves = [curve[~np.isnan(curve)] for curve in curves]
-        last = 3 if plan["study"].get("score") == "last" else 1
         done = [json.loads(text)["status"] == "done" for text in table["record"].fillna("{}")]
-        table["score"] = [
-            c[-last:].mean() if ok else np.nan for c, ok in zip(curves, done, strict=True)
-        ]
-        frames.append(table[["task", "variant", "seed", "score"]].astype({"seed": int}))
+        for score, last in (("mean", 0), ("last", 3), ("final", 1)):
+            means = [c[-last:].mean() if ok else np.nan for c, ok in zip(curves, done, strict=True)]
+            table[score] = means
+        table["score"] = table[plan["study"].get("score") or "final"]
+        columns = ["task", "variant", "seed", "score", "mean"]
+        frames.append(table[columns].astype({"seed": int}))
     if not frames:
-        return pd.DataFrame(), {}
+        return {}, {}, ""
     runs = pd.concat(frames).drop_duplicates(["task", "variant", "seed"])
-    return runs[runs["seed"] < 500].pivot_table("score", "seed", ["task", "variant"]), sets
+    runs = runs[runs["seed"] < 1000]
+    tables = {s: runs.pivot_table(s, "seed", ["task", "variant"]) for s in ("score", "mean")}
+    return tables, sets, plans[0][1]["study"]["baseline"]
 
 
 def interval(center: float, error: float, freedom: float, level: float) -> tuple:
@@ -96,16 +99,22 @@ def fraction(y: np.ndarray, design: np.ndarray, factor: int, level: float) -> tu
     return interval(weights @ means, error, freedom, level)
 
 
-def answer(question: dict, ranges: dict) -> tuple:
+def answer(question: dict, tasks: dict) -> tuple:
     """Return share, low, high and verdict."""
-    table, sets = scores(question["study"], json.dumps(question["run"]))
+    tables, sets, baseline = scores(question["study"], json.dumps(question["run"]))
     factor = question.get("factor", "").split(", ")[0]
     names = list(sets) if factor else [question["variant"], question["versus"]]
     chosen = {}
-    for name in question["tasks"]:
-        task, size = ranges[name]
-        if size and {(task, each) for each in names} <= set(table.columns):
-            chosen[name] = table[task][names] / size
+    for name in question["tasks"] if tables else ():
+        task, about = tasks[name].get("runs", name), tasks[name].get("validation")
+        table = tables["mean" if tasks[name].get("score") == "mean" else "score"]
+        if not about or about["lead"] < 5 or about["ceiling"] > 20:
+            continue
+        if {(task, each) for each in names} <= set(table.columns):
+            top, end = about["score"], (task, question.get("range_of") or baseline)
+            if not factor and end in table:
+                top = table[end].mean()
+            chosen[name] = table[task][names] / (top - about["floor"])
     seeds = {name: set(frame.dropna().index) for name, frame in chosen.items()}
     kept = [n for n in chosen if len(seeds[n]) > 1] or [n for n in chosen if seeds[n]]
     if not kept:
@@ -125,6 +134,8 @@ def answer(question: dict, ranges: dict) -> tuple:
         return single(every[:, 0], every[:, 1], base.mean(axis=1).to_numpy(), level)
 
     center, low, high = effect(kept, 0.05)
+    if question.get("reverse"):
+        center, low, high = -center, -high, -low
     alone = [effect([name], 0.05 / len(kept)) for name in kept]
     if any(a[1] > 0 for a in alone) and any(a[2] < 0 for a in alone):
         return (center, low, high), "inconclusive"
@@ -136,15 +147,11 @@ def answer(question: dict, ranges: dict) -> tuple:
 
 def main() -> int:
     content = tomllib.loads((RESULTS / "questions.toml").read_text())
-    ranges = {}
-    for task in content["task"]:
-        exam = task.get("exam", {"score": 0, "floor": 0, "lead": 0, "way": 0, "ceiling": 0})
-        passes = exam["lead"] >= 5 and exam["way"] >= 50 and exam["ceiling"] <= 20
-        size = exam["score"] - exam["floor"]
-        ranges[task["name"]] = task.get("runs", task["name"]), size if passes else None
+    tasks = {task["name"]: task for task in content["task"]}
+    comparisons = [each for detail in content["detail"] for each in detail["comparison"]]
     published, wrong = pd.read_csv(RESULTS / "answers.csv").set_index("id"), 0
-    for question in content["question"]:
-        ours, verdict = answer(question, ranges)
+    for question in comparisons:
+        ours, verdict = answer(question, tasks)
         row = published.loc[question["id"]]
         theirs = row[["share", "share_low", "share_high"]].to_numpy(float)
         same = np.allclose(ours, theirs, atol=5e-4, equal_nan=True)

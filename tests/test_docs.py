@@ -157,12 +157,12 @@ def test_the_table_of_the_readme_is_printed_and_its_component_runs(
 
 @pytest.mark.parametrize("page", [README, DOCS / "language.md"], ids=lambda p: p.stem)
 def test_every_effect_is_on_the_page_of_its_answer(page: Path) -> None:
-    rows = re.findall(r"^\|.*questions/.*$", page.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\|.*details/.*$", page.read_text(), re.MULTILINE)
     for row in rows:
-        names = re.findall(r"/questions/(\w+)\.md", row)
+        names = re.findall(r"/details/(\w+)\.md", row)
         effects = re.findall(r"[+-][\d.]+% \[[^]]+\]", row.replace("*", ""))
         for name, effect in zip(names * (len(effects) // len(names)), effects, strict=True):
-            answer = ROOT / "results" / "questions" / f"{name}.md"
+            answer = ROOT / "results" / "details" / f"{name}.md"
             assert effect in squeezed(answer.read_text()), row
     assert len(rows) > 5
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ablations import UserError, find_cell, load_policy, records, saved_steps
+from ablations import UserError, find_run, load_policy, records, saved_steps
 from ablations.engine.checkpoints import Snapshots
 from ablations.engine.job import Cell, Lane
 
@@ -27,7 +27,7 @@ def study(shells):
 
 @pytest.fixture(scope="module")
 def cell(study) -> Path:
-    return find_cell("gae", results=study.results)
+    return find_run("gae", results=study.results)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_one_with_a_spread_of_its_own_is_loaded(shell) -> None:
     """Choices that change the shape of the state are compiled into it."""
     sets = ("--steps", "2000", "--set", "policy_std=exp_parameter")
     shell("run", "gae", *FLAGS[:-2], *sets, "--workers", "1", plugin=False)
-    policy = load_policy(find_cell("gae", results=shell.results))
+    policy = load_policy(find_run("gae", results=shell.results))
     assert np.all(np.isfinite(policy(jnp.zeros(3))))
 
 
@@ -112,19 +112,19 @@ def test_one_with_a_spread_of_its_own_is_loaded(shell) -> None:
 )
 def test_what_is_not_there_is_said_in_a_line(study, name: str, where, says: str) -> None:
     with pytest.raises(UserError) as error:
-        find_cell(name, results=study.results, **where)
+        find_run(name, results=study.results, **where)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_step_that_was_not_saved_is_said_with_those_that_were(cell) -> None:
-    with pytest.raises(UserError, match="has no policy of step 7: there are best, last and"):
+    with pytest.raises(UserError, match="has no policy of step 7: it has best, last and"):
         load_policy(cell, 7)
 
 
 def test_a_folder_that_is_no_cell_is_said_in_a_line(study, tmp_path) -> None:
     for folder in (tmp_path, study.results, study.results / "cells"):
-        with pytest.raises(UserError, match="is not the folder of a cell"):
+        with pytest.raises(UserError, match="is not the folder of a run"):
             load_policy(folder)
 
 
@@ -148,7 +148,7 @@ def test_without_snapshots_it_says_so(shell) -> None:
     shell("run", "toy", "--seeds", "1", "--keep-policies", "0", "--workers", "1")
     assert not list(shell.results.glob("cells/*/policies"))
     with pytest.raises(UserError, match="has no saved policies: it ran with --keep-policies 0"):
-        load_policy(find_cell("toy", results=shell.results))
+        load_policy(find_run("toy", results=shell.results))
 
 
 def short_cell(points: int = 10) -> Cell:

@@ -31,7 +31,7 @@ build, gallery, generate, notebook = (
 )
 
 BUILT = pytest.mark.inputs(
-    *("README.md", "docs", "results/README.md", "results/questions", "variants"),
+    *("README.md", "docs", "results/README.md", "results/details", "variants"),
     *("ablations/*.py", "ablations/commands", "ablations/presets", "ablations/studies"),
     *("ablations/regression", "ablations/comparison.py", "ablations/tasks", "ablations/trainers"),
 )
@@ -44,8 +44,8 @@ READ = (
     "docs/gate.html",
 )
 SEARCHES = {
-    "Brax GAE": ("results/questions/brax_gae.html", "docs/reference/components.html"),
-    "clip_value": ("results/questions/value_clip.html", "docs/reference/presets.html"),
+    "Brax GAE": ("results/details/brax_gae.html", "docs/reference/components.html"),
+    "clip_value": ("results/details/value_clip.html", "docs/reference/presets.html"),
     "number of seeds": ("docs/seeds.html", "docs/own-runs.html"),
 }
 

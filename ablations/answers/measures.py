@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pandas as pd
 from msgspec import structs
 
 from ablations import stats
-from ablations.answers.entries import Control, Entries, Question, Task
+from ablations.answers.entries import Comparison, Control, Detail, Entries, Task
 from ablations.comparison import ends
 from ablations.core.decode import as_json
 from ablations.core.plan import CellEntry
@@ -32,23 +32,28 @@ from ablations.tables.formats import MINUS, estimate
 
 MARGIN = 0.05  # of the learned range
 COLLAPSED = 0.5  # of the learned range; a run that ends below it has failed to learn
-# Seeds of answers, held-out seeds, and both. Seeds from 1000 are for tuning.
-SEEDS = {"": range(500), "held_out": range(500, 1000), "all_seeds": range(1000)}
+# The seeds of an answer, and its two halves: the second replicates the first. Seeds from 1000 are
+# for tuning and validation.
+SEEDS = {"": range(1000), "first": range(500), "second": range(500, 1000)}
 ANSWERING = SEEDS[""]
 SPLITS = 1000  # random splits of a control's seeds
 MOST_FALSE = 0.061  # highest share of false splits: 5% plus 1.64 standard errors
 PLANTED, LEAST_FOUND = 0.2, 0.95  # the loss in learned ranges; the share that must be detected
 MEAN = "mean over tasks"
-_NAMES = ("id", "label", "group", "question", "study", "factor", "variant", "versus")
-_SHARES = [f"{kind}share{end}" for kind in ("", "plain_", "area_") for end in ("", "_low", "_high")]
-_REPEATED = ("tasks", "seeds", *_SHARES[:3], "p", "verdict")
+_SHARES = [
+    f"{kind}share{end}" for kind in ("", "plain_", "other_") for end in ("", "_low", "_high")
+]
+_HALF = ("tasks", "seeds", *_SHARES[:3], "p", "verdict")
 _COLUMNS = (
-    *(*_NAMES, "settings", "details", "levels", "tasks", "seeds", "baseline_seeds", *_SHARES),
+    *("id", "detail", "label", "topic", "domain", "question", "change", "terms"),
+    *("study", "factor", "variant", "versus", "settings", "details", "levels"),
+    *("tasks", "seeds", "baseline_seeds", "score", "other_score", *_SHARES),
     *("level", "sd", "freedom", "p", "q", "verdict", "note"),
-    *("seeds_to_detect", "seeds_to_equivalence", "p_held_out"),
-    *(f"{part}_{name}" for part in ("held_out", "all_seeds", "other") for name in _REPEATED),
-    *("other_settings", "dots"),
+    *("seeds_to_detect", "seeds_to_equivalence", "p_halves"),
+    *(f"{half}_{name}" for half in ("first", "second") for name in _HALF),
+    "dots",
 )
+_SIDES = ("factor", "variant", "versus")
 _SHARED = ("profile", "steps", "set", "vary", "base", "geometry")  # equal in plans of one design
 Row = dict[str, Any]
 
@@ -58,31 +63,43 @@ class Answers:
     """Published answers.
 
     Attributes:
-        frame: a row per question.
-        effects: a row per question and task.
+        frame: a row per comparison.
+        effects: a row per comparison and task.
         checks: a row per control and task.
-        designs: the runs of all questions and controls.
+        designs: comparison -> its runs, if there are any.
     """
 
     entries: Entries
     frame: pd.DataFrame
     effects: pd.DataFrame
     checks: pd.DataFrame
-    designs: Sequence[Design]
+    designs: Mapping[str, Design]
+
+    def of(self, detail: Detail) -> pd.DataFrame:
+        """Return the rows of a detail."""
+        return self.frame[self.frame.detail == detail.id]
+
+    @cached_property
+    def sensitive(self) -> frozenset[str]:
+        """The domains in which a planted loss or a bug was found on every task of its control."""
+        positive = self.checks[self.checks.kind.isin(["planted", "bug"])]
+        found = positive.groupby(["domain", "control"]).kept.agg(lambda kept: (kept == True).all())  # noqa: E712
+        return frozenset(domain for (domain, _), kept in found.items() if kept)
 
 
 def answer_all(results: Path, entries: Entries) -> Answers:
-    """Answer questions from all stored runs of their designs. Archives must be unpacked.
+    """Make all comparisons from all stored runs of their designs. Archives must be unpacked.
 
-    Columns of the frame (effects are in learned ranges):
-        id, label, group, question, study, factor, variant, versus: from questions.toml.
+    Columns of the frame (effects are in learned ranges, and of turning the detail on):
+        id, study, factor, variant, versus: from questions.toml, with texts of the detail.
         settings, details, levels: of a fractional factorial: the number of variants and of
             factors, and the two compared levels.
         tasks, seeds, baseline_seeds: used by the answer.
+        score, other_score: the two scores of a run; the first one decides.
         share, share_low, share_high: mean effect over tasks with its 95% interval. The intervals of
             a fractional factorial are simultaneous over its details.
         plain_share: from paired seeds only, if the baseline has more seeds.
-        area_share: effect on the area under the evaluations, which measures speed.
+        other_share: by the other score.
         level: of the interval.
         p, q: of no effect, and adjusted over all answers (Benjamini-Hochberg).
         sd, freedom: of the paired differences; degrees of freedom of Student's t.
@@ -90,37 +107,40 @@ def answer_all(results: Path, entries: Entries) -> Answers:
         seeds_to_detect: seeds that detect a true effect of 5% with 80% power.
         seeds_to_equivalence: seeds that show equivalence with 80% power if the true effect is 0.
             Both are for inconclusive answers; NaN if more seeds do not help.
-        held_out_*, all_seeds_*: the same on seeds from 500, and on all seeds.
-        p_held_out: of equal effects on the first and the held-out seeds.
-        other_*: in the question's other design.
+        first_*, second_*: the same on seeds below 500 and on the others.
+        p_halves: of equal effects on both.
         dots: the effect of each seed.
 
     Raises:
-        UserError: the study of a question does not have its factor.
+        UserError: the study of a comparison does not have its factor.
     """
-    designs: dict[str, Design | None] = {}
+    stored: dict[str, Design | None] = {}
 
-    def design(entry: Question | Control) -> Design | None:
+    def design(entry: Comparison | Control) -> Design | None:
         request = entry.request()
-        if (command := request.command()) not in designs:
-            designs[command] = Design.stored(results, request)
-        return designs[command]
+        if (command := request.command()) not in stored:
+            stored[command] = Design.stored(results, request)
+        return stored[command]
 
     tasks = entries.tasks
     checks = [row for each in entries.control for row in _check(each, design(each), tasks)]
-    rows, effects = [], []
-    for question in entries.question:
-        row, own = _answer(question, design(question), tasks)
-        if other := question.elsewhere():
-            answer, _ = _answer(other, design(other), tasks)
-            row |= {f"other_{name}": answer.get(name) for name in (*_REPEATED, "settings")}
-        rows.append(row)
-        effects += own
+    rows: list[Row] = []
+    effects: list[Row] = []
+    designs: dict[str, Design] = {}
+    for detail in entries.detail:
+        for comparison in detail.comparison:
+            runs = design(comparison)
+            row, own = _answer(detail, comparison, runs, tasks)
+            rows.append(row)
+            effects += own
+            designs |= {comparison.id: runs} if runs else {}
     frame = pd.DataFrame(rows).reindex(columns=list(_COLUMNS))
     known = frame.p.dropna().sort_values(ascending=False)
     frame["q"] = (known * len(known) / np.arange(len(known), 0, -1)).cummin()
-    used = [each for each in designs.values() if each is not None]
-    return Answers(entries, frame, pd.DataFrame(effects), pd.DataFrame(checks), used)
+    columns = ["control", "kind", "domain", "expected", "task", "outcome", "kept"]
+    return Answers(
+        entries, frame, pd.DataFrame(effects), pd.DataFrame(checks, columns=columns), designs
+    )
 
 
 # Designs
@@ -174,15 +194,39 @@ class Design:
         return design_of(self.plan)
 
     @cached_property
-    def areas(self) -> pd.DataFrame:
-        """The areas under the evaluations, in the form of `Runs.scores`."""
-        return pd.DataFrame(
-            {
-                place: {n: SCORES["auc"](curve.steps, curve.values) for n, curve in curves.items()}
-                for place in itertools.product(self.plan.tasks, self.plan.variants)
-                if (curves := self.runs.curves_of(*place))
-            }
-        )
+    def _scores(self) -> dict[str, pd.DataFrame]:
+        return {self.runs.score: self.runs.scores}
+
+    def scores(self, name: str) -> pd.DataFrame:
+        """Return scores of a name, in the form of `Runs.scores`."""
+        if name not in self._scores:
+            self._scores[name] = pd.DataFrame(
+                {
+                    place: {n: SCORES[name](each.steps, each.values) for n, each in curves.items()}
+                    for place in itertools.product(self.plan.tasks, self.plan.variants)
+                    if (curves := self.runs.curves_of(*place))
+                }
+            )
+        return self._scores[name]
+
+    def score(self, task: Task) -> str:
+        """Return the name of a task's score."""
+        return task.score or self.runs.score
+
+    def learned(self, task: Task, variant: str = "") -> float | None:
+        """Return a task's learned range, from the better untrained policy to a variant's mean.
+
+        The variant is the study's baseline by default. In a fractional factorial, and without runs
+        of the baseline, it is the range of the validation. None: the task did not pass validation.
+        """
+        if not task.passes or task.validation is None:
+            return None
+        place = task.column, variant or self.plan.study.baseline
+        table = self.scores(self.score(task))
+        if self.factorial or place not in table:
+            return task.validation.score - task.validation.floor
+        scores = table[place]
+        return float(scores[scores.index.isin(ANSWERING)].mean()) - task.validation.floor
 
     def array(
         self,
@@ -190,20 +234,23 @@ class Design:
         variants: Sequence[str],
         seeds: range = ANSWERING,
         *,
-        area: bool = False,
+        score: str = "",
+        range_of: str = "",
     ) -> Floats:
         """Return scores `[tasks, n, variants]` on the n seeds that are complete on every task.
 
         The unit is the learned range; on tasks without one it is the unit of the metric.
         """
-        table = self.areas if area else self.runs.scores
-        places = list(itertools.product([task.column for task in tasks], variants))
-        if not set(places) <= set(table):
-            return np.zeros((len(tasks), 0, len(variants)))
-        rows = table.loc[table.index.isin(seeds), places].dropna().to_numpy()
-        sizes = np.array([task.range or 1.0 for task in tasks])
+        columns = {}
+        for task, variant in itertools.product(tasks, variants):
+            table, place = self.scores(score or self.score(task)), (task.column, variant)
+            if place not in table:
+                return np.zeros((len(tasks), 0, len(variants)))
+            columns[place] = table[place] / (self.learned(task, range_of) or 1.0)
+        table = pd.DataFrame(columns)
+        rows = table[table.index.isin(seeds)].dropna().to_numpy()
         scores = rows.reshape(-1, len(tasks), len(variants)).transpose(1, 0, 2)
-        return np.asarray(scores / sizes[:, None, None])
+        return np.asarray(scores)
 
 
 def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
@@ -219,98 +266,119 @@ def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
 
 
 class Contrast:
-    """The comparison of a question: two variants, or the two levels of a factor.
+    """Two variants, or the two levels of a factor, of which one turns a detail on.
 
-    `sides` are the variants without and with the change. `details` is the number of factors, whose
-    intervals are simultaneous.
+    `sides` are the variants that are compared: the second minus the first, or, if `reverse`, the
+    first minus the second. `details` is the number of factors, whose intervals are simultaneous.
     """
 
-    def __init__(self, question: Question, design: Design) -> None:
+    def __init__(self, comparison: Comparison, design: Design) -> None:
         """Raise UserError if the study does not have the factor."""
-        self.design, self.factor, self.details, self.levels = design, question.factor, 1, ""
-        self.sides = ([question.versus], [question.variant])
-        if not question.factor:
+        self.design, self.factor, self.details, self.levels = design, comparison.factor, 1, ""
+        self.reverse, self.range_of = comparison.reverse, comparison.range_of
+        self.sides = ([comparison.versus], [comparison.variant])
+        if not comparison.factor:
             return
         fraction = design.factorial
-        if fraction is None or question.factor not in fraction.factors:
+        if fraction is None or comparison.factor not in fraction.factors:
             factors = fraction.factors if fraction else ()
-            raise unknown(f"factor of '{question.id}'", question.factor, factors)
-        levels = fraction.factors[question.factor]
+            raise unknown(f"factor of '{comparison.id}'", comparison.factor, factors)
+        levels = fraction.factors[comparison.factor]
         self.levels, self.details = " against ".join(reversed(levels[:2])), len(fraction.changes)
-        index = list(fraction.factors).index(question.factor)
+        index = list(fraction.factors).index(comparison.factor)
         unchanged, changed = (
             [name for name, chosen in fraction.variants.items() if chosen[index] == level]
             for level in (0, 1)
         )
         self.sides = (unchanged, changed)
 
-    def both(self, tasks: Sequence[Task], seeds: range, *, area: bool = False) -> list[Floats]:
-        """Return scores `[tasks, n, variants]` without and with the change, on shared seeds."""
-        scores = self.design.array(tasks, [*self.sides[0], *self.sides[1]], seeds, area=area)
-        return np.split(scores, [len(self.sides[0])], axis=2)
+    def array(
+        self, tasks: Sequence[Task], variants: Sequence[str], seeds: range, score: str = ""
+    ) -> Floats:
+        """Return scores of variants, as `Design.array` does."""
+        return self.design.array(tasks, variants, seeds, score=score, range_of=self.range_of)
+
+    def both(self, tasks: Sequence[Task], seeds: range) -> list[Floats]:
+        """Return scores `[tasks, n, variants]` with the detail off and on, on shared seeds."""
+        scores = self.array(tasks, [*self.sides[0], *self.sides[1]], seeds)
+        pair = np.split(scores, [len(self.sides[0])], axis=2)
+        return pair[::-1] if self.reverse else pair
 
     def effect(
-        self, tasks: Sequence[Task], seeds: range, level: float = LEVEL, *, area: bool = False
+        self, tasks: Sequence[Task], seeds: range, level: float = LEVEL, score: str = ""
     ) -> tuple[Difference, Difference, bool]:
         """Return the mean effect over tasks, the effect from paired seeds only, and a flag.
 
         The flag says whether more seeds narrow the interval. The details of a fractional factorial
         share `level`.
         """
-        unchanged, changed = self.both(tasks, seeds, area=area)
-        if not unchanged.shape[1]:
+        first, second = self.sides
+        scores = self.array(tasks, [*first, *second], seeds, score)
+        if not scores.shape[1]:
             return Difference(0), Difference(0), True
         if self.factor and (fraction := self.design.factorial):
-            y = self.design.array(tasks, list(fraction.variants), seeds, area=area)
+            y = self.array(tasks, list(fraction.variants), seeds, score)
             mains, _, residual = factorial.fraction_effects(y, fraction, level)
             result = next(main.difference for main in mains if main.factors == (self.factor,))
-            return result, result, not residual.lacks_fit
-        pair = changed[..., 0], unchanged[..., 0]
-        plain = stats.paired(*pair, level)
-        every = self.design.array(tasks, self.sides[0], seeds, area=area)[..., 0]
-        more = every.shape[1] > plain.n
-        return stats.control_variate(*pair, every, level) if more else plain, plain, True
+            return self._turned(result), self._turned(result), not residual.lacks_fit
+        plain = stats.paired(scores[..., 1], scores[..., 0], level)
+        every, result = self.array(tasks, first, seeds, score)[..., 0], plain
+        if every.shape[1] > plain.n:
+            result = stats.control_variate(scores[..., 1], scores[..., 0], every, level)
+        return self._turned(result), self._turned(plain), True
+
+    def _turned(self, result: Difference) -> Difference:
+        if not self.reverse:
+            return result
+        center, low, high = -result.difference, -result.high, -result.low
+        return replace(result, difference=center, low=low, high=high)
 
     def failures(self, tasks: Sequence[Task], seeds: range) -> int:
-        """Return the failed runs with the change minus those without it, on shared seeds."""
+        """Return the failed runs with the detail minus those without it, on shared seeds."""
         runs, names = self.design.runs, [task.column for task in tasks]
         if not (runs.runs.status == "failed").any():
             return 0
         runs = runs.where(runs.runs.seed.isin(seeds))
-        return sum(runs.failures(names, new, old) for old, new in zip(*self.sides, strict=True))
+        more = sum(runs.failures(names, new, old) for old, new in zip(*self.sides, strict=True))
+        return -more if self.reverse else more
 
 
 def _answer(
-    question: Question, design: Design | None, tasks_of: Mapping[str, Task]
+    detail: Detail, comparison: Comparison, design: Design | None, tasks_of: Mapping[str, Task]
 ) -> tuple[Row, list[Row]]:
-    """Return the row of an answer, and the rows of its effects on single tasks.
+    """Return the row of a comparison, and the rows of its effects on single tasks.
 
     The mean uses tasks that passed validation and have two seeds, or one seed if none has two.
     """
-    row: Row = {name: getattr(question, name) for name in _NAMES}
-    tasks = [tasks_of[name] for name in question.tasks]
+    tasks = [tasks_of[name] for name in comparison.tasks]
+    row: Row = {name: getattr(comparison, name) for name in ("id", "study", *_SIDES)}
+    row |= {name: getattr(detail, name) for name in ("label", "topic", "question", "change")}
+    row |= {"detail": detail.id, "domain": tasks[0].domain, "terms": ", ".join(detail.terms)}
     none = {"tasks": "", "seeds": 0, "verdict": "", "note": "no runs"}
     if design is None:
-        return row | none, [{"id": question.id, "task": task.column} for task in tasks]
-    contrast = Contrast(question, design)
+        absent = {"id": comparison.id, "seeds": 0, "used": False}
+        return row | none, [absent | {"task": task.column} for task in tasks]
+    contrast = Contrast(comparison, design)
     row |= {"settings": sum(map(len, contrast.sides)), "details": contrast.details}
     row |= {"levels": contrast.levels}
     effects: list[Row] = []
     for name, seeds in SEEDS.items():
         pairs = {task: contrast.effect([task], seeds)[0].n for task in tasks}
-        passed = [task for task, n in pairs.items() if n and task.range]
+        passed = [task for task, n in pairs.items() if n and task.passes]
         kept = [task for task in passed if pairs[task] > 1] or passed
-        mean = _numbers(contrast, kept, seeds) if kept else none
-        if not name:
-            failing = any(pairs.values()) and not kept
-            row |= mean | ({"note": "no task passed validation"} if failing else {})
-            for task in tasks:
-                own = _numbers(contrast, [task], seeds) | _of_one_task(contrast, task)
-                effects.append({"id": question.id, **own, "used": task in kept})
-        elif mean["seeds"] and row["seeds"] and (name == "held_out" or "p_held_out" in row):
-            row |= {f"{name}_{column}": mean.get(column) for column in _REPEATED}
-            if name == "held_out":
-                row["p_held_out"] = _p_of_equality(row, mean)
+        numbers = _numbers(contrast, kept, seeds) if kept else none
+        if name:
+            row |= {f"{name}_{column}": numbers.get(column) for column in _HALF}
+            row |= {f"_{name}": numbers}
+            continue
+        failing = any(pairs.values()) and not kept
+        row |= numbers | ({"note": "no task passed validation"} if failing else {})
+        for task in tasks:
+            own = _numbers(contrast, [task], seeds) | _of_one_task(contrast, task)
+            effects.append({"id": comparison.id, **own, "used": task in kept})
+    halves = [row.pop(f"_{name}") for name in SEEDS if name]
+    if all(half["seeds"] > 1 for half in halves) and not contrast.factor:
+        row["p_halves"] = _p_of_equality(*halves)
     return row, effects
 
 
@@ -331,30 +399,38 @@ def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
         else:
             note = "more seeds alone would not decide"
     unchanged, changed = contrast.both(tasks, seeds)
-    baseline_seeds = contrast.design.array(tasks, contrast.sides[0], seeds).shape[1]
+    baseline_seeds = contrast.array(tasks, contrast.sides[0], seeds).shape[1]
     row["baseline_seeds"] = result.n if contrast.factor else baseline_seeds
+    score = contrast.design.score(tasks[0])
+    other = "last" if score == "mean" else "mean"
     if len(tasks) == 1:
-        row |= ends("difference", result, 1 / (tasks[0].range or 1.0))
-    if all(task.range for task in tasks):
+        row |= ends("difference", result, 1 / (_range(contrast, tasks[0]) or 1.0))
+    if all(task.passes for task in tasks):
         row |= ends("share", result) | ends("plain_share", plain)
-        row |= ends("area_share", contrast.effect(tasks, seeds, area=True)[0])
+        row |= ends("other_share", contrast.effect(tasks, seeds, score=other)[0])
         row["dots"] = changed.mean(axis=(0, 2)) - unchanged.mean(axis=(0, 2))
     row |= {"level": level, "p": result.p, "sd": result.sd, "freedom": result.freedom}
-    return row | {"verdict": verdict, "note": note}
+    return row | {"score": score, "other_score": other, "verdict": verdict, "note": note}
+
+
+def _range(contrast: Contrast, task: Task) -> float | None:
+    return contrast.design.learned(task, contrast.range_of)
 
 
 def _of_one_task(contrast: Contrast, task: Task) -> Row:
     both = contrast.both([task], ANSWERING)
     if not both[0].size:
         return {}
-    size = task.range or 1.0
+    size = _range(contrast, task) or 1.0
     row: Row = {"unchanged": size * both[0].mean(), "changed": size * both[1].mean()}
-    if task.exam is None or not task.range:
+    if task.validation is None or not task.passes:
         return row
     # All seeds of each variant; in a fraction, the seeds that every variant has.
-    alone = [contrast.design.array([task], side) for side in contrast.sides]
+    alone = [contrast.array([task], side, ANSWERING) for side in contrast.sides]
+    if contrast.reverse:
+        alone.reverse()
     unchanged, changed = (side.ravel() for side in (both if contrast.factor else alone))
-    floor = task.exam.floor / size
+    floor = task.validation.floor / size
     if not contrast.factor and len(unchanged) > 1:
         row["lead"] = (unchanged.mean() - floor) / max(1e-12, unchanged.std(ddof=1))
     events = [int(np.sum(side < floor + COLLAPSED)) for side in (unchanged, changed)]
@@ -386,7 +462,7 @@ def _verdict(
     more = contrast.failures(tasks, seeds)
     side = "with" if more > 0 else "without"
     note = f"{count(abs(more), 'more failed run')} {side} the change" if more else ""
-    scale = 1.0 if len(tasks) > 1 or tasks[0].range else math.nan
+    scale = 1.0 if len(tasks) > 1 or tasks[0].passes else math.nan
     return stats.decide(result.low, result.high, MARGIN * scale, more), note
 
 
@@ -412,12 +488,13 @@ Outcome = tuple[str, str, bool | None]  # task, text, as expected
 
 def _check(control: Control, design: Design | None, tasks_of: Mapping[str, Task]) -> list[Row]:
     """Return a row per task that passed validation; a fraction has a row for their mean too."""
-    tasks = [task for name in control.tasks if (task := tasks_of[name]).range]
-    check = {"halves": _halves, "difference": _pair}.get(control.kind, _check_fraction)
+    tasks = [task for name in control.tasks if (task := tasks_of[name]).passes]
+    check = {"halves": _halves, "same": _pair, "bug": _pair}.get(control.kind, _check_fraction)
     outcomes = [*check(control, design, tasks)] if design else []
+    row = {"control": control.label, "kind": control.kind, "expected": control.expected}
+    row["domain"] = tasks_of[control.tasks[0]].domain
     return [
-        {"control": control.label, "expected": control.expected}
-        | dict(zip(("task", "outcome", "kept"), each, strict=True))
+        row | dict(zip(("task", "outcome", "kept"), each, strict=True))
         for each in outcomes or [("", "no runs", None)]
     ]
 
@@ -426,8 +503,8 @@ def _pair(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[O
     for task in tasks:
         result = stats.paired(*design.array([task], [control.variant, control.versus])[0].T)
         if not math.isnan(result.low):
-            differs = stats.decide(result.low, result.high, MARGIN) != "equivalent"
-            yield task.column, percent(ends("share", result)), differs
+            kept = result.high < 0 if control.kind == "bug" else result.low <= 0 <= result.high
+            yield task.column, f"{percent(ends('share', result))}, {count(result.n, 'seed')}", kept
 
 
 def _halves(control: Control, design: Design, tasks: Sequence[Task]) -> Iterator[Outcome]:

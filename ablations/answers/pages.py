@@ -1,38 +1,65 @@
-"""Pages of published answers: results/README.md, a page and a figure per question, answers.csv."""
+"""Pages of published answers: results/README.md, a page and figures per detail, answers.csv."""
 
 from __future__ import annotations
 
-import math
+import re
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
 import pandas as pd
+from msgspec import structs
 
 from ablations import figures
-from ablations.answers.entries import FILE, Entries, Question, read
+from ablations.answers import PAGES, TABLE
+from ablations.answers.entries import FILE, Comparison, Detail, read
 from ablations.answers.measures import (
+    ANSWERING,
     MARGIN,
     MEAN,
-    SEEDS,
     Answers,
+    Design,
     answer_all,
     cost,
     percent,
 )
-from ablations.errors import count
+from ablations.errors import count, listed, value_text
+from ablations.figures.learning import curves
+from ablations.presets import presets
 from ablations.records import write_atomically
 from ablations.scoring import LEAD
+from ablations.stats import VERDICTS
+from ablations.studies import studies
 from ablations.tables.formats import MINUS, format_table, markdown_text, p_value
 
 Row = Mapping[str, Any]
+LARGEST_Q = 0.05  # of a difference that is worth a changed default
+LIBRARIES = {  # preset -> its heading in the list
+    **{"brax": "Brax", "cleanrl": "CleanRL", "sb3": "SB3", "rsl_rl": "RSL-RL"},
+    **{"torchrl": "TorchRL", "purejaxql": "PureJaxQL"},
+    **{"trl_grpo": "TRL", "verl_grpo": "verl", "openrlhf_reinforce_pp": "OpenRLHF"},
+}
 _TABLES = (
     ["task", "unchanged", "changed", "difference", "share", "seeds", "lead"],
-    ["task", "area_share", "collapsed_unchanged", "collapsed_changed", "p_collapsed"],
+    ["task", "collapsed_unchanged", "collapsed_changed", "p_collapsed"],
 )
+_SCORES = {
+    "mean": "the mean of all evaluations",
+    "last": "the mean of the last three evaluations",
+    "final": "the mean of the last tenth of training",
+    "auc": "the area under the evaluations",
+}
+_WORDS = {
+    "better": "a higher score",
+    "worse": "a lower score",
+    "equivalent": "no relevant effect",
+    "inconclusive": "no detectable effect",
+    "failed": "more failed runs",
+}
 
 
 class Markdown(str):
@@ -50,20 +77,26 @@ def write(results: Path) -> list[Path]:
     answers = answer_all(results, read(results / FILE))
     frame = answers.frame
     known = frame[frame.share.notna()].drop(columns="dots")
-    known = known.assign(group=pd.Categorical(known.group, frame.group.unique()))
+    known = known.assign(group=known.domain, label=known.label)
+    known["group"] = pd.Categorical(known.group, _domains(answers))
     known = known.sort_values(["group", "share"], ascending=[True, False])
     drawn = {"all": known, "decided": known[known.verdict != "inconclusive"]}
     texts = {"README.md": _index(answers)}
-    for question, row, effects in _rows(answers):
-        texts[f"questions/{question.id}.md"] = _page(question, row, effects)
-        drawn[question.id] = _drawn(row, effects)
+    for detail in answers.entries.detail:
+        texts[f"{PAGES}/{detail.id}.md"] = _page(answers, detail)
+        drawn[detail.id] = _drawn(answers, detail)
+        for comparison in detail.comparison:
+            if comparison.variant and (design := answers.designs.get(comparison.id)):
+                _draw_curves(design, comparison, results / PAGES / f"{comparison.id}_curves")
     for name, text in texts.items():
         write_atomically(results / name, text.replace(MINUS, "-"))
     for name, rows in drawn.items():
         if len(rows):
-            _draw(rows, results / "questions" / name)
-    write_atomically(results / "answers.csv", frame.drop(columns="dots").to_csv(index=False))
-    return [results / "README.md", results / "answers.csv"]
+            _draw(rows, results / PAGES / name)
+    of_detail = {each.id: sentence(answers, each) for each in answers.entries.detail}
+    table = frame.drop(columns="dots").assign(sentence=frame.detail.map(of_detail))
+    write_atomically(results / TABLE, table.to_csv(index=False))
+    return [results / "README.md", results / TABLE]
 
 
 def _draw(rows: pd.DataFrame, path: Path) -> None:
@@ -76,66 +109,95 @@ def _draw(rows: pd.DataFrame, path: Path) -> None:
     figures.write(figure, path, ["svg"])
 
 
-def find(results: Path, entries: Entries) -> Iterator[str]:
-    """Yield published answers as lines of text. Archives must be unpacked."""
-    for question, row, effects in _rows(answer_all(results, entries)):
-        yield question.question
-        yield "    " + "; ".join(filter(None, (sentence(question, row), rests_on(effects))))
-        yield f"    {results / 'questions' / question.id}.md"
+def _draw_curves(design: Design, comparison: Comparison, path: Path) -> None:
+    """Draw the learning curves of the two variants, of every seed of an answer."""
+    pair, runs = (comparison.versus, comparison.variant), design.runs
+    kept = runs.runs.variant.isin(pair) & runs.runs.seed.isin(ANSWERING) & runs.runs.score.notna()
+    shown = runs.where(kept)
+    tasks = {task: kept for task, kept in design.plan.tasks.items() if task in {*shown.runs.task}}
+    plan = structs.replace(design.plan, tasks=tasks)
+    versus = dict.fromkeys(pair, comparison.versus)
+    if tasks:
+        shown = replace(shown, plan=plan, versus=versus, baseline=comparison.versus, untrained={})
+        figures.write(curves(shown, each_seed=True), path, ["svg"])
 
 
-def _rows(answers: Answers) -> Iterator[tuple[Question, dict[str, Any], list[dict[str, Any]]]]:
-    effects = dict(list(answers.effects.groupby("id")))
-    for question, row in zip(
-        answers.entries.question, answers.frame.to_dict("records"), strict=True
-    ):
-        yield question, row, effects[question.id].to_dict("records")
+# Sentences
 
 
-def sentence(question: Question, row: Row) -> str:
-    """Write an answer with its interval: "Clipping lowers the score: -20% [-25, -14]"."""
-    verdict, note, effect = row["verdict"], row["note"], percent(row)
+def sentence(answers: Answers, detail: Detail) -> str:
+    """Write what a detail does, in a sentence that can be pasted elsewhere.
+
+    It names the effect of each domain with interval, tasks and seeds, what follows, and the domains
+    of other answers in which nothing was measured.
+    """
+    rows = answers.of(detail).to_dict("records")
+    parts = [_measured(row) for row in rows if row["seeds"]]
+    if not parts:
+        return f"{detail.change}: not tested."
+    return f"{detail.change}: {'; '.join(parts)}. {_ADVICE[advice(answers, detail)]}"
+
+
+def _measured(row: Row) -> str:
+    effect = percent(row)
     value, _, ends = effect.strip("]").partition(" [")
-    bounds = f"{value}, 95% CI {ends.replace(', ', ' to ')}"
-    if not row["seeds"]:
-        return f"Not answered yet: {note}"
-    if note == "identical":
-        return "No effect: the runs are identical"
-    if note.startswith("tasks disagree"):
-        return f"The {note} ({bounds})"
-    if verdict in ("better", "worse"):
-        verb = {"better": "raises", "worse": "lowers"}[verdict]
-        return f"{question.change} {verb} the score: {effect}"
-    if verdict == "equivalent":
-        return f"No relevant effect: {effect}, within \N{PLUS-MINUS SIGN}{100 * MARGIN:g}%"
-    if verdict == "failed":
-        return f"{question.change} makes more runs fail: {note}; {effect}"
-    if not ends or row["share_low"] > 0 or row["share_high"] < 0:
-        return f"Inconclusive: {effect}, {note}"
-    if (needed := row["seeds_to_detect"]) > 0:
-        note = f"{needed:,.0f} seeds would detect an effect of {100 * MARGIN:g}%"
-    return f"No effect found ({bounds}){f'; {note}' if note else ''}"
+    bounds = f"{value}, 95% CI {ends.replace(', ', ' to ')}" if ends else effect
+    seeds = f"{row['tasks'].replace(', ', ' and ')}, {count(int(row['seeds']), 'seed')}"
+    words = "identical runs" if row["note"] == "identical" else _WORDS[row["verdict"]]
+    if row["note"].startswith("tasks disagree"):
+        words = row["note"]
+    return f"{words} on {row['domain']} ({bounds}; {seeds}{' each' * (', ' in row['tasks'])})"
 
 
-def rests_on(effects: Sequence[Row]) -> str:
+_ADVICE = {
+    "yes": "Turn it on.",
+    "no": "Leave it off.",
+    "either": "Keep either.",
+    "depends": "It depends on the task.",
+    "no evidence": "No evidence for either.",
+}
+
+
+def advice(answers: Answers, detail: Detail) -> str:
+    """Return whether to turn a detail on, a key of `_ADVICE`.
+
+    A difference counts if its q is below 0.05. Equivalence counts in domains in which a planted
+    loss was found.
+    """
+    rows = answers.of(detail)
+    sure = rows[(rows.q < LARGEST_Q) & rows.verdict.isin(["better", "worse", "failed"])]
+    equal = rows[(rows.verdict == "equivalent") & rows.domain.isin(answers.sensitive)]
+    better, worse = (sure.verdict == "better").any(), (sure.verdict != "better").any()
+    if better and worse:
+        return "depends"
+    if better or worse:
+        return "yes" if better else "no"
+    return "either" if len(equal) else "no evidence"
+
+
+def _rests_on(effects: pd.DataFrame) -> str:
     """Write the tasks of an answer with their numbers of seeds."""
     return ", ".join(
         f"{each['task']} ({count(int(each['seeds']), 'seed')}"
         + (f", baseline {n:.0f})" if (n := each["baseline_seeds"]) > each["seeds"] else ")")
-        for each in effects
+        for each in effects.to_dict("records")
         if each.get("used") is True
     )
 
 
-def _drawn(row: Row, effects: Sequence[Row]) -> pd.DataFrame:
-    rows = [{**each, "label": each["task"]} for each in effects if each.get("used") is True]
-    if len(rows) > 1:
-        rows.insert(0, {**row, "label": MEAN})
-    rows = [each | {"group": "seeds that answer"} for each in rows]
-    for name, label in (("held_out", "held-out seeds"), ("all_seeds", "all seeds together")):
-        if row[f"{name}_seeds"] > 0:
-            own = {key.removeprefix(f"{name}_"): value for key, value in row.items()}
-            rows.append(own | {"label": label, "group": "replication", "dots": [], "note": ""})
+def _drawn(answers: Answers, detail: Detail) -> pd.DataFrame:
+    """Return the rows of a detail's figure: tasks, their mean, and both halves of the seeds."""
+    rows: list[Row] = []
+    for row in answers.of(detail).to_dict("records"):
+        own = answers.effects[answers.effects.id == row["id"]].to_dict("records")
+        used = [{**each, "label": each["task"]} for each in own if each.get("used") is True]
+        if len(used) > 1:
+            used.insert(0, {**row, "label": MEAN})
+        for half, label in (("first", "seeds below 500"), ("second", "seeds from 500 on")):
+            if used and row["first_seeds"] > 0 and row["second_seeds"] > 0:
+                part = {key.removeprefix(f"{half}_"): value for key, value in row.items()}
+                used.append(part | {"label": label, "dots": [], "note": ""})
+        rows += [each | {"group": row["domain"]} for each in used]
     return pd.DataFrame(rows)
 
 
@@ -152,8 +214,8 @@ def _template(name: str) -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.filters["url"] = _url
-    environment.globals |= {"percent": percent, "p_value": p_value, "rests_on": rests_on}
-    environment.globals["lead"] = f"{LEAD:g}"
+    environment.globals |= {"percent": percent, "p_value": p_value, "LEAD": f"{LEAD:g}"}
+    environment.globals["SCORES"] = _SCORES
     return environment.get_template(name)
 
 
@@ -161,16 +223,26 @@ def _url(address: str) -> Markdown:
     return Markdown(urllib.parse.quote(address, safe="%/:?#@!$&'*+,;=~-._"))
 
 
-def _page(question: Question, row: Row, effects: Sequence[Row]) -> str:
-    pair = {} if question.factor else {"variants": [question.versus, question.variant]}
-    waiting = [each["task"] for each in effects if each.get("used") is not True]
-    commands = [question.request(tasks=[task], **pair).command() for task in waiting]
-    if row["seeds"]:
-        first = SEEDS["held_out"].start
-        again = {"tasks": row["tasks"].split(", "), "seeds": f"{first}-{first + row['seeds'] - 1}"}
-        commands.append(question.request(**again, **pair).command())
+def _page(answers: Answers, detail: Detail) -> str:
+    rows = dict(zip(answers.of(detail).id, answers.of(detail).to_dict("records"), strict=True))
+    parts = [
+        _part(rows[each.id], each, answers.effects, answers.designs.get(each.id))
+        for each in detail.comparison
+    ]
+    return _template("detail.md.j2").render(
+        detail=detail, sentence=sentence(answers, detail), parts=parts
+    )
+
+
+def _part(
+    row: Row, comparison: Comparison, every: pd.DataFrame, design: Design | None
+) -> dict[str, Any]:
+    """Return what the template needs of one comparison."""
+    effects = every[every.id == row["id"]]
+    pair = {} if comparison.factor else {"variants": [comparison.versus, comparison.variant]}
     rows = [{**row, "task": MEAN}] if "," in row["tasks"] else []
-    frame = pd.DataFrame([*rows, *effects])
+    frame = pd.DataFrame([*rows, *effects[effects.seeds > 0].to_dict("records")])
+    low = [] if "lead" not in frame else list(frame.task[frame.lead < LEAD])
     if "lead" in frame:
         frame["lead"] = [f"{lead:.1f}".replace("nan", "") for lead in frame["lead"]]
     tables = []
@@ -179,29 +251,84 @@ def _page(question: Question, row: Row, effects: Sequence[Row]) -> str:
         shown = frame[[name for name in ends if name in frame]]
         names = [name for name in columns if name in shown]
         tables.append(Markdown(format_table(shown, "markdown", columns=names, caption=False)))
-    return _template("question.md.j2").render(
-        question=question,
-        row=row,
-        sentence=sentence(question, row),
-        effects=effects,
-        waiting=waiting,
-        low=[each["task"] for each in effects if each.get("lead", math.nan) < LEAD],
-        tables=tables,
-        commands=[*map(Markdown, commands), Markdown(f"ablations show {question.id}")],
-    )
+    return {
+        "row": row,
+        "comparison": comparison,
+        "rests_on": _rests_on(effects),
+        "untested": listed([task for task in effects.task if task not in row["tasks"].split(", ")]),
+        "low": listed(low),
+        "tables": tables,
+        "settings": [] if design is None or comparison.factor else _changed(comparison, design),
+        "curves": bool(comparison.variant and row["seeds"]),
+        "command": Markdown(comparison.request(tasks=[*effects.task], **pair).command()),
+    }
+
+
+def _changed(comparison: Comparison, design: Design) -> list[tuple[str, str, str]]:
+    """Return the settings that differ: name, value without the detail, value with it."""
+    sides = [design.plan.variants[name].sets for name in (comparison.versus, comparison.variant)]
+    off, on = reversed(sides) if comparison.reverse else sides
+
+    def text(side: Mapping[str, Any], name: str) -> str:
+        return value_text(side[name]) if name in side else "default"
+
+    names = [name for name in {**off, **on} if off.get(name) != on.get(name)]
+    return [(name, text(off, name), text(on, name)) for name in names]
 
 
 def _index(answers: Answers) -> str:
-    runs, hours, processors = cost(answers.designs)
-    effects = answers.effects.reindex(columns=["used", "lead"])
+    runs, hours, processors = cost([*answers.designs.values()])
+    topics: dict[str, list[Detail]] = {}
+    for detail in answers.entries.detail:
+        topics.setdefault(detail.topic, []).append(detail)
+    frame = answers.frame
+    within = (frame.share_low > -0.1) & (frame.share_high < 0.1)
+    counts = frame.verdict[frame.seeds > 0].value_counts().to_dict()
+    words = [f"{counts[name]} {name}" for name in VERDICTS if name in counts]
     return _template("index.md.j2").render(
-        verdicts=answers.frame.verdict.value_counts(),
+        counts=counts,
+        words=[word for word in words if "inconclusive" not in word],
+        conclusive=sum(counts.values()) - counts.get("inconclusive", 0),
+        within=int(within.sum()),
+        untested=int((frame.seeds == 0).sum()),
+        comparisons=len(frame),
+        details=len(answers.entries.detail),
+        topics={topic: _list(answers, details) for topic, details in topics.items()},
         runs=runs,
         hours=hours,
         processors=processors,
-        low=int((effects.lead[effects.used == True] < LEAD).sum()),  # noqa: E712
         tasks=answers.entries.task,
         checks=answers.checks.to_dict("records"),
-        groups=list(answers.frame.group.unique()),
-        rows=list(_rows(answers)),
+        sensitive=listed(sorted(answers.sensitive)) or "none",
     )
+
+
+def _domains(answers: Answers) -> list[str]:
+    return list(dict.fromkeys(task.domain for task in answers.entries.task))
+
+
+def _list(answers: Answers, details: Sequence[Detail]) -> Markdown:
+    """Return the table of a topic: per detail the libraries' values and an effect per domain."""
+    rows = []
+    for detail in details:
+        study = studies().get(detail.comparison[0].study)
+        found = {
+            head: ", ".join(value_text(own[name]) for name in detail.settings if name in own)
+            for preset, head in LIBRARIES.items()
+            if study and presets()[preset].trainer == study.trainer
+            for own in [presets()[preset].values()]
+        }
+        effects = {
+            row["domain"]: f"{percent(row)} {row['verdict'] or 'not tested'}".strip()
+            for row in answers.of(detail).to_dict("records")
+        }
+        flags = [term for term in detail.terms if re.fullmatch(r"\w+_\w+", term)]
+        head = f"[{markdown_text(detail.label)}]({PAGES}/{detail.id}.md)"
+        head += "".join(f" `{flag}`" for flag in flags[:3])
+        rows.append({"detail": head, **found, **effects, "turn it on?": advice(answers, detail)})
+    frame = pd.DataFrame(rows).fillna("")
+    frame = frame.loc[:, (frame != "").any()]
+    domains = [name for name in _domains(answers) if name in frame]
+    heads = ["detail", *(h for h in LIBRARIES.values() if h in frame), *domains, "turn it on?"]
+    lines = [heads, [":--"] * len(heads), *frame[heads].to_numpy().tolist()]
+    return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines))

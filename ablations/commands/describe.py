@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Unpack
 
 from ablations import plugins
-from ablations.answers import entries
-from ablations.commands.selected import selection_of, unpacked
+from ablations.answers import PUBLISHED, TABLE, find
+from ablations.commands.selected import selection_of
 from ablations.core.decode import Json, as_json
 from ablations.core.record import Configuration, Named, settings_read
 from ablations.engine.backends import backend_of
@@ -67,24 +67,8 @@ def show(
 
 def _answers(name: str, results: Path, *, anywhere: bool = False) -> list[str]:
     """Return the published answers that match a word, as lines."""
-    own = (results / entries.FILE).exists()
-    if not own:  # a clone has the published ones
-        results = Path(__file__).parents[2] / "results"
-    if not (results / entries.FILE).exists():
-        return []
-    from ablations.answers import pages
-
-    try:
-        known = entries.read(results / entries.FILE)
-    except UserError:
-        if own:
-            raise
-        return []
-    found = [question for question in known.question if question.matches(name, anywhere=anywhere)]
-    if not found:
-        return []
-    folder = unpacked(results, {question.study for question in found})
-    return [*pages.find(folder, entries.Entries(tuple(found), known.task))]
+    folders = [folder for folder in (results, *PUBLISHED) if (folder / TABLE).exists()]
+    return [*find(folders[0], name, anywhere=anywhere)] if folders else []
 
 
 def _described(

@@ -159,7 +159,7 @@ def page(
     Args:
         study: Only these studies. Default: all that ran.
         answers: Instead write the published answers to the results folder: README.md, answers.csv
-            and questions/ with a page and a figure for each.
+            and details/ with a page and figures for each.
         results: The results folder; default: results.
         selection: See `Selection`. Without one: the last run of each study.
     """

@@ -23,7 +23,7 @@ from ablations.episode.rollout import Episode, episodes
 from ablations.episode.scene import Scene, mujoco_model, scene
 from ablations.errors import UserError
 from ablations.loading import load_policy
-from ablations.policies import find_cell, saved_steps
+from ablations.policies import find_run, saved_steps
 from ablations.records import Plan, canonical
 from ablations.tasks.task import Environment
 from ablations.trainers.values import count
@@ -85,7 +85,7 @@ def render(
         choose_gl()
     study, task, seed = plan.study.name, selected.task, selected.seed
     cells = [
-        find_cell(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
+        find_run(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
         for variant in selected.variants
     ]
     task = task or next(iter(plan.tasks))

@@ -27,7 +27,7 @@ STATIC = (
 )
 TEXTS = {".py": "python", ".toml": "toml", ".txt": "text"}
 # A search finds answers before pages that hold everything.
-BOOSTS = {"results/questions/": 3, "results/reference/": 0.5}
+BOOSTS = {"results/details/": 3, "results/reference/": 0.5}
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # An interval, with its estimate, stays on one line. Code is left as it is.

@@ -1,4 +1,4 @@
-"""A question on stored runs of known scores."""
+"""A detail and its comparison on stored runs of known scores."""
 
 from __future__ import annotations
 
@@ -9,30 +9,35 @@ from typing import Any
 import numpy as np
 from evaluated import study
 
-from ablations.answers.entries import Control, Entries, Exam, Question, Task
+from ablations.answers.entries import Comparison, Control, Detail, Entries, Task, Validation
 from ablations.answers.measures import Answers, answer_all
 from ablations.studies import fraction
 
-PASSES = Exam(floor=0.0, score=100.0, lead=9.0, way=100.0, ceiling=0.0)
-WALKER, ANT = Task("walker2d", "w", PASSES), Task("ant", "a", PASSES)
+PASSES = Validation(seeds=20, floor=0.0, score=100.0, lead=9.0, ceiling=0.0)
+WALKER, ANT = Task("walker2d", "land", "w", PASSES), Task("ant", "land", "a", PASSES)
 TASKS = {"walker2d": WALKER, "ant": ANT}
-TEXTS = ("id", "label", "group", "question", "sentence", "source", "published")
+OF_COMPARISON = Comparison.__struct_fields__
+TEXTS = ("id", "label", "topic", "question", "sentence", "source", "published")
 Scores = Mapping[tuple[str, str], Sequence[float]]
 
 
-def question(**changes: Any) -> Question:
+def comparison(**changes: Any) -> Comparison:
     values = {
-        **{name: f"a_{name}" for name in TEXTS},
-        **{"change": "Clipping", "study": "details", "run": {"profile": "evidence"}},
-        **{"tasks": ("walker2d", "ant"), "terms": ("GAE",), "variant": "new", "versus": "old"},
+        **{"id": "a_comparison", "study": "details", "run": {"profile": "evidence"}},
+        **{"tasks": ("walker2d", "ant"), "variant": "new", "versus": "old"},
     }
-    return Question(**(values | changes))
+    return Comparison(**(values | changes))
 
 
-def factor(name: str, **changes: Any) -> Question:
-    return question(
-        **({"factor": name, "variant": "", "versus": "", "tasks": ("walker2d",)} | changes)
-    )
+def detail(*comparisons: Comparison, **changes: Any) -> Detail:
+    values: dict[str, Any] = {name: f"a_{name}" for name in TEXTS}
+    values |= {"change": "Clipping", "terms": ("GAE",), "comparison": comparisons}
+    return Detail(**(values | changes))
+
+
+def factor(name: str, **changes: Any) -> Comparison:
+    given = {"factor": name, "variant": "", "versus": "", "tasks": ("walker2d",)}
+    return comparison(**(given | changes))
 
 
 def control(kind: str, **about: Any) -> Control:
@@ -70,19 +75,22 @@ def fractional(gain: float, seeds: int = 3, spread: float = 2.0) -> tuple[Scores
 def answers(
     folder: Path,
     scores: Scores,
-    *asked: Question | Control,
+    *asked: Detail | Comparison | Control,
     tasks: Mapping[str, Task] = TASKS,
     **about: Any,
 ) -> Answers:
-    """Store runs and answer. about: of `evaluated.study`."""
+    """Store runs and answer; comparisons without a detail get one. about: of `evaluated.study`."""
     study(folder, scores, **about)
-    questions = tuple(each for each in asked if isinstance(each, Question))
+    loose = tuple(each for each in asked if isinstance(each, Comparison))
+    details = tuple(each for each in asked if isinstance(each, Detail))
+    details += (detail(*loose),) if loose else ()
     controls = tuple(each for each in asked if isinstance(each, Control))
-    return answer_all(folder, Entries(questions, (*tasks.values(),), controls))
+    return answer_all(folder, Entries(details, (*tasks.values(),), controls))
 
 
 def row(
-    folder: Path, scores: Scores, asked: Question | None = None, **about: Any
+    folder: Path, scores: Scores, asked: Comparison | None = None, **about: Any
 ) -> dict[str, Any]:
     """Return the row of one answer."""
-    return answers(folder, scores, asked or question(), **about).frame.to_dict("records")[0]
+    made = answers(folder, scores, asked or comparison(), **about)
+    return made.frame.to_dict("records")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,11 @@ from asked import (
     WALKER,
     answers,
     around,
+    comparison,
     control,
+    detail,
     factor,
     fractional,
-    question,
     row,
     two_variants,
 )
@@ -79,7 +81,7 @@ def test_the_interval_decides_and_seeds_are_those_of_the_power_function(
 def test_more_seeds_of_the_baseline_correct_the_effect(tmp_path: Path) -> None:
     old, new = around(100, 5.0, 40), [*around(104, 5.0, 10, 1)]
     scores = {("walker2d", "old"): old, ("walker2d", "new"): new}
-    answer = row(tmp_path, scores, question(tasks=("walker2d",)))
+    answer = row(tmp_path, scores, comparison(tasks=("walker2d",)))
     corrected = stats.control_variate(new, old[:10], old)
     plain = scipy_stats.ttest_rel(new, old[:10]).confidence_interval()
     assert answer["share"] == pytest.approx(corrected.difference / 100)
@@ -90,31 +92,62 @@ def test_more_seeds_of_the_baseline_correct_the_effect(tmp_path: Path) -> None:
     assert (answer["seeds"], answer["baseline_seeds"]) == (10, 40)
 
 
-@pytest.mark.parametrize("exam", [{"lead": 4.9}, {"way": 49.0}, {"ceiling": 21.0}, {"score": -1.0}])
-def test_nothing_rests_on_a_task_that_fails_validation(tmp_path: Path, exam) -> None:
-    failing = structs.replace(ANT, exam=structs.replace(PASSES, **exam))
+@pytest.mark.parametrize("failing", [{"lead": 4.9}, {"ceiling": 21.0}, {"score": -1.0}])
+def test_nothing_rests_on_a_task_that_fails_validation(tmp_path: Path, failing) -> None:
+    failing = structs.replace(ANT, validation=structs.replace(PASSES, **failing))
     scores = two_variants({"walker2d": 0.0, "ant": 60.0}, 0.5)
-    made = answers(tmp_path, scores, question(), tasks={**TASKS, "ant": failing})
+    made = answers(tmp_path, scores, comparison(), tasks={**TASKS, "ant": failing})
     (answer,), effects = made.frame.to_dict("records"), made.effects.set_index("task")
     assert (answer["tasks"], answer["verdict"]) == ("walker2d", "equivalent")
     assert (effects.seeds["ant"], effects.used["ant"]) == (10, False)
     assert effects.difference["ant"] == pytest.approx(60)
     assert math.isnan(effects.share["ant"])
-    alone = row(tmp_path / "b", scores, question(tasks=("ant",)), tasks={"ant": failing})
+    alone = row(tmp_path / "b", scores, comparison(tasks=("ant",)), tasks={"ant": failing})
     assert (alone["verdict"], alone["note"]) == ("", "no task passed validation")
 
 
-def test_the_learned_range_is_that_of_the_task_with_its_algorithm(tmp_path: Path) -> None:
-    wide = structs.replace(PASSES, score=200.0)
-    tasks = {**TASKS, "with PQN": Task("with PQN", "w", wide, runs="walker2d")}
-    scores = two_variants({"walker2d": 20.0})
-    alone, halved = (
-        row(tmp_path / name, scores, question(tasks=(name,)), tasks=tasks)
-        for name in ("walker2d", "with PQN")
+@pytest.mark.parametrize(("range_of", "size"), [("", 120.0), ("new", 150.0)])
+def test_the_learned_range_ends_at_the_mean_of_a_variant(tmp_path: Path, range_of, size) -> None:
+    """From the floor of the validation, over all seeds of the answer."""
+    held = structs.replace(PASSES, floor=-20.0, score=999.0)
+    task = Task("with PQN", "land", "w", held, runs="walker2d")
+    scores = two_variants({"walker2d": 30.0})
+    asked = comparison(tasks=("with PQN",), range_of=range_of)
+    answer = row(tmp_path, scores, asked, tasks={"with PQN": task})
+    assert answer["tasks"] == "walker2d"
+    assert answer["share"] == pytest.approx(30 / size)
+
+
+def test_a_reversed_comparison_has_the_opposite_effect(tmp_path: Path) -> None:
+    old, new = around(100, 5.0, 40), [*around(104, 5.0, 10, 1)]
+    scores = {("walker2d", "old"): old, ("walker2d", "new"): new}
+    diverged = [("walker2d", "new", 3)]
+    on, off = (
+        answers(tmp_path / str(k), scores, comparison(tasks=("walker2d",), reverse=k), **about)
+        for k, about in ((False, {"diverged": diverged}), (True, {"diverged": diverged}))
     )
-    assert alone["tasks"] == halved["tasks"] == "walker2d"
-    for end in ("share", "share_low", "share_high"):
-        assert 2 * halved[end] == pytest.approx(alone[end])
+    (first,), (second,) = (made.frame.to_dict("records") for made in (on, off))
+    for name in ("share", "plain_share", "other_share", "first_share"):
+        ends = [-second[f"{name}{end}"] for end in ("", "_high", "_low")]
+        assert [first[f"{name}{end}"] for end in ("", "_low", "_high")] == pytest.approx(ends)
+    assert (first["verdict"], second["verdict"]) == ("failed", "inconclusive")
+    (first,), (second,) = (made.effects.to_dict("records") for made in (on, off))
+    for name in ("unchanged", "collapsed_unchanged"):
+        assert first[name] == second[name.replace("un", "")]
+
+
+@pytest.mark.parametrize(("score", "other"), [("last", "mean"), ("mean", "last")])
+def test_a_task_may_have_another_score_than_its_study(tmp_path: Path, score, other) -> None:
+    """Evaluations rise in a line from 0 to the score, so their mean is about half of it."""
+    task = structs.replace(WALKER, score=score)
+    scores = two_variants({"walker2d": 20.0})
+    asked = comparison(tasks=("walker2d",))
+    made = answers(tmp_path, scores, asked, tasks={"walker2d": task})
+    (answer,), (effect,) = made.frame.to_dict("records"), made.effects.to_dict("records")
+    assert (answer["score"], answer["other_score"]) == (score, other)
+    assert effect["unchanged"] == pytest.approx(100 if score == "last" else 51)
+    assert answer["share"] == pytest.approx(0.2)
+    assert answer["other_share"] == pytest.approx(0.2 * {"last": 51 / 100, "mean": 100 / 51}[score])
 
 
 def test_one_seed_decides_nothing_and_does_not_shorten_other_tasks(tmp_path: Path) -> None:
@@ -157,52 +190,55 @@ def test_equal_and_failed_runs(tmp_path: Path, shift, failing, verdict: str, not
     new = around(100, 1.0, 10, 1) if shift == "noise" else [x + shift for x in old]
     scores = {("walker2d", "old"): old, ("walker2d", "new"): new}
     diverged = [("walker2d", failing, 3)] if failing else []
-    answer = row(tmp_path, scores, question(tasks=("walker2d",)), diverged=diverged)
+    answer = row(tmp_path, scores, comparison(tasks=("walker2d",)), diverged=diverged)
     assert (answer["verdict"], answer["note"]) == (verdict, note)
 
 
 def test_runs_of_other_variants_answer_nothing(tmp_path: Path) -> None:
     scores = {("walker2d", name): around(100, stream=k) for k, name in enumerate(("old", "x"))}
-    answer = row(tmp_path, scores, question(tasks=("walker2d",)))
+    answer = row(tmp_path, scores, comparison(tasks=("walker2d",)))
     assert (answer["seeds"], answer["verdict"], answer["note"]) == (0, "", "no runs")
 
 
 def test_area_lead_and_collapsed_runs_stand_beside_the_score(tmp_path: Path) -> None:
     low, high = [20.0, 30.0, 49.0, 80.0, 90.0], [10.0, 60.0, 70.0, 80.0, 90.0]
     scores = {("walker2d", "old"): high * 2, ("walker2d", "new"): low * 2}
-    made = answers(tmp_path, scores, question(tasks=("walker2d",)))
+    made = answers(tmp_path, scores, comparison(tasks=("walker2d",)))
     (effect,) = made.effects.to_dict("records")
-    assert (effect["collapsed_unchanged"], effect["collapsed_changed"]) == ("2 of 10", "6 of 10")
-    fisher = scipy_stats.fisher_exact([[2, 8], [6, 4]]).pvalue
+    assert (effect["collapsed_unchanged"], effect["collapsed_changed"]) == ("2 of 10", "4 of 10")
+    fisher = scipy_stats.fisher_exact([[2, 8], [4, 6]]).pvalue
     assert effect["p_collapsed"] == pytest.approx(fisher)
     assert effect["lead"] == pytest.approx(np.mean(high * 2) / np.std(high * 2, ddof=1))
-    # Evaluations that rise in a line from 0 to the score have less area than score.
-    assert 0 > effect["area_share"] > np.mean(low) / 100 - np.mean(high) / 100
+    # Evaluations that rise in a line from 0 to the score have a smaller mean than the score.
+    assert 0 > effect["other_share"] > np.mean(low) / 62 - np.mean(high) / 62
 
 
-def test_held_out_seeds_are_a_set_of_their_own_and_tuning_seeds_of_neither(tmp_path: Path) -> None:
+def test_all_seeds_answer_and_each_half_stands_beside_them(tmp_path: Path) -> None:
+    """Seeds from 1000 on are for tuning and validation."""
     first = two_variants({"walker2d": 20.0, "ant": 20.0}, seeds=6)
     alone = row(tmp_path, first)
-    assert math.isnan(alone["held_out_share"])
+    assert (alone["first_share"], alone["second_seeds"]) == (alone["share"], 0)
+    assert math.isnan(alone["p_halves"])
     for gain in (20.0, -20.0):
         second = two_variants({"walker2d": gain, "ant": gain}, 2.0, seeds=6)
         scores = {at: [*first[at], *second[at], 1000.0 * (at[1] == "new"), 0.0] for at in first}
         folder = tmp_path / str(gain)
-        plan = study(folder / "unused", scores)
-        plan = renumbered(plan, [*range(6), *range(500, 506), 1000, 1004])
-        (folder / "unused" / "plans" / "details").rename(tmp_path / f"old{gain}")
-        write_plan(folder / "unused", plan)
-        entries = Entries((question(),), (WALKER, ANT))
-        answer = answer_all(folder / "unused", entries).frame.to_dict("records")[0]
-        assert [answer[n] for n in ("share", "seeds")] == [alone[n] for n in ("share", "seeds")]
-        assert (answer["held_out_seeds"], answer["all_seeds_seeds"]) == (6, 12)
+        plan = study(folder, scores)
+        shutil.rmtree(folder / "plans")
+        write_plan(folder, renumbered(plan, [*range(6), *range(500, 506), 1000, 1004]))
+        entries = Entries((detail(comparison()),), (WALKER, ANT))
+        answer = answer_all(folder, entries).frame.to_dict("records")[0]
+        assert [answer[f"{n}seeds"] for n in ("", "first_", "second_")] == [12, 6, 6]
         differences = [
             np.mean([np.subtract(of[t, "new"], of[t, "old"]) / 100 for t in TASKS], axis=0)
             for of in (first, second)
         ]
+        means = [each.mean() for each in differences]
+        assert [answer[f"{n}_share"] for n in ("first", "second")] == pytest.approx(means)
+        assert answer["share"] == pytest.approx(np.mean(means))
         welch = scipy_stats.ttest_ind(*differences, equal_var=False).pvalue
-        assert answer["p_held_out"] == pytest.approx(welch)
-        assert answer["held_out_verdict"] == ("better" if gain > 0 else "worse")
+        assert answer["p_halves"] == pytest.approx(welch)
+        assert answer["second_verdict"] == ("better" if gain > 0 else "worse")
 
 
 # Fractions
@@ -218,13 +254,13 @@ def test_an_effect_of_a_fraction_is_the_difference_of_the_settings_means(tmp_pat
     assert answer["share"] == pytest.approx((means["on"] - means["off"]) / 100)
     assert (answer["verdict"], answer["details"], answer["settings"]) == ("better", 5, len(sets))
     assert (answer["levels"], answer["level"]) == ("on against off", 0.01)
-    with pytest.raises(UserError, match="unknown factor of 'a_id' 'sixth'"):
+    with pytest.raises(UserError, match="unknown factor of 'a_comparison' 'sixth'"):
         row(tmp_path, scores, factor("sixth"), sets=sets)
 
 
 def test_collapsed_runs_of_a_fraction_count_on_both_sides(tmp_path: Path) -> None:
     scores, sets = fractional(0.0)
-    task = structs.replace(WALKER, exam=structs.replace(PASSES, score=160.0))
+    task = structs.replace(WALKER, validation=structs.replace(PASSES, score=160.0))
     made = answers(tmp_path, scores, factor("second"), tasks={"walker2d": task}, sets=sets)
     below = {
         level: sum(
@@ -252,8 +288,10 @@ def test_q_is_adjusted_over_all_answers(tmp_path: Path) -> None:
     scores = {("walker2d", "old"): around(100)}
     for k, gain in enumerate(gains):
         scores["walker2d", f"v{k}"] = around(100 + gain, 1.0, 10, k + 1)
-    asked = [question(id=f"q{k}", variant=f"v{k}", tasks=("walker2d",)) for k in range(len(gains))]
-    absent = question(id="absent", variant="none", tasks=("walker2d",))
+    asked = [
+        comparison(id=f"q{k}", variant=f"v{k}", tasks=("walker2d",)) for k in range(len(gains))
+    ]
+    absent = comparison(id="absent", variant="none", tasks=("walker2d",))
     frame = answers(tmp_path, scores, *asked, absent).frame
     expected = scipy_stats.false_discovery_control(frame.p.dropna())
     assert frame.q.dropna().to_numpy() == pytest.approx(expected)
@@ -264,7 +302,7 @@ def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
     scores = two_variants({"walker2d": 20.0, "ant": 20.0}, seeds=6)
     whole = row(tmp_path, scores)
     (path,) = (tmp_path / "plans" / "details").glob("*.json")
-    design = Design.stored(tmp_path, question().request())
+    design = Design.stored(tmp_path, comparison().request())
     assert design is not None
     plan = design.plan
     path.unlink()
@@ -276,11 +314,11 @@ def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
     write_plan(
         tmp_path, structs.replace(plan, request={**plan.request, "steps": 5}, cells=plan.cells[:1])
     )
-    together = answer_all(tmp_path, Entries((question(),), (WALKER, ANT))).frame.to_dict("records")[
-        0
-    ]
+    together = answer_all(tmp_path, Entries((detail(comparison()),), (WALKER, ANT))).frame.to_dict(
+        "records"
+    )[0]
     assert [together[n] for n in ("share", "seeds")] == [whole[n] for n in ("share", "seeds")]
-    assert Design.stored(tmp_path, question(run={"profile": "paper"}).request()) is None
+    assert Design.stored(tmp_path, comparison(run={"profile": "paper"}).request()) is None
 
 
 # Controls
@@ -289,7 +327,7 @@ def test_runs_of_one_task_and_seed_each_are_gathered(tmp_path: Path) -> None:
 def checks(
     folder: Path, kind: str, scores, sets=None, **about
 ) -> dict[str, tuple[str, bool | None]]:
-    made = answers(folder, scores, control(kind, **about), question(), sets=sets)
+    made = answers(folder, scores, control(kind, **about), sets=sets)
     return {check.task: (check.outcome, check.kept) for check in made.checks.itertuples()}
 
 
@@ -341,15 +379,22 @@ def test_halves_of_one_variant_differ_only_if_it_changed(tmp_path: Path, same: b
     assert kept is same
     half = np.array(values[:10]), np.array(values[10:])
     interval = scipy_stats.ttest_ind(*half, equal_var=False).confidence_interval()
-    low, high = interval
+    low, high = (100 * end / np.mean(values) for end in interval)
     assert (
         f"[{low:.0f}, {high:.0f}]".replace("-0,", "0,") in text
         or f"[{low:.1f}, {high:.1f}]" in text
     )
 
 
-def test_a_control_of_two_variants_must_not_be_equivalent(tmp_path: Path) -> None:
-    for gain, kept in ((30.0, True), (0.0, False)):
-        scores = two_variants({"walker2d": gain}, 0.5)
-        found = checks(tmp_path / str(gain), "difference", scores, variant="new", versus="old")
-        assert found["walker2d"][1] is kept
+@pytest.mark.parametrize(
+    ("kind", "gain", "kept"),
+    [
+        *(("bug", -30.0, True), ("bug", 30.0, False), ("bug", 0.0, False)),
+        *(("same", 0.0, True), ("same", 30.0, False)),
+    ],
+)
+def test_a_bug_must_be_worse_and_the_same_must_not_differ(tmp_path, kind, gain, kept) -> None:
+    scores = two_variants({"walker2d": gain}, 0.5)
+    made = answers(tmp_path, scores, control(kind, variant="new", versus="old"), comparison())
+    assert list(made.checks.kept) == [kept]
+    assert made.sensitive == ({"land"} if (kind, kept) == ("bug", True) else frozenset())

@@ -7,90 +7,112 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
-from asked import answers, around, control, question, two_variants
+from asked import (
+    PASSES,
+    answers,
+    around,
+    comparison,
+    control,
+    detail,
+    factor,
+    fractional,
+    two_variants,
+)
+from msgspec import structs
 
 from ablations import cli
 from ablations.answers import pages
-from ablations.answers.entries import Exam, Task, read
+from ablations.answers.entries import Detail, Entries, Task, read
 from ablations.answers.measures import Answers
-from ablations.io.archives import restore
+from ablations.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 FILE = RESULTS / "questions.toml"
-PAGES = [RESULTS / "README.md", *sorted((RESULTS / "questions").glob("*.md"))]
-STUDIES = {*re.findall(r'^(?:study|other_design) = "(\w+)"', FILE.read_text(), re.MULTILINE)}
+PAGES = [RESULTS / "README.md", *sorted((RESULTS / "details").glob("*.md"))]
+STUDIES = {*re.findall(r'^study = "(\w+)"', FILE.read_text(), re.MULTILINE)}
 ARCHIVES = [  # of the studies that answer a question
     path
     for path in sorted((RESULTS / "archive").iterdir())
     if path.name.rpartition("-")[0] in STUDIES
 ]
-EFFECT = {"share": 0.12, "share_low": 0.06, "share_high": 0.18}
-AROUND_0 = {"share": 0.002, "share_low": -0.0561, "share_high": 0.05}
 
 
 # Sentences
 
 
+def made_of(*rows: dict[str, Any], found: Sequence[str] = ()) -> tuple[Answers, Detail]:
+    """Return answers with given numbers, and their detail. found: domains of planted losses."""
+    usual = {"detail": "a_id", "domain": "land", "note": "", "tasks": "a", "seeds": 10, "q": 0.01}
+    frame = pd.DataFrame([usual | row for row in rows])
+    checks = pd.DataFrame([{"kind": "bug", "domain": d, "control": d, "kept": True} for d in found])
+    checks = checks.reindex(columns=["kind", "domain", "control", "kept"])
+    asked = detail(comparison())
+    entries = Entries((asked,), (Task("a", "land", "a"), Task("b", "sea", "b")))
+    return Answers(entries, frame, pd.DataFrame(), checks, {}), asked
+
+
+BETTER = {"verdict": "better", "share": 0.12, "share_low": 0.06, "share_high": 0.18}
+WORSE = {"verdict": "worse", "share": -0.2, "share_low": -0.25, "share_high": -0.14}
+EQUAL = {"verdict": "equivalent", "share": 0.019, "share_low": 0.002, "share_high": 0.037}
+OPEN = {"verdict": "inconclusive", "share": 0.002, "share_low": -0.0561, "share_high": 0.05}
+ON_B = {"domain": "sea", "tasks": "b, c", "seeds": 4}
+
+
 @pytest.mark.parametrize(
-    ("verdict", "note", "more", "text"),
+    ("rows", "text"),
     [
-        ("better", "", EFFECT, "Clipping raises the score: +12% [6, 18]"),
+        ([BETTER], "a higher score on land (+12%, 95% CI 6 to 18; a, 10 seeds). Turn it on."),
+        ([WORSE], "a lower score on land (-20%, 95% CI -25 to -14; a, 10 seeds). Leave it off."),
         (
-            "worse",
-            "",
-            {"share": -0.2, "share_low": -0.25, "share_high": -0.14},
-            "Clipping lowers the score: -20% [-25, -14]",
+            [EQUAL],
+            "no relevant effect on land (+1.9%, 95% CI 0.2 to 3.7; a, 10 seeds). Keep either.",
         ),
         (
-            "equivalent",
-            "",
-            {"share": 0.019, "share_low": 0.002, "share_high": 0.037},
-            "No relevant effect: +1.9% [0.2, 3.7], within ±5%",
-        ),
-        ("equivalent", "identical", EFFECT, "No effect: the runs are identical"),
-        (
-            "inconclusive",
-            "",
-            AROUND_0 | {"seeds_to_detect": 1160.0},
-            "No effect found (+0%, 95% CI -6 to 5); 1,160 seeds would detect an effect of 5%",
-        ),
-        ("inconclusive", "", AROUND_0, "No effect found (+0%, 95% CI -6 to 5)"),
-        (
-            "inconclusive",
-            "more seeds alone would not decide",
-            AROUND_0,
-            "No effect found (+0%, 95% CI -6 to 5); more seeds alone would not decide",
+            [OPEN, {**WORSE, **ON_B}],
+            "no detectable effect on land (+0%, 95% CI -6 to 5; a, 10 seeds); a lower score on sea "
+            "(-20%, 95% CI -25 to -14; b and c, 4 seeds each). Leave it off.",
         ),
         (
-            "inconclusive",
-            "tasks disagree: + on a, - on b",
-            AROUND_0,
-            "The tasks disagree: + on a, - on b (+0%, 95% CI -6 to 5)",
-        ),
-        ("inconclusive", "one seed", {"share": 0.6}, "Inconclusive: +60.00%, one seed"),
-        (
-            "inconclusive",
-            "1 more failed run without the change",
-            EFFECT,
-            "Inconclusive: +12% [6, 18], 1 more failed run without the change",
+            [{**EQUAL, "note": "identical"}],
+            "identical runs on land (+1.9%, 95% CI 0.2 to 3.7; a, 10 seeds). Keep either.",
         ),
         (
-            "failed",
-            "1 more failed run with the change",
-            EFFECT,
-            "Clipping makes more runs fail: 1 more failed run with the change; +12% [6, 18]",
+            [{**OPEN, "note": "tasks disagree: + on a, - on b"}],
+            "tasks disagree: + on a, - on b on land (+0%, 95% CI -6 to 5; a, 10 seeds). No "
+            "evidence for either.",
         ),
-        ("", "no runs", {"seeds": 0}, "Not answered yet: no runs"),
+        (
+            [{**BETTER, "verdict": "failed", "note": "1 more failed run"}],
+            "more failed runs on land (+12%, 95% CI 6 to 18; a, 10 seeds). Leave it off.",
+        ),
+        ([{"verdict": "", "note": "no runs", "seeds": 0}], "not tested."),
     ],
 )
-def test_a_sentence_has_the_verdict_and_its_bounds(verdict, note, more, text: str) -> None:
-    row = {"verdict": verdict, "note": note, "seeds": 10, "seeds_to_detect": math.nan} | more
-    assert pages.sentence(question(), row) == text
+def test_a_sentence_has_each_effect_with_its_interval_and_what_follows(rows, text) -> None:
+    assert pages.sentence(*made_of(*rows, found=["land"])) == f"Clipping: {text}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "found", "advice"),
+    [
+        ([BETTER, {**WORSE, **ON_B}], [], "depends"),
+        ([BETTER, {**OPEN, **ON_B}], [], "yes"),
+        ([{**BETTER, "q": 0.06}], [], "no evidence"),
+        ([{**WORSE, "q": 0.06}, {**EQUAL, **ON_B}], ["sea"], "either"),
+        ([EQUAL], ["sea"], "no evidence"),
+        ([EQUAL], ["land"], "either"),
+        ([OPEN], ["land"], "no evidence"),
+    ],
+)
+def test_advice_needs_an_adjusted_p_or_a_sensitive_domain(rows, found, advice) -> None:
+    assert pages.advice(*made_of(*rows, found=found)) == advice
 
 
 # The file
@@ -98,32 +120,35 @@ def test_a_sentence_has_the_verdict_and_its_bounds(verdict, note, more, text: st
 
 def test_every_comparison_of_the_file_exists_and_has_a_short_label() -> None:
     entries = read(FILE)
-    assert len(entries.question) >= 100
-    both = [*entries.question, *entries.control]
+    assert len(entries.detail) >= 40
+    both = [*entries.detail, *entries.control]
     assert len({each.label for each in both}) == len(both)
     assert max(len(each.label) for each in both) <= 50
-    for each in entries.question:
-        assert not re.match(r"(Raw|Targets|Rewards|Timeouts|\w+ed) ", each.change), each.change
+    assert {task.domain for task in entries.task} == {
+        *("locomotion", "DM-Control", "discrete actions", "language models")
+    }
+
+
+FIRST = 'study = "mission"\nvariant = "brax_gae"\nversus = "baseline"'
 
 
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [
-        ('factor = "advantage"', 'variant = "brax"', "needs either factor, or variant and versus"),
-        ('id = "gae_lambda"', 'id = "brax_gae"', "has the id 'brax_gae' twice"),
-        ('other_design = "what_matters_discrete"', 'other_design = "q_learning"', "unknown factor"),
-        (
-            'run = { profile = "evidence" }\nterms',
-            'run = { profile = "evidence", seeds = 3 }\nterms',
-            "must not select tasks or seeds",
-        ),
-        (
-            'link = "https',
-            'link = "javascript',
-            "question 'brax_gae': link: expected a text that is a web",
-        ),
-        ("floor = 30", "floor = nan", "task 'walker2d': exam.floor: expected a number >="),
-        ('kind = "halves"', 'kind = "planted"', "control 'same': kind 'planted' needs another"),
+        ('label = "Raw advantages"', "", "detail 'raw_advantages': missing key 'label'"),
+        (FIRST, 'study = "mission"\nvariant = "brax_gae"', "needs either factor, or variant"),
+        ('id = "symlog"', 'id = "percentile"', "has the detail 'percentile' twice"),
+        ('tasks = ["walker2d", ', 'tasks = ["walker", ', "did you mean 'walker2d'"),
+        ('terms = ["Brax GAE"', 'words = ["Brax GAE"', "detail 'brax_gae': unknown key 'words'"),
+        (FIRST, 'study = "mission"\nfactor = "advantages"', "did you mean 'advantage'"),
+        ('variant = "timeout_bonus"', 'variant = "timeout"', "comparison 'timeout_own_value_loc"),
+        ('variant = "timeout_bonus"', 'variant = "standard"', "variant and versus are both"),
+        ('"evidence" }', '"evidence", seeds = 3 }', "must not select tasks or seeds"),
+        ('"ant", "halfcheetah"]', '"ant", "cartpole_swingup"]', "its tasks are of several domains"),
+        ('link = "https', 'link = "javascript', "link: expected a text that is a web"),
+        ("floor = 32.3", 'floor = "32"', "task 'walker2d': validation.floor: expected a number,"),
+        ('kind = "halves"', 'kind = "planted"', "kind 'planted' needs another"),
+        ("[[detail]]", "[[detail", "cannot read"),
     ],
 )
 def test_a_slip_in_the_file_is_one_line(tmp_path: Path, capsys, old, new, error: str) -> None:
@@ -135,27 +160,6 @@ def test_a_slip_in_the_file_is_one_line(tmp_path: Path, capsys, old, new, error:
     printed = capsys.readouterr().err
     assert error in printed
     assert printed.count("\n") == 1
-
-
-def test_the_validation_is_the_one_that_was_run() -> None:
-    printed = (RESULTS / "reference" / "exam" / "README.md").read_text()
-    rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]]
-        for line in printed.splitlines()
-        if "|" in line
-    ]
-    tasks = read(FILE).task
-    for task in tasks:
-        assert task.exam is not None
-        mine = [row for row in rows if row[0] in (task.column, "")]
-        after = [rows[k : k + 2] for k, row in enumerate(rows) if row[0] == task.column]
-        floors = {  # (zero), (uniform); (start)
-            max(float(row[3]) for row in two if row[-1] == "learns nothing") for two in after
-        }
-        assert task.exam.floor in floors
-        lead, score = f"{task.exam.lead:.1f}", f"{task.exam.score:g}"
-        assert any(row[3] == score and row[5] == lead for row in mine if len(row) > 5), task
-    assert {task.name for task in tasks if not task.range} == {"hopper"}
 
 
 # Pages of made-up runs
@@ -171,34 +175,36 @@ def written(folder: Path, made: Answers, monkeypatch: pytest.MonkeyPatch) -> dic
 
 def test_a_page_has_the_numbers_of_the_frame(tmp_path: Path, monkeypatch) -> None:
     scores = two_variants({"walker2d": 20.0, "ant": 10.0}, 40.0)
-    made = answers(tmp_path, scores, question(), control("halves", variant="old"))
+    sets = {"old": {"clip": "none"}, "new": {"clip": "pessimistic"}}
+    asked = detail(comparison())
+    made = answers(tmp_path, scores, asked, control("halves", variant="old"), sets=sets)
     texts = written(tmp_path / "out", made, monkeypatch)
     page, index = (" ".join(texts[name].split()) for name in ("a_id.md", "README.md"))
     (row,) = made.frame.to_dict("records")
-    assert f"**{pages.sentence(question(), row)}.**" in page
+    assert f"> {pages.sentence(made, asked)}" in page
     for effect in made.effects.to_dict("records"):
         assert re.search(rf"\| {effect['task']} +\|.* {effect['lead']:.1f} ", page)
     assert "less was reached here on walker2d and ant" in page
     assert "| mean over tasks |" in re.sub(" +", " ", page)
-    assert "[a_label](questions/a_id.md)" in index
-    assert "1 inconclusive." in index
-    assert "walker2d (10 seeds), ant (10 seeds)" in index
-    assert {"a_id.svg", "all.svg"} == {p.name for p in (tmp_path / "out").rglob("*.svg")}
+    assert "| clip | none | pessimistic |" in page
+    assert "[a_label](details/a_id.md)" in index
+    assert "1 are open" in index
+    assert "on walker2d (10 seeds), ant (10 seeds)" in page
+    drawn = {path.name for path in (tmp_path / "out").rglob("*.svg")}
+    assert drawn == {"a_id.svg", "all.svg", "a_comparison_curves.svg"}
     stored = pd.read_csv(tmp_path / "out" / "answers.csv")
-    assert list(stored.id) == ["a_id"]
+    assert list(stored.id) == ["a_comparison"]
     for name in ("share", "share_low", "share_high", "p", "q", "sd"):
         assert stored[name][0] == pytest.approx(row[name])
 
 
-def test_an_overview_has_each_answer_by_group_and_effect(tmp_path: Path, monkeypatch) -> None:
+def test_an_overview_has_each_answer_by_domain_and_effect(tmp_path: Path, monkeypatch) -> None:
     scores = {("walker2d", "old"): around(100)}
     gains = {"even": 0.0, "up": 20.0, "down": -20.0, "wide": 3.0}
     for k, (name, gain) in enumerate(gains.items()):
         spread = 40.0 if name == "wide" else 1.0
         scores["walker2d", name] = around(100 + gain, spread, 10, k + 1)
-    about = {"tasks": ("walker2d",)}
-    asked = [question(id=n, label=n, variant=n, **about) for n in gains]
-    asked[2] = question(id="down", label="down", variant="down", group="other", **about)
+    asked = [detail(comparison(id=n, variant=n, tasks=("walker2d",)), id=n, label=n) for n in gains]
     drawn: dict[int, pd.DataFrame] = {}
     forest = pages.figures.forest
     monkeypatch.setattr(
@@ -212,15 +218,23 @@ def test_an_overview_has_each_answer_by_group_and_effect(tmp_path: Path, monkeyp
     assert list(drawn[1].label) == ["up", "even", "down"]
 
 
+def test_a_page_of_a_fraction_names_its_levels(tmp_path, monkeypatch) -> None:
+    scores, sets = fractional(30.0)
+    made = answers(tmp_path, scores, factor("first"), sets=sets)
+    page = " ".join(written(tmp_path / "out", made, monkeypatch)["a_id.md"].split())
+    assert f"(first: on against off; {len(sets)} settings, half with each)" in page
+
+
 HOSTILE = "<script>{0}</script> [c](javascript:{0}) [x]: y | `{0}` ![i](x) <img src=x>"
 
 
 def test_no_text_of_the_file_becomes_html_or_a_link(tmp_path: Path, monkeypatch) -> None:
-    texts = ("label", "group", "question", "sentence", "source", "published", "change", "note")
+    texts = ("label", "topic", "question", "sentence", "source", "published", "change", "note")
     named = {name: HOSTILE.format(name) for name in texts} | {"label": "<b>[l](x)</b>"}
-    asked = question(link='https://x.y/) <script>"onmouseover="', terms=(HOSTILE,), **named)
-    exam = Exam(0.0, 100.0, 9.0, 100.0, 0.0, HOSTILE)
-    tasks = {name: Task(name, HOSTILE, exam) for name in ("walker2d", "ant")}
+    link = 'https://x.y/) <script>"onmouseover="'
+    asked = detail(comparison(note=HOSTILE), link=link, terms=(HOSTILE,), **named)
+    held = structs.replace(PASSES, note=HOSTILE)
+    tasks = {name: Task(name, "land", HOSTILE, held) for name in ("walker2d", "ant")}
     made = answers(tmp_path, two_variants({"walker2d": 20.0, "ant": 20.0}), asked, tasks=tasks)
     texts_of = written(tmp_path / "out", made, monkeypatch)
     for name in ("README.md", "a_id.md"):
@@ -237,34 +251,51 @@ def test_no_text_of_the_file_becomes_html_or_a_link(tmp_path: Path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("name", "count", "text"),
+    ("name", "details", "text"),
     [
-        ("clip_vloss", 6, ""),  # a library's word
-        ("discount", 3, "a number of ppo"),  # a setting too
-        ("huber", 2, ""),  # a variant of several studies
+        ("clip_vloss", ["value_clip"], ""),  # a library's word
+        ("brax gae", ["brax_gae"], ""),  # in any case
+        ("separate networks", ["shared_torso"], ""),
+        ("twice coefficient", [], ""),
+        ("q_lambda", ["pqn_lambda"], "a number of pqn"),  # a setting too
+        ("walker2d", [], ""),
     ],
 )
-def test_show_lists_the_answers_that_match(name, count, text, tmp_path: Path, capsys) -> None:
-    shutil.copy(FILE, tmp_path)
-    assert cli.main(["show", name, "--results", str(tmp_path)]) == 0
+def test_show_lists_the_answers_that_match(name, details, text, tmp_path: Path, capsys) -> None:
+    shutil.copy(RESULTS / "answers.csv", tmp_path)
+    shutil.copytree(RESULTS / "details", tmp_path / "details")
+    code = cli.main(["show", name, "--results", str(tmp_path)])
     out = capsys.readouterr().out
-    assert out.count(str(tmp_path / "questions")) == out.count("Not answered yet") == count, out
+    assert code == (2 if name == "twice coefficient" else 0)
+    assert re.findall(r"details/(\w+)\.md", out) == details
     assert text in out
 
 
-def test_pages_without_archives_say_so_of_every_question(tmp_path: Path, capsys) -> None:
+def test_answers_are_found_by_parts_of_the_question_from_anywhere(tmp_path, capsys) -> None:
+    assert cli.main(["show", "clipping value loss", "--results", str(tmp_path)]) == 0
+    assert "Does clipping the value loss help?" in capsys.readouterr().out
+    assert cli.main(["show", "clip_vlosss", "--results", str(tmp_path)]) == 2
+    assert "; no published answer matches 'clip_vlosss'" in capsys.readouterr().err
+
+
+def test_pages_without_archives_say_so_of_every_detail(tmp_path: Path, capsys) -> None:
     shutil.copy(FILE, tmp_path)
     assert cli.main(["report", "--answers", "--results", str(tmp_path)]) == 0
     assert capsys.readouterr().out.split() == [
         str(tmp_path / name) for name in ("README.md", "answers.csv")
     ]
     entries = read(FILE)
-    for each in entries.question:
-        page = (tmp_path / "questions" / f"{each.id}.md").read_text()
-        assert "**Not answered yet: no runs.**" in page
+    for each in entries.detail:
+        page = (tmp_path / "details" / f"{each.id}.md").read_text()
+        assert f"> {each.change}: not tested." in page
     index = (tmp_path / "README.md").read_text()
-    assert index.count("no runs") == len(entries.question) + len(entries.control)
+    assert index.count("no runs") == len(entries.control)
     assert pd.read_csv(tmp_path / "answers.csv").verdict.isna().all()
+
+
+def test_a_folder_without_questions_has_no_answers(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there are no published answers"):
+        pages.write(tmp_path)
 
 
 # The committed pages
@@ -273,13 +304,13 @@ def test_pages_without_archives_say_so_of_every_question(tmp_path: Path, capsys)
 def kept_in(results: Path) -> dict[str, bytes]:
     """What `report --answers` writes, by its path."""
     named = [results / "README.md", results / "answers.csv"]
-    paths = [*named, *sorted((results / "questions").iterdir())]
+    paths = [*named, *sorted((results / "details").iterdir())]
     return {str(path.relative_to(results)): path.read_bytes() for path in paths}
 
 
 @pytest.mark.inputs(
     *(str(path.relative_to(ROOT)) for path in ARCHIVES),
-    *("results/questions.toml", "results/questions", "results/README.md"),
+    *("results/questions.toml", "results/details", "results/README.md"),
     *("results/answers.csv", "ablations/*.py", "ablations/core", "ablations/io"),
     *("ablations/answers", "ablations/stats", "ablations/tables", "ablations/figures"),
     *("ablations/studies", "ablations/commands"),
@@ -301,35 +332,28 @@ def test_the_pages_are_regenerated_from_the_archives_without_jax(tmp_path: Path)
         assert text == kept[name], f"results/{name}: `ablations report --answers`"
 
 
-def test_a_learned_range_of_twice_the_size_halves_each_effect(tmp_path: Path) -> None:
-    """An answer that did not come from the stored runs would stay."""
-    (tmp_path / "archive").mkdir()
-    for path in (RESULTS / "archive").glob("what_matters-*"):
-        shutil.copy(path, tmp_path / "archive")
-    restore(tmp_path)
-    wide = FILE.read_text().replace("floor = 30", "floor = -140", 1)
-    (tmp_path / "wide.toml").write_text(wide)
-    shares = []
-    for path in (tmp_path / "wide.toml", FILE):
-        entries = read(path)
-        asked = tuple(each for each in entries.question if each.id == "discount")
-        made = pages.answer_all(tmp_path, pages.Entries(asked, entries.task))
-        shares.append(made.frame[["share", "share_low", "share_high"]].to_numpy()[0])
-    assert 2 * shares[0] == pytest.approx(shares[1])
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_of_pages_lead_somewhere(page: Path) -> None:
     links = [t for t in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()) if "://" not in t]
     assert links
     for target in links:
         assert (page.parent / target).exists(), target
-    assert page == PAGES[0] or f"(questions/{page.name})" in PAGES[0].read_text()
+    assert page == PAGES[0] or f"(details/{page.name})" in PAGES[0].read_text()
+
+
+def test_the_readme_says_what_the_table_says() -> None:
+    frame = pd.read_csv(RESULTS / "answers.csv")
+    row = r"^\| \[.*?\]\(results/details/(\w+)\.md\) \| (.*?) \| (.*?) \|.*$"
+    rows = re.findall(row, (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(rows) > 3
+    for name, domain, effect in rows:
+        own = frame[(frame.detail == name) & (frame.domain == domain)]
+        assert pages.percent(own.iloc[0]) == effect, name
 
 
 def test_numbers_of_the_pages_are_those_of_the_csv() -> None:
     frame = pd.read_csv(RESULTS / "answers.csv")
-    assert len(frame) == len(PAGES) - 1
+    assert frame.detail.nunique() == len(PAGES) - 1
     for row in frame.to_dict("records"):
-        page = (RESULTS / "questions" / f"{row['id']}.md").read_text()
-        assert math.isnan(row["share"]) or pages.percent(row).partition("%")[0] in page, row["id"]
+        page = (RESULTS / "details" / f"{row['detail']}.md").read_text()
+        assert math.isnan(row["share"]) or f"Effect: {pages.percent(row)}, " in page, row["id"]

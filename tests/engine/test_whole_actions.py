@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from ablations import find_cell, load_policy
+from ablations import find_run, load_policy
 from ablations.cli import main
 
 SMALL = ["--tasks", "cartpole", "--variants", "standard", "--seeds", "1", "--steps", "1024"]
@@ -27,7 +27,7 @@ def study(shells: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def cell(study: Any) -> Path:
-    return find_cell("gae", task="cartpole", results=study.results)
+    return find_run("gae", task="cartpole", results=study.results)
 
 
 def test_its_table_and_its_policies(study: Any, cell: Path) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import math
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from ablations.errors import UserError
 from ablations.stats import factorial as stats
 from ablations.stats.factorial import Design
 from ablations.studies import fraction
-from ablations.studies.what_matters import VARIANTS
 
 COUPLED = {"torso": "shared", "gradient_clip": "global_norm"}
 SETS = {
@@ -249,17 +247,6 @@ def test_unused_columns_are_those_that_no_two_details_have(changes: int) -> None
     used = [np.ones(len(rows)), *products(rows, 1).values(), *products(rows, 2).values()]
     assert not np.any(columns @ np.array(used).T)
     assert np.array_equal(columns @ columns.T, len(rows) * np.eye(len(names)))
-
-
-def test_the_unused_columns_of_what_matters_are_those_of_the_docs() -> None:
-    names = sorted({name for variant in VARIANTS.values() for name in variant.sets})
-    sets = {v: {name: of.sets.get(name) for name in names} for v, of in VARIANTS.items()}
-    design = stats.design(sets, "baseline")
-    docs = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
-    for of in stats.unused_columns(design):
-        column = {list(design.factors)[k].split(", ")[0] for k in of}
-        (third,) = column - {"action_distribution", "advantage"}
-        assert f"`{third}`" in docs
 
 
 # Effects by seed
