@@ -213,17 +213,17 @@ class Design:
         """Return the name of a task's score."""
         return task.score or self.runs.score
 
-    def learned(self, task: Task, variant: str = "") -> float | None:
+    def learned(self, task: Task, variant: str | None = "") -> float | None:
         """Return a task's learned range, from the better untrained policy to a variant's mean.
 
-        The variant is the study's baseline by default. In a fractional factorial, and without runs
-        of the baseline, it is the range of the validation. None: the task did not pass validation.
+        The variant is the study's baseline by default. None, and without runs of the variant: the
+        range of the validation. The range is None if the task did not pass validation.
         """
         if not task.passes or task.validation is None:
             return None
         place = task.column, variant or self.plan.study.baseline
         table = self.scores(self.score(task))
-        if self.factorial or place not in table:
+        if variant is None or place not in table:
             return task.validation.score - task.validation.floor
         scores = table[place]
         return float(scores[scores.index.isin(ANSWERING)].mean()) - task.validation.floor
@@ -235,7 +235,7 @@ class Design:
         seeds: range = ANSWERING,
         *,
         score: str = "",
-        range_of: str = "",
+        range_of: str | None = "",
     ) -> Floats:
         """Return scores `[tasks, n, variants]` on the n seeds that are complete on every task.
 
@@ -275,7 +275,8 @@ class Contrast:
     def __init__(self, comparison: Comparison, design: Design) -> None:
         """Raise UserError if the study does not have the factor."""
         self.design, self.factor, self.details, self.levels = design, comparison.factor, 1, ""
-        self.reverse, self.range_of = comparison.reverse, comparison.range_of
+        self.reverse = comparison.reverse
+        self.range_of = None if comparison.factor else comparison.range_of
         self.sides = ([comparison.versus], [comparison.variant])
         if not comparison.factor:
             return
@@ -525,7 +526,7 @@ def _check_fraction(control: Control, design: Design, tasks: Sequence[Task]) -> 
     variants, least = list(fraction.variants), 1 if control.kind == "unused" else 2
     alone = [task for task in tasks if design.array([task], variants).shape[1] >= least]
     for pooled in [*([task] for task in alone), *([alone] if len(alone) > 1 else [])]:
-        y = design.array(pooled, variants)
+        y = design.array(pooled, variants, range_of=None)
         if control.kind == "unused":
             effects = [effect for _, effect in factorial.unused_effects(y, fraction)]
             judged = np.array([[(e.difference, e.low, e.high) for e in effects]])
