@@ -47,7 +47,8 @@ ALLOWED = {
     "engine": {"trainers", "tasks", "studies", "presets", "stats", "io", "curve"} | COMMON,
     "report": {"figures", "runs", "stats", "tables", "templates", *COMMON},
     "until": {"comparison", "core", "errors", "records", "runs", "stats", "engine"},
-    "answers": {"comparison", "figures", "runs", "scoring", "stats", "studies", "tables", *COMMON},
+    "answers": {"comparison", "figures", "presets", "runs", "scoring", "stats", "studies", "tables"}
+    | COMMON,
     "gate": {"engine", "trainers", "studies", "runs", "stats", *COMMON},
     # Figure and table of a check that fails.
     "regression": {"curve", "figures", "scoring", "stats", "tables", *COMMON},
@@ -88,7 +89,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.cli", "ablations.parameters"),
         ("ablations.commands.checking", "ablations.figures"),
         ("ablations.commands.checking", "ablations.figures.checks"),
-        ("ablations.commands.describe", "ablations.answers.pages"),
         ("ablations.commands.designing", "ablations.figures"),
         ("ablations.commands.gating", "ablations.figures"),
         ("ablations.commands.results", "ablations.answers.pages"),
