@@ -310,17 +310,20 @@ def page(rows: list[list[str]]) -> str:
     from ablations import stats
 
     lines = [
-        "Our composition `brax` against Brax's own ppo.train: `python benchmarks/brax_training.py`",
+        "`python benchmarks/brax_training.py` compares our preset `brax` with Brax's ppo.train.",
         "",
-        f"Score: area under the evaluation curve ({CHUNKS} points, return of the policy's mode "
-        f"over {EPISODES} whole episodes), 0 at the return of a random and 1 at that of a good "
-        "policy at that length of episodes; of cartpole_balance at 0 and at the most that can be "
-        "paid. The same seeds on each side share the resets "
-        "of the evaluations and no other random number. Difference: ours minus Brax's, mean over "
-        "seeds with its 95% t interval. Margin, stated before the runs: "
-        f"{MARGIN:g}; equivalent: the interval lies within it (TOST at 2.5% on each side, its p "
-        "beside). Eight seeds could not decide inverted_pendulum; by their spread 75 would. So 80 "
-        "others were run, once, and decide alone; so do 40 others of cartpole_balance, after ten.",
+        f"- Score: the area under the evaluation curve, which has {CHUNKS} points. A point is the "
+        f"mean return of the policy's mode over {EPISODES} whole episodes. A score of 0 is the "
+        "return of a random policy, and 1 is the return of a good policy at this episode length. "
+        "For cartpole_balance these are 0 and the highest possible return.",
+        "- Seeds: the same seeds on both sides share the resets of the evaluations and no other "
+        "random number. [seeds] are the lowest and the highest seed.",
+        "- Difference: ours minus Brax's, the mean over seeds with its 95% t interval. "
+        f"*equivalent*: the interval lies within the margin of {MARGIN:g}, which was set before "
+        "the runs (TOST at 2.5% on each side).",
+        "- Eight seeds could not decide inverted_pendulum. Their spread asked for 75 seeds, so 80 "
+        "new seeds ran once, and only these decide. cartpole_balance likewise has 40 new seeds "
+        "after ten.",
         "",
         "| task | seeds | steps | Brax | [seeds] | ours | [seeds] | difference | [95%] | p (TOST) "
         "| verdict |",
@@ -349,9 +352,9 @@ def page(rows: list[list[str]]) -> str:
         )
     lines += [
         "",
-        "[seeds]: the lowest and the highest seed. Curves: brax_training.csv.",
+        "[brax_training.csv](brax_training.csv) has the curves.",
         "",
-        "Both sides: "
+        "Settings of both sides: "
         + ", ".join(f"{name}={value}" for name, value in STRUCTURE.items())
         + "; "
         + ", ".join(f"{name}={value}" for name, value in COMPOSITION.items())
@@ -363,9 +366,9 @@ def page(rows: list[list[str]]) -> str:
             if task in run
         ),
         "",
-        f"brax {version('brax')}, jax {version('jax')}; `jax.device_put_replicated`, which this "
-        "jax no longer has and ppo.train calls, is replaced by one that stacks and places the "
-        "copies.",
+        f"brax {version('brax')}, jax {version('jax')}. ppo.train calls "
+        "`jax.device_put_replicated`, which this jax no longer has. The benchmark replaces it "
+        "with a function that stacks and places the copies.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""Gymnax's tasks against rejax and PureJaxRL: a whole study's time, and what is learned.
+"""Compare Gymnax's tasks with rejax and PureJaxRL: the time of a whole study, and what is learned.
 
     python benchmarks/discrete.py speed [--tasks cartpole breakout] [--seeds 8] [--rounds 3]
         [--output results/reference/speed/discrete.md]
@@ -7,26 +7,23 @@
     python benchmarks/discrete.py learning [--tasks cartpole breakout asterix] [--seeds 20]
         [--first 0] [--output results/reference/discrete.md]
 
-    with --purejaxrl FOLDER, a checkout of it at 31756b1; without it the first two are against
-    rejax alone, and learning is ours alone
+--purejaxrl FOLDER is a checkout of PureJaxRL at 31756b1. Without it, speed and steady compare with
+rejax only, and learning trains our side only. Peers run in the environment of rejax in peers.py,
+because they need gymnax 0.0.9.
 
-speed: four values of gae_lambda by some seeds, nobody evaluates. Ours is the real command, from an
-empty folder and an empty cache of programs, composed as the peer; a peer is one process that
-compiles once, for all values and seeds. Ratios are within a round, and their median is printed: of
-wall seconds, which say something about a machine left alone, and of the CPU seconds of all
-processes, which hold on a busy one too.
-steady: CPU seconds of a few updates, nothing started or compiled, in turns: ours of one lane, as a
-worker trains, theirs of all seeds under vmap; a thread each, as two of XLA's can wait for each
-other for ever (PureJaxRL, Breakout, eight seeds). What a process starts with and compiles is beside
-it.
-learning: the tasks' own settings at full length, against PureJaxRL's own script at the same ones,
-with one thread:
-the return of episodes that ended in the last tenth of training, ours minus theirs with its 95%
-interval (Welch's: they share no random number), and the mode's at the end; solved: seeds whose mode
-has the most that the task pays. --results keeps what was trained, ours and, in
-purejaxrl/, theirs, seed by seed, and --output the rows of other tasks, steps and seeds: the command
-goes on where it ended.
-Peers live in the environment of peers.py's rejax, as they need gymnax 0.0.9. Learning takes hours.
+- speed: four values of gae_lambda by some seeds, without evaluations. Our side is the real command
+  with the peer's preset, in an empty folder with an empty cache of programs. A peer is one process
+  that compiles once for all values and seeds. The table has the median over rounds of the ratios of
+  wall seconds and of CPU seconds. On a busy machine only CPU seconds are meaningful.
+- steady: CPU seconds of a few updates without start and compilation, taken in turns. Our side
+  trains one run, as a worker does. A peer trains all seeds under vmap. Each has one thread,
+  because two threads of XLA can deadlock (PureJaxRL, Breakout, eight seeds).
+- learning: the tasks' own settings at full length, compared with PureJaxRL's script at the same
+  settings and one thread. The table has the return of episodes that ended in the last tenth of
+  training, its difference with a 95% Welch interval (the sides share no random number), and the
+  mode's return at the end. *solved* counts seeds whose mode has the highest possible return.
+  --results keeps the trained seeds (PureJaxRL's in purejaxrl/) and --output keeps the rows of other
+  tasks, so an interrupted command can be repeated. This takes hours.
 """
 
 from __future__ import annotations
@@ -277,8 +274,8 @@ SPEED = (
     *("CPU: times less", "ours, CPU s", "theirs, CPU s", "commit"),
 )
 ROWS = """\
-A row is the command with its task, seeds, steps and rounds, at its commit. PureJaxRL's Breakout
-waits for itself where XLA has two threads and does not end, so it has no row."""
+Each row is from the command above with its task, seeds, steps and rounds, at its commit.
+PureJaxRL's Breakout has no row: with two XLA threads it hangs."""
 
 
 def commit() -> str:
@@ -414,14 +411,14 @@ HEAD = Learned(
     *("solved", "commit", "ours - PureJaxRL [95%]"),
 )
 PUBLISHED = """\
-A row is `--tasks TASK --steps STEPS --first FIRST --seeds NUMBER`, and the learning rate falls to 0
-within its steps. Mean ± standard deviation over seeds. A seed of PureJaxRL's script ends elsewhere
-where it is compiled otherwise (threads, what else it returns): seeds are draws, no fixed numbers.
+Each row is from `--tasks TASK --steps STEPS --first FIRST --seeds NUMBER`. The learning rate falls
+to 0 over these steps. Values are mean ± standard deviation over seeds. Compilation (threads, other
+outputs) changes the result of a seed of PureJaxRL's script, so its seeds are not reproducible.
 
-Published by PureJaxRL, at 31756b1: of Breakout a figure in its README
-(docs/minatar_plot_seconds.png), whose curve ends near 40, with no number of steps beside it; of
-Space Invaders one curve in examples/brax_minatar.ipynb; of Asterix nothing. So the level is that of
-its own script, run here."""
+PureJaxRL's own results, at 31756b1, have no number to compare with: a figure of Breakout in its
+README (docs/minatar_plot_seconds.png) that ends near 40 without a number of steps, a curve of Space
+Invaders in examples/brax_minatar.ipynb, and nothing on Asterix. The comparison is therefore with
+PureJaxRL's script, run here."""
 
 
 def kept_rows(page: Path | None) -> list[list[str]]:
@@ -501,12 +498,12 @@ def main() -> None:
     parser.add_argument("what", choices=TABLES)
     parser.add_argument("--tasks", nargs="+", choices=GYMNAX)
     parser.add_argument("--seeds", type=int)
-    parser.add_argument("--first", type=int, default=0, help="of learning: the first of the seeds")
-    parser.add_argument("--steps", type=int, help="of a run; default: see the text above")
+    parser.add_argument("--first", type=int, default=0, help="the first seed of `learning`")
+    parser.add_argument("--steps", type=int, help="steps of a run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--purejaxrl", type=lambda x: str(Path(x) / "purejaxrl"))
     parser.add_argument("--environments", type=Path, default=CACHE)
-    parser.add_argument("--results", default="results", help="of learning: where its cells go")
+    parser.add_argument("--results", default="results", help="where `learning` stores its runs")
     parser.add_argument("--output", type=Path)
     asked = parser.parse_args()
     alone = asked.what == "learning" and not asked.purejaxrl

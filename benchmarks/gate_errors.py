@@ -1,16 +1,16 @@
-"""How often a gate and a ledger are wrong, and what they cost: many at once.
+"""Error rates, power and cost of many gates and ledgers.
 
     python benchmarks/gate_errors.py --runs sac.txt --runs td3.txt [--jobs 2]
 
-writes results/reference/gate_errors.md, and ends with exit code 1 where a rate is above 1.2 times
-the stated one, or a promise of power is missed. `--runs`: files with one final score per line; the
-committed table has the 192 SAC and 193 TD3 runs of github.com/flowersteam/rl_stats
-(data/*_final_perfs.txt). Stable-Baselines3's PPO on CartPole is results/reference/examples.
+writes results/reference/gate_errors.md. The exit code is 1 if an error rate is above 1.2 times the
+stated rate, or if the power is below its promise. `--runs` are files with one final score per line.
+The committed table uses the 192 SAC and 193 TD3 runs of github.com/flowersteam/rl_stats
+(data/*_final_perfs.txt). The runs of Stable-Baselines3's PPO are in results/reference/examples.
 
-Runs are simulated (normal with a deviation of 15% of the unit, which is what TD3's have) or drawn
-from stored ones, whose unit is their mean. The gates are played on arrays, all at once, with the
-product's levels and chances; `require_the_product_s_outcomes` plays some of them one by one with
-the product itself. A change of a gain or loss is a shift of a null change's runs.
+Scores are simulated (normal, with the deviation of TD3's runs: 15% of the learned range) or drawn
+from stored runs, whose mean is the learned range. A change with a gain or loss shifts the scores of
+a change without one. Gates are vectorised over arrays with the product's levels and chances.
+`require_the_product_s_outcomes` compares some of them with the product's own functions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OUT = Path(__file__).parents[1] / "results" / "reference" / "gate_errors.md"
 RUNS = OUT.parent / "examples" / "sb3_cartpole_runs.csv"
 GATES, NIGHTS_OF_LEDGERS, CANDIDATES = 2000, 300, 50
 ALLOWED = 1.2
-MARGIN = 0.1  # of the unit
+MARGIN = 0.1  # of the learned range
 CHUNK = 500
 PATHS = early.PATHS
 OUTCOMES = ("undecided", "pass", "fail", "futile")
@@ -55,7 +55,7 @@ UNDECIDED, PASS, FAIL, FUTILE = range(4)
 
 @dataclass(frozen=True)
 class Kind:
-    """draw: scores of the change and of the baseline, of one shape. unit: what is learned."""
+    """draw returns scores of change and baseline, of equal shape; unit: the learned range."""
 
     name: str
     draw: Draw
@@ -104,7 +104,7 @@ def kinds(files: Sequence[Path]) -> list[Kind]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of many gates; margin in the runs' units."""
+    """Settings of many gates; the margin is in score units."""
 
     margin: float
     better: bool
@@ -138,7 +138,7 @@ def interval(
 
 
 def played(ours: Floats, theirs: Floats, asked: Asked) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """The outcomes of gates on runs `[gates, seeds]`, and the seeds that each took."""
+    """Return outcomes and used seeds of gates on scores of shape `[gates, seeds]`."""
     below, above = designs(asked.pass_rate), designs(asked.rate)
     outcomes, seeds = np.zeros(len(ours), int), np.full(len(ours), below.seeds[-1])
     open_ = np.arange(len(ours))
@@ -175,7 +175,7 @@ def chances(ours: Floats, theirs: Floats, at: int, asked: Asked) -> Floats:
 
 
 def require_the_product_s_outcomes() -> None:
-    """Raise where a gate of an array ends otherwise than by the product's own functions."""
+    """Raise AssertionError if a vectorised gate differs from the product's own functions."""
     rng = np.random.default_rng(0)
     for paired in (True, False):
         for better in (True, False):
@@ -205,8 +205,8 @@ def one_gate(ours: Floats, theirs: Floats, asked: Asked) -> tuple[str, int]:
     return "undecided", stages.seeds[-1]
 
 
-def one_look(power: float, effect: float, deviation: float, rate: float, sides: int) -> float:
-    """Seeds at which a single test has this power; sides: 1 paired, 2 not."""
+def one_test(power: float, effect: float, deviation: float, rate: float, sides: int) -> float:
+    """Return the seeds at which one test has this power; sides: 1 if paired, else 2."""
     for n in range(2, 400):
         freedom = sides * (n - 1)
         z = effect / (deviation / np.sqrt(n))
@@ -220,7 +220,7 @@ def one_look(power: float, effect: float, deviation: float, rate: float, sides: 
 
 @dataclass
 class Table:
-    """Rows of a page, and what of them is not as promised."""
+    """Rows of a page, and messages about the rows that miss a promise."""
 
     lines: list[str]
     missed: list[str]
@@ -286,7 +286,7 @@ def powers(table: Table, kind: Kind, *, paired: bool) -> None:
         right = float((outcomes == (PASS if better else FAIL)).mean())
         passed = float((outcomes == PASS).mean())
         fixed = gate.MOST_SEEDS
-        equal = one_look(min(right, 0.999), abs(truth) * unit, deviation, gate.RATE, 2 - paired)
+        equal = one_test(min(right, 0.999), abs(truth) * unit, deviation, gate.RATE, 2 - paired)
         share = seeds.mean() / fixed
         kept = ""
         if better and paired:
@@ -295,7 +295,7 @@ def powers(table: Table, kind: Kind, *, paired: bool) -> None:
         table.add(
             kind.name,
             mode,
-            f"{100 * truth:+.0f}% of the unit",
+            f"{100 * truth:+.0f}% of the learned range",
             "accepted" if better else "called worse",
             percent(right),
             "" if better else percent(passed),
@@ -424,7 +424,7 @@ def ledger_rows(table: Table, kind: Kind, *, paired: bool) -> None:
 
 @dataclass(frozen=True)
 class Section:
-    """A table: its title, what stands above it, its columns, and what makes its rows."""
+    """A table: its title, introduction, columns and the function that adds its rows."""
 
     title: str
     text: str
@@ -438,7 +438,7 @@ def both(kind: Kind) -> tuple[bool, ...]:
 
 
 def some(kind: Kind) -> tuple[bool, ...]:
-    """In ledgers candidates and best share no noise: there is no pairing to gain."""
+    """Skip correlated pairs: in ledgers, candidates and the best share no noise."""
     if "0.5" in kind.name:
         return ()
     return (True, False) if "TD3" in kind.name or kind.name == "normal, pair 0" else (True,)
@@ -447,26 +447,29 @@ def some(kind: Kind) -> tuple[bool, ...]:
 SECTIONS = (
     Section(
         "Errors of one gate",
-        f"{GATES:,} gates each, margin {percent(MARGIN)} of the unit, stated rate "
-        f"{percent(gate.RATE)}. In brackets: the upper end, with 95%.",
+        f"Each row is {GATES:,} gates with a margin of {percent(MARGIN)} of the learned range and "
+        f"a stated error rate of {percent(gate.RATE)}. The number in parentheses is a 95% "
+        "upper bound.",
         ("runs", "mode", "truth", "counted", "rate", "passed", "futile", "seeds of each side"),
         errors,
         both,
     ),
     Section(
         "Power of one gate",
-        "Fixed design: 32 seeds of each side. one look: the seeds at which a single t test of the "
-        "same rate, planned knowing deviation and gain, has the same power.",
+        "The fixed design has 32 seeds on each side. *one test* is the number of seeds at which a "
+        "single t test with the same error rate has the same power. That test is planned with the "
+        "true deviation and gain.",
         (
             *("runs", "mode", "truth", "counted", "share", "passed", "seeds"),
-            *("of the fixed design", "one look", "80% on 70%"),
+            *("of the fixed design", "one test", "80% on 70%"),
         ),
         powers,
         both,
     ),
     Section(
         "Early ends",
-        "Gains required; misses without and with early ends, their bound, and seeds.",
+        "These gates require a gain. *missed* is the share of gates that do not pass, without and "
+        "with early ends. *bound* is the largest share allowed with early ends.",
         (
             *("runs", "mode", "truth", "margin", "missed", "with early ends", "bound", "seeds"),
             *("with early ends", "kept"),
@@ -476,9 +479,10 @@ SECTIONS = (
     ),
     Section(
         "Ledgers of 50 candidates",
-        f"{NIGHTS_OF_LEDGERS} nights each, 50 candidates, budget {percent(gate.RATE)}. picked, "
-        "fresh: how far the accepted gain lies above the truth, in the runs that decided and in 5 "
-        "fresh seeds, in shares of the unit.",
+        f"Each row is {NIGHTS_OF_LEDGERS} nights of 50 candidates with an error budget of "
+        f"{percent(gate.RATE)}. *picked* and *fresh* show how far the accepted gain lies above the "
+        "truth, as a share of the learned range. *picked* has the runs that decided, *fresh* has 5 "
+        "held-out seeds.",
         (
             *("runs", "mode", "candidates that gain", "accepted a night"),
             *("nights with a false one", "false of the accepted", "gains found", "seeds a night"),
@@ -491,7 +495,7 @@ SECTIONS = (
 
 
 def made(job: tuple[int, int, bool, tuple[Path, ...]]) -> Table:
-    """The rows of one kind of runs in one section."""
+    """Return the rows of one kind of runs in one section."""
     section, kind, paired, files = job
     table = Table([], [])
     # A quarter of the product's paths is as good for what is counted in ledgers.
@@ -516,8 +520,8 @@ def page(files: tuple[Path, ...], jobs: int) -> Iterator[str]:
     yield "# Errors and power of gates and ledgers"
     yield ""
     yield (
-        "`python benchmarks/gate_errors.py` with the final scores of 192 SAC and 193 TD3 "
-        "runs (github.com/flowersteam/rl_stats), resampled, and 94 of Stable-Baselines3's PPO."
+        "`python benchmarks/gate_errors.py` resamples the final scores of 192 SAC and 193 TD3 runs "
+        "(github.com/flowersteam/rl_stats) and of 94 PPO runs of Stable-Baselines3."
     )
     for number, section in enumerate(SECTIONS):
         yield from ("", f"## {section.title}", "", section.text, "")

@@ -193,7 +193,7 @@ def report() -> None:
                 "",
                 *pipes(head, lines).splitlines(),
                 "",
-                "## Beside what others do",
+                "## Other methods",
                 "",
                 *BESIDE.format(new=NEW).splitlines(),
                 "",
@@ -302,44 +302,52 @@ class _Still:
 SIMULATION = """\
 # Does a check keep its promises, on average over baselines?
 
-Made by `benchmarks/learning_curve_checks.py simulate` from made-up curves: both scores normal
-with a standard deviation of 1 between seeds and a correlation of one half; {checks} checks in each
-place, so a share of 95% has a standard error of {error}. False alarms are at 1%.
+`benchmarks/learning_curve_checks.py simulate` made this page from simulated scores. The two scores,
+final performance and area under the curve, are normal with a standard deviation of 1 between seeds
+and a correlation of one half. Each percentage is from {checks} checks, so the standard error of 95%
+is {error}. The false-alarm rate of the checks is 1%.
 
-*baseline*: its seeds. *caught*: the loss that a check says it catches with 95%, in standard
-deviations, the median over baselines; *final*, *area*: how often just that loss is called "worse",
-where it is lost in one score alone. First with at most {new} seeds whatever the effect, then with
-an effect of {asked:g} standard deviations and at most 32. *needed*: seeds that would catch that
-effect (median; inf: more than 1,000, so it takes a larger baseline).
-
-*"better"*: how often a trainer whose final performance has lost 1.3 effects and whose area has
-gained two passes as better. *false alarms*: of a trainer that did not change. *lucky baseline*:
-the same where the means of the baseline's scores both lie two standard errors too high, which
-happens to one baseline in forty; *stated*: what the check says of it, for one score."""
+- *baseline*: the number of seeds of the baseline.
+- *caught*: the loss that a check promises to catch with 95%, in standard deviations (the median
+  over baselines). The first columns allow at most {new} seeds and any effect. The next allow at
+  most 32 seeds and an effect of {asked:g} standard deviations.
+- *final*, *area*: how often this loss is called "worse" if only that score has it.
+- *needed*: seeds that would catch an effect of {asked:g} standard deviations (median). inf is more
+  than 1,000; such a check needs a larger baseline.
+- *"better"*: how often a trainer is called better that loses 1.3 effects of final performance and
+  gains two effects of area.
+- *false alarms*: how often an unchanged trainer is called worse.
+- *lucky baseline*: false alarms if the means of both scores of the baseline are two standard
+  errors too high. This happens to one baseline in forty. *stated*: what the check says about this
+  rate, for one score."""
 
 TEXT = """\
-# How often a learning-curve check is wrong, and what it catches
+# Error rate and power of learning-curve checks
 
-Made by `benchmarks/learning_curve_checks.py` from {trained:,} trained seeds: a small PPO on
-`fast` with observations in odd units, 10,240 steps, 20 points. Every check has a baseline of {old}
-seeds, at most {new} fresh ones, and a false-alarm rate of 1%.
+`benchmarks/learning_curve_checks.py` made this page from {trained:,} trained seeds of a small PPO
+on `fast` with differently scaled observations, 10,240 steps and 20 points. Each check has a
+baseline of {old} seeds, at most {new} new seeds, and a false-alarm rate of 1%.
 
-First row: {checks} checks of unchanged code. No two of them share a seed, in the baseline or
-outside. Other rows: {planted} checks each of a planted bug, against the first {planted} of those
-baselines; their seeds are drawn from {seeds} or more trained with the bug, so checks share some.
+- The first row has {checks} checks of unchanged code, which share no seeds.
+- Each other row has {planted} checks of one planted bug, against the first {planted} baselines.
+  Their seeds are drawn from at least {seeds} seeds trained with the bug, so some checks share
+  seeds.
+- *loss*: the mean loss over all seeds with the bug, as a share of what the trainer learns. A
+  negative loss is a gain. The learned range goes from the lowest to the highest point of the mean
+  curve.
+- *5%, ≤4 seeds* and the next two: the share of checks that say "worse", for the smallest effect
+  worth catching and the largest number of seeds.
+- *seeds taken*, *better*: the mean number of seeds of the check with 5% and {new} seeds, and how
+  often it says "suspiciously better".
 
-Losses are what the bug costs over all its seeds, in shares of what the trainer learns (from the
-lowest to the highest point of its mean curve); a negative loss is a gain. Then the share of checks
-that say "worse", by smallest effect worth catching and bound on the seeds; the mean number of seeds
-that the check with {new} took, and how often it said "suspiciously better". At the first effect and
-{new} seeds a check promises to catch, with 95%, a loss of {final} of final performance or {area} of
-the area under the curve (medians over the baselines)."""
+With an effect of 5% and {new} seeds, a check promises to catch with 95% a loss of {final} of final
+performance or {area} of the area under the curve (medians over the baselines)."""
 
 BESIDE = """\
-The same baselines and seeds. Ours takes at most {new} seeds and stops earlier where it can; the
-others get all {new}, but for the threshold, which is what RLlib's learning tests do: one seed that
-has to reach a fixed return at any point of training. The return is the baseline's final mean less
-5% of what it learns. The tests are one-sided at 1%."""
+These methods use the same baselines and seeds. Ours takes at most {new} seeds and stops as soon as
+it can. The tests get all {new} seeds and are one-sided at 1%. The threshold is the method of
+RLlib's learning tests: one seed must reach a fixed return at any point of training. This return is
+the baseline's final mean minus 5% of what it learns."""
 
 
 if __name__ == "__main__":

@@ -1,22 +1,21 @@
-"""A whole study against other ways to run it: rejax over seeds, plain vmap, Brax's ppo.train.
+"""Compare the time of a whole study with rejax over seeds, plain vmap and Brax's ppo.train.
 
     python benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
         [--seeds 8] [--variants 4] [--rounds 3] [--runs 4] [--flags defaults ours]
         [--networks small] [--xla='--xla_...'] [--output results/reference/speed/peers.md]
 
-The study varies gae_lambda, a number in every library, so that nobody compiles more for it than
-they must. Ours is the real command, with records, policies and checkpoints, from an empty results
-folder and an empty cache of programs. It composes what the peer does (its preset, with the same
-arguments) and nobody evaluates while the clock runs. Peers run with XLA's defaults and with our
-flags, in an environment of their own that is made once and kept; vmap, which is our own chunk, in
-this one. A round measures ours, then each peer's two settings; ratios are within a round, and their
-median is printed. At the end one instrument judges the policies of both: the mode's return over
-whole episodes from the same resets.
+The study varies gae_lambda, which changes no program in any library. Our side is the real command
+with records, policies and checkpoints, from an empty results folder and an empty cache of programs.
+It has the peer's preset and arguments. Neither side evaluates. Peers run with XLA's defaults and
+with our flags, each in its own environment. The peer vmap is our own chunk, in this environment. A
+round measures our side and then each peer. The page has the median over rounds of the ratios. Then
+the policies of both sides are evaluated alike: the mode's return over whole episodes from the same
+resets.
 
-Peers keep no programs on disk, which is JAX's default, but where the seconds to a first iteration
-are measured. Brax then compiles anew for each run, so only --runs of them are measured: the whole
-is the start, the first run, and the mean of the others for each of the rest. It is measured with
-programs on disk as well: each variant's first run, and one more, which stands for the rest.
+Peers keep no programs on disk, which is JAX's default, except to measure the time to a first
+iteration. Brax then compiles again for each run, so only --runs of its runs are measured. The rest
+count as the mean of the measured runs after the first. Brax is also measured with programs on disk:
+the first run of each variant, and one more run as an estimate of the others.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ Measured = dict[str, Any]
 
 
 def networks_of(spec: Spec) -> dict[str, Any]:
-    """The study's networks by our names."""
+    """Return the study's networks under our names."""
     policy, value, activation = NETWORKS[spec["networks"]]
     return {"policy_layers": policy, "value_layers": value, "activation": activation}
 
@@ -117,7 +116,7 @@ def networks_of(spec: Spec) -> dict[str, Any]:
 
 
 def judged(task: str, act: Callable[[Any, Any], Any], policies: Any) -> list[float]:
-    """Mean return of each of the stacked policies over whole episodes, all from the same resets."""
+    """Return the mean return of each stacked policy over whole episodes from the same resets."""
     import brax.envs
     import jax
     import jax.numpy as jnp
@@ -145,7 +144,7 @@ def stacked(policies: Sequence[Any]) -> Any:
 
 
 def by_run(spec: Spec, returns: Iterable[float]) -> dict[str, float]:
-    """Returns of lanes, variant after variant, by run."""
+    """Return the returns of parallel runs by run, variant after variant."""
     names = [run_name(value, seed) for value in spec["lambdas"] for seed in range(spec["seeds"])]
     return dict(zip(names, returns, strict=True))
 
@@ -155,7 +154,7 @@ def run_name(value: float, seed: int) -> str:
 
 
 def run_rejax(spec: Spec) -> Measured:
-    """One program over all seeds, which each variant calls: their numbers are its arguments."""
+    """Train with one program over all seeds; the hyperparameters of variants are its arguments."""
     import jax
     import jax.numpy as jnp
     from rejax import PPO
@@ -202,7 +201,7 @@ def run_rejax(spec: Spec) -> Measured:
 
 
 def run_vmap(spec: Spec) -> Measured:
-    """Our chunk, specialised to its choices, over all variants and seeds at once."""
+    """Train all variants and seeds with our specialised chunk under one vmap."""
     import jax
     import jax.numpy as jnp
 
@@ -245,8 +244,10 @@ def run_vmap(spec: Spec) -> Measured:
 
 
 def stand_in_for_device_put_replicated(tree: Any, devices: list[Any]) -> Any:
-    """What jax.device_put_replicated did before JAX 0.10 removed it: one copy per device, stacked.
-    Brax 0.14.2 still calls it."""
+    """Stack one copy per device, as jax.device_put_replicated did before JAX 0.10.
+
+    Brax 0.14.2 still calls it.
+    """
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -259,7 +260,7 @@ def stand_in_for_device_put_replicated(tree: Any, devices: list[Any]) -> Any:
 
 
 def run_brax(spec: Spec) -> Measured:
-    """Run after run in one process, each traced and, without programs on disk, compiled anew."""
+    """Train run after run in one process; each is traced, and without programs on disk compiled."""
     import brax.envs
     import jax
     from brax.training.agents.ppo import networks, train
@@ -315,7 +316,7 @@ def run_brax(spec: Spec) -> Measured:
 
 
 def judge_ours(spec: Spec) -> Measured:
-    """Of the last policies in a results folder: its cells have one program."""
+    """Return the returns of the last policies in a results folder, whose runs share one program."""
     import jax
     import numpy as np
 
@@ -351,7 +352,7 @@ SIDES = {"rejax": run_rejax, "vmap": run_vmap, "brax": run_brax, "judge": judge_
 
 
 def run_side(side: str, spec: Spec) -> None:
-    """Prints what was measured, as the last line."""
+    """Print the measurements as the last line."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = SIDES[side](spec)
@@ -368,7 +369,7 @@ def run_side(side: str, spec: Spec) -> None:
 
 
 def environment_of(peer: str, folder: Path) -> Path:
-    """The Python of a peer's environment, made where it is not there yet."""
+    """Return the Python of a peer's environment, and create the environment if it is missing."""
     if peer not in PACKAGES:
         return Path(sys.executable)
     lock = (ROOT / "requirements-test.lock").read_text()
@@ -395,7 +396,7 @@ def environment_of(peer: str, folder: Path) -> Path:
 
 
 def family(process: int) -> list[int]:
-    """A process and all that it started, in Linux's /proc."""
+    """Return a process and all its descendants, from Linux's /proc."""
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except OSError:
@@ -404,7 +405,7 @@ def family(process: int) -> list[int]:
 
 
 def resident(process: int) -> float:
-    """MB."""
+    """Return the resident memory in MB."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except (OSError, IndexError):
@@ -415,8 +416,10 @@ def resident(process: int) -> float:
 def timed(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[str, float, float, list[tuple[float, float]]]:
-    """What a command prints, when it began, its seconds, and (time, resident MB of its processes
-    together), looked at five times a second."""
+    """Run a command; return its output, start, seconds and memory.
+
+    Memory is a list of (time, resident MB of all its processes), five times a second.
+    """
     seen: list[tuple[float, float]] = []
     ended = threading.Event()
     began = time.time()
@@ -442,7 +445,7 @@ def timed(
 
 
 def base_environment(cache: Path | None) -> dict[str, str]:
-    """Without what would change either side. cache: where programs are kept; None: nowhere."""
+    """Return the environment without variables that change a side; cache: folder of programs."""
     dropped = ("XLA_FLAGS", "NPROC", "OMP_NUM_THREADS", "PYTHONPATH", "JAX_COMPILATION_CACHE_DIR")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     place = {} if cache is None else {"JAX_COMPILATION_CACHE_DIR": str(cache)}
@@ -450,7 +453,7 @@ def base_environment(cache: Path | None) -> dict[str, str]:
 
 
 def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path | None) -> Measured:
-    """One process of a peer, from its start to the end of training."""
+    """Measure one process of a peer, from its start to the end of training."""
     from ablations.engine.machine import PORTABLE
 
     environment = base_environment(cache)
@@ -477,7 +480,7 @@ def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path | Non
 
 
 def settings_as(peer: str, spec: Spec) -> tuple[list[str], dict[str, Any]]:
-    """Flags and settings with which our command does what the peer does."""
+    """Return flags and settings that make our command do what the peer does."""
     from ablations.presets import preset
 
     if peer not in ARGUMENTS:
@@ -490,7 +493,7 @@ def settings_as(peer: str, spec: Spec) -> tuple[list[str], dict[str, Any]]:
 
 
 def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
-    """The command `ablations run`, from its start to its end."""
+    """Measure the command `ablations run`, from its start to its end."""
     flags, sets = settings_as(peer, spec)
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
@@ -534,7 +537,7 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
 
 
 def first_iteration(measure: Callable[[Path], Measured]) -> Measured:
-    """Seconds to the end of one iteration, from an empty cache of programs and from a full one."""
+    """Return the seconds to the end of one iteration, with an empty and with a full cache."""
     with tempfile.TemporaryDirectory() as cache:
         cold, warm = (measure(Path(cache))["seconds"] for _ in range(2))
     return {"cold": cold, "warm": warm}
@@ -543,7 +546,7 @@ def first_iteration(measure: Callable[[Path], Measured]) -> Measured:
 def in_turns(
     peer: str, python: Path, spec: Spec, rounds: int, settings: Sequence[str]
 ) -> list[tuple[Measured, dict[str, Measured]]]:
-    """Per round: ours, and the peer by its flags, one after the other."""
+    """Return the measurements per round: ours, and the peer's by its flags."""
     # The first iteration of the study as each runs it: all lanes of a vmap, one run of the others.
     first = {**spec, "steps": ITERATION, "points": 1, "judge": False}
     one = {**first, "seeds": 1, "lambdas": spec["lambdas"][:1], "runs": 1}
@@ -585,7 +588,7 @@ def median(values: Iterable[float | None]) -> float | None:
 
 
 def advantage(name: str, ours: Measured, theirs: Measured) -> float | None:
-    """How many times better ours is, in one measure of one round."""
+    """Return the ratio in our favour of one measure of one round."""
     if not ours[name] or not theirs[name]:
         return None
     return ours[name] / theirs[name] if name in RATES else theirs[name] / ours[name]
@@ -599,21 +602,21 @@ def mean_and_spread(returns: Sequence[float]) -> str:
 def otherwise(
     rounds: Sequence[tuple[Measured, dict[str, Measured]]], settings: Sequence[str]
 ) -> list[str]:
-    """What a study with Brax's trainer takes if it is run in other ways than the table's."""
+    """Describe the time of other ways to run the study with Brax's trainer."""
     ways = {
-        "kept": "With programs kept on disk (of those that compile for a second or more, JAX's "
-        "default), measured by each variant's first run and one more that stands for the rest, all "
-        "runs in one process would take",
-        "apart": "With one process per run, one after the other, and nothing kept on disk, they "
-        "would take",
+        "kept": "With compiled programs kept on disk (JAX's default keeps those that compile for "
+        "at least a second), all runs in one process would take",
+        "apart": "With one process per run, one after another, and no programs on disk, they would "
+        "take",
     }
     lines = []
     for flags in settings:
-        lines.append(f"Brax with {FLAGS[flags]}, in other ways.")
+        lines.append(f"Other ways to run Brax with {FLAGS[flags]}.")
         for name, way in ways.items():
             seconds = statistics.median(theirs[flags][name] for _, theirs in rounds)
             ratio = statistics.median(theirs[flags][name] / o["seconds"] for o, theirs in rounds)
             lines.append(f"{way} {seconds:,.0f} s, {ratio:.1f} times as long as ours.")
+        lines.append("The first time is estimated from the first run of each variant and one more.")
     return [" ".join(lines), ""]
 
 
@@ -659,23 +662,25 @@ def page(
     chosen += f"--networks {spec['networks']}"
     more = f", with XLA_FLAGS={spec['xla']!r}" if spec["xla"] else ""
     chosen += f" --xla={shlex.quote(spec['xla'])}" if spec["xla"] else ""
-    several = f", the median of the ratios of {asked.rounds} rounds [least, most]"
-    spread = several if asked.rounds > 1 else ", in one round"
+    several = f"Each is the median of {asked.rounds} rounds [least, most]."
+    spread = several if asked.rounds > 1 else "They are from one round."
     lines = [
-        f"A whole study and its peers: `python benchmarks/peers.py {chosen}`",
+        f"The time of a whole study: `python benchmarks/peers.py {chosen}`",
         "",
-        f"{spec['task']}, spring backend: {len(spec['lambdas'])} values of gae_lambda x "
-        f"{spec['seeds']} seeds = {runs} runs of {spec['steps']:,} steps; {NUM_ENVS} environments "
-        f"x {UNROLL} steps, {MINIBATCHES} minibatches x {EPOCHS} epochs, {activation} networks, "
-        f"the policy's {policy} and the value's {value}, "
-        f"episodes of {EPISODE_LENGTH} steps. {machine} Ours: the command "
-        f"`ablations run`, {WORKERS} workers, composed as the peer (its preset), from its start to "
-        f"its end, from an empty cache of programs{more}; a peer: one process, from its start to "
-        "the end of training, with no cache on disk (JAX's default) but for the columns of a first "
-        "iteration, cold and warm. No one evaluates.",
+        f"- Study: {len(spec['lambdas'])} values of gae_lambda x {spec['seeds']} seeds = {runs} "
+        f"runs of {spec['steps']:,} steps on {spec['task']} with spring physics and episodes of "
+        f"{EPISODE_LENGTH} steps.",
+        f"- Settings: {NUM_ENVS} environments x {UNROLL} steps, {MINIBATCHES} minibatches x "
+        f"{EPOCHS} epochs, {activation} networks, {policy} for the policy and {value} for the "
+        "value.",
+        f"- Ours: the command `ablations run` with {WORKERS} workers and the peer's preset, timed "
+        f"from its start to its end, from an empty cache of programs{more}.",
+        "- A peer: one process, timed from its start to the end of training. It keeps no programs "
+        "on disk (JAX's default), except for the two columns of a first iteration.",
+        f"- Neither side evaluates. {machine}",
         "",
-        f"How many times better ours is{spread}: seconds and MB of the peer over ours, steps/s of "
-        "ours over the peer's.",
+        f"Ratios above 1 are in our favour. {spread} For seconds and MB the ratio is the peer's "
+        "value over ours, for steps/s it is ours over the peer's.",
         "",
         *ratios,
         "",
@@ -683,27 +688,27 @@ def page(
         "",
         *values,
         "",
-        "Steps/s of the study: of all runs, over its seconds. Compiling: of Brax, what "
-        "the first run takes beyond its steady steps; of ours, the longer of the two workers' "
-        "shares. The first iteration: of the study, with as many lanes as the side runs at once. "
-        "Peak RSS: of all processes of a side together, "
-        "shared pages counted in each.",
+        "- *steps/s of the study*: the steps of all runs over the seconds of the whole study.",
+        "- *compiling*: for Brax, the time of the first run beyond its steady steps; for ours, the "
+        "longer time of the two workers.",
+        "- *to the first iteration*: of the study, with as many parallel runs as that side has.",
+        "- *peak RSS*: the sum over the processes of a side, where each counts shared pages.",
         "",
         *(
             [
-                f"Of Brax's {runs} runs {min(asked.runs, runs)} were measured; the whole is scaled "
-                "linearly from them: the start, the first run, and for each other run the mean of "
-                "those after the first.",
+                f"Brax: {min(asked.runs, runs)} of {runs} runs were measured. The time of the "
+                "whole study is the start, the first run, and for each other run the mean of the "
+                "other measured runs.",
                 "",
             ]
             if "brax" in found and asked.runs < runs
             else []
         ),
         *(otherwise(found["brax"], asked.flags) if "brax" in found else []),
-        f"Learned at the end: the mode's return over {JUDGED_EPISODES} whole episodes, mean over "
-        "runs ± their standard deviation; ours over the same variants and seeds, with random "
-        "numbers of its own. Whole curves of Brax's trainer and of ours, over 80 seeds, are in "
-        "[brax_training.md](../brax_training.md).",
+        f"Return at the end: the policy's mode over {JUDGED_EPISODES} whole episodes, mean over "
+        "runs ± standard deviation. Both sides have the same variants and seeds, but other "
+        "random numbers. [brax_training.md](../brax_training.md) compares 80 seeds of Brax's "
+        "trainer and ours.",
         "",
         *returns,
         "",
@@ -719,24 +724,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--task", default="hopper")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
-    parser.add_argument("--steps", type=int, default=491_520, help="of a run")
+    parser.add_argument("--steps", type=int, default=491_520, help="steps of a run")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--variants", type=int, default=4, help=f"1 to {len(LAMBDAS)}")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--runs", type=int, default=4, help="of Brax that are measured")
+    parser.add_argument("--runs", type=int, default=4, help="measured runs of Brax")
     parser.add_argument(
-        "--flags", nargs="+", choices=FLAGS, default=list(FLAGS), help="of XLA, for peers"
+        "--flags", nargs="+", choices=FLAGS, default=list(FLAGS), help="XLA flags of peers"
     )
     parser.add_argument(
         "--networks", choices=NETWORKS, default="small", help="brax: Brax's defaults"
     )
     parser.add_argument("--xla", default="", help="more flags for our side: --xla='--xla_...'")
-    parser.add_argument("--output", type=Path, help="where to write the page as well")
+    parser.add_argument("--output", type=Path, help="also write the page here")
     parser.add_argument(
         "--environments",
         type=Path,
         default=cache / "rl-ablations" / "peers",
-        help="where the peers' environments are kept",
+        help="folder of the peers' environments",
     )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--spec", type=json.loads, help=argparse.SUPPRESS)

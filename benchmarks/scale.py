@@ -1,12 +1,12 @@
-"""What the engine takes per cell, and the commands that read, from a thousand to 100,000 cells.
+"""Measure the engine's own time per run, and its reading commands, for 1,000 to 100,000 runs.
 
-    python benchmarks/scale.py [CELLS ...] [--write]
+    python benchmarks/scale.py [RUNS ...] [--write]
 
-The trainer is synthetic (a random walk of ten points, of which a cell takes well under a
-millisecond, see `SYNTHETIC`), so that what is measured is the engine. Times are CPU seconds of a
-command with all of its processes, so that other work on the machine does not count; memory is the
-peak of its largest process. A run of few cells is the cost of beginning (imports, compilation),
-which is taken off before dividing by cells. --write: into results/reference/scale.md.
+The trainer is synthetic, a random walk of ten points that takes well under a millisecond (see
+`SYNTHETIC`), so only the engine is measured. Times are the CPU seconds of a command with all of its
+processes, so other work on the machine does not count. Memory is the peak of the largest process.
+The start (imports, compilation) is measured with few runs and subtracted before dividing by the
+number of runs. --write writes results/reference/scale.md.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "results" / "reference" / "scale.md"
 VARIANTS = 20
-MANY = 20_000  # beyond, a worker runs 64 cells side by side, and no page of reports is made
-FEW = 1000  # up to here a run is repeated, for the beginning is a large part of it
+MANY = 20_000  # beyond, a worker trains 64 runs in parallel, and `report` is not measured
+FEW = 1000  # up to here the measurement is repeated, because the start is a large part of it
 COMMANDS = {
     "status": ("status",),
     "table": ("table", "synthetic"),
@@ -87,7 +87,7 @@ studies.register(studies.Study(
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a command: CPU seconds, seconds, peak of memory in MB."""
+    """Cost of a command: CPU seconds, wall seconds and peak memory in MB."""
 
     cpu: float
     wall: float
@@ -95,7 +95,7 @@ class Cost:
 
 
 def ablations(folder: Path, *arguments: str) -> Cost:
-    """Run a command in a folder. Raises RuntimeError where it fails."""
+    """Run a command in a folder; raise RuntimeError if it fails."""
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(folder)}
     started = time.monotonic()
     with (folder / "output.txt").open("w") as output:
@@ -114,45 +114,45 @@ def ablations(folder: Path, *arguments: str) -> Cost:
 
 
 def begun(folder: Path) -> Path:
-    """A folder with the plugin and nothing else."""
+    """Return a new folder that has only the plugin."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "synthetic.py").write_text(SYNTHETIC)
     return folder
 
 
-def run(folder: Path, cells: int) -> Cost:
-    """Run so many cells in a new folder."""
-    seeds = str(cells // VARIANTS)
+def run(folder: Path, runs: int) -> Cost:
+    """Train this many runs in a new folder."""
+    seeds = str(runs // VARIANTS)
     how = ("--plugin", "synthetic", "--workers", "2", "--keep-policies", "0", "--quiet")
-    how += ("--lanes", "64") if cells > MANY else ()
+    how += ("--lanes", "64") if runs > MANY else ()
     return ablations(begun(folder), "run", "synthetic", "--seeds", seeds, *how)
 
 
-def read(folder: Path, cells: int) -> dict[str, Cost]:
-    """Run each command that reads what is in a folder."""
+def read(folder: Path, runs: int) -> dict[str, Cost]:
+    """Measure each command that reads a folder."""
     costs = {}
     for what, arguments in COMMANDS.items():
-        seeds = ("--seeds", str(cells // VARIANTS)) if what == "run again" else ()
-        if what != "report" or cells < MANY:
+        seeds = ("--seeds", str(runs // VARIANTS)) if what == "run again" else ()
+        if what != "report" or runs < MANY:
             costs[what] = ablations(folder, *arguments, *seeds)
     return costs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cells", nargs="*", type=int, default=[1000, 5000, 20_000, 100_000])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("runs", nargs="*", type=int, default=[1000, 5000, 20_000, 100_000])
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory(prefix="scale-") as name:
         folder = Path(name) / "work"
         beginning = statistics.median(run(folder, VARIANTS).cpu for _ in range(3))
-        print(f"the beginning of a run: {beginning:.1f} s of CPU", flush=True)
-        for cells in options.cells:
-            made = [run(folder, cells) for _ in range(3 if cells <= FEW else 1)]
+        print(f"start of a command: {beginning:.1f} CPU s", flush=True)
+        for runs in options.runs:
+            made = [run(folder, runs) for _ in range(3 if runs <= FEW else 1)]
             middle = sorted(made, key=lambda cost: cost.cpu)[len(made) // 2]
-            rows.append(row(cells, beginning, {"run": middle, **read(folder, cells)}))
+            rows.append(row(runs, beginning, {"run": middle, **read(folder, runs)}))
             print(rows[-1], flush=True)
     page = "\n".join([*head(beginning), *rows]) + "\n"
     print(page)
@@ -161,28 +161,31 @@ def main() -> None:
 
 
 def head(beginning: float) -> list[str]:
-    """The page up to the rows of its table."""
-    names = ["cells", "run: ms per cell", "run: MB"]
+    """Return the page up to the rows of its table."""
+    names = ["runs", "run: ms each", "run: MB"]
     names += [f"{what}: {unit}" for what in COMMANDS for unit in ("s", "MB")]
     return [
-        "# Many cells",
+        "# Many runs",
         "",
-        "CPU time of all processes and the peak memory of the largest, by",
-        "`python benchmarks/scale.py --write`, with a synthetic trainer: 20 variants, curves",
-        "of ten points, two workers, no saved policies. The beginning of a run",
-        f"({beginning:.1f} s: imports and compilation in three processes) is not in its",
-        f"milliseconds per cell. More than {MANY:,} cells run 64 side by side.",
+        "`python benchmarks/scale.py --write` measures the CPU time of all processes of a command "
+        "and",
+        "the peak memory of the largest. The trainer is synthetic: 20 variants, curves of ten "
+        "points,",
+        "two workers, no saved policies. The milliseconds of `run` do not contain its start",
+        f"({beginning:.1f} s for imports and compilation in three processes). Above {MANY:,} "
+        "runs, each",
+        "worker trains 64 runs in parallel.",
         "",
         f"| {' | '.join(names)} |",
         f"|{'---:|' * len(names)}",
     ]
 
 
-def row(cells: int, beginning: float, costs: dict[str, Cost]) -> str:
-    """A line of the table."""
+def row(runs: int, beginning: float, costs: dict[str, Cost]) -> str:
+    """Return a row of the table."""
     made = costs["run"]
-    per_cell = 1000 * (made.cpu - beginning) / (cells - VARIANTS)
-    fields = [f"{cells:,}", f"{per_cell:.2f}", f"{made.megabytes:,.0f}"]
+    per_run = 1000 * (made.cpu - beginning) / (runs - VARIANTS)
+    fields = [f"{runs:,}", f"{per_run:.2f}", f"{made.megabytes:,.0f}"]
     for what in COMMANDS:
         cost = costs.get(what)
         fields += [f"{cost.cpu:.1f}", f"{cost.megabytes:,.0f}"] if cost else ["", ""]

@@ -213,20 +213,23 @@ def drawn(shares: dict[str, dict[str, list[float]]]) -> Figure:
 
 
 TEXT = """\
-# Two halves of one algorithm, on runs that nobody here made
+# False differences on public runs
 
-Made by `benchmarks/two_halves_of_one_algorithm.py` from the public runs of
-github.com/flowersteam/rl_stats: evaluation returns of {sac} SAC and {td3} TD3 runs on HalfCheetah
-that have all of their evaluations. Score: the mean over the last tenth of training; over all runs
-the means are {means}, the standard deviations {spreads}.
+`benchmarks/two_halves_of_one_algorithm.py` made this page from the public runs of
+github.com/flowersteam/rl_stats: the evaluation returns of {sac} SAC and {td3} TD3 runs on
+HalfCheetah that have all of their evaluations. The score is the mean over the last tenth of
+training. The means of all runs are {means}, the standard deviations {spreads}.
 
-n runs against n others, drawn without replacement, {trials} times. *different*: how often two
-groups of one algorithm are called better or worse; *wrong order*, *right order*: of
-SAC and TD3, by the order of the means of all runs. Our table: the verdicts of a table with one
-comparison and a margin of 5% of what the second group learned; runs are paired at random, as they
-share no seeds. *8 to 64*: the same with runs added at planned stages until decided, {fewer} times,
-with the mean number of runs of each. Beside it what is read off bars of one standard error that do
-not overlap, and two tests at 5%. An error rate of 5% is what all but the bars promise."""
+- Each row draws two groups of n runs without replacement, {trials} times.
+- *two halves: different*: how often two groups of one algorithm are called better or worse. 5% is
+  the stated error rate of every method except standard errors.
+- *wrong order*, *right order*: how often SAC and TD3 are ordered so, compared with their means over
+  all runs.
+- *our table*: the verdict of a table with one comparison and a margin of 5% of what the second
+  group learned. Runs are paired at random, because they share no seeds.
+- *8 to 64*: the same with seeds added in stages until the comparison is decided, {fewer} times. The
+  mean number of seeds is in parentheses.
+- *standard errors apart*: error bars of one standard error do not overlap."""
 
 
 if __name__ == "__main__":
