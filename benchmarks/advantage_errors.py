@@ -1,20 +1,18 @@
-"""Bias and variance of every choice of `advantage` while the baseline of `gae` trains.
+"""Measure bias and variance of every choice of `advantage` while the baseline of `gae` trains.
 
     python benchmarks/advantage_errors.py [--tasks reacher hopper] [--seeds 4]
 
-Measures after 10%, 50% and 100% of the training. The states are those in which the training
-environments are. In each, the policy draws one action; M continuations play on from that state and
-action, and M more from the state alone, by the same policy and each with noise of its own.
+Measures after 10%, 50% and 100% of the training, in the states of the training environments. In
+each state the policy draws one action. M continuations start with this action, and M more let the
+policy draw each action. Each has its own noise.
 
-Truth: A = Q(s, a) - V(s), the mean discounted returns of the first and of the second M. Episodes
-end in them only by termination: where the clock would truncate, they go on, for that is what a
-value that is bootstrapped at a truncation stands for. After `horizon` steps the critic's value
-stands for the rest.
+Truth: A = Q(s, a) - V(s), the difference of the mean discounted returns of the two groups. Their
+episodes end by termination only, because the bootstrapped value at a truncation estimates the
+return without a time limit. The critic's value replaces the rewards after `horizon` steps.
 
-Estimates: the first `unroll_length` steps of each continuation from (s, a) are a segment as the
-trainer would have seen it, with the clock of the state; each choice of `advantage` estimates the
-advantage of its first step. All choices see the same segments, and the truth is made of the same
-continuations, so that their common noise cancels in a bias.
+Estimates: the first `unroll_length` steps of each continuation from (s, a) are a segment, with the
+clock of the state. Each choice of `advantage` estimates the advantage of its first step. All
+choices and the truth use the same continuations, so common noise cancels in a bias.
 """
 
 from __future__ import annotations
@@ -52,14 +50,14 @@ CONTINUATIONS = 16
 FOREVER = 2**30
 
 
-# Episodes under way, the discount of what comes, and the discounted return so far, [2NM].
+# Running episodes, the discount of the next reward, and the discounted return so far, [2NM]
 Continuation: TypeAlias = tuple[Episodes, jax.Array, jax.Array]
 
 
 def horizon(discount: float, unroll_length: int) -> int:
-    """Return the steps after which at most `REMAINDER` of the weight is left to the critic's value.
+    """Return the steps after which the critic's value has at most the weight `REMAINDER`.
 
-    They are at least a segment and at most `LONGEST`.
+    The result is at least a segment and at most `LONGEST`.
     """
     steps = LONGEST
     if discount < 1:
@@ -78,13 +76,13 @@ def advantage_errors(
 ) -> Metrics:
     """Measure every choice of `advantage` at the N states of the environments.
 
-    The scalars are in units of scaled reward (the factor reward_scale alone):
+    Values are in scaled reward (with the factor reward_scale only). For each choice:
 
-    <choice>/bias: mean over states of E[estimate] - A.
-    <choice>/squared_bias: mean over states of its square, without the part that M continuations
-        leave to chance, so that it may fall below 0.
-    <choice>/variance: mean over states of the estimate's variance, given state and action.
-    <choice>/correlation: of an estimate with the A of the other continuations, over all.
+    - bias: mean over states of E[estimate] - A.
+    - squared_bias: mean over states of the squared bias, minus the noise of M continuations. It can
+      be negative.
+    - variance: mean over states of the estimate's variance, given state and action.
+    - correlation: of an estimate with the A of the other continuations, over all states.
     """
     N, M, T = ppo.environments.num_envs, continuations, ppo.settings.unroll_length
     discount = variant.numbers["discount"]
@@ -153,7 +151,7 @@ def advantage_errors(
 
 
 def _with_own_keys(state: Environment) -> Environment:
-    """Return environments whose steps are random each by itself, where they were copies of one."""
+    """Return environments with independent randomness, from copies of one environment."""
 
     def own(x: jax.Array) -> jax.Array:
         if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
@@ -173,7 +171,7 @@ def _errors(estimate: jax.Array, after_action: jax.Array, after_state: jax.Array
     gap = estimate - after_action
     bias = gap.mean(1) + after_state.mean(1)
     chance = (gap.var(1, ddof=1) + after_state.var(1, ddof=1)) / M
-    # Without the continuation's own return, which the estimate is a part of.
+    # Leave out the continuation's own return, because the estimate contains it.
     others = (after_action.sum(1, keepdims=True) - after_action) / (M - 1)
     truth = others - after_state.mean(1, keepdims=True)
     return {
@@ -185,7 +183,7 @@ def _errors(estimate: jax.Array, after_action: jax.Array, after_state: jax.Array
 
 
 def measurements(cell: Cell) -> Iterator[tuple[int, dict[str, float]]]:
-    """Train a cell; yield the step and the errors after each stage."""
+    """Train a run; yield the step and the errors after each stage."""
     config = SPEC.completed(cell.config)
     choices = {axis: config["choices"][axis]["name"] for axis in SPEC.axes}
     assert choices["reward_scaling"] == "constant", "else the unit of the errors changes"
@@ -218,7 +216,7 @@ def interval(values: np.ndarray) -> str:
 
 
 def ratio(numbers: np.ndarray, reference: np.ndarray) -> str:
-    """Return the geometric mean of ratios that are paired by seed, with its interval."""
+    """Return the geometric mean of ratios paired by seed, with its interval."""
     logs = np.log(numbers / reference)
     reach = scipy.stats.sem(logs) * scipy.stats.t.ppf(0.975, len(logs) - 1)
     middle, low, high = np.exp([logs.mean(), logs.mean() - reach, logs.mean() + reach])
@@ -226,7 +224,7 @@ def ratio(numbers: np.ndarray, reference: np.ndarray) -> str:
 
 
 def rows(task: str, step: int, seeds: list[dict[str, float]]) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each choice; the first is the one that trained."""
+    """Yield a row for each choice; the first choice trained the critic."""
     found = {name: np.array([one[name] for one in seeds]) for name in seeds[0]}
     names = [name.removesuffix("/bias") for name in found if name.endswith("/bias")]
     names.sort(key=lambda name: name != "standard")

@@ -1,20 +1,22 @@
-"""Whole training against Brax: our composition `brax` and Brax's own ppo.train, seed by seed.
+"""Compare whole training with Brax: our preset `brax` and Brax's ppo.train, seed by seed.
 
     python benchmarks/brax_training.py [--tasks cartpole_balance ...] [--workers 2]
         [--output results/reference]
 
-Both train the same networks with the same hyperparameters on the same tasks and seeds, with random
-numbers of their own. After each of 16 chunks both policies are judged by one instrument, our
-evaluation: the mode's return over 64 whole episodes from resets that the seed decides. The score of
-a run is the area under that curve as a share of the task's range of returns, and the two trainers
-are equivalent where the 95% interval of the mean difference lies within ±MARGIN (TOST at 2.5% on
-each side). Margin, seeds, learning rate and budget were fixed before a comparison was run, the last
-two by how far other seeds (100 and on) of our own trainer scatter. Eight seeds of each side were to
-decide, and on inverted_pendulum could not: by their spread 75 would. So 80 others, 8 to 87, were
-run, once, and decide alone; on cartpole_balance ten could not, and 40 others, 10 to 49, do. All are
-in the table. On MuJoCo Playground's tasks Brax's trainer has that library's wrapper. Writes
-brax_training.md and brax_training.csv, whose rows of other tasks stay; with --table it draws the
-former anew from the latter.
+Both train the same networks with the same hyperparameters, tasks and seeds, with their own random
+numbers. After each of 16 chunks, our evaluation measures both policies: the mode's return over 64
+whole episodes from resets that the seed decides. The score of a run is the area under this curve
+as a share of the task's range of returns. The trainers are equivalent if the 95% interval of the
+mean difference lies within ±MARGIN (TOST at 2.5% on each side).
+
+Margin, seeds, learning rate and budget were fixed before the comparison; the last two from the
+spread of other seeds (100 and above) of our trainer. Eight seeds could not decide
+inverted_pendulum, and their spread asked for 75. So 80 other seeds, 8 to 87, ran once and decide.
+On cartpole_balance ten seeds could not, and 40 others, 10 to 49, decide. The table has all. On
+MuJoCo Playground's tasks Brax's trainer has that library's wrapper.
+
+Writes brax_training.csv and brax_training.md, and keeps the rows of other tasks. --table writes the
+page again from the CSV.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 MARGIN = 0.05
-# Returns of a random and of a good policy, measured at 1,000 steps, at these lengths of episodes.
-# cartpole_balance and cheetah_run: the least and the most that rewards within [0, 1] allow.
+# Returns of a random and of a good policy, measured at 1,000 steps, for these episode lengths.
+# cartpole_balance and cheetah_run: the bounds of the return, because rewards are within [0, 1].
 REFERENCES = {
     "inverted_pendulum": (4.2, 180.0),
     "reacher": (-42.0, -7.5),
@@ -79,7 +81,7 @@ COMPOSITION: dict[str, Any] = {
     "random_elapsed_steps": False,
 }
 ITERATION = STRUCTURE["num_envs"] * STRUCTURE["unroll_length"]
-# updates: iterations of a chunk. Episodes are short so that both kinds of end are met early.
+# updates: iterations of a chunk. In short episodes both kinds of end occur early.
 TASKS: dict[str, dict[str, Any]] = {
     "inverted_pendulum": {
         "updates": 24,
@@ -98,7 +100,7 @@ TASKS: dict[str, dict[str, Any]] = {
         "reward_scale": 1.0,
     },
     # Rate, discount and entropy are Playground's; its reward_scale of 10 is for a larger critic.
-    # Length and budget by seeds 100 to 103 of ours, which rise from 65 to 150 and more in it.
+    # Seeds 100 to 103 of ours rise from 65 to at least 150 with this length and budget.
     "cartpole_balance": {
         "updates": 16,
         "episode_length": 250,
@@ -122,8 +124,7 @@ Curve = list[tuple[int, float]]
 
 
 def environment_of(task: str, **settings: Any) -> dict[str, Any]:
-    """An environment with some of its settings changed, and how Brax's trainer is to wrap it, as
-    arguments of that."""
+    """Return an environment with these settings, and the wrapper arguments of Brax's trainer."""
     from ablations.tasks import task as task_of
 
     environment = task_of(task).make({**task_of(task).settings, **settings})
@@ -149,7 +150,7 @@ def evaluation_key(seed: int, point: int) -> Any:
 
 
 def ours(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
-    """seed, and (step, return) after every chunk of our composition."""
+    """Yield each seed with (step, return) after every chunk of our trainer."""
     import jax
 
     trainer, variant = our_trainer(task)
@@ -165,7 +166,7 @@ def ours(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
 
 
 def brax(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
-    """The same of Brax's ppo.train, which is traced anew for every seed."""
+    """Yield the same for Brax's ppo.train, which JAX traces again for every seed."""
     import functools
 
     import jax
@@ -237,7 +238,7 @@ SIDES = {"brax": brax, "ours": ours}
 
 
 def run_side(side: str, task: str, seeds: range, path: Path) -> None:
-    """Appends the rows of one side to a file, seed by seed."""
+    """Append the rows of one side to a file, seed by seed."""
     with path.open("a", newline="") as file:
         writer = csv.writer(file)
         for seed, curve in SIDES[side](task, seeds):
@@ -247,7 +248,7 @@ def run_side(side: str, task: str, seeds: range, path: Path) -> None:
 
 
 def run_all(workers: int, folder: Path, tasks: Collection[str]) -> list[list[str]]:
-    """All rows of some tasks, from processes of at most PART seeds, `workers` at a time."""
+    """Return all rows of some tasks, from `workers` parallel processes of at most PART seeds."""
     parts = [
         (side, task, seeds[first : first + PART])
         for task, seeds in COMPARISONS
@@ -274,7 +275,7 @@ def run_all(workers: int, folder: Path, tasks: Collection[str]) -> list[list[str
 
 
 def _finish(running: list[subprocess.Popen[bytes]]) -> None:
-    """Waits for one of them to end well."""
+    """Wait for one of the processes to succeed."""
     import time
 
     while all(process.poll() is None for process in running):
@@ -288,7 +289,7 @@ def _finish(running: list[subprocess.Popen[bytes]]) -> None:
 
 
 def normalised_scores(rows: list[list[str]], task: str, seeds: range) -> dict[str, list[float]]:
-    """side -> area under the evaluation curve by seed, 0 a random and 1 a good policy."""
+    """Return the scores by side and seed; a random policy has 0 and a good policy 1."""
     from ablations.scoring import auc
 
     low, high = REFERENCES[task]
@@ -304,7 +305,7 @@ def normalised_scores(rows: list[list[str]], task: str, seeds: range) -> dict[st
 
 
 def page(rows: list[list[str]]) -> str:
-    """The table with all that it rests on."""
+    """Return the page: the table and its settings."""
     from importlib.metadata import version
 
     from ablations import stats
@@ -378,11 +379,11 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--output", type=Path, default=Path("results/reference"))
-    parser.add_argument("--table", action="store_true", help="from the curves that are there")
-    parser.add_argument("--side", choices=SIDES, help="one part of it alone")
+    parser.add_argument("--table", action="store_true", help="write the page from stored curves")
+    parser.add_argument("--side", choices=SIDES, help="train one side only")
     parser.add_argument("--task", choices=TASKS)
-    parser.add_argument("--part", type=Path, help="where to append that part")
-    parser.add_argument("--seeds", type=int, nargs=2, help="first seed of that part, and its end")
+    parser.add_argument("--part", type=Path, help="file for the rows of --side")
+    parser.add_argument("--seeds", type=int, nargs=2, help="first seed of --side, and its end")
     asked = parser.parse_args()
     if asked.side:
         run_side(asked.side, asked.task, range(*asked.seeds), asked.part)

@@ -1,10 +1,14 @@
-"""How often the statistics of docs/evidence.md hold the truth, on scores with known truth.
+"""Measure the coverage of the statistics of docs/evidence.md, on scores with known truth.
 
     python benchmarks/coverage_of_evidence.py [--trials N] > results/reference/evidence.txt
 
-Joint coverage of the main effects of a fraction of a factorial, and of its aliased interactions,
-with 1, 2 and 8 seeds; of the regression estimator; of interquartile ranges and means of the worst
-quarter; false alarms of the exact test of failures; and last what misses its goal. One CPU minute.
+Prints, in one CPU minute:
+
+- simultaneous coverage of the main effects of a fractional factorial and of its aliased
+  interactions, with 1, 2 and 8 seeds;
+- coverage of the regression estimator, of interquartile ranges and of means of the worst quarter;
+- false alarms of the exact test of failures;
+- the goals that are missed.
 """
 
 from __future__ import annotations

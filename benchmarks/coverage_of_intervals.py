@@ -1,13 +1,17 @@
-"""How often the statistics of `ablations.stats` are right, on returns with known truth.
+"""Measure the coverage of the intervals of `ablations.stats`, on returns with known truth.
 
     python benchmarks/coverage_of_intervals.py [--trials N] [--parts means collapses ...]
 
-Prints, per shape of returns and number of seeds: coverage and width of 95% intervals of an IQM,
-ours beside the alternatives, and of a mean; coverage of aggregates over tasks and of the
-probability of improvement; false alarms of tests on paired differences; differences where one run
-in 20 of the variant collapses; and last what misses its goal from 5 seeds up. What a table makes of
-them is in verdicts_of_tables.py. Five CPU minutes at 6,000 trials, where ours has a standard error
-of 0.3%. Its output is results/reference/statistics.txt.
+Prints, for each shape of returns and number of seeds:
+
+- coverage and width of 95% intervals of a mean, and of an IQM with our method and alternatives;
+- coverage of aggregates over tasks and of the probability of improvement;
+- false alarms of tests on paired differences;
+- differences if one run in 20 of the variant collapses;
+- the goals that are missed at 5 or more seeds.
+
+verdicts_of_tables.py measures the verdicts of tables. 6,000 trials take five CPU minutes and give
+our method a standard error of 0.3%. results/reference/statistics.txt is the output.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ REPLICATES = 2_000
 
 
 def winsorised_error(scores: Floats) -> Floats:
-    """Standard error of the 25% trimmed mean (Yuen 1974): `[..., n]` -> `[...]`."""
+    """Return the standard error of the 25% trimmed mean (Yuen 1974): `[..., n]` -> `[...]`."""
     ordered = np.sort(scores, axis=-1)
     n = ordered.shape[-1]
     drop = n // 4
@@ -48,14 +52,14 @@ def winsorised_error(scores: Floats) -> Floats:
 
 
 def tukey_mclaughlin(scores: Floats) -> Bounds:
-    """Trimmed t with n - 2 floor(n / 4) - 1 degrees of freedom."""
+    """Return the trimmed t interval with n - 2 floor(n / 4) - 1 degrees of freedom."""
     n = scores.shape[-1]
     reach = t.ppf(0.975, n - 2 * (n // 4) - 1) * winsorised_error(scores)
     return iqm(scores) - reach, iqm(scores) + reach
 
 
 def percentile(scores: Floats) -> Bounds:
-    """The plain percentile bootstrap."""
+    """Return the plain percentile bootstrap interval."""
     n = scores.shape[-1]
     index = np.random.default_rng(n).integers(0, n, (REPLICATES, n))
     bounds = [np.quantile(iqm(row[index]), (0.025, 0.975)) for row in scores]
@@ -64,7 +68,7 @@ def percentile(scores: Floats) -> Bounds:
 
 
 def bootstrap_t(scores: Floats) -> Bounds:
-    """Bootstrap of the studentised trimmed mean; infinite where a resample has no spread."""
+    """Bootstrap the studentised trimmed mean; infinite if a resample has no spread."""
     n = scores.shape[-1]
     index = np.random.default_rng(n).integers(0, n, (REPLICATES, n))
     bounds = []
@@ -134,7 +138,7 @@ def coverage(trials: int, goals: Goals) -> None:
 
 
 def plain_level(n: int) -> float:
-    """The level at which the quantile that is widened to Student's is the normal one."""
+    """Return the level at which the quantile widened to Student's equals the normal quantile."""
     return 2 * float(t.sf(norm.isf(0.025), n - 1))
 
 

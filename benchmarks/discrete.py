@@ -137,7 +137,7 @@ def run_purejaxrl(spec: Spec) -> dict[str, Any]:
 
 
 def trained(train: Any, spec: Spec) -> dict[str, Any]:
-    """All seeds at once, one value after the other, of one program; those of `each` by one."""
+    """Train all seeds in one program, one value after another; seeds of `each` one by one."""
     import jax
     import jax.numpy as jnp
 
@@ -159,7 +159,7 @@ SIDES = {"rejax": run_rejax, "purejaxrl": run_purejaxrl}
 
 
 def by_turns(run: Callable[[], Any]) -> None:
-    """Prints the CPU seconds so far, and of a run for each line that comes in. Ends the process."""
+    """Print the CPU seconds so far, then of one run per line of input; then end the process."""
     print("ready", time.process_time(), flush=True)
     run()
     while sys.stdin.readline():
@@ -170,7 +170,7 @@ def by_turns(run: Callable[[], Any]) -> None:
 
 
 def run_ours(spec: Spec) -> None:
-    """Updates of the program that a worker runs on a CPU, composed as the peer is."""
+    """Train updates with a worker's program and the peer's preset."""
     from ablations.engine.machine import worker_environment
 
     os.environ |= worker_environment(accelerator=False)  # before JAX starts
@@ -201,20 +201,20 @@ def run_ours(spec: Spec) -> None:
 
 
 class Took(NamedTuple):
-    """Seconds on the clock, and of all processors."""
+    """Wall and CPU seconds."""
 
     wall: float
     cpu: float
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of all processes that this one has started and that have ended."""
+    """Return the CPU seconds of all finished child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def peer_once(python: Path, spec: Spec) -> tuple[Took, list[float] | None]:
-    """The time to the end of training, and the seeds' returns."""
+    """Return the time to the end of training, and the returns of the seeds."""
     command = [str(python), str(Path(__file__).resolve()), "--side", json.dumps(spec)]
     before = cpu_seconds()
     threads = ONE_THREAD if "each" in spec else {}
@@ -224,7 +224,7 @@ def peer_once(python: Path, spec: Spec) -> tuple[Took, list[float] | None]:
 
 
 def ours_once(spec: Spec, results: Path, cache: Path) -> Took:
-    """The time of the command, composed as the peer is."""
+    """Return the time of the command with the peer's preset."""
     from ablations.presets import preset
     from ablations.tasks import task
 
@@ -285,7 +285,7 @@ def commit() -> str:
 
 
 def beside(times: Sequence[tuple[float, float]]) -> list[str]:
-    """The median of theirs over ours, and its range over rounds; both medians."""
+    """Return the median of theirs over ours with its range over rounds, and both medians."""
     ratios = sorted(theirs / ours for ours, theirs in times)
     median = f"{statistics.median(ratios):.2f}"
     if len(ratios) > 1:
@@ -343,7 +343,7 @@ STEADY = (
 
 
 def turns_of(python: Path | str, side: str, spec: Spec) -> subprocess.Popen[str]:
-    """A process that trains for each line it is sent; not yet ready."""
+    """Start a process that trains for each line of input."""
     return subprocess.Popen(
         [str(python), str(Path(__file__).resolve()), side, json.dumps(spec)],
         env=base_environment(None) | ONE_THREAD,
@@ -355,7 +355,7 @@ def turns_of(python: Path | str, side: str, spec: Spec) -> subprocess.Popen[str]
 
 
 def answer(process: subprocess.Popen[str], start: str) -> str:
-    """The next line of a process that begins so. Ends this one where there is none."""
+    """Return the next line with this start; exit if the process has ended."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(start):
@@ -393,7 +393,7 @@ def learning(asked: argparse.Namespace, python: Path | None) -> str:
 
 
 class Learned(NamedTuple):
-    """A row: what seeds of one task learned in so many steps."""
+    """A row: the returns of a task's seeds after this many steps."""
 
     task: str
     steps: str
@@ -422,7 +422,7 @@ PureJaxRL's script, run here."""
 
 
 def kept_rows(page: Path | None) -> list[list[str]]:
-    """The rows of the table that a page has already, without its head."""
+    """Return the rows of a page's table, without its head."""
     if page is None or not page.exists():
         return []
     lines = [line for line in page.read_text().splitlines() if line.startswith("|")]
@@ -436,7 +436,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def purejaxrl_of(
     python: Path, asked: argparse.Namespace, name: str, steps: int, seeds: range
 ) -> list[float]:
-    """The returns of seeds of PureJaxRL's script, once trained kept with the results.
+    """Return the returns of seeds of PureJaxRL's script, and keep them with the results.
 
     Those that are missing are trained by one process, one after the other.
     """
@@ -460,14 +460,14 @@ def purejaxrl_of(
 
 
 def spread(values: Any) -> str:
-    """Mean ± standard deviation over seeds; of one seed its value."""
+    """Format mean ± standard deviation over seeds, or the value of one seed."""
     values = [float(value) for value in values]
     deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.1f}{deviation}"
 
 
 def difference(ours: Any, theirs: Any) -> str:
-    """Ours minus theirs with its 95% interval; of one seed each nothing."""
+    """Format ours minus theirs with its 95% interval; empty with one seed."""
     from ablations.stats import welch
 
     if min(len(ours), len(theirs)) < 2:

@@ -1,16 +1,17 @@
-"""A thousand faults in running sweeps: no cell may be lost or doubled, no bit may differ.
+"""Inject faults into running sweeps: no run may be lost or doubled, and no bit may differ.
 
     python benchmarks/faults.py --folder DIR [--of toy|ppo] [--minutes 5] [--seed 0]
     python benchmarks/faults.py --folder DIR --tell
 
-A round is a small study in a fresh results folder, with heartbeats of 50 ms that are stale after
-half a second and a checkpoint after every chunk. Faults happen at random moments until every cell
-has a record; whatever ended is started again with the same command, as a user would. Then the same
-command runs once more, in peace, and every curve and policy is compared, byte by byte, with that of
-a twin that nobody disturbed. What rounds found adds up in DIR/tally.json: another call goes on.
+A round is a small study in a new results folder. Heartbeats come every 50 ms and are stale after
+half a second. Every chunk writes a checkpoint. Faults happen at random moments until every run has
+a record. After each crash the round repeats the same command, as a user would. Then it runs the
+command once more without faults and compares every curve and policy, byte by byte, with the files
+of an undisturbed study. DIR/tally.json has the sums of all rounds, over several calls.
 
-File operations fail by faults.c, compiled here and preloaded into driver and workers; the clock is
-Python's time.time. Exit code 1 if anything was lost, doubled, different or left behind.
+faults.c makes file operations fail; it is compiled here and preloaded into driver and workers.
+Clock faults change Python's time.time. The exit code is 1 if anything was lost, doubled, different
+or left behind.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ time.time = lambda: real() + struct.unpack("q", os.pread(control, 8, 16))[0]
 
 
 class Control:
-    """What the processes under test look at: an error number, how many operations are still to
-    fail with it, how many have; and by how many seconds their clock is wrong."""
+    """A file that the processes under test read: the error number of failing operations, how many
+    should still fail, how many have failed, and the error of the clock in seconds."""
 
     def __init__(self, path: Path):
         path.write_bytes(bytes(24))
@@ -76,7 +77,7 @@ class Control:
         self._write(0, struct.pack("iii", number, operations, 0))
 
     def heal(self) -> int:
-        """Returns how many operations failed."""
+        """Stop the failures; return how many operations failed."""
         with self.path.open("rb") as file:
             hits: int = struct.unpack("iii", file.read(12))[2]
         self.fail(0, 0)
@@ -92,8 +93,10 @@ class Control:
 
 
 class Round:
-    """One study on its way through faults. injected: by kind. stolen: cells that could be taken
-    from a worker that only stood still."""
+    """A study under faults.
+
+    injected: number of faults by kind. stolen: runs that could be taken from a paused worker.
+    """
 
     def __init__(self, folder: Path, of: str, chance: random.Random):
         self.folder, self.of, self.chance = folder, of, chance
@@ -144,7 +147,7 @@ class Round:
         return list(_workers(self.folder))
 
     def beats(self) -> dict[str, claims.Heartbeat]:
-        """The cells that are being trained."""
+        """Return the runs in training."""
         names = [path.parent.name for path in self.results.glob("work/*/heartbeat.json")]
         found = {name: claims.read_heartbeat(self.results, name) for name in names}
         here = set(self.workers())
@@ -164,7 +167,7 @@ class Round:
         return bool(cells) and all(one is not None and one.status == "done" for one in found)
 
     def suffer(self, until: float) -> None:
-        """Injects faults until every cell has its record, or the time is over."""
+        """Inject faults until every run has its record, or the time is over."""
         pauses = PAUSES[self.of]
         while not self.complete() and time.monotonic() < until:
             if not self.alive():
@@ -181,7 +184,7 @@ class Round:
             time.sleep(0.1)
 
     def end(self) -> None:
-        """Nothing of it runs any more."""
+        """End all processes of the study."""
         self.control.heal()
         self.control.set_clock(0)
         _kill(*self.workers(), *(one.pid for one in self.alive()))
@@ -195,7 +198,7 @@ class Round:
         return self.drivers[-1].wait()
 
 
-# Each says in its first line what it is; it returns whether it could happen.
+# Faults: the first line of the docstring is the name; they return whether they could happen.
 
 
 def kill_worker(on: Round) -> bool:
@@ -226,7 +229,7 @@ def stand_still(on: Round) -> bool:
         held = None if claims.published(on.results, cell) else claims.hold(on.results, cell)
         beat = claims.read_heartbeat(on.results, cell)
         if held:
-            # Its worker may have let go of it before it was stopped.
+            # The worker may have released the run before it was stopped.
             on.stolen += beat is not None and beat.pid == beats[cell].pid
             held.release()
         os.kill(beats[cell].pid, signal.SIGCONT)
@@ -314,7 +317,7 @@ def _failing(on: Round, number: int) -> bool:
 
 
 def _torn(on: Round, *paths: Path) -> bool:
-    """Cuts one of the files, or changes a byte of it."""
+    """Truncate one of the files, or change a byte of it."""
     if not paths:
         return False
     path = on.chance.choice(sorted(paths))
@@ -351,7 +354,7 @@ def _contents(results: Path) -> dict[str, bytes]:
 
 
 def judged(one: Round, twin: Path) -> dict[str, int]:
-    """What a round found, after its last run in peace."""
+    """Return the counts of a round, after a last command without faults."""
     code = one.in_peace()
     expected, found = _contents(twin / "results"), _contents(one.results)
     cells = set(_curves(twin / "results"))
@@ -392,7 +395,7 @@ BAD = (
 
 
 def read(folder: Path) -> dict[str, dict[str, Counter[str]]]:
-    """of -> faults, found -> counts."""
+    """Read the tally: study -> faults and counts."""
     try:
         stored = json.loads((folder / "tally.json").read_text())
     except FileNotFoundError:
@@ -404,7 +407,7 @@ def read(folder: Path) -> dict[str, dict[str, Counter[str]]]:
 
 
 def tell(folder: Path) -> int:
-    """Prints what all rounds so far found; the exit code."""
+    """Print the sums of all rounds; return the exit code."""
     bad = 0
     for of, tally in read(folder).items():
         if not tally["faults"]:
@@ -425,10 +428,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--folder", type=Path, required=True, help="where rounds and tally are")
-    parser.add_argument("--of", choices=STUDIES, default="toy", help="what is disturbed")
-    parser.add_argument("--minutes", type=float, default=5.0, help="no round goes on longer")
-    parser.add_argument("--seed", type=int, default=0, help="of the faults")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of rounds and tally")
+    parser.add_argument("--of", choices=STUDIES, default="toy", help="study under faults")
+    parser.add_argument("--minutes", type=float, default=5.0, help="time limit of a round")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the faults")
     parser.add_argument("--tell", action="store_true", help="print the tally and do nothing")
     options = parser.parse_args()
     folder = options.folder.resolve()

@@ -1,9 +1,9 @@
-"""How long a command takes to its first step: cold, and with its compiled program on disk.
+"""Measure the time of a command to its first step, with a cold and a warm cache of programs.
 
     python benchmarks/first_step.py [TASK ...]        # default: fast hopper
 
-Runs one cell of one chunk, each time in an empty results folder, by one worker: cold once, then
-warm three times. CPU seconds are of the whole command, its worker included; so is the wall time.
+One worker trains one chunk of one run in an empty results folder: once cold, then three times warm.
+CPU and wall seconds include the whole command and its worker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHORT = ("--profile", "smoke", "--evaluations", "0", "--keep-policies", "0", "--
 
 
 def seconds(task: str, cache: str) -> tuple[float, float]:
-    """CPU and wall seconds of one command."""
+    """Return CPU and wall seconds of one command."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "ablations.cli", *COMMAND, *SHORT, "--tasks", task]

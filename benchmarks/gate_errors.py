@@ -76,7 +76,7 @@ def resampled(runs: Floats) -> Draw:
 
 
 def stored(path: Path) -> dict[str, Floats]:
-    """The final scores of a file of `ablations export`, by variant."""
+    """Return the final scores of a file of `ablations export`, by variant."""
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -229,7 +229,7 @@ class Table:
         self.lines.append(f"| {' | '.join(cells)} |")
 
     def rate(self, where: str, wrong: int, total: int, stated: float) -> str:
-        """A rate of errors with its bound; missed where it is above what is allowed."""
+        """Format an error rate with its bound; record it as missed if it is too high."""
         share = wrong / max(total, 1)
         bound = 1.0 if wrong == total else float(beta.ppf(0.95, wrong + 1, total - wrong))
         if share > ALLOWED * stated:
@@ -247,7 +247,7 @@ def percent(share: float) -> str:
 
 
 def errors(table: Table, kind: Kind, *, paired: bool) -> None:
-    """Gates in which nothing changed, or that sit on their boundary."""
+    """Add rows of gates without a change, or with a change on the boundary."""
     rng, unit = np.random.default_rng(5), kind.unit
     mode = "paired" if paired else "unpaired"
     ours, theirs = kind.draw(rng, (GATES, gate.MOST_SEEDS))
@@ -274,7 +274,7 @@ def errors(table: Table, kind: Kind, *, paired: bool) -> None:
 
 
 def powers(table: Table, kind: Kind, *, paired: bool) -> None:
-    """Gains and losses that matter: how often they are found, and on how many runs."""
+    """Add rows of relevant gains and losses: how often gates find them, and with how many seeds."""
     rng, unit = np.random.default_rng(6), kind.unit
     ours, theirs = kind.draw(rng, (GATES, gate.MOST_SEEDS))
     deviation = float((ours - theirs).std())
@@ -307,7 +307,7 @@ def powers(table: Table, kind: Kind, *, paired: bool) -> None:
 
 
 def futilities(table: Table, kind: Kind, *, paired: bool) -> None:
-    """Early ends: what they save, and what they miss beside gates that never end early."""
+    """Add rows of early ends: the seeds they save and the gains they miss."""
     rng, unit = np.random.default_rng(8), kind.unit
     ours, theirs = kind.draw(rng, (GATES, gate.MOST_SEEDS))
     mode = "paired" if paired else "unpaired"
@@ -345,7 +345,7 @@ def futilities(table: Table, kind: Kind, *, paired: bool) -> None:
 
 @dataclass
 class LedgerCount:
-    """What many nights of a ledger came to."""
+    """Counts over many nights of a ledger."""
 
     accepted: NDArray[np.int_]
     false: NDArray[np.int_]
@@ -357,7 +357,7 @@ class LedgerCount:
 
 
 def ledgers(kind: Kind, gains: Sequence[float], share: float, *, paired: bool) -> LedgerCount:
-    """Nights of candidates of which a share gains, each against the best so far."""
+    """Simulate nights of candidates; a share of them gains, and each is compared with the best."""
     rng, unit, nights = np.random.default_rng(9), kind.unit, NIGHTS_OF_LEDGERS
     more = 5  # fresh seeds
     n = gate.MOST_SEEDS + more
@@ -498,7 +498,7 @@ def made(job: tuple[int, int, bool, tuple[Path, ...]]) -> Table:
     """Return the rows of one kind of runs in one section."""
     section, kind, paired, files = job
     table = Table([], [])
-    # A quarter of the product's paths is as good for what is counted in ledgers.
+    # For the counts of ledgers a quarter of the product's paths is enough.
     early.PATHS = 250 if SECTIONS[section].rows is ledger_rows else PATHS
     early._draws.cache_clear()
     SECTIONS[section].rows(table, kinds(files)[kind], paired=paired)

@@ -1,4 +1,4 @@
-"""What simulations were to show, and where they miss it."""
+"""Goals of simulations, and the cases that miss them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Goals:
-    """Percentages found at many places, each against the range it was to lie in."""
+    """Percentages of many cases, each with the range it should be in."""
 
     found: dict[str, list[tuple[float, float, float, str, int]]] = field(default_factory=dict)
 
     def add(
         self, what: str, least: float, most: float, found: float, where: str, trials: int
     ) -> None:
-        """One percentage, from so many trials."""
+        """Add one percentage, from this many trials."""
         self.found.setdefault(what, []).append((least, most, found, where, trials))
 
     def print(self) -> None:
-        """A line for each goal: its places, how many miss it, how many of them by more than two
-        standard errors of the simulation, the smallest and largest percentage, and the place that
-        misses most, or comes nearest to it."""
+        """Print a line for each goal.
+
+        It has the number of cases, how many miss the goal, how many miss it by more than two
+        standard errors, the smallest and largest percentage, and the worst case.
+        """
         print("\nGoals, in percent. missed: at so many places; surely: by more than two standard")
         print("errors of this simulation; worst: the place that is furthest out\n")
         heads = f"{'places':>7}{'missed':>7}{'surely':>7}{'least':>7}{'most':>7}"
@@ -40,12 +42,12 @@ class Goals:
 
 
 def _outside(low: float, high: float, percentage: float) -> float:
-    """How far beyond the ends of a range, those at 0 and 100 aside; negative within."""
+    """Return the distance beyond a range, negative inside; ends at 0 and 100 do not count."""
     below = low - percentage if low > 0 else -math.inf
     return max(below, percentage - high if high < 100 else -math.inf)
 
 
 def error(percentage: float, trials: int) -> float:
-    """Standard error of a share that was seen in so many trials, in percent."""
+    """Return the standard error of a share from this many trials, in percent."""
     share = min(max(percentage / 100, 0.5 / trials), 1 - 0.5 / trials)
     return 100 * math.sqrt(share * (1 - share) / trials)

@@ -1,24 +1,24 @@
-"""Compare what a refactoring must not change with a reference that an earlier commit wrote.
+"""Compare numbers and hashes with a reference that an earlier commit wrote.
 
     python benchmarks/guard.py write FOLDER                       # at the earlier commit
     python benchmarks/guard.py compare FOLDER [--allow-gone]      # at the later one
     python benchmarks/guard.py compare FOLDER --only hashes,tables
 
-FOLDER lies outside the repository. It has one JSON file per part:
+Use it around a refactoring. FOLDER is outside the repository and has a JSON file per part:
 
     hashes   the hash of every run and the name of every plan of every study, profile and preset,
              and the checksum of every archive (a minute)
     tables   the numbers of every comparison of every archive in results/ (two minutes), equal to
-             1e-9 of their interval's width; words.json has the verdicts, whose
-             changes have to follow from the rule of `stats.decide`
-    bits     a digest of every column of the curves of smoke runs, trained anew (ten minutes)
+             1e-9 of their interval's width; words.json has the verdicts, whose changes must follow
+             from the rule of `stats.decide`
+    bits     a digest of every column of the curves of newly trained smoke runs (ten minutes)
     golden   how many tests of golden updates, oracles and formulas pass in each file (ten minutes)
 
-`compare` prints a line for every study, archive, run or test file that differs, and exits 1.
-What the later commit no longer has is `gone`; with --allow-gone this alone is no error.
+`compare` prints a line for every study, archive, run or test file that differs, and exits with 1.
+Items that the later commit lacks are `gone`; --allow-gone tolerates them.
 
-Only commands are used, but for the names of plans (`plan_name`). Where a command, a flag or a
-column gets another name, adapt the constants below; the reference stays as it is.
+The script uses commands and `plan_name` only. If a command, a flag or a column is renamed, adapt
+the constants below; the reference stays unchanged.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ PRESETS = ("list", "presets", "--format", "json")  # {preset: {"trainer": ...}}
 STATUS = ("status", "--format", "json")  # [{"task": ..., "variant": ..., "seed": ..., "hash": ...}]
 TABLE = ("table", "--format", "json")  # {"rows": [{column: value}]}, or the list of rows alone
 KINDS = ("comparison", "effects", "shares")
-# The first of these columns that a row has is its difference; <column>_low, or low, its lower end.
+# The first of these columns in a row is its difference; <column>_low, or low, is its lower end.
 DIFFERENCES = ("difference", "effect", "share")
 LABELS = ("task", "variant", "detail", "factor", "level")
-# The words of earlier verdicts -> those of `stats.decide`. The reason of the last is in a note.
+# Earlier verdicts -> verdicts of `stats.decide`. A note has the reason of the last.
 WORDS = {
     "better": ("better",),
     "worse": ("worse",),
@@ -107,7 +107,7 @@ Part = dict[str, Items]  # name of a file of the reference -> its items
 
 
 def command(*words: str) -> Any:
-    """Return what a command prints as JSON, in this process; None where it refuses its input."""
+    """Return the JSON that a command prints, run in this process; None if it rejects its input."""
     from ablations.cli import main
 
     out, err = io.StringIO(), io.StringIO()
@@ -124,7 +124,7 @@ def command(*words: str) -> Any:
 
 
 def plan_name(study: str, profile: str, base: str) -> str:
-    """Return the name of a plan, which its archive has too."""
+    """Return the name of a plan, which is also the name of its archive."""
     from ablations.records import digest
     from ablations.request import Request
 
@@ -132,7 +132,7 @@ def plan_name(study: str, profile: str, base: str) -> str:
 
 
 def hashes(results: str, request: tuple[str, str, str]) -> tuple[str, dict[str, str]]:
-    """Return the name of a selection, and the hash of each run. results: an empty folder."""
+    """Return the plan's name and the hash of each run; results is an empty folder."""
     study, profile, base = request
     flags = ["--base", base] if base else []
     rows = command(*STATUS, study, "--profile", profile, *flags, "--results", results)
@@ -143,7 +143,7 @@ def hashes(results: str, request: tuple[str, str, str]) -> tuple[str, dict[str, 
 
 
 def write_hashes(scratch: Path) -> Part:
-    """Plan every study at every profile, and a study with every preset under it."""
+    """Plan every study at every profile, and one study with every preset as its base."""
     studies, presets = command(*STUDIES), command(*PRESETS)
     requests = [
         (study, profile, "") for study, about in studies.items() for profile in about["profiles"]
@@ -166,7 +166,7 @@ def sha256(data: bytes | str) -> str:
 
 
 def tables(scratch: Path, path: Path) -> list[tuple[str, dict[str, Any], dict[str, str]]]:
-    """Return name, numbers and verdicts of each kind of table of an archive.
+    """Return the name, numbers and verdicts of each kind of table of an archive.
 
     Untrained policies are beside it, as effects are measured in what the baseline learned.
     """
@@ -192,7 +192,7 @@ def tables(scratch: Path, path: Path) -> list[tuple[str, dict[str, Any], dict[st
 
 
 def numbers_and_words(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the numbers of the reference, and the verdicts, by the labels of a row."""
+    """Return numbers and verdicts of the reference by the labels of a row."""
     numbers: dict[str, Any] = {}
     words: dict[str, str] = {}
     for row in rows:
@@ -219,13 +219,13 @@ def write_tables(scratch: Path) -> Part:
 
 
 def spread(function: Callable[[Any], Any], inputs: list[Any]) -> Iterator[Any]:
-    """Yield a function's outcomes, by two processes that each import the package once."""
+    """Yield the results of a function, computed by two processes."""
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=30) as pool:
         yield from pool.imap(function, inputs)
 
 
 def write_bits(scratch: Path) -> Part:
-    """Train smoke runs of one seed, and a study of a command; digest their curves."""
+    """Train smoke runs of one seed and a study of a command; return digests of their curves."""
     import pyarrow.parquet
 
     os.chdir(scratch)
@@ -248,7 +248,7 @@ def write_bits(scratch: Path) -> Part:
 
 
 def write_golden(scratch: Path) -> Part:
-    """Run the tests of golden numbers; digest the files of those."""
+    """Run the tests of golden numbers; return digests of their files."""
     names = [f"tests/{name}.py" for name in GOLDEN.split()]
     files = [name for name in names if (ROOT / name).exists()]
     report = scratch / "tests.xml"
@@ -274,7 +274,7 @@ PARTS = {"hashes": write_hashes, "tables": write_tables, "bits": write_bits, "go
 
 
 def equal(old: Any, new: Any) -> bool:
-    """Return whether values are equal; numbers of a row to 1e-9 of the width of its interval."""
+    """Return whether values are equal; numbers of a row to 1e-9 of its interval's width."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return bool(old == new)
     ends = (old["difference"], new["difference"], new["low"], new["high"])
@@ -293,7 +293,7 @@ def equal(old: Any, new: Any) -> bool:
 
 
 def differences(part: str, before: Items, after: Items) -> Iterator[tuple[bool, str]]:
-    """Yield whether an item is gone, and a line about it, for each that differs."""
+    """Yield whether the item is gone, and a line about it, for each item that differs."""
     for name, old in before.items():
         if name not in after:
             yield True, f"gone     {part}: {name}"
@@ -309,7 +309,7 @@ def differences(part: str, before: Items, after: Items) -> Iterator[tuple[bool, 
 
 
 def changed_words(before: Items, after: Items) -> Iterator[str]:
-    """Yield how often each verdict became which, and each change that the rule does not give."""
+    """Yield counts of verdict changes, and each change that the rule does not explain."""
     changes: Counter[tuple[str | None, str | None]] = Counter()
     for name, old in before.items():
         for label, word in old.items():
@@ -330,7 +330,7 @@ def main() -> int:
     parser.add_argument("verb", choices=("write", "compare"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
-    parser.add_argument("--allow-gone", action="store_true", help="what is gone is no error")
+    parser.add_argument("--allow-gone", action="store_true", help="allow missing items")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     wrong = 0

@@ -1,12 +1,12 @@
-"""How often `ablations check` is wrong, and what it catches, on curves of really trained seeds.
+"""Measure error rate and power of `ablations check` on trained curves.
 
     python benchmarks/learning_curve_checks.py train      # 10 CPU minutes
-    python benchmarks/learning_curve_checks.py report     # into results/reference
-    python benchmarks/learning_curve_checks.py simulate   # 25 CPU minutes, there as well;
-                                                                # 5 with `simulate 200`
+    python benchmarks/learning_curve_checks.py report     # writes into results/reference
+    python benchmarks/learning_curve_checks.py simulate   # 25 CPU minutes, writes there too;
+                                                          # 5 with `simulate 200`
 
-`simulate` takes made-up curves instead, normal between seeds, and baselines of 5 to 24 seeds: is
-the promised power there, how often does "better" hide a loss, what does a lucky baseline cost?
+`simulate` uses simulated curves, normal between seeds, and baselines of 5 to 24 seeds. It measures
+the promised power, how often "better" hides a loss, and the effect of a lucky baseline.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ PLANTED_SEEDS = 256
 
 
 def pool() -> dict[str, np.ndarray]:
-    """name -> curves `[seeds, points]` that are trained so far."""
+    """Return the trained curves by name, `[seeds, points]`."""
     return dict(np.load(POOL)) if POOL.exists() else {}
 
 
 def train() -> None:
-    """Every seed is trained once; 200 baselines and their null checks share none."""
+    """Train every seed once; the 200 baselines and their null checks share no seeds."""
     sys.path.insert(0, str(Path(__file__).parent))
     from planted_regressions import LANES, PLANTED, curves
 
@@ -57,30 +57,32 @@ def train() -> None:
             print(f"{name}: {len(whole)} of {wanted}, {1e3 * seconds:.0f} ms each", flush=True)
 
 
-# What others do with the same curves, each at its usual use
+# Other methods on the same curves, each in its usual form
 
 
 def threshold(baseline: Curves, now: Curves, effect: float) -> bool:
-    """RLlib's learning tests: one seed fails unless its curve reaches a fixed return at any point.
-    The return is the baseline's final mean less the effect, as an author would choose it."""
+    """Fail unless one seed reaches a fixed return at any point, as RLlib's learning tests do.
+
+    The return is the baseline's final mean minus the effect, as an author might choose it.
+    """
     reached = -np.inf if 0 in now.failed else np.nanmax(now.runs[0].values)
     return bool(reached < baseline.scores()["final"].mean() - effect)
 
 
 def welch(baseline: Curves, now: Curves, effect: float) -> bool:
-    """One-sided at 1% on the final performance of all seeds."""
+    """Test the final performance of all seeds, one-sided at 1%."""
     before, after = _final(baseline, now)
     return bool(stats.ttest_ind(after, before, equal_var=False, alternative="less").pvalue < 0.01)
 
 
 def mann_whitney(baseline: Curves, now: Curves, effect: float) -> bool:
-    """The same by ranks."""
+    """Test the same with ranks."""
     before, after = _final(baseline, now)
     return bool(stats.mannwhitneyu(after, before, alternative="less").pvalue < 0.01)
 
 
 def welch_either(baseline: Curves, now: Curves, effect: float) -> bool:
-    """At 1% on each of final performance and area, as one does who looks at both."""
+    """Test final performance and area, each at 1%."""
     before, after = baseline.scores(), now.scores()
     return welch(baseline, now, effect) or bool(
         stats.ttest_ind(after["auc"], before["auc"], equal_var=False, alternative="less").pvalue
@@ -104,7 +106,7 @@ PLANTED_CHECKS = 100
 
 
 def as_curves(rows: np.ndarray, first_seed: int) -> Curves:
-    """A seed whose return is no number at the end has diverged; before, no episode had ended."""
+    """Return curves. A NaN at the end means divergence; before, that no episode had ended."""
     whole = np.isfinite(rows[:, -1])
     seeds = np.arange(first_seed, first_seed + len(rows))
     lost = {int(seed): "no longer finite" for seed in seeds[~whole]}
@@ -113,8 +115,11 @@ def as_curves(rows: np.ndarray, first_seed: int) -> Curves:
 
 
 def checks(curves: dict[str, np.ndarray], name: str) -> Iterator[tuple[Curves, np.ndarray]]:
-    """A baseline and the rows of a check: the null's are used once; those of a bug are drawn
-    without replacement from its seeds, so that its checks share some."""
+    """Yield a baseline and the rows of a check.
+
+    Each row without a bug is used once. Rows with a bug are drawn without replacement from its
+    seeds, so its checks share some.
+    """
     null = curves["none"].reshape(CHECKS, OLD + NEW, -1)
     random = np.random.default_rng(sorted(curves).index(name))
     for old in null if name == "none" else null[:PLANTED_CHECKS]:
@@ -123,13 +128,13 @@ def checks(curves: dict[str, np.ndarray], name: str) -> Iterator[tuple[Curves, n
 
 
 def ours(baseline: Curves, rows: np.ndarray, effect: float, most: int) -> Check:
-    """Sequential, as of code that draws other numbers from the same seeds."""
+    """Check in stages, unpaired: the new code draws other numbers from the same seeds."""
     fresh = as_curves(rows, 0)
     return sequential(baseline, fresh.of, Terms(effect=effect, most=most))
 
 
 def measured_effect(curves: dict[str, np.ndarray], name: str) -> dict[str, float]:
-    """Loss of each score over all seeds, as a share of what the baseline learns."""
+    """Return the loss of each score over all seeds, as a share of the learned range."""
     null, planted = as_curves(curves["none"], 0), as_curves(curves[name], 0)
     old, new = null.scores(), planted.scores()
     losses = {}
@@ -172,7 +177,7 @@ def report() -> None:
             [name, *real, _share(hits[FULL], number), *(_share(n, number) for n in others.values())]
         )
         print(" | ".join([*lines[-1], "||", *beside[-1][3:]]), flush=True)
-    # A smaller loss than the effect may be ruled out as one that does not matter.
+    # A check may dismiss a loss that is smaller than the effect.
     final, area = np.maximum(np.median(caught, axis=0), FULL[0])
     budgets = [f"{effect:.0%}, ≤{seeds} seeds" for effect, seeds in BUDGETS]
     head = ["planted", "loss of final", "loss of area", *budgets, "seeds taken", "better"]
@@ -209,11 +214,11 @@ def _share(hits: int, of: int) -> str:
     return f"{100 * hits / of:.1f}%"
 
 
-# Made-up curves: a spread of 1 between seeds in both scores
+# Simulated curves: a standard deviation of 1 between seeds in both scores
 
 SIMULATED = Path("results/reference/learning_curve_power.md")
 OLD_SEEDS = (5, 8, 12, 24)
-ASKED = 2.0  # the effect, in standard deviations, where one is asked for
+ASKED = 2.0  # the effect, in standard deviations, of the columns that have one
 
 
 def simulate(checks_each: int = 1_000) -> None:
@@ -226,8 +231,11 @@ def simulate(checks_each: int = 1_000) -> None:
         now: Callable[[dict[str, float]], dict[str, float]],
         luck: float = 0.0,
     ) -> tuple[list[Check], Counter[str]]:
-        """now: what a design catches -> what the new curves have lost in each score. luck: the
-        baseline's means are so many of their standard errors above their expectation."""
+        """Check simulated curves.
+
+        now: the losses that a design catches -> the losses of the new curves, by score.
+        luck: how many standard errors the baseline's means are too high.
+        """
         random = np.random.default_rng([old, 7])
         found = []
         for _ in range(checks_each):
@@ -293,7 +301,7 @@ def simulate(checks_each: int = 1_000) -> None:
 
 
 class _Still:
-    """In place of random numbers: what is expected."""
+    """A random generator that returns expectations."""
 
     def normal(self, size: tuple[int, ...]) -> np.ndarray:
         return np.zeros(size)

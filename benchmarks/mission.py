@@ -2,15 +2,14 @@
 
     python benchmarks/mission.py [--blocks N] [--list]
 
-Each block runs in a git worktree at the commit of the design, with an environment and a results
-folder of its own, so that work on this checkout changes no run. The worktree stands beside this
-checkout. What results/archive holds of a block is restored first, and is not computed again. What
-ran is exported to results/archive of this checkout, also where a block is interrupted. A later call
-then goes on from there.
+Each block runs in a git worktree at the commit of its design, with its own environment and results
+folder, so changes of this checkout affect no run. The worktree is next to this checkout. Runs of a
+block that results/archive already has are restored first. Finished runs are exported to
+results/archive of this checkout, even if the block is interrupted. The next call continues it.
 
-results/mission_blocks.csv says which blocks are taken and done. Commit it with the archives. Blocks
-of the controls wait until their design is committed. `pkill -STOP -f mission-environment`
-pauses the runs, and `pkill -CONT -f mission-environment` goes on.
+results/mission_blocks.csv has the state of each block. Commit it with the archives. The blocks of
+the controls wait until their design is committed. `pkill -STOP -f mission-environment` pauses the
+runs, and `pkill -CONT -f mission-environment` continues them.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ DESIGN_OF_CONTROLS = "2484dd0f500e81835d117121aa25a77896cf9e21"
 
 @dataclass(frozen=True)
 class Block:
-    """One unit of work. selections: a study and its flags, each of which is one archive."""
+    """A block of runs; each selection is a study with flags, and becomes one archive."""
 
     name: str
     selections: tuple[tuple[str, ...], ...]
@@ -80,7 +79,7 @@ def _by_seeds(name: str, study: str, ranges: tuple[str, ...]) -> list[Block]:
 
 
 def _validation(task: str) -> Block:
-    """Return the runs that say whether a task can judge: of the baseline, and untrained."""
+    """Return the runs of a task's validation: the baseline and untrained policies."""
     flags = ("--tasks", task, "--seeds", "1020-1039", "--variants", "baseline")
     return Block(
         f"validation-{task}",
@@ -114,12 +113,12 @@ BLOCKS = (
 
 
 def _design(block: Block) -> str:
-    """Return the commit of a block's design, "" where it is not made yet."""
+    """Return the commit of a block's design, or "" if it is not committed."""
     return DESIGN_OF_CONTROLS if block.selections[0][0] == CONTROL else DESIGN
 
 
 def worktree(block: Block) -> Path:
-    """Return the worktree of a block's design, and make it where it is missing."""
+    """Return the worktree of a block's design, and create it if it is missing."""
     commit = _design(block)
     folder = ROOT.parent / f"mission-{commit[:12]}"
     known = subprocess.run(
@@ -136,7 +135,7 @@ def worktree(block: Block) -> Path:
         tools = (*hashed, "requirements-tools.lock")
         _call(python, "-m", "pip", "install", "-qq", *tools, at=folder)
         uv = (str(ENVIRONMENT / "bin" / "uv"), "pip", "install", "--quiet", "--python", python)
-        # The lock of the tests has the environments of Gymnax and MuJoCo Playground too.
+        # The lock file of the tests also has Gymnax and MuJoCo Playground.
         _call(*uv, "--compile-bytecode", *hashed, "requirements-test.lock", at=folder)
         _call(*uv, "--no-deps", "--no-build-isolation", "--editable", ".", at=folder)
         ready.touch()
@@ -144,7 +143,7 @@ def worktree(block: Block) -> Path:
 
 
 def run(block: Block, folder: Path) -> bool:
-    """Run a block in the worktree and archive what ran; return whether all of it is there."""
+    """Run a block in the worktree and archive its runs; return whether it is complete."""
     archive = folder / "results" / "archive"
     for path in ARCHIVES.glob("*.parquet*"):
         if not (archive / path.name).exists():
@@ -166,7 +165,7 @@ def _cpu_seconds() -> float:
 
 
 def _export(folder: Path, selection: tuple[str, ...]) -> list[Path]:
-    """Archive what ran of a selection; return the copies in this checkout."""
+    """Archive the runs of a selection; return the copies in this checkout."""
     printed = _ablations(folder, "export", *selection, "--format", "archive")
     copies = []
     for line in printed.splitlines():
@@ -193,7 +192,7 @@ def _ablations(folder: Path, command: str, *words: str) -> str:
 
 
 def _note(block: Block, archives: list[Path], spent: float) -> bool:
-    """Write what a block has done into the ledger; return whether all of it is there.
+    """Write the state of a block into the ledger; return whether it is complete.
 
     spent: CPU seconds of this call, compilation included.
     """
@@ -242,8 +241,8 @@ def _call(*command: str, at: Path = ROOT) -> None:
 def main() -> None:
     """Run the blocks that are not done, in their order."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--blocks", type=int, metavar="N", help="end after so many blocks")
-    parser.add_argument("--list", action="store_true", help="print the blocks and do nothing")
+    parser.add_argument("--blocks", type=int, metavar="N", help="stop after N blocks")
+    parser.add_argument("--list", action="store_true", help="list the blocks")
     options = parser.parse_args()
     ledger = read_ledger()
     if options.list:

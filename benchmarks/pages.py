@@ -1,4 +1,4 @@
-"""What the pages of measurements under results/reference have in common."""
+"""Shared functions of the scripts that write pages under results/reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ablations.errors import count
 
 
 def measured_on() -> str:
-    """Processor, cores, JAX and commit of this checkout, as one sentence."""
+    """Return one sentence with processor, cores, JAX and the commit of this checkout."""
     found = of_checkout()
     commit = f", commit {found['commit'][:7]}" if found else ""
     changed = " and changes" if found.get("changed") else ""
@@ -19,6 +19,6 @@ def measured_on() -> str:
 
 
 def write(page: Path, text: str) -> None:
-    """Writes a page, and its folder where that is not there yet."""
+    """Write a page, and create its folder."""
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text)

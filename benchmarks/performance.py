@@ -1,11 +1,10 @@
-"""The pages of speed that benchmarks/README.md quotes, measured by one command.
+"""Write the speed pages that benchmarks/README.md quotes.
 
     python benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
-Sections run one after the other, in this order: first_step, physics, before, flags,
-discrete_steady, discrete, peers, peers_wide. Each is one of the scripts beside
-this one, whose page is written to results/reference/speed/SECTION.md as soon as it ends; the last
-three take most of the time, hours with three rounds. Leave the machine alone meanwhile.
+Sections run in this order: first_step, physics, before, flags, discrete_steady, discrete, peers,
+peers_wide. Each runs a script of this folder and writes results/reference/speed/SECTION.md. The
+last three take hours with three rounds. Run nothing else on the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from pages import measured_on, write
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "results" / "reference" / "speed"
-# The commit before the bits were made portable and the physics got a trailing batch axis.
+# The commit before portable bits and the trailing batch axis of the physics.
 BEFORE = "0630e7c^"
 AVX512 = "ours --xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
 
 
 def sections(against: str, rounds: int) -> dict[str, list[str]]:
-    """Name -> commands whose output makes its page; {page}: that command writes it itself."""
+    """Return the commands of each section; a command with {page} writes the page itself."""
     peers = f"peers.py --flags defaults --rounds {rounds} --output {{page}}"
     return {
         "first_step": ["first_step.py"],
@@ -47,7 +46,7 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
 
 
 def write_page(name: str, commands: list[str]) -> None:
-    """Runs a section's commands. Ends with a command's own code where it fails."""
+    """Run the commands of a section; exit with the code of a command that fails."""
     page = PAGES / f"{name}.md"
     said = [measured_on()]
     for command in commands:
@@ -62,7 +61,7 @@ def write_page(name: str, commands: list[str]) -> None:
             check=False,
         )
         print(done.stdout, flush=True)
-        # What is slower than another commit says so and exits with 1.
+        # A comparison with another commit exits with 1 if this one is slower.
         if done.returncode and not (done.returncode == 1 and "95% interval" in done.stdout):
             sys.exit(done.returncode)
         text = done.stdout.strip()
@@ -74,8 +73,8 @@ def write_page(name: str, commands: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="default: all")
-    parser.add_argument("--against", default=BEFORE, metavar="COMMIT", help="of section before")
-    parser.add_argument("--rounds", type=int, default=3, help="of the peers")
+    parser.add_argument("--against", default=BEFORE, metavar="COMMIT", help="for section before")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of the sections with peers")
     asked = parser.parse_args()
     every = sections(asked.against, asked.rounds)
     if unknown := [name for name in asked.sections if name not in every]:

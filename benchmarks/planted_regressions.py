@@ -1,8 +1,8 @@
-"""A small PPO on `fast`, as it should be and with bugs planted: real curves for the calibration.
+"""A small PPO on `fast`, with and without planted bugs, to calibrate checks on trained curves.
 
-Everything but the bug is the same program, and the lanes are trained side by side under vmap:
-`curves(name, seeds)` gives `[seeds, points]` training returns. Bugs are choices registered by name,
-numbers that no study would accept, or, for stale log-probabilities, another loop.
+All variants share one program except for the bug, and train in parallel under vmap. `curves(names,
+seeds)` returns training returns `[seeds, points]`. A bug is a choice that is registered here, a
+value outside a hyperparameter's bounds, or, for stale log-probabilities, another loop.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def truncation_mask_dropped(
 
 
 NUMBERS = trainer("ppo").known_numbers()
-# name -> what it sets: choices by name, numbers past any bound.
+# name -> its settings: choices by name, hyperparameters beyond their bounds
 PLANTED: Mapping[str, Mapping[str, Any]] = {
     "none": {},
     "truncation mask dropped": {"advantage": "truncation_mask_dropped"},
@@ -81,7 +81,7 @@ DATA = ("advantage", "advantage_statistics", "observation_normalization")
 
 
 def _in_odd_units(settings: Mapping[str, Any]) -> Any:
-    """The task, but its observations need normalising."""
+    """Return the task with differently scaled observations."""
     env = task(TASK).make(settings)
 
     class OddUnits:
@@ -100,10 +100,7 @@ def _in_odd_units(settings: Mapping[str, Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class StaleLogProbabilities(PPO):
-    """PPO whose old log-probabilities are those of the policy one iteration ago.
-
-    previous: that policy's parameters.
-    """
+    """PPO with old log-probabilities from the policy of the previous iteration (`previous`)."""
 
     previous: Any = None
 
@@ -132,7 +129,7 @@ class StaleLogProbabilities(PPO):
 
 
 def variant(name: str) -> TracedConfig:
-    """What is planted, as data."""
+    """Return the traced settings of a bug."""
     sets = {**COMMON, **PLANTED[name]}
     return TracedConfig(
         choices={
@@ -148,7 +145,7 @@ def variant(name: str) -> TracedConfig:
 
 @cache
 def _program(stale: bool) -> Callable[..., Any]:
-    """(keys, variants), `LANES` each -> training returns `[LANES, POINTS]`."""
+    """Return the program: `LANES` seeds and variants -> training returns `[LANES, POINTS]`."""
     one = dataclasses.replace(task(TASK), make=_in_odd_units)
     composed: PPO = compose(
         task=one,
@@ -174,8 +171,10 @@ def _program(stale: bool) -> Callable[..., Any]:
 
 
 def curves(names: Sequence[str], seeds: Sequence[int]) -> np.ndarray:
-    """Training returns `[n, POINTS]` of n lanes, each its own bug and seed; NaN where no episode
-    ended. All stale or none."""
+    """Return training returns `[n, POINTS]` of n bugs and seeds; NaN if no episode has ended.
+
+    Either all names or none are `STALE`.
+    """
     stale = names[0] == STALE
     rows = []
     for start in range(0, len(seeds), LANES):

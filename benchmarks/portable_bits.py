@@ -1,17 +1,17 @@
-"""Are a cell's bits the same on another processor, and with another C library?
+"""Compare the bits of runs on this processor with another processor or another C library.
 
     apt-get install qemu-user
     python benchmarks/portable_bits.py [--cpu EPYC-Rome Haswell] [--tasks hopper ...]
         [--training hopper ...] [--studies gae ...] [--libc FOLDER ...]
 
-Compares physics, training and smoke cells here with the same there. Each task's physics takes
-twelve steps with random actions in 64 environments; training is PPO's init and two iterations, 64
-environments x 32 steps; every study runs its smoke profile with one seed. Natively, and then under
-qemu-user, which runs JAX at about a fifteenth of the speed: some minutes for each task's physics,
-ten for its training, and up to an hour for all studies, on each processor. Prints what has the same
-bits and names the others; exits with 1 if there are any. `--cpu`, `--tasks`, `--training` or
-`--studies` without a name leaves that part out. --libc: where the package libc6 of another release
-was unpacked (`dpkg-deb --extract libc6_2.41-12_amd64.deb FOLDER`).
+- Physics of a task: twelve steps with random actions in 64 environments, some minutes.
+- Training: PPO's init and two iterations of 64 environments x 32 steps, ten minutes for a task.
+- Studies: every study's smoke profile with one seed, at most an hour for all.
+
+Each runs natively and under qemu-user, at about a fifteenth of the speed; the times are for one
+processor. Prints which items have equal bits and which differ, and exits with 1 if any differ.
+`--cpu`, `--tasks`, `--training` or `--studies` without a name skips that part. --libc is the folder
+of an unpacked libc6 package (`dpkg-deb --extract libc6_2.41-12_amd64.deb FOLDER`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STUDIES = (
     "advantage_normalization",
     "prompt_normalization",
 )
-# The command of a run whose workers are started by another Python.
+# A run whose workers use another Python
 RUN = """
 import sys
 from ablations.cli import main
@@ -49,7 +49,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 TASKS = ("inverted_double_pendulum", "reacher", "hopper", "walker2d", "halfcheetah", "ant")
-# What an environment's state is after each of twelve steps, as a hash.
+# Print a hash of an environment's states after twelve steps
 PHYSICS = """
 import hashlib, sys
 import jax, jax.numpy as jnp
@@ -68,7 +68,7 @@ seen = jax.jit(run)(jax.random.split(jax.random.key(0), 76))
 print(hashlib.sha256(b"".join(jax.device_get(one).tobytes() for one in seen)).hexdigest())
 """
 
-# What a trainer's state is after two iterations, as a hash.
+# Print a hash of a trainer's state after two iterations
 TRAINING = """
 import hashlib, sys
 import jax
@@ -85,7 +85,7 @@ print(hashlib.sha256(b"".join(arrays[name].tobytes() for name in sorted(arrays))
 
 
 def emulated(cpu: str, folder: Path) -> Path:
-    """A Python that runs under qemu as a program of that processor."""
+    """Return a Python that qemu runs on this processor."""
     qemu = shutil.which("qemu-x86_64") or sys.exit("qemu-x86_64 is missing: install qemu-user")
     path = folder / f"python-{cpu}"
     python = Path(sys.executable).resolve()
@@ -95,7 +95,7 @@ def emulated(cpu: str, folder: Path) -> Path:
 
 
 def with_libc(unpacked: Path, folder: Path) -> tuple[str, Path]:
-    """The name of a C library that is not this system's, and a Python that runs with it."""
+    """Return the name of an unpacked C library, and a Python that uses it."""
     library = next(unpacked.resolve().rglob("libc.so.6"), None)
     if library is None:
         sys.exit(f"'{unpacked}' has no libc.so.6: unpack the package libc6 there")
@@ -112,14 +112,13 @@ def with_libc(unpacked: Path, folder: Path) -> tuple[str, Path]:
 
 
 def surroundings(environment: dict[str, str]) -> dict[str, str]:
-    """Environment variables for a Python of `emulated` or `with_libc`, which does not know the
-    virtual environment."""
+    """Return variables that give a Python of `emulated` or `with_libc` the virtual environment."""
     path = os.pathsep.join(filter(None, sys.path))
     return environment | {"PYTHONPATH": path, "QEMU_LOG_FILENAME": os.devnull}
 
 
 def said(python: Path, script: str, task: str) -> str:
-    """The hash that a script prints of what it does on a task, with the flags of a worker."""
+    """Return the hash that a script prints for a task, with the flags of a worker."""
     done = subprocess.run(
         [str(python), "-c", script, task],
         env=surroundings(worker_environment(accelerator=False)),
@@ -132,7 +131,7 @@ def said(python: Path, script: str, task: str) -> str:
 
 
 def curves(python: Path, results: Path, studies: Sequence[str]) -> dict[str, bytes]:
-    """Runs the studies and returns the bits of every cell's curve by its hash."""
+    """Run the studies; return the bytes of each run's curve by its hash."""
     command = ["run", *studies, "--profile", "smoke", "--seeds", "1", "--results", str(results)]
     command += ["--keep-policies", "0", "--checkpoint-minutes", "0", "--quiet"]
     done = subprocess.run(

@@ -1,11 +1,11 @@
-"""Ten minutes of misfortune on a real Slurm: nothing may be lost, nothing doubled, no bit differ.
+"""Disturb a sweep on a real Slurm: no run may be lost or doubled, and no bit may differ.
 
     python benchmarks/slurm_chaos.py [--minutes 10] [--seeds 120] [--seed 0]
 
-Starts a one-node Slurm of its own and submits a sweep of small cells. Meanwhile, at random:
-scancel, scontrol requeue, SIGKILL of a worker or of a whole job, preemption by a higher partition,
-a restart of slurmctld. Somebody types `ablations run` again now and then, sometimes twice
-at once. In the end every record is compared with that of an undisturbed run on this machine.
+Starts a one-node Slurm and submits a sweep of small runs. At random times it uses scancel, scontrol
+requeue, SIGKILL of a worker or a job, preemption by a higher partition, and a restart of slurmctld.
+It also repeats `ablations run`, sometimes twice simultaneously. At the end it compares every record
+with an undisturbed run on this machine.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seeds", type=int, default=120)
-    parser.add_argument("--seed", type=int, default=0, help="of the misfortune")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the faults")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
         folder = Path(name)
@@ -162,10 +162,10 @@ def main() -> int:
 def _run(folder: Path, cluster: Cluster, options: argparse.Namespace) -> int:
     chaos = Chaos(folder, cluster, random.Random(options.seed), options.seeds)
     undisturbed = folder / "undisturbed"
-    # Four cells to measure by: else all of them would be packed into one job.
+    # Four finished runs give a time estimate; otherwise all runs would be packed into one job.
     subprocess.run([*chaos.command("--quiet", *KEEPING), "--seeds", "2"], cwd=folder, check=True)
     here = ("--results", str(undisturbed), "--quiet", "--workers", "8")
-    # Beside the chaos, on what it leaves of the machine, and almost without checkpoints
+    # Runs next to the disturbed sweep, almost without checkpoints
     reference = subprocess.Popen(["nice", "-n", "19", *chaos.command(*here)], cwd=folder)
     cells = 2 * options.seeds
     end = moved = time.monotonic()
@@ -196,7 +196,7 @@ def _run(folder: Path, cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _submit_again(chaos: Chaos) -> None:
-    """Now and then two at once."""
+    """Repeat the command, sometimes twice simultaneously."""
     if chaos.chance.random() < 0.2:
         other = subprocess.Popen(
             chaos.command(*ON_SLURM),

@@ -1,10 +1,10 @@
-"""Bias and variance of advantage estimates where the truth has a closed form.
+"""Bias and variance of advantage estimates, on tasks with a closed form of the truth.
 
     pytest benchmarks/test_advantage_errors.py
 
-A coin: each step pays the action, whatever came before, and the policy's action has mean 0. So
-V = 0 and A = a, for any discount, while the critic says c everywhere. With δ = a + γc - c, the
-estimate of GAE over T steps is A + Σ_{0<t<T} (γλ)^t a_t - (1-γ) c Σ_{t<T} (γλ)^t.
+The coin is a task whose reward is the action. The policy's action has mean 0, so V = 0 and A = a
+for any discount. The critic returns the constant c. With δ = a + γc - c, the estimate of GAE over T
+steps is A + Σ_{0<t<T} (γλ)^t a_t - (1-γ) c Σ_{t<T} (γλ)^t.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHOICES = ("standard", "brax", "done_cut", "masked_truncation", "timeout_bonus")
 
 
 def variant(**numbers: float) -> TracedConfig:
-    """PPO's defaults with some numbers set, as data."""
+    """Return PPO's defaults with these hyperparameters, as data."""
     task = {"name": "fast", "settings": {"reset_group_size": 2, "random_elapsed_steps": True}}
     return SPEC.data({"choices": {}, "numbers": numbers, "structure": {}, "task": task})
 
@@ -40,7 +40,7 @@ def variant(**numbers: float) -> TracedConfig:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Coin:
-    """The state of the environment. pipeline_state: steps since the reset."""
+    """The environment's state; pipeline_state counts the steps since the reset."""
 
     pipeline_state: Any
     obs: Any
@@ -55,7 +55,7 @@ class Coin:
 
 @dataclass(frozen=True)
 class Environment:
-    """Terminates after `last` steps, if ever, with an observation of NaN, as MuJoCo Playground."""
+    """Terminate after `last` steps, if set, with a NaN observation, as MuJoCo Playground does."""
 
     last: int
     observation_size: int = 1
@@ -74,7 +74,7 @@ class Environment:
 
 @cache
 def coin(last: int = 0) -> tuple[Any, PPOState]:
-    """The jitted measurement, and a state of the program in which the critic says c."""
+    """Return the jitted measurement, and a state in which the critic returns c."""
     task = Task("coin", "a coin", make=lambda settings: Environment(last), settings={})
     ppo = compose(
         task=task,
@@ -92,7 +92,7 @@ def coin(last: int = 0) -> tuple[Any, PPOState]:
 
 @cache
 def errors(gae_lambda: float, last: int = 0, clock: int = 0) -> dict[str, float]:
-    """What is measured; clock: steps before a truncation."""
+    """Return the measured errors; clock: steps before a truncation."""
     measure, state = coin(last)
     if clock:
         elapsed = jnp.full(N, LENGTH - clock, jnp.int32)
@@ -108,7 +108,7 @@ def variance_of_an_action() -> float:
 
 
 def later(factor: float) -> float:
-    """Σ_{0<t<T} factor^t."""
+    """Return Σ_{0<t<T} factor^t."""
     return sum(factor**t for t in range(1, T))
 
 
@@ -133,7 +133,7 @@ def test_one_extra_step_multiplies_the_variance_by_lambda_squared() -> None:
 
 
 def test_extreme_lambdas() -> None:
-    """0: nothing but δ, the least variance. 1: Brax's is GAE, and is what varies most."""
+    """At λ = 0 the estimate is δ, with the least variance; at 1 Brax's is GAE, with the most."""
     none, whole = errors(0.0), errors(1.0)
     assert none["standard/variance"] < 1e-10 < none["brax/variance"] < whole["standard/variance"]
     for what in ("bias", "squared_bias", "variance", "correlation"):
@@ -147,7 +147,7 @@ def test_extreme_lambdas() -> None:
 
 
 def test_truncation_is_judged_by_what_lies_beyond_it() -> None:
-    """The clock runs out in the very first step; the truth goes on and knows of no clock."""
+    """The clock truncates at the first step, and the truth has no clock."""
     found = errors(0.8, clock=1)
     assert found["standard/bias"] == pytest.approx(-(1 - GAMMA) * CRITIC, abs=0.08)
     assert found["done_cut/bias"] == pytest.approx(-CRITIC, abs=0.08)
@@ -156,7 +156,7 @@ def test_truncation_is_judged_by_what_lies_beyond_it() -> None:
 
 
 def test_returns_end_with_the_episode() -> None:
-    """All of an episode lies in the segment: with λ = 1 the estimate is the return minus c."""
+    """The segment has the whole episode, so at λ = 1 the estimate is the return minus c."""
     found = errors(1.0, last=3)
     assert found["standard/bias"] == pytest.approx(-CRITIC, abs=0.08)
     variance = variance_of_an_action() * (GAMMA**2 + GAMMA**4)
@@ -178,7 +178,7 @@ def test_horizon_leaves_little_weight_to_the_critic() -> None:
 
 
 class Dice:
-    """Gymnax's interface: each step pays a standard normal of its own key, whatever is done."""
+    """A task with Gymnax's interface whose reward is a standard normal of the step's key."""
 
     default_params = None
 
@@ -193,7 +193,7 @@ class Dice:
 
 
 def test_continuations_of_one_state_are_random_each_by_itself() -> None:
-    """Given state and action a step's estimate varies by what is random in the environment: 1."""
+    """Given state and action, the variance of the estimate is the environment's: 1."""
     dice = Task(
         "dice", "dice", make=lambda settings: Dice(), settings={}, discrete=True, fresh=True
     )

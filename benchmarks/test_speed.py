@@ -1,10 +1,10 @@
-"""How much of the physics' speed is left when learning is added. Nothing is asserted on time.
+"""Measure the share of the physics' speed that remains when learning is added.
 
     pytest benchmarks/test_speed.py --benchmark-only -s
     python benchmarks/test_speed.py [hopper ant ...]
 
-Both sides of a ratio run alternately in one process on one core. Times are CPU times, so that other
-work on the machine disturbs little; the median ratio is printed.
+Both sides of a ratio alternate in one process on one core. CPU times hardly depend on other work of
+the machine. The median ratio is printed. No test asserts a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LANES = 4
 def composed_trainer(
     name: str, updates: int, evaluation_envs: int = 1, **sets: Any
 ) -> tuple[Any, Any]:
-    """A task's trainer with its defaults and what is set over them, and the variant as data."""
+    """Return a task's trainer with defaults and overrides, and the traced settings."""
     from ablations.tasks import task
     from ablations.trainers import trainer
 
@@ -48,7 +48,7 @@ def composed_trainer(
 
 
 def _physics(name: str, steps: int) -> Callable[[], None]:
-    """`steps` steps of all environments under random actions, and nothing else."""
+    """Return a function that takes `steps` steps of all environments with random actions."""
     import jax
 
     from ablations.environments import adapted
@@ -72,9 +72,7 @@ def _physics(name: str, steps: int) -> Callable[[], None]:
 
 
 def _training(composed: Any, variant: Any, lanes: int = 0) -> Callable[[], None]:
-    """One chunk of one lane, or of `lanes` vmapped ones, from the state where the last one
-    ended.
-    """
+    """Return a function that trains the next chunk of one run, or of `lanes` runs under vmap."""
     import jax
     import jax.numpy as jnp
 
@@ -101,7 +99,7 @@ def _seconds(run: Callable[[], None]) -> float:
 
 
 def _alternate(one: Callable[[], None], other: Callable[[], None]) -> tuple[float, float, float]:
-    """Median CPU seconds of both, and the median of one / other over the pairs."""
+    """Return the median CPU seconds of both, and the median of one / other over the pairs."""
     one(), other()
     pairs = [(_seconds(one), _seconds(other)) for _ in range(ROUNDS)]
     return (
@@ -112,7 +110,7 @@ def _alternate(one: Callable[[], None], other: Callable[[], None]) -> tuple[floa
 
 
 def measure(name: str) -> None:
-    """Prints training's share of the physics rate, and one lane against `LANES` vmapped ones."""
+    """Print training's share of the physics rate, and the speed of one run and of vmapped runs."""
     updates = 8
     steps = updates * STRUCTURE["unroll_length"]
     composed, variant = composed_trainer(name, updates, **STRUCTURE)
@@ -126,8 +124,8 @@ def measure(name: str) -> None:
     )
     lanes, single, ratio = _alternate(_training(composed, variant, LANES), one)
     print(
-        f"{name}: {LANES} lanes under vmap {LANES * total / lanes:,.0f} steps/s, one lane after "
-        f"the other {total / single:,.0f} steps/s, {ratio / LANES:.2f} times as fast",
+        f"{name}: {LANES} runs under vmap {LANES * total / lanes:,.0f} steps/s, one run after "
+        f"another {total / single:,.0f} steps/s, {ratio / LANES:.2f} times as fast",
         flush=True,
     )
 
@@ -135,7 +133,7 @@ def measure(name: str) -> None:
 @pytest.mark.benchmark(group="speed")
 @pytest.mark.parametrize("name", ["hopper", "ant"])
 def test_share_of_the_physics_rate(name: str, benchmark: Any) -> None:
-    """In a process of its own, as a worker: one core, one XLA device."""
+    """Measure in a new process, which has one core and one XLA device, as a worker has."""
     command = [sys.executable, __file__, name]
     said = benchmark.pedantic(lambda: subprocess.check_output(command, text=True), rounds=1)
     print(said)

@@ -1,14 +1,14 @@
-"""Is this checkout slower than another commit? Training chunks of both, measured in turns.
+"""Compare the training speed of this checkout with another commit.
 
     python benchmarks/test_speed_of_versions.py [COMMIT] [TASK] [--their-flags='--xla_...']
     SPEED_AGAINST=main pytest benchmarks/test_speed_of_versions.py --benchmark-only
 
-One process per version, on one core; each trains a chunk when its turn comes, so what else the
-machine does meets both alike. Prints the median ratio of CPU times with the 95% interval of the
-sign test's inversion, and exits with 1 where the whole interval says slower by more than 5%.
-Says nothing about learning. --their-flags: the other side has these XLA_FLAGS instead of those
-that workers set, which "ours" among them stands for; '' are XLA's defaults. So
-`HEAD hopper --their-flags=''` tells what our flags cost.
+Each version has one process on one core. They train chunks in turns, so other work of the machine
+affects both equally. Prints the median ratio of CPU times with a 95% interval (inversion of the
+sign test). The exit code is 1 if the whole interval says slower by more than 5%.
+
+--their-flags are the XLA_FLAGS of the other commit. "ours" in them means the flags of workers, and
+'' means XLA's defaults. `HEAD hopper --their-flags=''` measures the cost of our flags.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ for _ in sys.stdin:
 
 
 def start(checkout: Path, task: str, flags: str | None = None) -> subprocess.Popen[str]:
-    """A process that trains a chunk with the code of a checkout for each line it is sent.
+    """Start a process that trains a chunk with a checkout's code for each line of input.
 
-    flags: XLA_FLAGS instead of a worker's, as --their-flags says."""
+    flags: XLA_FLAGS instead of a worker's, as in --their-flags.
+    """
     environment = dict(os.environ) | {"PYTHONPATH": str(checkout), "JAX_PLATFORMS": "cpu"}
     process = subprocess.Popen(
         [sys.executable, "-c", WORKER, task, *([] if flags is None else [flags])],
@@ -74,7 +75,7 @@ def start(checkout: Path, task: str, flags: str | None = None) -> subprocess.Pop
 
 
 def turn(process: subprocess.Popen[str]) -> float:
-    """CPU seconds of one chunk."""
+    """Return the CPU seconds of one chunk."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("go\n")
@@ -83,7 +84,7 @@ def turn(process: subprocess.Popen[str]) -> float:
 
 
 def median_interval(values: list[float]) -> tuple[float, float, float]:
-    """The median and its 95% interval: order statistics, exact for any distribution."""
+    """Return the median and its 95% interval from order statistics, exact for any distribution."""
     ordered, n = sorted(values), len(values)
     tail, drop = 0.0, 0
     while tail + math.comb(n, drop) / 2**n <= 0.025:
@@ -96,9 +97,10 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 def measure(
     commit: str, task: str, flags: str | None = None, rounds: int = ROUNDS
 ) -> tuple[float, float, float]:
-    """Median of (CPU time now / then) over the rounds, and its interval.
+    """Return the median of (CPU time now / then) over the rounds, and its interval.
 
-    flags: of the other side, as `start` says."""
+    flags: XLA_FLAGS of the other commit, as in `start`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         then = Path(folder) / "then"
         git = ["git", "-C", str(ROOT), "worktree"]
@@ -134,7 +136,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("commit", nargs="?", default="HEAD")
     parser.add_argument("task", nargs="?", default="fast")
-    parser.add_argument("--their-flags", metavar="XLA_FLAGS", help="'': XLA's defaults")
+    parser.add_argument("--their-flags", metavar="XLA_FLAGS", help="XLA_FLAGS of the other commit")
     asked = parser.parse_args()
     ratio, least, most = measure(asked.commit, asked.task, asked.their_flags)
     other = asked.commit

@@ -1,13 +1,13 @@
-"""How often our table calls two random halves of one algorithm different, on runs of others.
+"""Measure how often our table calls two random halves of one algorithm different, on public runs.
 
     python benchmarks/two_halves_of_one_algorithm.py PATH [--trials N]
 
 PATH is the folder `data` of github.com/flowersteam/rl_stats (Colas et al. 2019, "A hitchhiker's
-guide to statistical comparisons of reinforcement learning algorithms"): evaluation returns of SAC
-and TD3 on HalfCheetah, 192 and 193 whole runs. n runs against n others of one algorithm, where any
-difference that is called is a false one; and n of SAC against n of TD3, where the order of all runs
-is taken for the truth. Beside our verdicts: what others read from the same runs. Some CPU minutes;
-writes two_halves.md and two_halves.svg into results/reference.
+guide to statistical comparisons of reinforcement learning algorithms"). It has the evaluation
+returns of SAC and TD3 on HalfCheetah, 192 and 193 whole runs. Between n runs and n others of one
+algorithm, every difference is false. Between n runs of SAC and n of TD3, the order of all runs is
+the truth. The page also has other methods on the same runs. Takes some CPU minutes and writes
+two_halves.md and two_halves.svg into results/reference.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OURS, WELCH, RANKS, ERRORS = "our table", "Welch, 5%", "Mann-Whitney, 5%", "stan
 
 
 def runs_of(path: Path, name: str) -> Runs:
-    """The runs of an algorithm that have all of their evaluations."""
+    """Return the runs of an algorithm that have all of their evaluations."""
     curves = np.loadtxt(path / f"{name}_hc_all_perfs.txt").T
     whole = curves[np.isfinite(curves).all(axis=1)]
     steps = np.arange(1, whole.shape[1] + 1)
@@ -47,7 +47,7 @@ def runs_of(path: Path, name: str) -> Runs:
 
 
 def margin_of(curves: Floats) -> float:
-    """The margin, NaN where the curves do not climb."""
+    """Return the margin, NaN if the curves do not rise."""
     steps = np.arange(1, curves.shape[1] + 1)
     low, high = learned_range([Curve(steps, row) for row in curves])
     return MARGIN * (high - low)
@@ -76,7 +76,7 @@ def mann_whitney(first: Floats, second: Floats) -> int:
 
 
 def standard_errors(first: Floats, second: Floats) -> int:
-    """Bars of one standard error that do not overlap, as one reads them off a figure."""
+    """Compare error bars of one standard error, as readers of a figure do."""
     apart = abs(first.mean() - second.mean()) > sem(first) + sem(second)
     return int(np.sign(first.mean() - second.mean())) if apart else 0
 
@@ -90,7 +90,7 @@ Counts = dict[str, list[str | int]]  # what each said, draw by draw
 
 
 def draws(one: Runs, other: Runs, n: int, trials: int, random: np.random.Generator) -> Counts:
-    """n runs of each, no run twice in a draw. one is other: two halves of 2 n of its runs."""
+    """Draw n runs of each without replacement; if one is other, two halves of 2 n of its runs."""
     said: Counts = {name: [] for name in (OURS, *OTHERS)}
     for _ in range(trials):
         first, second, curves = _drawn(one, other, n, random)
@@ -104,7 +104,7 @@ def draws(one: Runs, other: Runs, n: int, trials: int, random: np.random.Generat
 def until_decided(
     one: Runs, other: Runs, trials: int, random: np.random.Generator
 ) -> tuple[list[str], list[int]]:
-    """Our verdicts and the runs of each that they took, where runs are added at planned stages."""
+    """Return our verdicts and seeds per side, if seeds are added in planned stages."""
     said, used = [], []
     for _ in range(trials):
         first, second, curves = _drawn(one, other, STAGES.seeds[-1], random)
@@ -126,7 +126,7 @@ def until_decided(
 def _drawn(
     one: Runs, other: Runs, n: int, random: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """Scores of the first and of the second group, and the curves of the second."""
+    """Return scores of both groups, and the curves of the second."""
     if one is other:
         places = random.permutation(len(one[1]))
         first, second = places[:n], places[n : 2 * n]

@@ -1,13 +1,18 @@
-"""How often the verdicts of a table are right, on returns with known truth.
+"""Measure the error rates of the verdicts of a table, on returns with known truth.
 
     python benchmarks/verdicts_of_tables.py [--trials N] [--parts verdicts best ...]
 
-Prints, for every shape of returns and 5, 8, 12 and 20 seeds: coverage of the interval of a paired
-difference; studies that say anything false where variants are equal, or exactly the margin apart;
-how often a variant that is as good as the best loses the mark for it; how often "all tasks" hides
-opposite effects; the same at planned stages, with the seeds that early stopping saves; and the
-goals that are missed. The intervals of scores are in coverage_of_intervals.py. Ten CPU minutes. The
-output is results/reference/verdicts.txt.
+Prints, for every shape of returns and 5, 8, 12 and 20 seeds:
+
+- coverage of the interval of a paired difference;
+- studies with any false verdict, if variants are equal or exactly the margin apart;
+- how often a variant that is as good as the best loses its mark;
+- how often "all tasks" hides opposite effects;
+- the same with planned stages, and the seeds that early stopping saves;
+- the goals that are missed.
+
+coverage_of_intervals.py measures the intervals of scores. Takes ten CPU minutes;
+results/reference/verdicts.txt is the output.
 """
 
 from __future__ import annotations
@@ -39,35 +44,39 @@ STAGES = planned(8, 64)
 
 
 def bounds(pairs: Floats, level: float) -> tuple[Floats, Floats]:
-    """Student's interval along the last axis, as `of_differences` has it."""
+    """Return Student's interval along the last axis, as `of_differences` does."""
     n = pairs.shape[-1]
     reach = student.isf(level / 2, n - 1) * pairs.std(-1, ddof=1) / np.sqrt(n)
     return pairs.mean(-1) - reach, pairs.mean(-1) + reach
 
 
 def paired(shape: str, random: np.random.Generator, size: tuple[int, ...]) -> Floats:
-    """Differences `[..., comparisons, n]` of variants that share their baseline's seeds and its
-    shape, and are as good."""
+    """Return differences `[..., comparisons, n]` of equally good variants.
+
+    They share the seeds and the shape of their baseline.
+    """
     *studies, comparisons, n = size
     scores = SHAPES[shape](random, (*studies, comparisons + 1, n))
     return scores[..., 1:, :] - scores[..., :1, :]
 
 
 def spread(shape: str) -> float:
-    """Standard deviation of a difference of two runs; of heavy tails, as it is in samples."""
+    """Return the standard deviation of a difference of two runs, from samples."""
     return float(paired(shape, np.random.default_rng(20), (1, 200_000))[0].std())
 
 
 @lru_cache
 def moments(shape: str) -> tuple[float, float]:
-    """Mean and standard deviation of a run's score, the latter at most 3."""
+    """Return the mean of a run's score and its standard deviation, at most 3."""
     large = SHAPES[shape](np.random.default_rng(21), (1_000_000,))
     return float(large.mean()), min(float(large.std()), 3.0)
 
 
 def odd_pairs(shape: str, random: np.random.Generator, size: tuple[int, ...]) -> Floats:
-    """Differences `[..., comparisons, n]` of variants that are as good as their baseline, which is
-    normal and of half their spread."""
+    """Return differences `[..., comparisons, n]` of equally good variants.
+
+    Their baseline is normal and has half of their spread.
+    """
     mean, deviation = moments(shape)
     *studies, _, n = size
     plain = 0.5 * deviation * random.normal(size=(*studies, 1, n))
@@ -112,7 +121,7 @@ def verdicts(trials: int, goals: Goals) -> None:
 
 
 def _false_at_the_margin(pairs: Floats, margin: float, level: float) -> float:
-    """Studies that call one equivalent where all are the margin apart, to the worse side."""
+    """Return the share of studies with a false *equivalent*, for the worse sign of the margin."""
     worst = 0.0
     for side in (-1, 1):
         low, high = bounds(pairs + side * margin, level)
@@ -145,7 +154,7 @@ def best(trials: int, goals: Goals) -> None:
 
 
 def loses_the_mark(studies: Floats, level: float) -> NDArray[np.bool_]:
-    """Tell in which studies `[..., k, n]` a variant loses it, as `not_the_best` has it."""
+    """Return in which studies `[..., k, n]` a variant loses its mark, as `not_the_best` does."""
     first, second = np.triu_indices(studies.shape[-2], 1)
     low, high = bounds(studies[..., first, :] - studies[..., second, :], level / len(first))
     return np.any((low > 0) | (high < 0), axis=-1)
@@ -280,9 +289,11 @@ def _studies_at_stages(trials: int, goals: Goals) -> None:
 
 
 class Followed(NamedTuple):
-    """Of each comparison: whether it gave a false verdict, whether it said equivalent, whether the
-    interval that it ended with holds the truth, the seeds it used, whether it was decided, and the
-    mean difference that it ended with."""
+    """Outcomes of comparisons.
+
+    Whether the verdict is false or *equivalent*, whether the last interval covers the truth, the
+    used seeds, whether the comparison was decided, and the last mean difference.
+    """
 
     false: NDArray[np.bool_]
     equivalent: NDArray[np.bool_]
@@ -293,7 +304,7 @@ class Followed(NamedTuple):
 
 
 def _followed(pairs: Floats, plan: Stages, truth: float, margin: float) -> Followed:
-    """As `interim.read`, all comparisons at once."""
+    """Do `interim.read` for all comparisons in one array."""
     open_ = np.ones(len(pairs), bool)
     false, equivalent, covers = (np.zeros(len(pairs), bool) for _ in range(3))
     used = np.full(len(pairs), plan.seeds[-1], float)
