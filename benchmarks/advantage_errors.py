@@ -243,7 +243,6 @@ def rows(task: str, step: int, seeds: list[dict[str, float]]) -> Iterator[tuple[
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", nargs="+", default=["reacher", "hopper"])
     parser.add_argument("--seeds", type=int, default=4)

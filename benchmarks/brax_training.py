@@ -238,7 +238,6 @@ SIDES = {"brax": brax, "ours": ours}
 
 
 def run_side(side: str, task: str, seeds: range, path: Path) -> None:
-    """Append the rows of one side to a file, seed by seed."""
     with path.open("a", newline="") as file:
         writer = csv.writer(file)
         for seed, curve in SIDES[side](task, seeds):
@@ -275,7 +274,6 @@ def run_all(workers: int, folder: Path, tasks: Collection[str]) -> list[list[str
 
 
 def _finish(running: list[subprocess.Popen[bytes]]) -> None:
-    """Wait for one of the processes to succeed."""
     import time
 
     while all(process.poll() is None for process in running):
@@ -305,7 +303,6 @@ def normalised_scores(rows: list[list[str]], task: str, seeds: range) -> dict[st
 
 
 def page(rows: list[list[str]]) -> str:
-    """Return the page: the table and its settings."""
     from importlib.metadata import version
 
     from ablations import stats

@@ -59,7 +59,6 @@ def tukey_mclaughlin(scores: Floats) -> Bounds:
 
 
 def percentile(scores: Floats) -> Bounds:
-    """Return the plain percentile bootstrap interval."""
     n = scores.shape[-1]
     index = np.random.default_rng(n).integers(0, n, (REPLICATES, n))
     bounds = [np.quantile(iqm(row[index]), (0.025, 0.975)) for row in scores]

@@ -170,7 +170,6 @@ def by_turns(run: Callable[[], Any]) -> None:
 
 
 def run_ours(spec: Spec) -> None:
-    """Train updates with a worker's program and the peer's preset."""
     from ablations.engine.machine import worker_environment
 
     os.environ |= worker_environment(accelerator=False)  # before JAX starts
@@ -201,8 +200,6 @@ def run_ours(spec: Spec) -> None:
 
 
 class Took(NamedTuple):
-    """Wall and CPU seconds."""
-
     wall: float
     cpu: float
 
@@ -224,7 +221,6 @@ def peer_once(python: Path, spec: Spec) -> tuple[Took, list[float] | None]:
 
 
 def ours_once(spec: Spec, results: Path, cache: Path) -> Took:
-    """Return the time of the command with the peer's preset."""
     from ablations.presets import preset
     from ablations.tasks import task
 
@@ -393,8 +389,6 @@ def learning(asked: argparse.Namespace, python: Path | None) -> str:
 
 
 class Learned(NamedTuple):
-    """A row: the returns of a task's seeds after this many steps."""
-
     task: str
     steps: str
     seeds: str
@@ -422,7 +416,6 @@ PureJaxRL's script, run here."""
 
 
 def kept_rows(page: Path | None) -> list[list[str]]:
-    """Return the rows of a page's table, without its head."""
     if page is None or not page.exists():
         return []
     lines = [line for line in page.read_text().splitlines() if line.startswith("|")]

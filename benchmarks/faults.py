@@ -147,7 +147,6 @@ class Round:
         return list(_workers(self.folder))
 
     def beats(self) -> dict[str, claims.Heartbeat]:
-        """Return the runs in training."""
         names = [path.parent.name for path in self.results.glob("work/*/heartbeat.json")]
         found = {name: claims.read_heartbeat(self.results, name) for name in names}
         here = set(self.workers())
@@ -184,7 +183,6 @@ class Round:
             time.sleep(0.1)
 
     def end(self) -> None:
-        """End all processes of the study."""
         self.control.heal()
         self.control.set_clock(0)
         _kill(*self.workers(), *(one.pid for one in self.alive()))

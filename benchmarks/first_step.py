@@ -23,7 +23,6 @@ SHORT = ("--profile", "smoke", "--evaluations", "0", "--keep-policies", "0", "--
 
 
 def seconds(task: str, cache: str) -> tuple[float, float]:
-    """Return CPU and wall seconds of one command."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "ablations.cli", *COMMAND, *SHORT, "--tasks", task]

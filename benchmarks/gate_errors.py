@@ -76,7 +76,6 @@ def resampled(runs: Floats) -> Draw:
 
 
 def stored(path: Path) -> dict[str, Floats]:
-    """Return the final scores of a file of `ablations export`, by variant."""
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -345,8 +344,6 @@ def futilities(table: Table, kind: Kind, *, paired: bool) -> None:
 
 @dataclass
 class LedgerCount:
-    """Counts over many nights of a ledger."""
-
     accepted: NDArray[np.int_]
     false: NDArray[np.int_]
     found: int
@@ -495,7 +492,6 @@ SECTIONS = (
 
 
 def made(job: tuple[int, int, bool, tuple[Path, ...]]) -> Table:
-    """Return the rows of one kind of runs in one section."""
     section, kind, paired, files = job
     table = Table([], [])
     # For the counts of ledgers a quarter of the product's paths is enough.

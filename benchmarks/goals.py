@@ -15,7 +15,6 @@ class Goals:
     def add(
         self, what: str, least: float, most: float, found: float, where: str, trials: int
     ) -> None:
-        """Add one percentage, from this many trials."""
         self.found.setdefault(what, []).append((least, most, found, where, trials))
 
     def print(self) -> None:

@@ -192,7 +192,6 @@ def tables(scratch: Path, path: Path) -> list[tuple[str, dict[str, Any], dict[st
 
 
 def numbers_and_words(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return numbers and verdicts of the reference by the labels of a row."""
     numbers: dict[str, Any] = {}
     words: dict[str, str] = {}
     for row in rows:
@@ -210,7 +209,6 @@ def numbers_and_words(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[
 
 
 def write_tables(scratch: Path) -> Part:
-    """Make the tables of every archive."""
     every = [made for one in spread(functools.partial(tables, scratch), archives()) for made in one]
     return {
         "tables": {name: numbers for name, numbers, _ in every},

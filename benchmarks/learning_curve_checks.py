@@ -76,7 +76,6 @@ def welch(baseline: Curves, now: Curves, effect: float) -> bool:
 
 
 def mann_whitney(baseline: Curves, now: Curves, effect: float) -> bool:
-    """Test the same with ranks."""
     before, after = _final(baseline, now)
     return bool(stats.mannwhitneyu(after, before, alternative="less").pvalue < 0.01)
 

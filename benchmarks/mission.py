@@ -165,7 +165,6 @@ def _cpu_seconds() -> float:
 
 
 def _export(folder: Path, selection: tuple[str, ...]) -> list[Path]:
-    """Archive the runs of a selection; return the copies in this checkout."""
     printed = _ablations(folder, "export", *selection, "--format", "archive")
     copies = []
     for line in printed.splitlines():
@@ -217,7 +216,6 @@ def _note(block: Block, archives: list[Path], spent: float) -> bool:
 
 
 def read_ledger() -> dict[str, dict[str, str]]:
-    """Return the rows of the ledger by block."""
     if not LEDGER.exists():
         return {}
     with LEDGER.open() as file:
@@ -225,7 +223,6 @@ def read_ledger() -> dict[str, dict[str, str]]:
 
 
 def write_ledger(block: Block, /, **fields: str) -> None:
-    """Add a block to the ledger, or replace its row."""
     rows = read_ledger()
     rows[block.name] = {**fields, "block": block.name}
     with LEDGER.open("w", newline="") as file:
@@ -239,7 +236,6 @@ def _call(*command: str, at: Path = ROOT) -> None:
 
 
 def main() -> None:
-    """Run the blocks that are not done, in their order."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--blocks", type=int, metavar="N", help="stop after N blocks")
     parser.add_argument("--list", action="store_true", help="list the blocks")

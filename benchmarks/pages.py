@@ -19,6 +19,5 @@ def measured_on() -> str:
 
 
 def write(page: Path, text: str) -> None:
-    """Write a page, and create its folder."""
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text)

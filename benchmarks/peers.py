@@ -107,7 +107,6 @@ Measured = dict[str, Any]
 
 
 def networks_of(spec: Spec) -> dict[str, Any]:
-    """Return the study's networks under our names."""
     policy, value, activation = NETWORKS[spec["networks"]]
     return {"policy_layers": policy, "value_layers": value, "activation": activation}
 
@@ -352,7 +351,6 @@ SIDES = {"rejax": run_rejax, "vmap": run_vmap, "brax": run_brax, "judge": judge_
 
 
 def run_side(side: str, spec: Spec) -> None:
-    """Print the measurements as the last line."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = SIDES[side](spec)
@@ -493,7 +491,6 @@ def settings_as(peer: str, spec: Spec) -> tuple[list[str], dict[str, Any]]:
 
 
 def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
-    """Measure the command `ablations run`, from its start to its end."""
     flags, sets = settings_as(peer, spec)
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
@@ -588,7 +585,6 @@ def median(values: Iterable[float | None]) -> float | None:
 
 
 def advantage(name: str, ours: Measured, theirs: Measured) -> float | None:
-    """Return the ratio in our favour of one measure of one round."""
     if not ours[name] or not theirs[name]:
         return None
     return ours[name] / theirs[name] if name in RATES else theirs[name] / ours[name]
@@ -602,7 +598,6 @@ def mean_and_spread(returns: Sequence[float]) -> str:
 def otherwise(
     rounds: Sequence[tuple[Measured, dict[str, Measured]]], settings: Sequence[str]
 ) -> list[str]:
-    """Describe the time of other ways to run the study with Brax's trainer."""
     ways = {
         "kept": "With compiled programs kept on disk (JAX's default keeps those that compile for "
         "at least a second), all runs in one process would take",

@@ -46,7 +46,6 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
 
 
 def write_page(name: str, commands: list[str]) -> None:
-    """Run the commands of a section; exit with the code of a command that fails."""
     page = PAGES / f"{name}.md"
     said = [measured_on()]
     for command in commands:

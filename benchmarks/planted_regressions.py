@@ -129,7 +129,6 @@ class StaleLogProbabilities(PPO):
 
 
 def variant(name: str) -> TracedConfig:
-    """Return the traced settings of a bug."""
     sets = {**COMMON, **PLANTED[name]}
     return TracedConfig(
         choices={

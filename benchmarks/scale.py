@@ -114,7 +114,6 @@ def ablations(folder: Path, *arguments: str) -> Cost:
 
 
 def begun(folder: Path) -> Path:
-    """Return a new folder that has only the plugin."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     (folder / "synthetic.py").write_text(SYNTHETIC)
@@ -122,7 +121,6 @@ def begun(folder: Path) -> Path:
 
 
 def run(folder: Path, runs: int) -> Cost:
-    """Train this many runs in a new folder."""
     seeds = str(runs // VARIANTS)
     how = ("--plugin", "synthetic", "--workers", "2", "--keep-policies", "0", "--quiet")
     how += ("--lanes", "64") if runs > MANY else ()
@@ -130,7 +128,6 @@ def run(folder: Path, runs: int) -> Cost:
 
 
 def read(folder: Path, runs: int) -> dict[str, Cost]:
-    """Measure each command that reads a folder."""
     costs = {}
     for what, arguments in COMMANDS.items():
         seeds = ("--seeds", str(runs // VARIANTS)) if what == "run again" else ()
@@ -161,7 +158,6 @@ def main() -> None:
 
 
 def head(beginning: float) -> list[str]:
-    """Return the page up to the rows of its table."""
     names = ["runs", "run: ms each", "run: MB"]
     names += [f"{what}: {unit}" for what in COMMANDS for unit in ("s", "MB")]
     return [
@@ -182,7 +178,6 @@ def head(beginning: float) -> list[str]:
 
 
 def row(runs: int, beginning: float, costs: dict[str, Cost]) -> str:
-    """Return a row of the table."""
     made = costs["run"]
     per_run = 1000 * (made.cpu - beginning) / (runs - VARIANTS)
     fields = [f"{runs:,}", f"{per_run:.2f}", f"{made.megabytes:,.0f}"]

@@ -196,7 +196,6 @@ def _run(folder: Path, cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _submit_again(chaos: Chaos) -> None:
-    """Repeat the command, sometimes twice simultaneously."""
     if chaos.chance.random() < 0.2:
         other = subprocess.Popen(
             chaos.command(*ON_SLURM),

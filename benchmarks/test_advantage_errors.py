@@ -32,7 +32,6 @@ CHOICES = ("standard", "brax", "done_cut", "masked_truncation", "timeout_bonus")
 
 
 def variant(**numbers: float) -> TracedConfig:
-    """Return PPO's defaults with these hyperparameters, as data."""
     task = {"name": "fast", "settings": {"reset_group_size": 2, "random_elapsed_steps": True}}
     return SPEC.data({"choices": {}, "numbers": numbers, "structure": {}, "task": task})
 
@@ -108,7 +107,6 @@ def variance_of_an_action() -> float:
 
 
 def later(factor: float) -> float:
-    """Return Σ_{0<t<T} factor^t."""
     return sum(factor**t for t in range(1, T))
 
 

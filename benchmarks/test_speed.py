@@ -48,7 +48,6 @@ def composed_trainer(
 
 
 def _physics(name: str, steps: int) -> Callable[[], None]:
-    """Return a function that takes `steps` steps of all environments with random actions."""
     import jax
 
     from ablations.environments import adapted

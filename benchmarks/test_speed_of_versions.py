@@ -75,7 +75,6 @@ def start(checkout: Path, task: str, flags: str | None = None) -> subprocess.Pop
 
 
 def turn(process: subprocess.Popen[str]) -> float:
-    """Return the CPU seconds of one chunk."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("go\n")
