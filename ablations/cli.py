@@ -1,7 +1,7 @@
-"""The command line: parses, calls one public function, and prints what it returns.
+"""The command line: parse arguments, call one public function, and print its result.
 
-`COMMANDS` names every command. Only the module of the one that was typed is imported: `ablations
-table` starts neither JAX nor a trainer.
+`COMMANDS` names every command. Only the module of the called command is imported: `ablations table`
+does not import JAX.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A command: the module and name of its function, its line in the help, and what prints it.
+    """A command: module:function, its line in the help, and module:printer.
 
-    each: the function is called for each study that is named.
+    each: call the function once for each study.
     """
 
     target: str
@@ -58,7 +58,7 @@ COMMANDS = {
             "Print the state of every run, or cancel jobs.",
             "watching:print_status",
         ),
-        "work": Command("running:work", "Train runs of a stored plan, beside workers elsewhere."),
+        "work": Command("running:work", "Train runs of a stored plan, with other workers."),
     },
     "Analyse": {
         "table": Command("results:table", "Print the comparison.", TABLE, each=True),
@@ -90,7 +90,7 @@ COMMANDS = {
         "clean": Command("watching:clean", "Delete temporary files, or a study."),
     },
 }
-# Flags of other tools, and what they are called here.
+# Flags of other tools -> our flags
 OTHER_WORDS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("env", "envs", "env_id", "environment"), ("--tasks", "--task")),
     **dict.fromkeys(("algo", "algorithm", "library"), ("--base",)),
@@ -110,11 +110,11 @@ _UNREADABLE = (
 )
 
 
-MOST_LINES = 20  # of files that are left out
+MOST_LINES = 20  # about skipped files
 
 
 def _commit() -> str:
-    """Return the commit of a clone that is run from, to be printed beside the version."""
+    """Return the commit if the package is in a git clone."""
     root = Path(__file__).parents[1]
     if not (root / ".git").exists():
         return ""
@@ -127,14 +127,14 @@ def _commit() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return the exit code.
 
-    It is 0, or 1 where cells failed or something got worse, 2 for bad input, 3 where a gate stays
-    undecided, 130 after Ctrl-C.
+    0: success. 1: runs failed, or a result got worse. 2: invalid input. 3: a gate is undecided.
+    130: Ctrl-C.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal of Latin-1, a name that is no text
+        if isinstance(stream, io.TextIOWrapper):  # for characters that the terminal lacks
             stream.reconfigure(errors="backslashreplace")
-    # Records are kept by the thousand, none of them in a cycle: to look for cycles after every few
-    # hundred objects, as is usual, takes a tenth of the time of a command that reads them.
+    # With the default threshold, garbage collection takes a tenth of the time of a command that
+    # reads thousands of records.
     gc.set_threshold(100_000)
     with warnings.catch_warnings():
         warnings.simplefilter("always", SetAside)
@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Lines:
-    """Print notes, and what is set aside up to MOST_LINES, a line each, once."""
+    """Print each note once, and at most MOST_LINES lines about skipped files."""
 
     def __init__(self, others: Callable[..., None]):
         self._others = others
@@ -160,7 +160,7 @@ class _Lines:
         if line in self._printed or (left_out and len(self._printed) > MOST_LINES):
             return
         if left_out and len(self._printed) == MOST_LINES:
-            line = "more files, in the same way"
+            line = "more files like these"
         self._printed.add(line)
         print(f"ablations: {'left out: ' if left_out else ''}{line}", file=sys.stderr)
 
@@ -173,9 +173,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        print("ablations: interrupted; the same command goes on from here", file=sys.stderr)
+        print("ablations: interrupted; the same command continues", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `| head`: what is still in the buffer must not meet the closed pipe
+    except BrokenPipeError:  # `| head`: discard the rest of the buffer
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -186,10 +186,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _called(words: list[str], given: dict[str, Any]) -> int:
-    """Call the command that was typed, and print what it returns; return the exit code.
-
-    given: takes the arguments of the command.
-    """
+    """Parse words, call the command, and store its arguments in `given`; return the exit code."""
     name, *rest = words or ["--help"]
     if name in ("--help", "-h"):
         print(overview())
@@ -213,7 +210,7 @@ def _called(words: list[str], given: dict[str, Any]) -> int:
 
 
 def _require_values(name: str, command: App, words: Sequence[str]) -> None:
-    """Raise UserError for a flag of several values that is given none."""
+    """Raise UserError for a flag of several values without any value."""
     several = {
         flag
         for argument in command.assemble_argument_collection()
@@ -240,11 +237,7 @@ def overview() -> str:
 
 
 def app(name: str, *, rare: bool = False) -> App:
-    """Return the parser of a command. rare: its help has the rare flags too.
-
-    Raises:
-        UserError: there is no such command.
-    """
+    """Return the parser of a command. rare: include rare flags in its help. Raises UserError."""
     if name.startswith("-"):
         raise unknown("flag", name, ["--help", "--version"])
     if name not in commands():
@@ -271,55 +264,47 @@ def _named(target: str) -> Callable[..., Any]:
 
 
 def _terminal(command: Command) -> Callable[..., int]:
-    """Return a function with the flags of a command's function, of what prints it, and plugins."""
+    """Return a function that calls a command's function and prints the result.
+
+    Its parameters are those of the function and of the printer, and --plugin.
+    """
     from ablations.parameters import PLUGIN
 
     function = _named(command.target)
     printer = _named(command.printer) if command.printer else _print
-    of_function = inspect.signature(function, eval_str=True)
-    of_printer = inspect.signature(printer, eval_str=True)
-    positional = [*of_printer.parameters][:1]
-    added = [
-        parameter
-        for name, parameter in of_printer.parameters.items()
-        if name not in {*positional, *of_function.parameters}
-    ]
+    own = inspect.signature(function, eval_str=True).parameters
+    printing = inspect.signature(printer, eval_str=True).parameters
+    _, *flags_of_printer = printing
+    added = [printing[name] for name in flags_of_printer if name not in own]
 
     def called(*arguments: Any, plugin: Sequence[str] = (), **flags: Any) -> int:
         plugins.load(plugin)
-        shared = {n: flags[n] for n in of_printer.parameters if n in flags}
-        own = {n: value for n, value in flags.items() if n not in {p.name for p in added}}
-        if shared.get("format") == "json" and command.printer == TABLE and not command.each:
-            own["quiet"] = True  # a table as data is alone on stdout
-        defaults = {
-            name: of_function.parameters[name].default
-            for name in of_printer.parameters
-            if name in of_function.parameters
-        }
+        defaults = {name: own[name].default for name in flags_of_printer if name in own}
+        options = defaults | {name: flags[name] for name in flags_of_printer if name in flags}
+        for parameter in added:
+            flags.pop(parameter.name, None)
+        if options.get("format") == "json" and command.printer == TABLE and not command.each:
+            flags["quiet"] = True  # the table is the only output
         calls = [(study,) for study in arguments[0]] if command.each else [arguments]
-        codes = [printer(function(*call, **own), **{**defaults, **shared}) for call in calls]
-        return max(code or 0 for code in codes)
+        return max(printer(function(*call, **flags), **options) or 0 for call in calls)
 
     parameters = [
         p.replace(kind=p.KEYWORD_ONLY if index else p.POSITIONAL_ONLY)
         if p.kind is p.POSITIONAL_OR_KEYWORD
         else p
-        for index, p in enumerate(of_function.parameters.values())
-        if p.kind is not p.VAR_KEYWORD
+        for index, p in enumerate(own.values())
     ]
-    options = [p for p in of_function.parameters.values() if p.kind is p.VAR_KEYWORD]
-    every = [*parameters, *added, PLUGIN, *options]
+    every = sorted([*parameters, *added, PLUGIN], key=lambda parameter: parameter.kind)
     vars(called)["__signature__"] = inspect.Signature(every)
-    called.__annotations__ = {each.name: each.annotation for each in every}
-    own_doc, printer_doc = inspect.getdoc(function) or "", inspect.getdoc(printer) or ""
-    _, _, flags_doc = printer_doc.partition("Args:\n")
-    before, args, after = own_doc.partition("Args:\n")
-    called.__doc__ = f"{before}{args}{flags_doc.rstrip()}\n{after}" if args else own_doc
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    before, args, after = (inspect.getdoc(function) or "").partition("Args:\n")
+    flags_doc = (inspect.getdoc(printer) or "").partition("Args:\n")[2]
+    called.__doc__ = f"{before}{args}{flags_doc.rstrip()}\n{after}" if args else before
     return called
 
 
 def _print(value: Any) -> int:
-    """Print what a command returns; return the exit code."""
+    """Print the result of a command; return the exit code."""
     if isinstance(value, int):
         return value
     for each in value if isinstance(value, list) else [value]:
@@ -329,7 +314,7 @@ def _print(value: Any) -> int:
 
 
 def _parsing_error(error: CycloptsError) -> str:
-    """Return what is wrong with the words of a command, and what is right."""
+    """Return the message for words that cyclopts cannot parse."""
     from cyclopts import RepeatArgumentError, UnknownOptionError
 
     if isinstance(error, RepeatArgumentError):
@@ -345,7 +330,7 @@ def _parsing_error(error: CycloptsError) -> str:
 
 
 def _hint(flag: str, known: Sequence[str], error: UnknownOptionError) -> str:
-    """Return what was meant by an unknown flag, as the end of a sentence; "" where unclear."""
+    """Return a hint for an unknown flag, or ""."""
     from ablations.commands.selected import is_setting
 
     name = flag.lstrip("-").replace("-", "_")
@@ -361,7 +346,7 @@ def _hint(flag: str, known: Sequence[str], error: UnknownOptionError) -> str:
 
 
 def _in_a_line(error: Exception, given: Mapping[str, Any]) -> str | None:
-    """Return an error of the user's or of his machine in a line; None for a fault of ours."""
+    """Return the message of an expected error; None for a bug."""
     match error:
         case UserError():
             return one_line(str(error))
@@ -376,15 +361,15 @@ def _in_a_line(error: Exception, given: Mapping[str, Any]) -> str | None:
 
 
 def _of_the_shell(error: ValueError) -> str | None:
-    """Return in a line which variable JAX cannot be imported with; None where it is none."""
+    """Return a message if a variable of the shell prevents the import of JAX."""
     for name in left_out_of_workers():
         if name.lower() in str(error).lower():
-            return f"JAX does not start with {name}={os.environ[name]} of this shell: unset it"
+            return f"JAX cannot start with {name}={os.environ[name]}: unset this variable"
     return None
 
 
 def _of_a_file(error: OSError, given: Mapping[str, Any]) -> str | None:
-    """Return in a line what a file or folder cannot do; None where it is a fault of ours."""
+    """Return the message of an error of a file or folder; None for a bug."""
     name = error.filename2 or error.filename
     path = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else None
     output, results = given.get("output"), given.get("results", "results")
@@ -404,7 +389,7 @@ def _of_a_file(error: OSError, given: Mapping[str, Any]) -> str | None:
 
 
 def _is_closed(path: Path | None) -> bool:
-    """Return whether a path is there, or in a folder that is, and cannot be read."""
+    """Return whether a path or its folder is not readable."""
     if path is None:
         return False
     return not os.access(path.parent, os.X_OK) or (path.exists() and not os.access(path, os.R_OK))

@@ -1,4 +1,4 @@
-"""Parameters that commands share: their types, and how words of a command line become values."""
+"""Define types of parameters that commands share, and their parsers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import json
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypedDict, TypeVar
 
@@ -47,7 +47,7 @@ def parse_levels(assignments: Iterable[str]) -> dict[str, list[Json]]:
         if not equals or not name or "" in values:
             raise UserError(f"--vary takes name=value,value,..., not '{assignment}'")
         if name in levels:
-            raise UserError(f"--vary names {name} twice: give all its values at once")
+            raise UserError(f"--vary has {name} twice: give all its values in one list")
         levels[name] = [_parsed(name, value) for value in values]
     return levels
 
@@ -156,26 +156,20 @@ Positive = Annotated[int | None, Parameter(converter=_positive, metavar="N")]
 Number = Annotated[float | None, Parameter(converter=_number, metavar="X")]
 Text = Annotated[str | None, Parameter(metavar="TEXT")]
 Folder = Annotated[str | Path, Parameter(metavar="DIR")]
-Settings = Annotated[
-    Mapping[str, Json] | None,
-    Parameter(
-        converter=lambda _, words: parse_settings(_texts(_, words)),
+
+
+def _assignments(parse: Callable[[list[str]], Any], metavar: str) -> Parameter:
+    return Parameter(
+        converter=lambda _, words: parse(_texts(_, words)),
         n_tokens=-1,
         consume_multiple=True,
         accepts_keys=False,
-        metavar="NAME=VALUE...",
-    ),
-]
-Levels = Annotated[
-    Mapping[str, Iterable[Json]] | None,
-    Parameter(
-        converter=lambda _, words: parse_levels(_texts(_, words)),
-        n_tokens=-1,
-        consume_multiple=True,
-        accepts_keys=False,
-        metavar="NAME=A,B...",
-    ),
-]
+        metavar=metavar,
+    )
+
+
+Settings = Annotated[Mapping[str, Json] | None, _assignments(parse_settings, "NAME=VALUE...")]
+Levels = Annotated[Mapping[str, Iterable[Json]] | None, _assignments(parse_levels, "NAME=A,B...")]
 Seeds = Annotated[
     int | str | Iterable[int] | None,
     Parameter(converter=_seeds, n_tokens=1, metavar="N|FIRST-LAST"),

@@ -1,20 +1,20 @@
-"""Read and write records and plans on disk. No JAX, no pandas.
+"""Read and write records and plans on disk. Does not import JAX or pandas.
 
     results/cells/<hash>/record.json     configuration, status, provenance, checksum of the curve
     results/cells/<hash>/curve.parquet   one row per point: step, then one float column per metric
-    results/cells/<hash>/policies/       saved policies, if any: see ablations/engine/snapshots.py
-    results/cells/<hash>/run/            what a command left in its {folder}
-    results/plans/<study>/<plan>.json    a study resolved to runs: all that a table must know
-    results/plans/<study>/<plan>.unit    the learned ranges that margins are shares of
+    results/cells/<hash>/policies/       saved policies: see ablations/engine/checkpoints.py
+    results/cells/<hash>/run/            the {folder} of a command
+    results/plans/<study>/<plan>.json    a study resolved to runs: everything that tables need
+    results/plans/<study>/<plan>.unit    the learned ranges, for margins
     results/plans/<study>/last           the name of the plan that ran last
     results/archive/                     plans with their records, to be committed
 
-The folder of a run appears complete, by one rename, or not at all. Its hash covers everything that
-decides the result, so everybody who computes it writes the same thing, and studies share runs.
+The folder of a run is published by one rename. Its hash covers everything that decides the result,
+so studies share runs.
 
-A plan of format 2 has every configuration once, without the seed, under `configurations`. Its
+A plan of format 2 has each configuration once, without the seed, under `configurations`. Its
 `cells` are rows of task, variant, seed, hash and the number of the configuration. In format 1, and
-in archives, each run has its whole configuration.
+in archives, each run has its complete configuration.
 """
 
 from __future__ import annotations
@@ -64,28 +64,26 @@ T = TypeVar("T")
 
 FORMAT, PLAN_FORMAT = 1, 2
 MOST_NAME, MOST_RECORD, MOST_CURVE = 1000, 4_000_000, 256_000_000  # bytes of files
-_TOGETHER = 64  # records, then as many curves: in turns they take a third more time
+_TOGETHER = 64  # records, then as many curves: faster than one by one
 
 
 class OtherFormat(UserError):
-    """A file of another version of the suite, which is neither damaged nor set aside."""
+    """A file of another version of the suite. It is not set aside."""
 
 
 class DamagedRecord(UserError):
-    """A record that exists and cannot be trusted."""
+    """A record that exists but is damaged."""
 
 
 class DamagedPlan(UserError):
-    """A plan that exists and cannot be trusted, or is another version's."""
+    """A plan that exists but is damaged or of another version."""
 
 
 class Record(Part, frozen=True):
     """One finished run.
 
-    status: "done", or "failed" with the reason and the environment step at which it happened.
-    failure: "diverged" (training gave NaN: deterministic, so it is a result), "cut" (others ran it,
-    and its log ends long before the end) or "error" (it raised, or its worker died: worth another
-    try). policies: {} where none was saved.
+    failure: "diverged" (NaN, a deterministic result), "cut" (an imported log that ends early) or
+    "error" (an exception, or its worker died; `run` tries it again), with its reason and step.
     """
 
     hash: str
@@ -100,12 +98,10 @@ class Record(Part, frozen=True):
 
 
 class Plan(Part, frozen=True):
-    """A study with its flags, resolved to runs; with the records, enough for every table.
+    """A study and a selection, resolved to runs.
 
-    request: the flags of its selection.
-    cells: one entry per (task, variant, seed); where seeds are added, those of the interim analyses
-        that were needed so far.
-    looks: how seeds are added, if they are.
+    request: the flags of the selection. cells: one entry per (task, variant, seed); with interim
+    analyses, only those so far. looks: the interim analyses.
     """
 
     request: Flags
@@ -117,30 +113,30 @@ class Plan(Part, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return its name: the digest of its request."""
+        """Return the digest of the request."""
         return digest(self.request)
 
     @property
     def imported(self) -> bool:
-        """Return whether it was imported, so that it cannot be run again here."""
+        """Return whether the runs were imported, so that they cannot be trained here."""
         return "imported" in self.request
 
     @property
     def cells_of(self) -> Mapping[str, int]:
-        """Return how many runs each variant has."""
+        """Return the number of runs of each variant."""
         return Counter(cell.variant for cell in self.cells)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Return the seeds of its runs, ascending."""
+        """Return the seeds of the runs, ascending."""
         return tuple(sorted({cell.seed for cell in self.cells}))
 
 
 class Unit(TypedDict):
-    """The learned range of a variant on a task, which margins are shares of.
+    """The learned range of a variant on a task.
 
-    learned: the lowest and the highest point of its mean curve; null where it learned nothing.
-    cells: the hashes of the runs that the range is from.
+    learned: the lowest and the highest point of its mean curve; null: it learned nothing. cells:
+    the hashes of its runs.
     """
 
     learned: list[float] | None
@@ -151,7 +147,7 @@ class Unit(TypedDict):
 
 
 def canonical(value: Any) -> str:
-    """Encode JSON with one spelling per value, to be hashed and compared."""
+    """Encode JSON in a unique way, for hashes and comparisons."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -161,13 +157,13 @@ def digest(value: Any) -> str:
 
 
 def as_read(fields: Mapping[str, Any]) -> dict[str, Json]:
-    """Return fields as they are read from a file, where keys are text and structs are objects."""
+    """Return fields as they are read from a file, as plain JSON values."""
     read: dict[str, Json] = json.loads(encode(fields))
     return read
 
 
 def require_format(form: Json, ours: int = FORMAT, oldest: int | None = None) -> None:
-    """Raise OtherFormat for a format that this version does not read."""
+    """Raise OtherFormat for an unknown format."""
     if form not in range(oldest or ours, ours + 1):
         newer = "a newer" if type(form) is int and form > ours else "another"
         raise OtherFormat(
@@ -177,15 +173,12 @@ def require_format(form: Json, ours: int = FORMAT, oldest: int | None = None) ->
 
 
 def _checksum(fields: Mapping[str, Json]) -> str:
-    """Return the checksum of a record or plan as read from its file, without its own."""
+    """Return the checksum of a record or plan, without its field `checksum`."""
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def _with_checksum(fields: Mapping[str, Json]) -> str:
-    """Encode fields as JSON with a line for each, and a first one for their `_checksum`.
-
-    Each field is encoded once, and without `indent`, for which Python would take ten times as long.
-    """
+    """Encode fields as JSON, one line each, after a line with their checksum."""
     lines = [f'"{name}": {json.dumps(fields[name], sort_keys=True)}' for name in sorted(fields)]
     checksum = hashlib.sha256(f"{{{', '.join(lines)}}}".encode()).hexdigest()
     return ",\n".join([f'{{"checksum": "{checksum}"', *lines]) + "}\n"
@@ -197,17 +190,14 @@ def _checksum_of_lines(text: bytes) -> str:
     return hashlib.sha256(b"{" + lines.replace(b",\n", b", ").removesuffix(b"\n")).hexdigest()
 
 
-# Files and folders that appear at once
+# Atomic files and folders
 
 
 def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
-    """Write a file that is there complete or not at all, in a shared folder too.
-
-    lasting: also after a power failure, which takes some milliseconds.
-    """
+    """Write a file atomically. lasting: flush it to disc, which takes some milliseconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path)
-    # The names of files may hold bytes that are no text
+    # Names of files may have surrogate escapes.
     data = content.encode(errors="surrogateescape") if isinstance(content, str) else content
     try:
         with temporary.open("xb") as file:
@@ -222,7 +212,7 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
 
 @contextlib.contextmanager
 def folder_at_once(final: Path) -> Iterator[Path]:
-    """Yield a new folder, which becomes `final` by one rename, unless one is there by then."""
+    """Yield a new folder that is renamed to `final`, unless `final` exists by then."""
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(final)
     temporary.mkdir()
@@ -237,12 +227,12 @@ def folder_at_once(final: Path) -> Iterator[Path]:
 
 
 def _beside(path: Path) -> Path:
-    """Return a new hidden name in the folder of a path, for a file with usual permissions."""
+    """Return a new hidden name in the folder of a path."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
 
 def flush_to_disc(file: IO[str] | IO[bytes]) -> None:
-    """Flush a file to disc, so that it outlasts a power failure."""
+    """Flush a file to disc."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -266,12 +256,9 @@ def has_run(results: Path, study: str) -> bool:
 
 
 def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
-    """Store a plan; return its file.
-
-    last: it becomes the last of its study, as the first is in any case.
-    """
+    """Store a plan; return its file. last: make it the last plan of its study."""
     path = plan_path(results, plan.study.name, plan.name)
-    # Keys stay in the study's order: tables list tasks and variants as it does.
+    # Not sorted: tables list tasks and variants in the order of the study.
     described = {"format": PLAN_FORMAT} | encode_plan(plan)
     described["checksum"] = _checksum(described)
     write_atomically(path, json.dumps(described))
@@ -335,9 +322,9 @@ def _cells(configurations: Json, rows: Json) -> tuple[CellEntry, ...]:
 
 
 def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
-    """Return a stored plan of a study: the one of that name, else the last that ran.
+    """Return a stored plan of a study by name, or its last plan.
 
-    Raises UserError where there is none, DamagedPlan for one that is damaged or another version's.
+    Raises UserError: there is no plan. Raises DamagedPlan: it is damaged or of another version.
     """
     folder = results / "plans" / study
     if not NAME.fullmatch(study) or not folder.is_dir():
@@ -356,7 +343,7 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
             raise Mismatch("it fails its checksum")
         plan = decode_plan(fields)
         if (plan.study.name, plan.name) != (study, name):
-            raise Mismatch("it is of another study or selection than its name says")
+            raise Mismatch("its name does not match its study and selection")
         return plan
     except FileNotFoundError:
         raise UserError(
@@ -368,13 +355,13 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     except (Mismatch, Foreign, UnicodeDecodeError, PermissionError) as why:
         file = folder / (f"{name}.json" if name else "last")
         raise DamagedPlan(
-            f"the plan '{file}' is damaged: `ablations run {study}` writes it "
-            f"again, or the import that wrote it ({why})"
+            f"the plan '{file}' is damaged: write it again by `ablations run {study}`, or by the "
+            f"import that wrote it ({why})"
         ) from None
 
 
 def _first_command(study: str) -> str:
-    """Return the command that plans a study of this name, which may be one of `explain`."""
+    """Return the command that plans a study, which may be the name of an explanation."""
     start, joint, end = study.replace(".", "/").partition("_to_")
     if not joint:
         return f"`ablations run {study}`"
@@ -385,7 +372,7 @@ def _first_command(study: str) -> str:
 
 
 def read_results(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record | None]]:
-    """Yield every run of a plan with its record, None where it has no usable one."""
+    """Yield every run of a plan with its record, or None."""
     for cell in plan.cells:
         yield cell, usable_record(results, cell.hash)
 
@@ -393,9 +380,9 @@ def read_results(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record 
 def read_runs(
     results: Path, plan: Plan, metrics: Collection[str] | None = None
 ) -> Iterator[tuple[CellEntry, Record | None, Columns]]:
-    """Yield every run of a plan with its record and the curve of that, {} where it has none.
+    """Yield every run of a plan with its record and curve, or None and {}.
 
-    A record whose curve is damaged is not used, and a line says so. metrics: of `read_curve`.
+    A record with a damaged curve is skipped with a warning. metrics: see `read_curve`.
     """
     for start in range(0, len(plan.cells), _TOGETHER):
         cells = plan.cells[start : start + _TOGETHER]
@@ -406,10 +393,7 @@ def read_runs(
 
 
 def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
-    """Return the stored learned ranges of a plan.
-
-    None of runs that it no longer has, and none of a file that is damaged.
-    """
+    """Return the stored learned ranges of a plan's current runs; {} if the file is damaged."""
     stored = find_json(_units_path(results, plan), dict[str, Unit], lenient=True) or {}
     known = {cell.hash for cell in plan.cells}
     kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
@@ -418,7 +402,7 @@ def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
 
 
 def write_units(results: Path, plan: Plan, units: Mapping[str, Unit]) -> None:
-    """Store the learned ranges of a plan. Those that are stored already stay as they are."""
+    """Store the learned ranges of a plan, but keep those that are stored already."""
     units = {**units, **read_units(results, plan)}
     write_atomically(_units_path(results, plan), json.dumps(units, indent=1, sort_keys=True))
 
@@ -445,18 +429,18 @@ def write_record(
     within: Path | None = None,
     lasting: bool = True,
 ) -> bool:
-    """Publish a run: its record, its curve and its policies, by one rename.
+    """Publish a record with its curve and policies by one rename.
 
     Args:
         results: the results folder.
-        record: of the run; its field `curve` is filled in.
-        columns: of its curve.
+        record: the record, without its field `curve`.
+        columns: the curve.
         policies: the folder with the files that `record.policies` names.
-        files: a folder on the same disc that becomes run/ of the run's.
-        within: where the record is written before it is published, for its owner to clear up.
-        lasting: the record outlasts a power failure.
+        files: a folder on the same disc that becomes the folder run/ of the record.
+        within: the folder in which the record is written first.
+        lasting: flush the record to disc.
 
-    Returns False, with nothing changed, where somebody else published the same run first.
+    Returns False if another process has published the run; nothing is changed then.
     """
     folder = cell_folder(results, record.hash)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -479,7 +463,7 @@ def write_record(
             os.rename(files, temporary / "run")
         os.rename(temporary, folder)
         return True
-    except OSError:  # the first to publish may have deleted this folder meanwhile
+    except OSError:  # the other process may have deleted this folder
         if not (folder / "record.json").exists():
             raise
         return False
@@ -488,7 +472,7 @@ def write_record(
 
 
 def _share(file: Path, other: Path) -> None:
-    """Link a file to another name, or copy it where the disc has no links."""
+    """Link a file to another name, or copy it if the disc has no links."""
     try:
         os.link(file, other)
     except OSError:
@@ -496,15 +480,12 @@ def _share(file: Path, other: Path) -> None:
 
 
 def read_record(results: Path, cell: str) -> Record | None:
-    """Return the record of a run, None where there is none.
-
-    Raises DamagedRecord; OtherFormat where another version wrote it; OSError.
-    """
+    """Return the record of a run, or None. Raises DamagedRecord, OtherFormat, OSError."""
     try:
         data = _read_file(results, cell, "record.json", MOST_RECORD)
         fields = parse_object(data)
         checksum = fields.pop("checksum", None)  # earlier records have none
-        # As it was written; else as it says the same, in another spelling.
+        # The checksum of the lines is faster; the other one allows other spellings.
         complete = checksum in (None, _checksum_of_lines(data)) or checksum == _checksum(fields)
         require_format(fields.pop("format", None))
         record = decode(Record, fields, raw=("config", "provenance", "curve", "policies"))
@@ -524,16 +505,13 @@ def read_record(results: Path, cell: str) -> Record | None:
 
 
 def _read_file(results: Path, cell: str, name: str, most: int) -> bytes:
-    """Return the bytes of a file of a record, without paths, whose joins take longer."""
+    """Return the bytes of a file of a record, without `Path`, which is slower."""
     named = require_name("the name of a cell", cell)
     return read_bytes(f"{results}/cells/{named}/{name}", most)
 
 
 def usable_record(results: Path, cell: str) -> Record | None:
-    """Return the record of a run for a command that reads, None where there is none.
-
-    One that is damaged or closed to this user counts as none, with a line.
-    """
+    """Return the record of a run, or None; skip an unreadable record with a warning."""
     return _usable(read_record, results, cell)
 
 
@@ -548,9 +526,9 @@ def _usable(read: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | 
 
 
 def read_curve(results: Path, record: Record, metrics: Collection[str] | None = None) -> Columns:
-    """Return the curve of a record: `step`, then a column per metric, None where it has no value.
+    """Return the curve of a record: `step`, then a column per metric. Raises DamagedRecord.
 
-    metrics: those whose values are read, and [] of others; None: all. Raises DamagedRecord.
+    metrics: the columns to read, others are []; None: all.
     """
     data = verify_curve(results, record)
     try:
@@ -561,10 +539,7 @@ def read_curve(results: Path, record: Record, metrics: Collection[str] | None = 
 
 
 def curve_of(columns: parquet.Columns) -> Columns:
-    """Return columns as those of a curve.
-
-    Raises ValueError for columns of no numbers, or without steps that increase from 0 on.
-    """
+    """Check the columns of a curve. Raises ValueError: not numbers, or steps that decrease."""
     curve = decode(Columns, columns)
     steps = decode(list[Count], curve.get("step"))
     if any(map(operator.gt, steps, steps[1:])):
@@ -573,7 +548,7 @@ def curve_of(columns: parquet.Columns) -> Columns:
 
 
 def verify_curve(results: Path, record: Record) -> bytes:
-    """Return the bytes of a record's curve file. Raises DamagedRecord for other ones."""
+    """Return the bytes of a record's curve file. Raises DamagedRecord."""
     try:
         data = _read_file(results, record.hash, "curve.parquet", MOST_CURVE)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Requests: a study and a selection, the same to every command and from Python."""
+"""Define requests: a study and a selection, for every command and for Python."""
 
 from __future__ import annotations
 
@@ -34,20 +34,19 @@ TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 def selects(selection: Selection | Flags) -> bool:
-    """Return whether a selection names anything; None is left out."""
+    """Return whether a selection has any value besides None."""
     return any(value is not None for value in selection.values())
 
 
 @dataclass(frozen=True)
 class Request:
-    """A study and its selection. None means what the study's profile says.
+    """A study and its selection. None: as in the study's profile.
 
-    explain: the two presets or variants whose gap is to be explained; the study is then the name of
-        the explanation. together: names of settings that it switches together.
-    brought: studies of study files, which are known to this request alone.
+    explain: the two presets or variants of an explanation. together: settings that an explanation
+    switches together. brought: studies of study files.
 
-    Takes each field as a `Selection` or a stored plan spells it, and holds it as annotated. Raises
-    UserError for what no study can answer.
+    Values of a `Selection` or a stored plan are converted to the annotated types. Raises UserError
+    for invalid values.
     """
 
     study: str
@@ -67,7 +66,7 @@ class Request:
     brought: tuple[Study, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Read each field. Raise UserError for what no study can answer."""
+        """Convert and check each field."""
         for name, (types, wanted) in TYPES.items():
             value = getattr(self, name)
             if value is not None and not isinstance(value, types):
@@ -91,14 +90,14 @@ class Request:
     def of(
         cls, study: str, selection: Selection | Flags, brought: tuple[Study, ...] = ()
     ) -> Request:
-        """Return the request of a selection, or of what a stored plan has; None is left out."""
+        """Return the request of a selection or of a stored plan; None is omitted."""
         given: dict[str, Any] = {n: value for n, value in selection.items() if value is not None}
         if "evaluations" in given:
             given["set"] = {**given.get("set", {}), "evaluations": given.pop("evaluations")}
         return cls(study, **given, brought=brought)
 
     def flags(self) -> Flags:
-        """Return it as plain data, which names the plan that answers it."""
+        """Return the request as plain data, whose digest is the name of its plan."""
         flags: Flags = {
             "profile": self.profile,
             "tasks": None if self.tasks is None else list(self.tasks),
@@ -110,7 +109,7 @@ class Request:
             "set": dict(self.set),
             "vary": {name: list(values) for name, values in self.vary.items()},
         }
-        # These name a plan only where they are given.
+        # Only included if given, because they change the name of the plan.
         if self.base:
             flags["base"] = self.base
         if self.geometry:
@@ -122,7 +121,7 @@ class Request:
         return flags
 
     def command(self) -> str:
-        """Return the command that runs it, as a shell reads it."""
+        """Return the shell command of the request."""
         words = ["ablations", "run", self.study]
         for flag, value in self.flags().items():
             if value in (None, {}) or flag in ("explain", "together"):
@@ -140,45 +139,38 @@ class Request:
 def _most_seeds(
     until: str | None, most: int | None, seeds: int | str | Iterable[int] | None
 ) -> int | None:
-    """Return those of the last look, where seeds are added until something is decided."""
+    """Return the number of seeds of the last stage; None without --until."""
     if until is None:
         if most is not None:
-            raise UserError("most seeds are for --until decided; a fixed number is for --seeds")
+            raise UserError("--most-seeds is for --until decided; set a fixed number by --seeds")
         return None
     if until != "decided":
         raise unknown("end of --until", until, ["decided"])
     if seeds is not None:
         raise UserError(
-            "--until decided plans the seeds itself: leave --seeds out, and bound them with "
-            "--most-seeds"
+            "--until decided chooses the seeds itself: omit --seeds, and limit them by --most-seeds"
         )
     if most is None:
         return MOST_LOOKED
     if not FIRST_LOOK <= most <= MOST_SEEDS:
         raise UserError(
-            f"most seeds must be from {FIRST_LOOK}, those of the first look, to {MOST_SEEDS}, not "
-            f"{most}"
+            f"most seeds must be from {FIRST_LOOK} (the first stage) to {MOST_SEEDS}, not {most}"
         )
     return most
 
 
 def budget_of(until: str | None, budget: str | None, *, fresh: bool, here: bool) -> float | None:
-    """Return the seconds that a budget such as "2h" allows, None for any number.
-
-    Raises UserError also where flags contradict each other.
-    """
+    """Return the seconds of a budget such as "2h"; None: no limit. Raises UserError."""
     if until is None:
         if budget is not None:
-            raise UserError("--budget is for --until decided, which may stop between seeds")
+            raise UserError("--budget is for --until decided")
         return None
     if fresh:
-        raise UserError(
-            "--until decided reads what is there, and --fresh sets it aside: use one of them"
-        )
+        raise UserError("--until decided cannot be combined with --fresh: omit one of them")
     if budget is None:
         return None
     if not here:
-        raise UserError("--budget is for this machine: on a cluster each call plans one look")
+        raise UserError("--budget is for this machine: on a cluster each call plans one stage")
     found = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)(?:min|m))?(?:([\d.]+)s)?", budget.strip())
     try:
         parts = [float(one or 0) for one in found.groups()] if found else []
@@ -186,7 +178,7 @@ def budget_of(until: str | None, budget: str | None, *, fresh: bool, here: bool)
         parts = []
     seconds = sum(one * span for one, span in zip(parts, (3600.0, 60.0, 1.0), strict=False))
     if not seconds > 0:
-        raise UserError(f"a budget is such as 2h, 90min or 1h30min, not '{budget}'")
+        raise UserError(f"a budget must be a time such as 2h, 90min or 1h30min, not '{budget}'")
     return seconds
 
 
@@ -211,26 +203,26 @@ def _names(asked: str | Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def _levels(name: str, levels: Json) -> tuple[Json, ...]:
-    """Read what a setting is varied over: two values or more, each once."""
+    """Read the values of a varied setting: at least two, each once."""
     values = _plain(name, levels)
     if not isinstance(values, list) or len(values) < 2:
         raise UserError(
-            f"to vary {name} takes two values or more, such as {name}=a,b; one value is for --set"
+            f"to vary {name}, give two values or more, such as {name}=a,b; use --set for one value"
         )
     if twice := first_twice([(value, isinstance(value, bool)) for value in values]):
         raise UserError(
-            f"to vary {name} takes each value once, and {level_text(twice[0][0])} is there twice"
+            f"to vary {name}, give each value once: {level_text(twice[0][0])} occurs twice"
         )
     return tuple(values)
 
 
 def level_text(value: Json) -> str:
-    """Return a value in the name of a variant: as one would type it."""
+    """Write a value in the name of a variant, as a user types it."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _plain(name: str, value: Json) -> Json:
-    """Return a value as JSON has it, whatever it came as: a tuple, an array."""
+    """Return a value as plain JSON, also for tuples and arrays."""
     try:
         plain: Json = json.loads(json.dumps(value, default=_listed, allow_nan=False))
     except (TypeError, ValueError):

@@ -287,7 +287,9 @@ def test_a_budget_is_a_duration(text: str, seconds: float | None) -> None:
     if seconds is not None:
         assert budget_of("decided", text, fresh=False, here=True) == seconds
         return
-    with pytest.raises(UserError, match="a budget is such as 2h, 90min or 1h30min, not"):
+    with pytest.raises(
+        UserError, match="a budget must be a time such as 2h, 90min or 1h30min, not"
+    ):
         budget_of("decided", text, fresh=False, here=True)
 
 

@@ -193,7 +193,7 @@ def _run_lines(results: Path) -> Iterator[str]:
     if not runs:
         yield f"nothing has run in '{results}'"
     for run in runs:
-        done = f"{run.done:,} of {count(len(run.plan.cells), 'cell')}"
+        done = f"{run.done:,} of {count(len(run.plan.cells), 'run')}"
         yield printable(
             f"{_time(run.when)}  {done:<20} {'last' if run.last else '':<5}{run.command}"
         )

@@ -1,4 +1,4 @@
-"""The command `show`: whatever has a name, with its formulas, and published answers."""
+"""The command `show`: describe studies, settings, presets, tasks, runs and published answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ablations.engine.backends import backend_of
 from ablations.engine.backends.command import study_file
 from ablations.engine.plan import known_studies, plan
 from ablations.engine.stored import planned
-from ablations.errors import UserError, printable, unknown, value_text
+from ablations.errors import UserError, count, printable, unknown, value_text
 from ablations.io.archives import restore
 from ablations.parameters import Folder, Selection, Text
 from ablations.presets import preset, presets
@@ -40,7 +40,7 @@ def show(
 
     Args:
         name: STUDY, STUDY/VARIANT, PRESET, SETTING, TASK, the hash of a run, or a word of answers.
-        against: Of a preset: only what differs from this other preset.
+        against: For a preset: only the differences from this other preset.
         results: The results folder; default: results.
         selection: See `Selection`.
     """
@@ -99,10 +99,10 @@ def _setting(name: str) -> list[str]:
 def described(
     name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
 ) -> Iterator[str]:
-    """Yield a study, a variant or a cell, resolved.
+    """Describe a study, a variant or a run.
 
-    name: of a study; "gae/brax", or a variant's name alone where only one study has it; a cell's
-    hash, or the beginning of it. brought: studies of study files.
+    name: a study; "gae/brax", or a variant that only one study has; the beginning of a run's hash.
+    brought: studies of study files.
     """
     known = known_studies(Request(name, brought=brought))
     if name in known:
@@ -118,14 +118,12 @@ def described(
         owners = [owner]
     if len(owners) > 1:
         choices = ", ".join(f"{owner}/{variant}" for owner in owners)
-        raise UserError(f"several studies have a variant '{name}': say which one: {choices}")
+        raise UserError(f"several studies have a variant '{name}': choose one of {choices}")
     if owners:
         yield from _variant(known[owners[0]], variant, selection, brought)
     elif record := _find_cell(name, results):
         if given := [f"--{flag}" for flag, value in selection.items() if value is not None]:
-            raise UserError(
-                f"{', '.join(given)}: a cell is what it is; a selection is of a study's"
-            )
+            raise UserError(f"omit {', '.join(given)}: a selection is for studies, not for a run")
         yield from _cell(record)
     else:
         from ablations.commands.settings import setting_names
@@ -133,11 +131,11 @@ def described(
         if slash and head in known:
             raise unknown(f"variant of '{head}'", rest, known[head].variants)
         every = [*known, *presets(), *setting_names(), *tasks()]
-        raise unknown("study, variant, preset, setting, task or cell", name, every)
+        raise unknown("study, variant, preset, setting, task or run", name, every)
 
 
 def _preset(name: str) -> Iterator[str]:
-    """Yield a preset's settings with the files they were read from, and what it has in words."""
+    """Yield a preset's settings with their source files, and its other properties."""
     described = preset(name)
     yield f"{name}: {described.library}"
     for setting, (value, file) in described.read().items():
@@ -149,9 +147,9 @@ def _preset(name: str) -> Iterator[str]:
 
 
 def _discrete(of_vectors: Mapping[str, Read], discrete: Preset) -> Iterator[str]:
-    """Yield what is different where actions are whole numbers."""
+    """Yield the differences for discrete actions."""
     read = discrete.read()
-    yield f"where actions are whole numbers: {discrete.library}"
+    yield f"for discrete actions: {discrete.library}"
     for setting, (value, file) in read.items():
         if setting not in of_vectors or of_vectors[setting][0] != value:
             yield f"    {setting:<27} {value_text(value):<36} {file}"
@@ -190,7 +188,7 @@ def _study(resolved: Plan) -> Iterator[str]:
     yield f"margin    {about.margin:g} {of}"
     profile = "imported  " if resolved.imported else f"profile   {resolved.request['profile']}: "
     yield (
-        f"{profile}{len(resolved.cells)} cells, "
+        f"{profile}{count(len(resolved.cells), 'run')}, "
         f"{len(resolved.seeds)} seeds, "
         + ", ".join(f"{task.steps:,} steps on {name}" for name, task in resolved.tasks.items())
     )
@@ -216,7 +214,7 @@ def _variant(
 
 
 def _cell(record: Record) -> Iterator[str]:
-    yield f"cell {record.hash}: {record.status}"
+    yield f"run {record.hash}: {record.status}"
     if record.reason:
         yield f"reason     {record.reason}"
     yield f"seed       {record.config.get('seed', 'none')}"
@@ -288,7 +286,7 @@ def _config(resolved: Plan, task: str, variant: str) -> Configuration:
 
 
 def _whole(config: Configuration) -> Configuration:
-    """Return it with the details that it leaves out as neutral, where its trainer is there."""
+    """Add the compatible defaults that a configuration omits, if its trainer is known."""
     if not backend_of(config).compiles:
         return config
     try:
@@ -304,5 +302,5 @@ def _find_cell(name: str, results: Path) -> Record | None:
     restore(results)
     names = sorted(path.name for path in (results / "cells").glob(f"{name}*"))
     if len(names) > 1:
-        raise UserError(f"several cells begin with '{name}': {', '.join(names[:5])}")
+        raise UserError(f"several runs begin with '{name}': {', '.join(names[:5])}")
     return read_record(results, names[0]) if names else None

@@ -44,10 +44,10 @@ _DEFAULTS = {
 
 
 class Asked(TypedDict, total=False):
-    """What a gate compares, decides and runs.
+    """The options of a gate.
 
     Attributes:
-        baseline: Compare the files as they are with this commit.
+        baseline: Compare the current files with this commit.
         against: Arguments that the baseline's command has in addition, such as '--lr 3e-4'.
         noise: Instead of a comparison: run the command a few times, print how much its runs differ
             and which margin that many runs can decide.
@@ -174,11 +174,11 @@ def _book(options: SimpleNamespace) -> int:
     known = ledger.read_ledger(path)
     if not options.words:
         if known is None:
-            raise UserError(f"there is no ledger '{path}' yet: the first call needs a command")
+            raise UserError(f"the ledger '{path}' does not exist: give a command to create it")
         print(format_table(known.table(), "json" if options.format == "json" else "markdown"))
         return 0
     if options.noise:
-        raise UserError("--noise compares nothing: leave --ledger out")
+        raise UserError("--noise cannot be combined with --ledger: omit one of them")
     ledger.require_untracked(path)
     question = _question(options, ledger=True)
     terms = _terms(options, question, known)
@@ -192,7 +192,7 @@ def _book(options: SimpleNamespace) -> int:
 
 
 def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -> Terms:
-    """Return what a ledger asks, or would ask. Raises UserError where flags say otherwise."""
+    """Return the terms of a ledger. Raises UserError if flags contradict them."""
     terms = known.opening.terms if known else None
     shared = ledger.shared_words(question.line.run, terms.run if terms else None)
     flags = {
@@ -229,7 +229,7 @@ def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -
         return ledger.sound_terms(defaults | of_line | given)
     for name, value in {**of_line, **given}.items():
         if (kept := getattr(terms, name)) != value:
-            raise UserError(f"this ledger has {name} {kept}, not {value}: begin another one")
+            raise UserError(f"this ledger has {name} {kept}, not {value}: start another ledger")
     return terms
 
 
@@ -249,7 +249,7 @@ def _noise(options: SimpleNamespace) -> int:
     others = ("margin", "baseline", "against", "require", "minutes", "most_seeds", "futility")
     if given := [flag for flag in others if getattr(options, flag) is not None]:
         flag = given[0].replace("_", "-")
-        raise UserError(f"--noise only runs the command a few times: leave --{flag} out")
+        raise UserError(f"--noise only runs the command a few times: omit --{flag}")
     name = "noise" if options.name == "gate" else options.name
     runs = options.first_seeds or FIRST_SEEDS
     runs_as = (runs, name, options.steps, timeout_of(options.timeout), options.depends)
@@ -306,4 +306,4 @@ def _words(text: str | None) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text or ""))
     except ValueError as error:
-        raise UserError(f"--against cannot be split into arguments: {error}") from None
+        raise UserError(f"cannot split --against into arguments: {error}") from None

@@ -1,8 +1,10 @@
-"""The commands `run`, `sweep`, `explain` and `work`, which train what is missing."""
+"""The commands `run`, `sweep`, `explain` and `work`, which train missing runs."""
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +25,16 @@ from ablations.commands.selected import (
 )
 from ablations.core.decode import Json
 from ablations.engine import explanation
+from ablations.engine.claims import published
 from ablations.engine.job import CheckpointPolicy, cells_of, distinct
 from ablations.engine.local import Outcome, Processes, ThisProcess
-from ablations.engine.local import work as work_on
+from ablations.engine.local import names_of as plan_names
 from ablations.engine.plan import comparison_request
 from ablations.engine.plan import plan as plan_of
-from ablations.engine.prepare import missing
+from ablations.engine.prepare import Work, missing, needed
 from ablations.engine.slurm.cluster import Cluster, read_cluster
 from ablations.engine.slurm.submit import Slurm, Submitted, require_submitit
-from ablations.engine.stored import resolved
+from ablations.engine.stored import resolved, to_work_on
 from ablations.errors import UserError, count, duration, printable
 from ablations.parameters import (
     RARE,
@@ -60,13 +63,13 @@ _SLURM = (
 
 
 class Execution(TypedDict, total=False):
-    """Where runs are trained, and what is saved on the way, which changes no result.
+    """Options that say where runs are trained and what is saved. They do not change results.
 
     Attributes:
-        workers: Processes; default: as many as the work is worth; 0: only store the plan, for
+        workers: Processes; default: by the estimated time; 0: only store the plan, for
             `ablations work`.
         quiet: Print no progress.
-        fresh: Train again; what is there is set aside.
+        fresh: Set existing runs aside and train again.
         dry_run: Print what would run and how long it takes.
         cluster: local (default), slurm, a file of Slurm's settings, or debug: in this process.
         script: Print the script for sbatch, and submit nothing.
@@ -124,10 +127,7 @@ if Selection.__doc__ and Execution.__doc__:  # for the help: cyclopts reads no d
 
 @dataclass(frozen=True)
 class Trained:
-    """Plans that were trained, here or by jobs that were submitted.
-
-    failed: how many runs failed. dry: nothing was trained, only printed.
-    """
+    """Plans that were trained or submitted. failed: how many runs failed. dry: only printed."""
 
     plans: list[Plan]
     results: Path
@@ -164,12 +164,12 @@ def run(
 
     Args:
         studies: Studies, study files, or presets (each is a study of one variant).
-        budget: How long --until may go on, such as 2h.
+        budget: Time limit of --until, such as 2h.
         results: The results folder; default: results.
         options: See `Selection` and `Execution`.
 
     Raises:
-        UserError: bad input. A run that failed raises nothing: see `status`.
+        UserError: invalid input. Failed runs do not raise: see `status`.
     """
     here = cluster_of(options) is None
     fresh = bool(options.get("fresh"))
@@ -177,7 +177,7 @@ def run(
     planned = resolved(names_of(studies), selection_of(options, Execution.__annotations__))
     if asked := options.get("steps"):
         note(
-            f"{asked:,} steps on {task} are {stored.steps:,}: iterations are whole"
+            f"steps on {task} rounded from {asked:,} to {stored.steps:,}, whole iterations"
             for plan in planned
             for task, stored in plan.tasks.items()
             if stored.steps != asked
@@ -225,7 +225,7 @@ def sweep(
     plugins.load()
     selection = selection_of(options, Execution.__annotations__)
     if selection.get("vary"):
-        raise UserError("--vary is for studies: name what is to be compared instead")
+        raise UserError("--vary is for studies: a sweep compares the values that you name")
     if not isinstance(levels, Mapping):
         raise UserError(
             f'levels takes settings with their values: {{"gae_lambda": [0.9, 0.95]}}, '
@@ -245,22 +245,26 @@ def work(
     lanes: Positive = None,
     quiet: bool = False,
 ) -> int:
-    """Train runs of a stored plan, beside workers elsewhere; return the exit code.
+    """Train runs of a stored plan, with any number of other workers; return the exit code.
 
     `ablations run STUDY --workers 0` stores a plan.
 
     Args:
         folder: The results folder.
-        studies: Only these studies. Default: all that are stored there.
-        minutes: When it ends; default: when no run is left.
-        workers: Processes; default: as many as the work is worth.
+        studies: Only these studies. Default: all stored studies.
+        minutes: End after this time; default: when no run is left.
+        workers: Processes; default: by the estimated time.
         lanes: Parallel runs in one accelerator program.
         quiet: Print no progress.
     """
-    names = names_of(studies)
-    outcome = work_on(
-        Path(folder), names, minutes=minutes, workers=workers, lanes=lanes, quiet=quiet
-    )
+    deadline = None if minutes is None else time.monotonic() + 60 * minutes
+    results = Path(folder)
+    planned = to_work_on(names_of(studies), results)
+    cells = needed(planned)
+    todo = tuple(cell for cell in cells if not published(results, cell.hash))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # save the state, as Ctrl-C does
+    executor = Processes(workers, lanes, quiet=quiet, waits=False)
+    outcome = executor.carry_out(Work(cells, todo), results, plan_names(planned), deadline)
     _print_outcome(outcome, quiet=quiet)
     return 1 if outcome.failed else 0
 
@@ -295,7 +299,7 @@ def explain(
     """
     plugins.load()
     if options.get("until"):
-        raise UserError("--until is for studies: an explanation gets its seeds by --seeds")
+        raise UserError("--until is for studies: set the seeds of an explanation by --seeds")
     explained = explanation.plan(
         explanation.request(start, end, together, selection_of(options, Execution.__annotations__))
     )
@@ -308,16 +312,16 @@ def explain(
 
 
 def cluster_of(options: Mapping[str, Any]) -> Cluster | None:
-    """Return what `--cluster` and its flags ask for; None: this machine."""
+    """Return the settings of Slurm jobs; None: this machine."""
     flags = {name: options.get(name) for name in _SLURM}
     where = options.get("cluster") or "local"
     if where in ("local", "debug"):
         given = [name for name, value in flags.items() if value is not None]
         if given:
             flag = "--" + given[0].replace("_", "-")
-            raise UserError(f"{flag} is for --cluster slurm: here there are --workers and --lanes")
+            raise UserError(f"{flag} is for --cluster slurm; on this machine, use --workers")
         if options.get("script"):
-            raise UserError("--script is for --cluster slurm: here nothing is given to sbatch")
+            raise UserError("--script is for --cluster slurm")
         return None
     path = None if where == "slurm" else Path(where)
     more = {name: options.get(name) for name in ("lanes", "threads")}
@@ -336,7 +340,7 @@ def _keeping(options: Mapping[str, Any]) -> CheckpointPolicy:
 
 
 def processes(options: Mapping[str, Any]) -> Processes:
-    """Return the executor of this machine that the options ask for."""
+    """Return the executor of this machine."""
     executor = ThisProcess if options.get("cluster") == "debug" else Processes
     return executor(
         options.get("workers"),
@@ -353,7 +357,7 @@ def train(
     options: Mapping[str, Any],
     seconds: float | None = None,
 ) -> Trained:
-    """Train the plans here, for some seconds at most, or submit them, as `Execution` says."""
+    """Train the plans here, for some seconds at most, or submit jobs; see `Execution`."""
     folder, cluster = unpacked(Path(results), (), only_reads=False), cluster_of(options)
     dry = options.get("dry_run") or options.get("script")
     if options.get("until") and (cluster is not None or dry):
@@ -368,7 +372,7 @@ def train(
 
 
 def _at_their_stages(options: Mapping[str, Any], plans: list[Plan], results: Path) -> list[Plan]:
-    """Return the plans with the seeds of the stage that is due."""
+    """Return the plans with the seeds of the current stage."""
     stages = [until.stage(plan, results) for plan in plans]
     dry_run = options.get("dry_run")
     if not options.get("script") and (dry_run or not options.get("quiet")):
@@ -419,8 +423,8 @@ def _submit(options: Mapping[str, Any], plans: list[Plan], results: Path, cluste
         print(*_submitted(_names(plans), folder_flag(results), sent, dry), sep="\n")
     if sent.refused:
         raise UserError(
-            f"Slurm took {sent.taken} of {sent.estimate.jobs} jobs ({sent.refused}): the same "
-            f"command submits the others later"
+            f"Slurm accepted {sent.taken} of {sent.estimate.jobs} jobs ({sent.refused}): use the "
+            f"same command later to submit the others"
         )
 
 
@@ -454,7 +458,7 @@ def _print_what_would_run(options: Mapping[str, Any], plans: list[Plan], results
 
 
 def _explanation_lines(plan: Plan, results: Path, options: Mapping[str, Any]) -> Iterable[str]:
-    """Describe what is going to run: details, runs, programs, and how long that takes here."""
+    """Describe the details, runs and programs of an explanation, and the estimated time."""
     about = plan.study.explanation
     assert about is not None
     details = about.details
@@ -476,7 +480,7 @@ def _explanation_lines(plan: Plan, results: Path, options: Mapping[str, Any]) ->
     if not todo:
         return
     if todo[0].backend.compiles:
-        programs = {cell.program() for cell in todo}
+        programs = {cell.program for cell in todo}
         config = todo[0].config
         definition = trainer(config["trainer"]["name"])
         fixed = {*definition.compiled_in(config), *definition.completed(config)["structure"]}

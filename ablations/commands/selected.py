@@ -1,4 +1,4 @@
-"""The plans that a selection means, what is old in them, and their archives."""
+"""Find the plans of a selection, unpack their archives, and warn of runs of earlier code."""
 
 from __future__ import annotations
 
@@ -77,11 +77,10 @@ def plans(
 
 
 def _require_known(name: str, results: Path) -> None:
-    """Raise UserError for a file of runs, and for a slip of the name of a study."""
+    """Raise UserError for a file of runs, and for a misspelt study."""
     if Path(name).suffix in RUN_FILES:
         raise UserError(
-            f"'{name}' is a file of runs, no study: `ablations import {name} --study NAME` makes "
-            f"it one"
+            f"'{name}' is a file of runs: import it by `ablations import {name} --study NAME`"
         )
     if Path(name).suffix == ".toml" or "_to_" in name or (results / "plans" / name).is_dir():
         return
@@ -112,7 +111,7 @@ def of_studies(
     plans: Sequence[Plan],
     frame_of: Callable[[Plan], pandas.DataFrame],
 ) -> pandas.DataFrame:
-    """Return the frame of the one study, or those of several with the study in front."""
+    """Return the frame of one study, or of several studies with a first column `study`."""
     if isinstance(studies, str):
         return frame_of(plans[0])
     frames = []
@@ -210,19 +209,19 @@ def _command(plan: Plan) -> str:
 
 
 def folder_flag(results: str | Path) -> str:
-    """Return the flag of another results folder than the usual one, for a command to run next."""
+    """Return the flag --results for a suggested command; "" for the default folder."""
     return "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
 
 
 def is_setting(name: str) -> bool:
-    """Return whether a trainer of ours, or of the field, has a setting of that name."""
+    """Return whether a setting has this name, or this name in another library."""
     return name in FIELD_NAMES or name in trainer("ppo").settings
 
 
 def refuse_together(flag: str, others: Sequence[str]) -> None:
     """Raise UserError if flags are given that a flag does not use."""
     if others:
-        raise UserError(f"{flag} does not go with {', '.join(others)}: leave one of them out")
+        raise UserError(f"{flag} cannot be combined with {', '.join(others)}: omit one of them")
 
 
 def flags_of(options: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Settings as `show` has them: axes, numbers, options, who sets them, where two presets differ."""
+"""Describe settings for `show`: components, hyperparameters, static settings, and presets."""
 
 from __future__ import annotations
 
@@ -24,17 +24,14 @@ MOST = 3  # tasks, values, and choices that read a setting, that are tried
 
 
 def setting_names() -> list[str]:
-    """Return the names of all axes, numbers and options of all trainers."""
+    """Return the names of all components, hyperparameters and static settings."""
     return sorted(
         {*registry.axes(), *(n for trainer in trainers().values() for n in trainer.settings)}
     )
 
 
 def setting_lines(name: str) -> Iterator[str]:
-    """Describe a setting: its choices or its range, and who has which value.
-
-    name: one of `setting_names`.
-    """
+    """Describe a setting: its choices or range, and its values in presets."""
     having = _having(name)
     users = _users(name, having)
     if name in registry.axes():
@@ -55,10 +52,7 @@ def _having(setting: str) -> list[TrainerSpec]:
 
 
 def trial(name: str) -> str | None:
-    """Return a command that compares two values of a setting where it is read, or None.
-
-    name: one of `setting_names`.
-    """
+    """Return a command that compares two values of a setting, or None."""
     having = _having(name)
     levels = [*(registry.axis(name) if name in registry.axes() else _users(name, having))]
     of_trainers = [
@@ -119,7 +113,7 @@ def _axis_lines(
     axis: Axis, having: Sequence[TrainerSpec], users: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
     yield f"{axis.name}: {axis.summary}"
-    yield f"    an axis of {', '.join(trainer.name for trainer in having) or 'no trainer'}"
+    yield f"    a component of {', '.join(trainer.name for trainer in having) or 'no trainer'}"
     if axis.loop:
         yield "    its choices are names that the trainer's loop reads"
     else:
@@ -143,7 +137,7 @@ def _reading_lines(choice: Choice) -> Iterator[str]:
 
 def _number_lines(name: str, number: Number, of: TrainerSpec) -> Iterator[str]:
     yield f"{name}: {number.summary}"
-    yield f"    a number of {of.name}: {range_text(number)}"
+    yield f"    a hyperparameter of {of.name}: {range_text(number)}"
     readers = [
         f"{axis}={choice.name}"
         for axis in of.axes
@@ -157,7 +151,7 @@ def _number_lines(name: str, number: Number, of: TrainerSpec) -> Iterator[str]:
 def _option_lines(name: str, option: Option, of: TrainerSpec) -> Iterator[str]:
     yield f"{name}: {option.summary}"
     allowed = f", one of {', '.join(map(str, option.allowed))}" if option.allowed else ""
-    yield f"    a structural option of {of.name}: {option.default}{allowed}"
+    yield f"    a static setting of {of.name}: {option.default}{allowed}"
 
 
 def _users(name: str, having: Sequence[TrainerSpec]) -> dict[str, list[str]]:

@@ -6,9 +6,9 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import Literal, Unpack
 
 import pandas
 from rich.console import Console
@@ -21,14 +21,13 @@ from ablations.engine.clean import delete, size, waste
 from ablations.engine.machine import programs_folder
 from ablations.engine.slurm.commands import remembered
 from ablations.engine.slurm.submissions import cancel as cancel_jobs
-from ablations.engine.status import STATES, Status
+from ablations.engine.status import STATES, Row, Status
 from ablations.engine.status import status as status_of
 from ablations.engine.stored import remove
 from ablations.errors import UserError, count, printable, shortened
 from ablations.parameters import Folder, Names, Selection
 from ablations.request import selects
 
-Row: TypeAlias = Mapping[str, Any]  # of a cell, as `Status` has them
 WATCH_SECONDS = 2.0
 LINES_SECONDS = 15.0
 _MOST_LINES = 20
@@ -152,8 +151,6 @@ def _all_lines(current: Status) -> Iterable[str]:
 def _running(row: Row) -> Iterable[str]:
     if row["state"] == "running":
         job = f", job {row['job']}" if row.get("job") else ""
-        if (given := row.get("cores_given")) and row["cores"] < given:
-            job += f", which may use {row['cores']} of its {given} cores"
         of = f" of {row['steps']:,}" if row["steps"] else ""
         score = "" if row.get("score") is None else f", return {row['score']:.4g}"
         yield (
@@ -164,11 +161,11 @@ def _running(row: Row) -> Iterable[str]:
 
 def _stopped(row: Row) -> Iterable[str]:
     if row["state"] == "missing" and "checkpoint" in row and "reason" not in row:
-        yield f"    stopped: {_where(row)}: would go on at step {row['checkpoint']:,}"
+        yield f"    stopped: {_where(row)}: would continue at step {row['checkpoint']:,}"
 
 
 def _waiting(rows: Sequence[Row]) -> Iterable[str]:
-    """Yield a line for each state of the queue, not for each cell."""
+    """Yield a line for each state of the queue."""
     queued = [row for row in rows if row["state"] == "queued"]
     for what in dict.fromkeys((row["queue"], row["reason"]) for row in queued):
         alike = [row for row in queued if (row["queue"], row["reason"]) == what]
@@ -180,7 +177,7 @@ def _waiting(rows: Sequence[Row]) -> Iterable[str]:
 
 
 def _lost(rows: Sequence[Row]) -> Iterable[str]:
-    """Yield a line for each job that left cells behind."""
+    """Yield a line for each ended job whose runs have no record."""
     lost = [row for row in rows if row["state"] == "missing" and "reason" in row]
     reasons = list(dict.fromkeys(row["reason"] for row in lost))
     for reason in reasons[:_MOST_LINES]:
@@ -193,7 +190,7 @@ def _lost(rows: Sequence[Row]) -> Iterable[str]:
         yield f"    ... and {len(reasons) - _MOST_LINES} more jobs; --format json has all"
     if lost:
         study = lost[0]["study"]
-        yield f"    `ablations run {study}`, with the flags of then, submits what was lost again"
+        yield f"    `ablations run {study}`, with the same flags, submits these runs again"
 
 
 def _shortened(lines: list[str]) -> list[str]:

@@ -1,14 +1,13 @@
-"""Save and load the whole state of a run, and keep policies of it.
+"""Save and load the complete state of a run, and its policies. Nothing is pickled.
 
     results/work/<hash>/checkpoints/<point>.msgpack
-    results/work/<hash>/policies/<step>.npz     the arrays that `Trainer.policy` keeps, by path
+    results/work/<hash>/policies/<step>.npz     the arrays of `Trainer.policy`, by path
 
-A checkpoint is one file, which appears whole or not at all. Its first line is the SHA-256 of the
-rest. The second line is JSON: the curve so far, and what it belongs to. The rest are the arrays, by
-`flax.serialization`. Checkpoints go away with the work folder when the record is there.
+A checkpoint is written atomically. Its first line is the SHA-256 of the rest. The second line is
+JSON: the curve, the configuration and the versions. The rest are the arrays, written by
+`flax.serialization`. Checkpoints are deleted when the run has a record.
 
-Policies move to results/cells/<hash> with the record. Each file holds its configuration, so that it
-can be taken elsewhere. No pickle.
+Policies move to results/cells/<hash> with the record. Each file contains the configuration.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -36,25 +34,22 @@ from ablations.engine.job import Cell, Lane, Saved
 from ablations.engine.machine import arithmetic
 from ablations.records import as_read, canonical, flush_to_disc, write_atomically
 
-if TYPE_CHECKING:
-    from ablations.engine.job import Lane
-
 FORMAT = 2
 
-# Another version of these may compute other bits from the same state.
+# Other versions of these packages may compute other bits from the same state.
 DECISIVE = ("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax", "mujoco", "mujoco-mjx")
+ABOUT = "about"  # the entry beside the arrays of a policy: JSON as UTF-8 bytes
 
 
 class Refused(Exception):
-    """A checkpoint that cannot be resumed from; the message says why."""
+    """A checkpoint that cannot be resumed from."""
 
 
 class Spent(Part, frozen=True):
-    """The cost of a run until now, over all processes that ran it.
+    """The cost of a run so far, over all of its processes.
 
-    seconds: of training. resumed: the steps at which it was taken up again. checkpoints, bytes,
-    saving_seconds: how many were written, the size of the last, the time of all. arithmetic: every
-    kind that those processes had.
+    seconds: the training time. resumed: the steps at which the run was resumed. checkpoints, bytes,
+    saving_seconds: the number of checkpoints, the size of the last, the time of all.
     """
 
     seconds: float = 0.0
@@ -67,7 +62,7 @@ class Spent(Part, frozen=True):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A saved state to resume from, its cost until then, and the score of its policy."""
+    """A saved state to resume from, its cost so far, and the score of its policy."""
 
     saved: Saved
     spent: Spent
@@ -75,7 +70,7 @@ class Checkpoint:
 
 
 def as_provenance(spent: Spent, seconds: float) -> Provenance:
-    """Return the cost for a record. seconds: what the last process added."""
+    """Return the cost for a record. seconds: the time of the last process."""
     found: Provenance = {
         "seconds": round(spent.seconds + seconds, 3),
         "versions": provenance.versions_with_arithmetic(spent.arithmetic),
@@ -92,10 +87,7 @@ def as_provenance(spent: Spent, seconds: float) -> Provenance:
 
 
 class _Description(Part, frozen=True):
-    """The second line of a checkpoint.
-
-    columns: of the curve, in their order, which the record's file keeps.
-    """
+    """The second line of a checkpoint. columns: the curve, in the order of the record's file."""
 
     format: int
     cell: str
@@ -108,24 +100,15 @@ class _Description(Part, frozen=True):
     spent: Spent
 
 
-def folder_of(results: Path, cell: str) -> Path:
-    """Return the folder of a run's checkpoints."""
-    return work_folder(results, cell) / "checkpoints"
-
-
 def path_of(results: Path, cell: str, point: int) -> Path:
     """Return the file of a checkpoint."""
-    return folder_of(results, cell) / f"{point:08}.msgpack"
+    return work_folder(results, cell) / "checkpoints" / f"{point:08}.msgpack"
 
 
 def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Spent:
-    """Write a checkpoint, then delete all but the last `keep` and the one with the highest score.
+    """Write a checkpoint; then delete all except the last `keep` and the best; return the cost.
 
-    Returns:
-        The cost until now, this one included.
-
-    Raises:
-        OSError: it cannot be written; what was there before is then still there.
+    Raises OSError: it cannot be written; earlier checkpoints are kept.
     """
     from flax import serialization
 
@@ -158,7 +141,7 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
 
 
 def sealed(description: Mapping[str, Json], state: bytes) -> bytes:
-    """Return the content of a checkpoint's file."""
+    """Return the content of a checkpoint's file, with its checksum."""
     content = canonical(description).encode() + b"\n" + state
     return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
@@ -166,7 +149,7 @@ def sealed(description: Mapping[str, Json], state: bytes) -> bytes:
 def load(results: Path, cell: Cell, point: int) -> Checkpoint:
     """Return the run's checkpoint of a point.
 
-    Raises Refused: it is torn, changed, or of another run or version.
+    Raises Refused: it is damaged, or belongs to another run or other versions.
     """
     from flax import serialization
 
@@ -200,10 +183,7 @@ def _described(line: bytes) -> _Description:
 
 
 def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | None, list[str]]:
-    """Return the last good checkpoints that all these runs have at one point.
-
-    None where there are none; and a line on each that was refused.
-    """
+    """Return the last valid checkpoints of the runs at a common point, or None; and the errors."""
     refused: list[str] = []
     if not cells:
         return None, refused
@@ -222,34 +202,27 @@ def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | Non
 
 
 def discard_after(results: Path, cell: str, point: int) -> None:
-    """Set aside the checkpoints beyond the point from which a run resumes.
-
-    They were refused, and the new ones that come do not compete with them.
-    """
-    for there in checkpoint_points(results, cell):
-        if there > point:
-            aside = results / "set-aside" / f"{cell}-checkpoint-{there:08}-{uuid.uuid4().hex[:8]}"
+    """Set aside the refused checkpoints beyond the point from which a run resumes."""
+    for later in checkpoint_points(results, cell):
+        if later > point:
+            aside = results / "set-aside" / f"{cell}-checkpoint-{later:08}-{uuid.uuid4().hex[:8]}"
             aside.parent.mkdir(exist_ok=True)
-            os.rename(path_of(results, cell, there), aside)
+            os.rename(path_of(results, cell, later), aside)
 
 
 def tidy(results: Path, cell: str) -> None:
-    """Delete files that a killed process left half written."""
+    """Delete temporary files that a killed process left."""
     work = work_folder(results, cell)
-    halves = (
-        *folder_of(results, cell).glob(".*"),
-        *work.glob(".*"),
-        *work.glob("policies/.*.npz.*"),
-    )
-    for path in halves:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+    for pattern in ("checkpoints/.*", ".*", "policies/.*.npz.*"):
+        for path in work.glob(pattern):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def differences(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> str:
-    """Return where two nested configurations differ, in words; "" where they do not."""
+    """Describe the first differences of two nested configurations; "" if there are none."""
     there, here = (
         {name: list(value) if isinstance(value, tuple) else value for name, value in leaves(each)}
         for each in (theirs, ours)
@@ -288,15 +261,9 @@ def _prune(folder: Path, keep: int) -> None:
             path.unlink(missing_ok=True)
 
 
-ABOUT = "about"  # the entry beside the arrays: JSON as UTF-8 bytes
-
-
 @dataclass(frozen=True)
 class Snapshots:
-    """The policies of a run that are kept: evenly spaced ones, and the best.
-
-    count: how many evenly spaced; 0: nothing is kept.
-    """
+    """The saved policies of a run: `count` evenly spaced ones, and the best. count 0: none."""
 
     results: Path
     cell: Cell
@@ -304,53 +271,50 @@ class Snapshots:
 
     @property
     def folder(self) -> Path:
-        """Return the folder of the policies while the run trains."""
+        """Return the folder of the policies during training."""
         return work_folder(self.results, self.cell.hash) / "policies"
 
     def wanted(self, point: int, lane: Lane) -> bool:
-        """Return whether this point's policy is kept, by the schedule or as the best so far."""
+        """Return whether to save this point's policy, by the schedule or as the best so far."""
         if not self.count or lane.diverged:
             return False
         return point in self._schedule or self.best(lane) == lane.columns["step"][-1]
 
     def write(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep the policy of a step, by `to_arrays`; it outlasts the power from `flush` on."""
+        """Save the policy of a step (see `to_arrays`); `flush` makes it durable."""
         data = io.BytesIO()
         dtypes = {name: str(array.dtype) for name, array in arrays.items()}
         about = canonical({"config": self.cell.config, "step": step, "dtypes": dtypes}).encode()
-        # bfloat16 and its like are not NumPy's own: as plain bytes they are stored without pickle
+        # NumPy would pickle arrays of bfloat16; plain bytes are not pickled.
         plain = {n: a if a.dtype.isbuiltin else a.view(f"V{a.itemsize}") for n, a in arrays.items()}
         np.savez(data, allow_pickle=False, **plain | {ABOUT: np.frombuffer(about, np.uint8)})
         write_atomically(self.folder / f"{step}.npz", data.getvalue(), lasting=False)
 
     def flush(self) -> None:
-        """Flush them to disc, before a checkpoint that relies on them."""
+        """Flush the policies to disc, before a checkpoint that relies on them."""
         for path in _files(self.folder).values():
             with path.open("rb") as file:
                 flush_to_disc(file)
 
     def best(self, lane: Lane, among: Sequence[int] | None = None) -> int | None:
-        """Return the step with the highest value of what ranks them, the first of equals.
-
-        among: the steps that count; None: all. None where there is no value yet.
-        """
+        """Return the first step with the highest score, among some steps or all; None: no score."""
         scores = lane.values(self.cell.ranked_by)
         steps = [step for step in scores if not among or step in among]
         return max(steps, key=scores.__getitem__, default=None)
 
     def score(self, lane: Lane) -> float | None:
-        """Return the last value of what ranks them, None where there is none yet."""
+        """Return the last score, or None."""
         return next(reversed(lane.values(self.cell.ranked_by).values()), None)
 
     def prune(self, lane: Lane) -> None:
-        """Delete those that were the best once and are not any more."""
+        """Delete former best policies."""
         keep = {self.cell.step_at(point) for point in self._schedule} | {self.best(lane)}
         for step, path in _files(self.folder).items():
             if step not in keep:
                 path.unlink(missing_ok=True)
 
     def finish(self, lane: Lane) -> Policies:
-        """Delete those that the record does not keep; return the description of the others."""
+        """Delete policies that the record does not keep; return the description of the others."""
         if not self.count:
             return {}
         self.prune(lane)

@@ -1,18 +1,18 @@
-"""Lock runs that are worked on: a lock that dies with its holder, a heartbeat, tries.
+"""Lock runs while they are computed. The lock of a dead process is released.
 
-    results/work/<hash>/lock              held (flock) while somebody computes the run
-    results/work/<hash>/heartbeat.json    who, at which step, how fast; rewritten meanwhile
-    results/work/<hash>/tries.json        how often a worker of one job began it from one point
+    results/work/<hash>/lock              locked (flock) while a process computes the run
+    results/work/<hash>/heartbeat.json    that process, its step and its speed
+    results/work/<hash>/tries.json        how often workers of one job started at one point
     results/work/<hash>/checkpoints/      see checkpoints.py
     results/work/<hash>/policies/         see checkpoints.py
-    results/work/running.lock             shared by everything that runs, imports included
+    results/work/running.lock             a shared lock of all running commands
 
-The folder goes away when the record is there. All of it may be deleted when nothing runs: a run
-then starts at its beginning.
+The folder is deleted when the run has a record. All of it may be deleted while nothing runs; runs
+then start from the beginning.
 
-Where a file system has no `flock` (Lustre without `-o flock`, some NFS), a lock is a file that
-names its holder. It outlives a holder on another machine that is killed, so it may be broken where
-the heartbeat shows that nobody is there.
+If a file system has no `flock` (Lustre without `-o flock`, some NFS), a lock is a file that names
+its holder. Such a file survives a holder that is killed on another machine, so it is broken if the
+heartbeat is old.
 """
 
 from __future__ import annotations
@@ -38,23 +38,28 @@ from ablations.engine.machine import slurm_job
 from ablations.records import cell_folder, write_atomically
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-
+HEARTBEAT_SECONDS = 1.0
+STALE_SECONDS = 120.0
+TICK_SECONDS = 3.0  # coarser than the clock of any file system
+SCAN_PAUSE = 49  # times as long as a scan for records took
+RUNNING = "running.lock"
+MOST_BEAT = 100_000  # bytes of a heartbeat
 
 _known: dict[int, bool] = {}  # device -> whether it has flock
 
 
 def file_lock(path: Path) -> BaseFileLock:
-    """Return a lock at a path whose folder exists, for all who may write there."""
+    """Return a lock at a path in an existing folder, for all users who may write there."""
     kind = FileLock if flock_works(path.parent) else SoftFileLock
     return kind(path, mode=permitted(0o666))
 
 
 def permitted(mode: int) -> int:
-    """Apply the umask to permissions, as temporary files and folders do not."""
+    """Apply the umask to permissions, which filelock does not do."""
     try:
         status = Path("/proc/self/status").read_text()
         return mode & ~int(status.partition("Umask:")[2].split()[0], 8)
-    except (OSError, ValueError, IndexError):  # not Linux: 022, nearly everybody's
+    except (OSError, ValueError, IndexError):  # not Linux: assume the usual umask
         return mode & ~0o022
 
 
@@ -73,24 +78,16 @@ def flock_works(folder: Path) -> bool:
     return _known[device]
 
 
-HEARTBEAT_SECONDS = 1.0
-STALE_SECONDS = 120.0
-TICK_SECONDS = 3.0  # coarser than the clock of any file system
-SCAN_PAUSE = 49  # times as long as a scan for records took
-RUNNING = "running.lock"
-MOST_BEAT = 100_000  # bytes of a heartbeat
-
-
 def work_folder(results: Path, cell: str) -> Path:
-    """Return the work folder of a cell."""
+    """Return the work folder of a run."""
     return results / "work" / cell
 
 
 class Heartbeat(Part, frozen=True):
-    """A sign of life of a running cell.
+    """The state of a running process.
 
-    rate: environment steps per second. score: None also where it is NaN. start: the step at which
-    its process took it up. job: Slurm's id of the job that it is in.
+    rate: environment steps per second. score: None also for NaN. start: the step at which the
+    process started. job: the id of its Slurm job.
     """
 
     host: str
@@ -106,7 +103,7 @@ class Heartbeat(Part, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Return whether its process runs, on this host; on another, whether the sign is recent."""
+        """Return whether the process runs; on another host, whether the heartbeat is recent."""
         if self.host == socket.gethostname():
             try:
                 os.kill(self.pid, 0)
@@ -118,14 +115,14 @@ class Heartbeat(Part, frozen=True):
 
 
 def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
-    """Return the last sign of life of a run, None where there is none."""
+    """Return the last heartbeat of a run, or None."""
     path = work_folder(results, cell) / "heartbeat.json"
     return find_json(path, Heartbeat, MOST_BEAT, lenient=True)
 
 
 @contextlib.contextmanager
 def running(results: Path) -> Iterator[None]:
-    """Keep `clean` away from a results folder meanwhile."""
+    """Keep `clean` from deleting work files of a results folder."""
     with _lock_file(results).open("a") as file:
         if flock_works(results):
             fcntl.flock(file, fcntl.LOCK_SH)
@@ -134,9 +131,9 @@ def running(results: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_rest(results: Path) -> Iterator[bool]:
-    """Yield whether nothing runs in a results folder; nothing can start there meanwhile.
+    """Yield whether a results folder is idle, and let no command start there.
 
-    Without `flock`: whether nothing showed a sign of life lately.
+    Without `flock`, only recent heartbeats are checked.
     """
     with _lock_file(results).open("a") as file:
         if not flock_works(results):
@@ -158,7 +155,7 @@ def _lock_file(results: Path) -> Path:
 
 
 class _Tries(Part, frozen=True):
-    """The number of times that a worker of one job began a run from one point."""
+    """The number of times that workers of one job started a run at one point."""
 
     run: str
     point: int
@@ -169,7 +166,6 @@ class Claim:
     """The lock of this process on a run, until `finish` or `release`."""
 
     def __init__(self, results: Path, cell: str, lock: BaseFileLock):
-        """Take a lock that was acquired."""
         self.cell = cell
         self._folder = work_folder(results, cell)
         self._lock = lock
@@ -191,14 +187,10 @@ class Claim:
         *,
         force: bool = False,
     ) -> None:
-        """Write the heartbeat, at most once a second unless forced.
-
-        One that cannot be written is left out: it is for people, and no reason to stop.
-        """
-        now = time.monotonic()  # the other clock may jump
-        if not force and now - self._last_beat < HEARTBEAT_SECONDS:
+        """Write the heartbeat at most once a second, unless forced; ignore errors."""
+        if not (force or self.due):
             return
-        self._last_beat = now
+        self._last_beat = time.monotonic()  # the other clock may jump
         host, pid = socket.gethostname(), os.getpid()
         when, job = time.time(), slurm_job()
         sign = Heartbeat(host, pid, phase, step, steps, rate, score, when, self.start, job)
@@ -207,10 +199,7 @@ class Claim:
             write_atomically(path, msgspec.json.encode(sign), lasting=False)
 
     def tries(self, run: str, point: int) -> int:
-        """Return how often workers of a job died on this run after they started at a point.
-
-        A run that moves on between two deaths is not at fault.
-        """
+        """Return how often workers of a job died after they started this run at a point."""
         last = find_json(self._folder / "tries.json", _Tries, MOST_BEAT)
         return last.tries if last and (last.run, last.point) == (run, point) else 0
 
@@ -220,12 +209,12 @@ class Claim:
         write_atomically(self._folder / "tries.json", msgspec.json.encode(this), lasting=False)
 
     def finish(self) -> None:
-        """Release a run whose record is published, and delete its work folder."""
+        """Delete the work folder of a run that has a record, and release the lock."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.release()
 
     def release(self) -> None:
-        """Release a run for others: this try does not count."""
+        """Release a run; this try does not count."""
         for name in ("heartbeat.json", "tries.json"):
             with contextlib.suppress(OSError):
                 (self._folder / name).unlink()
@@ -233,7 +222,7 @@ class Claim:
 
 
 def claim(results: Path, cell: str) -> Claim | None:
-    """Lock a run; None if it is done, or another process has it."""
+    """Lock a run; None if it has a record or another process holds the lock."""
     if published(results, cell):
         return None
     held = hold(results, cell)
@@ -244,7 +233,7 @@ def claim(results: Path, cell: str) -> Claim | None:
 
 
 def hold(results: Path, cell: str) -> Claim | None:
-    """Lock a run, done or not; None if another process has it."""
+    """Lock a run, with or without a record; None if another process holds the lock."""
     folder = work_folder(results, cell)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -254,8 +243,7 @@ def hold(results: Path, cell: str) -> Claim | None:
     except Timeout:
         return None
     except (FileExistsError, FileNotFoundError):
-        # Its holder published the record and removed the folder just now: after mkdir, or in the
-        # middle of it. What is there and no folder stays an error.
+        # The holder published the record and deleted the folder in this moment.
         if folder.exists() and not folder.is_dir():
             raise
         return None
@@ -263,7 +251,7 @@ def hold(results: Path, cell: str) -> Claim | None:
 
 
 def _break_if_dead(results: Path, cell: str) -> None:
-    """Remove a lock that is a file, if its holder has no recent sign of life."""
+    """Delete a lock of a file system without flock if its holder seems dead."""
     lock = work_folder(results, cell) / "lock"
     if flock_works(lock.parent):
         return
@@ -275,36 +263,28 @@ def _break_if_dead(results: Path, cell: str) -> None:
 
 
 def checkpoint_points(results: Path, cell: str) -> list[int]:
-    """Return the points at which a run has checkpoints, good or bad, ascending."""
+    """Return the points of a run's checkpoints, valid or damaged, ascending."""
     folder = work_folder(results, cell) / "checkpoints"
     return sorted(int(path.stem) for path in folder.glob("*.msgpack") if path.stem.isdecimal())
 
 
 class Arrivals:
-    """The records that appear in a results folder.
-
-    It is scanned when it has changed; where it is large not each time, so that scans take a
-    fiftieth of a core at most.
-    """
+    """New records of a results folder. Scans of a large folder use at most 2% of a core."""
 
     def __init__(self, results: Path):
-        """Watch the records of a results folder."""
         self._folder = results / "cells"
         self._known: set[str] = set()
         self._stamp = 0
         self._next = 0.0
 
     def since_last(self, *, at_once: bool = False) -> set[str]:
-        """Return the runs whose records appeared since the last call; at the first, all.
-
-        at_once: also where it is too early for another scan.
-        """
+        """Return the runs whose records appeared since the last call. at_once: scan in any case."""
         began = time.monotonic()
         if began < self._next and not at_once:
             return set()
         try:
             changed = self._folder.stat().st_mtime_ns
-            # Of a change in the same tick of the clock as the last scan the stamp says nothing.
+            # The stamp does not show a change in the same tick of the clock as the last scan.
             if changed == self._stamp and time.time() - changed / 1e9 > TICK_SECONDS:
                 return set()
             names = set(os.listdir(self._folder))

@@ -1,7 +1,7 @@
 """Find files that may be deleted from a results folder, and delete them.
 
-A folder called "results" may hold its owner's files too, also in cells/, work/ or cache/: only what
-the suite names itself, by `OURS`, is ever waste, and nothing is reached through a symbolic link.
+A results folder may contain other files of its owner. Only names that match `OURS` are deleted, and
+symbolic links are not followed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ablations.core.files import set_aside
-from ablations.engine.backends.command.training import is_gone
+from ablations.engine.backends.command.training import read_note
 from ablations.engine.claims import at_rest, hold
 from ablations.engine.slurm import commands
 from ablations.engine.slurm.submissions import COMMENT, all_submissions
@@ -26,7 +26,7 @@ from ablations.records import read_plan
 DAYS_KEPT = 30  # of copies of code in the private cache
 _CELL = "[0-9a-f]{16}"
 _RUN = "[0-9a-f]{8}"
-# Folder -> the names that the suite gives to what it puts there.
+# Folder -> the names of the suite's own files in it
 OURS = {
     "cells": rf"{_CELL}|\.{_CELL}\..+",
     "set-aside": rf"{_CELL}(-checkpoint-\w+)?-{_RUN}",
@@ -48,11 +48,10 @@ def size(path: Path) -> int:
 
 
 def waste(results: Path) -> list[Path]:
-    """Find files that no plan and no running process needs; [] where no plan is stored.
+    """Find files that neither a plan nor a running process needs; [] if no plan is stored.
 
-    Leftovers of stopped work, also of runs that would go on from a checkpoint; records that were
-    set aside or that no plan refers to; programs that earlier versions compiled; copies of code in
-    the user's private cache that were not used for `DAYS_KEPT`.
+    They are checkpoints and other files of unfinished runs, records that were set aside or belong
+    to no plan, programs of earlier versions, and old copies of code in the private cache.
     """
     wanted, whole = _wanted(results)
     if wanted is None:
@@ -60,16 +59,15 @@ def waste(results: Path) -> list[Path]:
     found = [path for path in _ours(results, "cells") if whole and path.name not in wanted]
     found += _ours(results, "set-aside")
     for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code"):
-        found += (path for path in _ours(results, part) if not _needed(results, path))
-    found += (path for path in _ours(results, "work/ended") if is_gone(results, path))
+        for path in _ours(results, part):
+            with _unused(results, path) as unused:
+                found += [path] if unused else []
+    found += (path for path in _ours(results, "work/ended") if read_note(results, path) is None)
     return [*found, *_ours(results, "cache"), *_ours(results, "code"), *_old_copies()]
 
 
 def _old_copies() -> Iterator[Path]:
-    """Yield copies in the private cache that nothing used for long and no job of ours needs.
-
-    Those of a ledger stay: only the ledger knows whether it will run them again.
-    """
+    """Yield old copies of code in the private cache that no job needs, except those of ledgers."""
     since = time.time() - 86_400 * DAYS_KEPT
     for part in (JOB_CODE, JOBS, COMMITS):
         if (folder := private_path(part)).is_dir() and not (part != COMMITS and _has_jobs()):
@@ -77,7 +75,7 @@ def _old_copies() -> Iterator[Path]:
 
 
 def _has_jobs() -> bool:
-    """Return whether this user may have jobs of ours in a queue, of any results folder."""
+    """Return whether this user may have jobs in the queue, of any results folder."""
     try:
         return shutil.which("squeue") is not None and bool(commands.commented(COMMENT))
     except commands.Silent:
@@ -85,38 +83,39 @@ def _has_jobs() -> bool:
 
 
 def _wanted(results: Path) -> tuple[set[str] | None, bool]:
-    """Return the runs of all plans, None without a plan; and whether all plans could be read."""
+    """Return the runs of all plans (None without plans), and whether every plan was readable."""
     wanted: set[str] | None = None
     whole = True
     for path in sorted((results / "plans").glob("*/*.json")):
         wanted = wanted or set()
         if not NAME.fullmatch(path.parent.name):
             whole = False
-            set_aside(f"'{path}' is no plan of ours; while it is there, no record counts as waste")
+            set_aside(f"'{path}' is not a plan; while it exists, records are not deleted")
             continue
         try:
             wanted |= {c.hash for c in read_plan(results, path.parent.name, path.stem).cells}
         except (UserError, OSError) as why:
             whole = False
-            set_aside(f"{why}; while it is there, no record counts as waste")
+            set_aside(f"{why}; while it exists, records are not deleted")
     return wanted, whole
 
 
 def delete(results: Path, paths: Iterable[Path]) -> None:
-    """Delete paths, except for those in use by now."""
+    """Delete paths that are not in use."""
     for path in paths:
-        folder = next((f for f in path.parents if f.name == "work"), None)
-        if folder is not None and folder.is_relative_to(results):
-            _delete_work(folder.parent, path)
-        else:
+        if not path.is_relative_to(results / "work"):
             _delete(path)
+            continue
+        with _unused(results, path) as unused:
+            if unused:
+                _delete(path)
     for part in sorted(OURS, reverse=True):
-        with contextlib.suppress(OSError):  # not empty, not there
+        with contextlib.suppress(OSError):  # not empty, or missing
             (results / part).rmdir()
 
 
 def _ours(results: Path, part: str) -> Iterator[Path]:
-    """Yield the suite's own files in a part of a results folder, in order."""
+    """Yield the suite's own files in a part of a results folder."""
     folder = results / part
     within = [folder, *(path for path in folder.parents if path.is_relative_to(results))]
     if any(path.is_symlink() for path in within if path != results):
@@ -126,14 +125,17 @@ def _ours(results: Path, part: str) -> Iterator[Path]:
             yield path
 
 
-def _delete_work(results: Path, path: Path) -> None:
+@contextlib.contextmanager
+def _unused(results: Path, path: Path) -> Iterator[bool]:
+    """Yield whether no running or queued job needs a path of the work folder."""
     if (path / "lock").exists():
-        if held := hold(results, path.name):
-            held.finish()
-        return
-    with at_rest(results) as idle:
-        if idle and not _is_awaited(results, path):
-            _delete(path)
+        held = hold(results, path.name)
+        yield held is not None
+        if held is not None:
+            held.release()
+    else:
+        with at_rest(results) as idle:
+            yield idle and not _is_awaited(results, path)
 
 
 def _delete(path: Path) -> None:
@@ -143,22 +145,8 @@ def _delete(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _needed(results: Path, path: Path) -> bool:
-    """Return whether a running or queued job needs a part of the work folder."""
-    if (path / "lock").exists():
-        held = hold(results, path.name)
-        if held is not None:
-            held.release()
-        return held is None
-    with at_rest(results) as idle:
-        return not idle or _is_awaited(results, path)
-
-
 def _is_awaited(results: Path, path: Path) -> bool:
-    """Return whether a queued or running job has this order or code.
-
-    True where the queue does not answer.
-    """
+    """Return whether a queued or running job may need this submission or code."""
     if path.relative_to(results / "work").parts[0] not in ("submissions", "code"):
         return False
     jobs = {job for sent in all_submissions(results) for job in sent.slurm_jobs().values()}

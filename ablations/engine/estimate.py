@@ -1,7 +1,4 @@
-"""Estimate how long runs take, by records or assumptions, and how many jobs they are worth.
-
-The one estimator of runs on this machine and of jobs of a cluster.
-"""
+"""Estimate how long runs take on this machine or a cluster, and the number of workers and jobs."""
 
 from __future__ import annotations
 
@@ -29,9 +26,9 @@ NEWEST = 1000  # records that speeds are read from
 class Resources:
     """The resources of a job.
 
-    lanes: parallel runs of a worker; None: as the backend says. threads: of each command. memory:
-    in megabytes; None or 0: as much as it needs. minutes: how long it should take; limit: when it
-    is ended, also in minutes; reserve: seconds before that in which it saves what it has.
+    lanes: parallel runs of a worker; None: the backend's default. threads: threads of each command.
+    memory: megabytes; None or 0: no limit. minutes: how long the job should take. limit: its time
+    limit in minutes. reserve: seconds before the limit that the job needs to save its state.
     """
 
     cores: int
@@ -46,7 +43,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class OfProgram:
-    """The runs of one program. seconds: that one worker trains them, without compilation."""
+    """The runs of one program. seconds: the training time of one worker."""
 
     program: str
     cells: tuple[Cell, ...]
@@ -56,10 +53,10 @@ class OfProgram:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The jobs that share some runs: each takes runs until none is left.
+    """The jobs that share some runs.
 
-    workers: processes of each job. lanes: parallel runs of each worker. seconds: of each job,
-    compilation included; megabytes: that it needs; gpus: that it has.
+    workers: processes of each job. lanes: parallel runs of each worker. seconds, megabytes: time
+    and memory of each job, with compilation.
     """
 
     programs: tuple[OfProgram, ...] = ()
@@ -72,66 +69,62 @@ class Estimate:
 
     @property
     def hours(self) -> float:
-        """Return hours of cores, or of GPUs where there are any."""
+        """Return core-hours, or GPU-hours of a job with GPUs."""
         return self.jobs * self.seconds * (self.gpus or self.workers) / 3600
 
     @property
     def compile_seconds(self) -> float:
-        """Return how long the slowest program takes to compile."""
+        """Return the longest compilation time of a program."""
         return max((each.speed.compile_seconds for each in self.programs), default=0.0)
 
     @property
     def measured(self) -> bool:
-        """Return whether it rests on records alone."""
+        """Return whether all speeds come from records."""
         return all(each.speed.measured for each in self.programs)
 
+    @property
+    def size(self) -> str:
+        """Return the workers and their parallel runs, as users read them."""
+        parallel = f" of {self.lanes} parallel runs" if self.lanes > 1 else ""
+        return count(self.workers, "worker") + parallel
+
     def lines(self) -> Iterator[str]:
-        """Yield a line for each program, and one for all jobs."""
-        backend = self.programs[0].cells[0].backend
+        """Yield a line for each program and a line for the jobs."""
+        compiles = self.programs[0].cells[0].backend.compiles
         for each in self.programs:
             tasks = ", ".join(dict.fromkeys(cell.task for cell in each.cells))
-            title = backend.title.format(each.program)
-            how = "measured" if each.speed.measured else "assumed: nothing like it has run here"
-            pace = backend.pace(each.cells[0], each.speed)
-            yield (
-                f"    {f'{tasks} ({title})' if backend.compiles else title}: "
-                f"{count(len(each.cells), 'run')}, {pace} ({how})"
-            )
-        compiled = (
-            f"{count(len(self.programs), 'program')} to compile, " if backend.compiles else ""
-        )
+            how = "measured" if each.speed.measured else "assumed: no similar run has a record"
+            if compiles:
+                title = f"{tasks} (program {each.program})"
+                pace = f"{each.speed.rate:,.0f} steps/s per worker"
+            else:
+                title = "commands"
+                pace = f"{duration((each.cells[0].steps or 1) / each.speed.rate)} per run"
+            yield f"    {title}: {count(len(each.cells), 'run')}, {pace} ({how})"
+        compiled = f"{count(len(self.programs), 'program')} to compile, " if compiles else ""
         unit = "GPU-hours" if self.gpus else "core-hours"
         yield (
-            f"    {count(self.jobs, 'job')} of {backend.crew(self.workers, self.lanes)}, {compiled}"
+            f"    {count(self.jobs, 'job')} of {self.size}, {compiled}"
             f"about {duration(self.seconds)}{' each' if self.jobs > 1 else ''}, "
             f"{self.hours:.2g} {unit}"
         )
 
 
-def estimate(cells: Sequence[Cell], results: Path, resources: Resources) -> Estimate:
-    """Estimate jobs of some runs, at the speeds that their like had in a results folder.
-
-    Raises UserError: as `sized` does.
-    """
-    known = speeds(results, cells, accelerator=resources.gpus > 0)
-    return sized(cells, resources, known)
-
-
 def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed]) -> Estimate:
-    """Return as many jobs as make each of them take `minutes`, where one run allows that.
+    """Return as many jobs as needed for each to take `resources.minutes`, or one run's time.
 
     Args:
-        cells: to be run.
-        resources: of a job.
-        speeds: one per program.
+        cells: the runs.
+        resources: the resources of each job.
+        speeds: the speed of each program.
 
     Raises:
-        UserError: a job could never get anywhere: the time limit is shorter than a chunk of
-            training, the memory too small for one worker.
+        UserError: the time limit is shorter than a chunk of training, or the memory is too small
+            for one worker.
     """
     groups: dict[tuple[str, int, frozenset[int]], list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.program(), cell.points, cell.measured), []).append(cell)
+        groups.setdefault((cell.program, cell.points, cell.measured), []).append(cell)
     backend = backend_of_all(cells)
     hungriest = max(speeds.values(), key=lambda speed: (speed.megabytes, speed.measured))
     workers, lanes = backend.shape(
@@ -163,13 +156,10 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
-    """Return the speed of each program of some runs.
-
-    By its own records among the `NEWEST`, else by those of its kind, else as assumed.
-    """
+    """Return the speed of each program: from its records, similar records, or an assumption."""
     wanted: dict[str, Cell] = {}
     for cell in cells:
-        wanted.setdefault(cell.program(), cell)
+        wanted.setdefault(cell.program, cell)
     kinds = {cell.backend.kind(cell.config) for cell in wanted.values()}
     exact: defaultdict[str, list[Provenance]] = defaultdict(list)
     alike: defaultdict[tuple[str, ...], list[Provenance]] = defaultdict(list)
@@ -177,14 +167,14 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
         made, backend = record.provenance, backend_of(record.config)
         if ("cpu" in str(made.get("device", "cpu")).lower()) == accelerator:
             continue
-        # Of other trainers than these, nothing need be installed here.
+        # Other trainers need not be installed here.
         if "trainer" in record.config and (kind := backend.kind(record.config)) in kinds:
             alike[kind].append(made)
-            with contextlib.suppress(UserError):  # a choice of a plugin that is not loaded
+            with contextlib.suppress(UserError):  # a plugin is not loaded
                 exact[backend.program(record.config)].append(made)
     found = {}
     for program, cell in wanted.items():
-        # A record does not tell what its plan varied, which changes the speed of steps little.
+        # Records do not include what the plan varied, which hardly changes the speed.
         mine = exact[cell.backend.program(cell.config)]
         for like in (mine, alike[cell.backend.kind(cell.config)]):
             found[program] = cell.backend.speed(cell, like, accelerator=accelerator)
@@ -194,26 +184,26 @@ def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[s
 
 
 def _records(results: Path) -> Iterable[Record]:
-    """Yield the newest records: reading all of 20,000 would take longer than many a run."""
+    """Yield the newest records: reading 20,000 would take longer than many runs."""
     dated = []
     for path in (results / "cells").glob("[!.]*"):
         with contextlib.suppress(OSError):  # deleted meanwhile
             dated.append((path.stat().st_mtime, path.name))
     for _, name in heapq.nlargest(NEWEST, dated):
-        with contextlib.suppress(UserError):  # one of another version, or damaged
+        with contextlib.suppress(UserError):  # another version, or damaged
             if record := read_record(results, name):
                 yield record
 
 
 def _workers(resources: Resources, speed: Speed) -> int:
-    """Return a worker per core, or per threads of a command, as far as the memory goes."""
+    """Return one worker per core, or per threads of a command, and as many as the memory allows."""
     cores = max(1, resources.cores // (resources.threads or 1))
     if not resources.memory:
         return cores
     fitting = (resources.memory - SUPERVISOR_MEGABYTES) // speed.megabytes
     if fitting < 1 and speed.measured:
         raise UserError(
-            f"{resources.memory} MB are too little for one worker, which took {speed.megabytes} "
-            f"MB, and {SUPERVISOR_MEGABYTES} MB beside: raise --memory"
+            f"{resources.memory} MB of memory is too small: one worker needs {speed.megabytes} MB "
+            f"and the job {SUPERVISOR_MEGABYTES} MB more; raise --memory"
         )
     return min(cores, max(1, fitting))

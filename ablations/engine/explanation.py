@@ -1,8 +1,7 @@
 """Plan the runs that attribute the gap between two presets or variants to details.
 
 Each seed switches the details one after another from the start's value to the end's, in a random
-order of its own and in the reverse of it; beside that each detail alone at the start, and all but
-it at the end.
+order and in the reverse order. Further runs switch each detail alone, and all details except one.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ Set = frozenset[str]
 
 @dataclass(frozen=True)
 class Gap:
-    """Two compositions of one trainer on one task, and all that lies between them.
+    """The difference between two configurations of one trainer on one task.
 
-    start, end: of every setting that either reads, its value; what only one of them reads has its
-    value in both, since it acts nowhere but with what brings it. names: the settings that both read
-    and that differ. brought: what only one of them reads -> the names that bring it. of_end: what
-    the end reads. defaults: of choices and numbers.
+    start, end: the values of all settings that either reads; a setting that only one reads has the
+    same value in both. names: the settings that both read and that differ. brought: a setting that
+    only one reads -> the names that cause it to be read. of_end: the settings that the end reads.
+    defaults: the defaults of choices and hyperparameters.
     """
 
     definition: Composer
@@ -74,10 +73,10 @@ class Gap:
     _composed: dict[Set, Configuration] = field(default_factory=dict, repr=False)
 
     def compose(self, switched: Iterable[str]) -> Configuration:
-        """Return the configuration with some settings at the end's value, the rest at the start's.
+        """Return the configuration with some settings at the end's value, without seed and length.
 
-        It has no seed and no schedule. What cannot act there is at its default, so that
-        compositions which train alike are one. Raises UserError: a rule refuses it.
+        Settings without effect are at their default, so that configurations that train alike are
+        equal. Raises UserError: a rule refuses the configuration.
         """
         switched = frozenset(switched)
         if switched not in self._composed:
@@ -87,14 +86,14 @@ class Gap:
 
     def _acting(self, values: Settings) -> Configuration:
         config = self._resolve(values)
-        whole = self.definition.completed(config)
-        inert = self.definition.inert(config, [*whole["choices"], *whole["numbers"]])
+        complete = self.definition.completed(config)
+        inert = self.definition.inert(config, [*complete["choices"], *complete["numbers"]])
         plain = {name: self.defaults[name] for name in inert if name in values}
         if all(values[name] == default for name, default in plain.items()):
             return config
         try:
             return self._resolve({**values, **plain})
-        except UserError:  # at their defaults they would be refused: they stay
+        except UserError:  # a rule refuses the defaults
             return config
 
     def _resolve(self, values: Settings) -> Configuration:
@@ -104,7 +103,7 @@ class Gap:
 def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap:
     """Return the gap between two sets of values.
 
-    Raises UserError: they train in different environments, or are one composition.
+    Raises UserError: they train in different environments, or are equal.
     """
     configs = [
         definition.completed(definition.resolve(task, values, RUN_SETTINGS))
@@ -129,7 +128,7 @@ def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap
     defaults |= {name: one.default for name, one in definition.known_numbers().items()}
     found = Gap(definition, task, common, {**common, **b}, names, brought, frozenset(b), defaults)
     if found.compose(()) == found.compose(names):
-        raise UserError("the two are one composition: there is no gap to explain")
+        raise UserError("the two are identical: there is no gap to explain")
     return found
 
 
@@ -140,7 +139,7 @@ def _bringers(
     name: str,
     names: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return those of the names whose value makes `reader` read a setting that `other` does not."""
+    """Return the names whose values cause `reader` to read a setting that `other` does not."""
 
     def reads(changed: str) -> bool:
         made, options = dict(reader["choices"]), dict(reader["structure"])
@@ -163,16 +162,14 @@ def _bringers(
 def grouped(
     found: Gap, together: Iterable[Sequence[str]], orders: Callable[[Sequence[str]], Iterable[Set]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the details: name of one -> the settings that it switches.
+    """Return the details: name -> the settings that are switched together.
 
-    Settings are one detail where the user wants it, and where a rule refuses a composition that has
-    one of them switched and not the other.
+    They are groups that the user names, and groups of which a rule refuses only a part.
 
     Args:
-        found: between which compositions.
-        together: settings that the user wants to be one detail.
-        orders: details -> the sets of them whose compositions are needed; in the end a rule refuses
-            none of these.
+        found: the gap.
+        together: groups of settings that the user names.
+        orders: a function from details to the sets of details that runs switch.
 
     Raises:
         UserError: a setting in `together` does not differ.
@@ -201,7 +198,7 @@ def grouped(
 
 
 def _bound(wrong: Set, every: Set, refused: Callable[[Set], str | None]) -> Set:
-    """Return the fewest details of `wrong` that are refused, with the fewest more that allow it."""
+    """Return a smallest refused part of `wrong`, and the fewest details that make it valid."""
     core, allowed = wrong, every
     for detail in sorted(wrong):
         if refused(core - {detail}):
@@ -215,7 +212,7 @@ def _bound(wrong: Set, every: Set, refused: Callable[[Set], str | None]) -> Set:
 def _joined(
     details: Mapping[str, tuple[str, ...]], which: AbstractSet[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the details with some of them joined, in the place of the first."""
+    """Return the details with some of them joined, at the position of the first."""
     names = tuple(name for detail in details if detail in which for name in details[detail])
     found: dict[str, tuple[str, ...]] = {}
     for detail, own in details.items():
@@ -229,7 +226,7 @@ def _joined(
 def _tried(
     details: Mapping[str, tuple[str, ...]], orders: Callable[[Sequence[str]], Iterable[Set]]
 ) -> Iterable[Set]:
-    """Yield small sets first, which show best what a rule joins; then all that are needed."""
+    """Yield small sets first, because they show which details a rule joins."""
     every = frozenset(details)
     for one in details:
         yield frozenset({one})
@@ -241,10 +238,7 @@ def _tried(
 
 
 def order(details: Iterable[str], seed: int) -> tuple[str, ...]:
-    """Return the order in which a seed switches the details: random, and its own for ever.
-
-    A detail that joins or leaves does not move the others.
-    """
+    """Return the random order of a seed. A further detail keeps the order of the others."""
     return tuple(sorted(details, key=lambda detail: digest([seed, detail])))
 
 
@@ -252,7 +246,7 @@ FEWEST_SEEDS = 12
 
 
 class Side(NamedTuple):
-    """One end of a gap. name: of its preset or variant, as the user gave it."""
+    """One end of a gap. name: the preset or variant that the user named."""
 
     name: str
     study: Study
@@ -260,14 +254,14 @@ class Side(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The details that are switched in a run of a seed, and the name of that variant."""
+    """A run of a seed: the name of its variant, and the switched details."""
 
     variant: str
     switched: Set
 
 
 def name_of(start: str, end: str) -> str:
-    """Return the name of an explanation, as a study: "brax_to_sb3", "gae.standard_to_brax"."""
+    """Return the study's name of an explanation: "brax_to_sb3", "gae.standard_to_brax"."""
     study, slash, variant = end.rpartition("/")
     name = f"{start}_to_{variant if start.startswith(study + slash) else end}".replace("/", ".")
     return re.sub(r"[^\w.-]", "_", name)
@@ -276,14 +270,7 @@ def name_of(start: str, end: str) -> str:
 def request(
     start: str, end: str, together: Sequence[Sequence[str]], selection: Selection
 ) -> Request:
-    """Return the request of `explain`.
-
-    Args:
-        start: a preset or variant; of a study file as FILE.toml/variant.
-        end: likewise.
-        together: settings that are switched together.
-        selection: see `Selection`.
-    """
+    """Return the request of `explain`, between two presets, variants, or FILE.toml/VARIANT."""
     (start, brought), (end, more) = study_file.named(start), study_file.named(end)
     return replace(
         Request.of(name_of(start, end), selection, brought + more),
@@ -293,25 +280,25 @@ def request(
 
 
 def plan(request: Request) -> Plan:
-    """Resolve a request of `explain` to the runs that answer it.
-
-    Raises UserError: the two cannot be explained with these flags.
-    """
+    """Resolve a request of `explain` to its runs. Raises UserError."""
     assert request.explain is not None
     start, end = (_side(name, request) for name in request.explain)
     definition, other = composer(start.study.trainer), composer(end.study.trainer)
     if definition.name != other.name:
         raise UserError(
-            f"'{start.name}' is of the trainer '{definition.name}' and '{end.name}' of "
-            f"'{other.name}': nothing lies between them"
+            f"'{start.name}' is of the trainer '{definition.name}', but '{end.name}' is of "
+            f"'{other.name}': only variants of one trainer can be explained"
         )
-    _require_flags(request)
+    if given := [n for n in ("variants", "vary", "base") if getattr(request, n)]:
+        raise UserError(f"--{given[0]} is for studies: an explanation has the two ends you name")
     profile = profile_of(start.study, request.profile)
     tasks = [definition.task(name) for name in dict.fromkeys(request.tasks or profile.tasks)]
     seeds = request.seeds or tuple(range(max(FEWEST_SEEDS, len(profile.every_seed()))))
-    values = {one.name: _values(start, end, one, request) for one in tasks}
-    gaps = {one.name: gap(definition, one, *values[one.name]) for one in tasks}
-    _require_that_flags_act(gaps, request)
+    values = {task.name: _values(start, end, task, request) for task in tasks}
+    gaps = {task.name: gap(definition, task, *values[task.name]) for task in tasks}
+    for name in request.set:
+        if not any(name in found.start or name in RUN_SETTINGS for found in gaps.values()):
+            raise UserError(f"--set {name} changes nothing: neither of the two uses it")
     details = _details(gaps, seeds, request)
     orders = {seed: order(details, seed) for seed in seeds}
     cells: list[CellEntry] = []
@@ -340,11 +327,7 @@ def plan(request: Request) -> Plan:
 
 
 def places(start: str, end: str, switching: Sequence[str]) -> Iterator[Place]:
-    """Yield the runs of one seed.
-
-    The ends; the compositions after each step of its order and of the reverse of it; each detail
-    alone; all but each.
-    """
+    """Yield the runs of one seed."""
     every = frozenset(switching)
     yield Place(start, frozenset())
     yield Place(end, every)
@@ -365,43 +348,28 @@ def _side(name: str, request: Request) -> Side:
     owners = [s for s in known.values() if head in ("", s.name) and rest in s.variants]
     if len(owners) > 1:
         choices = ", ".join(f"{study.name}/{rest}" for study in owners)
-        raise UserError(f"several studies have a variant '{rest}': say which one: {choices}")
+        raise UserError(f"several studies have a variant '{rest}': choose one of {choices}")
     if not owners:
         near = [f"{head}/{variant}" for variant in known[head].variants] if head in known else ()
         raise unknown("preset or variant", name, near or [*presets.presets(), "STUDY/VARIANT"])
     return Side(name, owners[0], owners[0].variants[rest])
 
 
-def _require_flags(request: Request) -> None:
-    if given := [n for n in ("variants", "vary", "base") if getattr(request, n)]:
-        raise UserError(f"--{given[0]} is for studies: an explanation is of the two that it names")
-
-
-def _values(start: Side, end: Side, one: Task, request: Request) -> tuple[Settings, Settings]:
-    """Return the settings of either end.
-
-    The structure of presets is the task's, unless the request says otherwise; what a flag sets
-    holds for both.
-    """
+def _values(start: Side, end: Side, task: Task, request: Request) -> tuple[Settings, Settings]:
+    """Return the settings of both ends. By default, presets use the task's static settings."""
     request = replace(request, geometry=request.geometry or "common")
 
     def of(side: Side) -> dict[str, Json]:
         profile = profile_of(side.study, request.profile)
-        return values_of(side.study, profile, one, side.variant, request) | dict(request.set)
+        return values_of(side.study, profile, task, side.variant, request) | dict(request.set)
 
     return of(start), of(end)
-
-
-def _require_that_flags_act(gaps: Mapping[str, Gap], request: Request) -> None:
-    for name in request.set:
-        if not any(name in found.start or name in RUN_SETTINGS for found in gaps.values()):
-            raise UserError(f"--set {name} changes nothing: neither of the two reads it")
 
 
 def _details(
     gaps: Mapping[str, Gap], seeds: Sequence[int], request: Request
 ) -> dict[str, tuple[str, ...]]:
-    """Return the details. Raise UserError where they differ between tasks."""
+    """Return the details. Raises UserError if they differ between tasks."""
 
     def needed(details: Sequence[str]) -> Iterator[Set]:
         for seed in seeds:
@@ -413,7 +381,7 @@ def _details(
     for other in others:
         if found[other] != found[first]:
             raise UserError(
-                f"the two differ in other details on {other} than on {first}: explain one task at "
+                f"the two differ in different details on {other} and {first}: explain one task at "
                 f"a time"
             )
     return found[first]
@@ -427,7 +395,7 @@ def _described(
     details: Mapping[str, tuple[str, ...]],
     orders: Mapping[int, Sequence[str]],
 ) -> StoredStudy:
-    """Return the study of an explanation, with its details for the report."""
+    """Return the study of an explanation, with its details."""
 
     def brings(setting: str) -> tuple[Settings, Settings]:
         by_it = [name for name, by in found.brought.items() if by[:1] == (setting,)]
@@ -467,12 +435,12 @@ def _variants(
     orders: Mapping[int, Sequence[str]],
     context: Context,
 ) -> dict[str, StoredVariant]:
-    told = {start.name: start.variant.summary, end.name: end.variant.summary}
+    summaries = {start.name: start.variant.summary, end.name: end.variant.summary}
     first = next(iter(orders.values()))
     return {
         place.variant: StoredVariant(
             versus=None,
-            summary=told.get(place.variant, ""),
+            summary=summaries.get(place.variant, ""),
             sets={},
             formulas={},
             same_as=place.variant,

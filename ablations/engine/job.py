@@ -1,4 +1,4 @@
-"""Define a run of a plan, its result, and the job specification that workers read. No JAX."""
+"""Define runs of a plan, their results, and the job specification. Does not import JAX."""
 
 from __future__ import annotations
 
@@ -38,13 +38,12 @@ from ablations.trainers import trainer
 class Cell:
     """A run of a plan, named by the hash of its configuration.
 
-    config: all that decides its result, its seed included. metric: the column of its curve that the
-    study judges. place: the execution context of a command, which decides nothing and is in no
-    hash. varied: the components in which the plan's runs on its task differ, over which its program
-    switches; None: over all that it can.
+    config: everything that decides the result. metric: the column of the curve that the study
+    judges. place: the execution context of a command, which is not hashed. varied: the components
+    in which the plan's runs on the task differ, and over which the program switches; None: all
+    components.
 
-    A point is a chunk of training, counted from 1; a step is one of the environment (or a
-    completion), which is what curves are drawn over.
+    A point is a chunk of training, counted from 1. A step is an environment step or a completion.
     """
 
     study: str
@@ -59,17 +58,17 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Return its study, variant, task and seed, for people."""
+        """Return study, variant, task and seed as users read them."""
         return f"{self.study}/{self.variant} {self.task} seed {self.seed}"
 
     @property
     def points(self) -> int:
-        """Return the number of points of its curve."""
+        """Return the number of points of the curve."""
         return self.config["run"]["points"]
 
     @property
     def steps(self) -> int:
-        """Return the steps of the whole run; 0 for a command without {steps}."""
+        """Return the steps of the complete run; 0 for a command without {steps}."""
         return steps_of(self.config)
 
     def step_at(self, point: int) -> int:
@@ -77,39 +76,36 @@ class Cell:
         return steps_at(self.config, point)
 
     def evenly_spaced(self, count: int) -> frozenset[int]:
-        """Return `count` of its points, evenly spaced and with the last."""
+        """Return `count` evenly spaced points, including the last."""
         return frozenset(-(-(k + 1) * self.points // count) for k in range(count))
 
     @property
     def backend(self) -> Backend:
-        """Return the backend that runs it."""
+        """Return the backend that computes the run."""
         return backend_of(self.config)
 
     @property
     def measured(self) -> frozenset[int]:
-        """Return the points after which it is evaluated."""
+        """Return the points after which the policy is evaluated."""
         return self.evenly_spaced(self.config["run"]["evaluations"])
 
     @property
     def ranked_by(self) -> str:
-        """Return the column by which its policies are better or worse."""
+        """Return the column by which saved policies are ranked."""
         evaluated, trained = trainer(self.config["trainer"]["name"]).ranked_by
         return evaluated if self.config["run"]["evaluations"] else trained
 
-    def program(self) -> str:
-        """Return the name of the program that it runs in."""
-        return self._program
-
     @cached_property
-    def _program(self) -> str:
+    def program(self) -> str:
+        """Return the name of the program that computes the run."""
         return self.backend.program(self.config, self.varied)
 
 
 def backend_of_all(cells: Iterable[Cell]) -> Backend:
-    """Return the backend of some runs. Raises UserError: some are commands and some are not."""
+    """Return the backend of some runs. Raises UserError: they have different backends."""
     backend, *others = dict.fromkeys(cell.backend for cell in cells)
     if others:
-        raise UserError("commands and trainers of ours run one after the other: name either")
+        raise UserError("studies of commands and other studies cannot run together: name either")
     return backend
 
 
@@ -134,34 +130,31 @@ def cells_of(plan: Plan) -> tuple[Cell, ...]:
 
 
 def _varied(choices: Collection[Mapping[str, Named]]) -> tuple[str, ...]:
-    """Return the components in which choices differ, also where one configuration has none."""
+    """Return the components in which choices differ; a missing choice differs from any."""
     axes = dict.fromkeys(axis for each in choices for axis in each)
     return tuple(axis for axis in axes if len({str(each.get(axis)) for each in choices}) > 1)
 
 
-def sharing_programs(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Return runs whose programs switch over what any run varies that could share the program.
+def sharing_programs(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """Return the runs of several studies with as few programs as possible.
 
-    Runs of several studies then need one compilation instead of one per study.
+    A program switches over every component that any of its runs varies.
     """
     names: dict[tuple[str, str, str], str] = {}
     varied: dict[str, set[str]] = {}
-    cells = tuple(cells)
     for cell in cells:
         key = (cell.study, cell.task, cell.variant)
-        if "trainer" in cell.config and key not in names:  # not a command
+        if key not in names:
             names[key] = cell.backend.program(cell.config)
             varied.setdefault(names[key], set()).update(cell.varied or ())
     return tuple(
-        replace(cell, varied=tuple(sorted(varied[names[key]])))
-        if (key := (cell.study, cell.task, cell.variant)) in names
-        else cell
+        replace(cell, varied=tuple(sorted(varied[names[cell.study, cell.task, cell.variant]])))
         for cell in cells
     )
 
 
 def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Remove runs with equal hashes, which studies share, keeping the first."""
+    """Remove runs with equal hashes, keeping the first."""
     kept: dict[str, Cell] = {}
     for cell in cells:
         kept.setdefault(cell.hash, cell)
@@ -170,17 +163,17 @@ def distinct(cells: Iterable[Cell]) -> tuple[Cell, ...]:
 
 @dataclass
 class Lane:
-    """The curve of a run, and the steps between which its numbers stopped being finite."""
+    """The curve of a run, and the steps between which parameters stopped being finite."""
 
     columns: Columns = field(default_factory=lambda: {"step": []})
     diverged: tuple[int, int] | None = None
 
     def copy(self) -> Lane:
-        """Return a copy that later rows do not change."""
+        """Copy the columns."""
         return Lane({name: list(column) for name, column in self.columns.items()}, self.diverged)
 
     def append(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        """Add a row; a metric that it lacks, or that is new, has None where there is nothing."""
+        """Add a row; missing values of a metric are None."""
         self.columns["step"].append(step)
         for name, value in metrics.items():
             column = self.columns.setdefault(name, [])
@@ -190,7 +183,7 @@ class Lane:
             column.extend([None] * (len(self.columns["step"]) - len(column)))
 
     def values(self, metric: str) -> dict[int, float]:
-        """Return the values of a metric by step, without those that are None."""
+        """Return the values of a metric by step, without None."""
         columns = self.columns["step"], self.columns.get(metric, [])
         return {
             int(step): value
@@ -201,7 +194,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Saved:
-    """The saved state of a run: its point, its curve, its arrays (by `to_arrays`)."""
+    """The saved state of a run: its point, its curve, its arrays (see `to_arrays`)."""
 
     point: int
     lane: Lane
@@ -212,8 +205,8 @@ class Saved:
 class Result:
     """The result of a run, for its record.
 
-    failure: why it failed, with its reason and step; None: it is done. folder: of the policies.
-    files: the folder that its record keeps whole.
+    failure: None if the run is done. folder: the folder of the policies. files: a folder that the
+    record includes.
     """
 
     columns: Columns
@@ -239,29 +232,24 @@ class Result:
 
 
 class TrainingFailed(Exception):
-    """An error of training: the run's own failure, unlike a disc that is full.
-
-    stops: others would fail in the same way, so no further run of the job is begun.
-    """
+    """A failure of the run itself. stops: the other runs of the job would fail too."""
 
     def __init__(self, error: Exception, *, stops: bool = False):
-        """Take the error that was raised."""
         super().__init__(str(error))
         self.error = error
         self.stops = stops
 
 
-CANNOT_GO_ON = 74  # a worker's exit code (EX_IOERR): another worker would not fare better
+CANNOT_GO_ON = 74  # a worker's exit code (EX_IOERR): another worker would fail too
 NO_ROOM_HINT = "make room or give another --results; what is done is safe"
 STOP_SECONDS = 5.0
 
 
 class CheckpointPolicy(Part, frozen=True):
-    """How often runs are saved, and how much stays. It changes no result.
+    """How often runs are saved, and what is kept. It does not change results.
 
-    minutes, steps: how often the whole state of a run is saved; None: not by that measure.
-    checkpoints: how many of those stay, besides the best. snapshots: how many policies of a run are
-    kept, evenly spaced, besides the best; 0: none at all.
+    minutes, steps: the time between checkpoints. checkpoints: how many are kept besides the best.
+    snapshots: how many evenly spaced policies are kept besides the best; 0: no policies.
     """
 
     minutes: float | None = 1.0
@@ -271,13 +259,11 @@ class CheckpointPolicy(Part, frozen=True):
 
 
 class JobSpec(Part, frozen=True):
-    """A job specification, one file. Nothing but the runs decides a result.
+    """A job specification, stored in one file. Only the runs decide results.
 
-    run: its name, in logs and claims. results: where records go. workers: processes. lanes:
-    parallel runs in each. threads: of each command, as a flag asks; None: its share of the cores.
-    waits: workers stay until every run has a record, also those that others compute; else they
-    end when no run is left that nobody computes. stop_seconds: the time that workers have to save
-    their state when they are asked to end.
+    run: the name of the job. workers: processes. lanes: parallel runs of each worker. threads:
+    threads of each command; None: its share of the cores. waits: whether workers wait for runs that
+    other jobs compute. stop_seconds: the time in which workers save their state after a signal.
     """
 
     run: str
@@ -295,22 +281,22 @@ class JobSpec(Part, frozen=True):
 
     @property
     def backend(self) -> Backend:
-        """Return the backend of its runs."""
+        """Return the backend of the runs."""
         return backend_of_all(self.cells)
 
     @property
     def left(self) -> tuple[Cell, ...]:
-        """Return its runs that have no record yet."""
+        """Return the runs without a record."""
         results = Path(self.results)
         return tuple(cell for cell in self.cells if not published(results, cell.hash))
 
     def stop(self, reason: str) -> None:
-        """Let no worker begin another run. reason: in a line, for people."""
+        """Let workers start no other run. reason: a line for the user."""
         write_atomically(self._stop, reason)
 
     @property
     def stopped(self) -> str | None:
-        """Return why the runs that are left are not to be begun; None where they are."""
+        """Return why workers start no other run; None: they do."""
         try:
             reason = self._stop.read_text()
         except FileNotFoundError:
@@ -326,7 +312,7 @@ class JobSpec(Part, frozen=True):
         return Path(self.results) / "work" / "orders" / f"{self.run}.stopped"
 
     def write(self, path: Path) -> Path:
-        """Write it as JSON, where runs name what they share by its place; return the path."""
+        """Write JSON in which runs share their common fields; return the path."""
         shared: dict[str, int] = {}
         rows = []
         for cell in self.cells:

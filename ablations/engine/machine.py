@@ -1,6 +1,6 @@
 """Describe this machine: cores, accelerators, the environment of workers, the program cache.
 
-Importing this starts no JAX.
+This module does not import JAX.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from pathlib import Path
 from ablations.errors import UserError
 from ablations.private import private_folder
 
-# What a CPU computes is then the same to the bit on every x86 processor that has AVX2: one
-# instruction set, no library that chooses its code by the machine (YNNPACK, oneDNN in Eigen), and
-# no instruction that approximates, each make in its own way (inverse square roots). The tiles of
-# a product, six rows of two vectors, fill AVX2's registers and change its speed alone, and the pass
-# left out is the one that drops barriers (ablations/trainers/fusion.py). See docs/architecture.md.
+# With these flags, every x86 processor with AVX2 computes the same bits: they fix the instruction
+# set, and exclude libraries that choose code by the machine (YNNPACK, oneDNN in Eigen) and
+# approximate instructions (inverse square roots). The tiles of a product only change its speed. The
+# disabled pass removes barriers (ablations/trainers/fusion.py). See docs/architecture.md.
 PORTABLE_JAXLIB = "0.10."
 PORTABLE = " ".join(
     [
@@ -36,8 +35,8 @@ PORTABLE = " ".join(
         "--xla_disable_hlo_passes=cse_barrier_expander",
     ]
 )
-# Settings of JAX and Flax that a worker may have of the shell: where it runs, what is kept, what is
-# printed. None changes a number or ends a healthy run, but for the last, which `arithmetic` names.
+# Variables of JAX and Flax that workers inherit: devices, caches, messages. They change no number,
+# except for the last one, which `arithmetic` records.
 INHERITED = frozenset(
     {
         *("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "JAX_PJRT_CLIENT_CREATE_OPTIONS"),
@@ -54,21 +53,20 @@ INHERITED = frozenset(
     }
 )
 _OF_LIBRARIES = ("JAX_", "JAX2TF_", "FLAX_", "NNX_")
-# JAX reads these too, without its name before them.
 _OF_JAX_TOO = ("CHECK_VMA", "EAGER_CONSTANT_FOLDING", "MOCK_NUM_GPU_PROCESSES")
 NO_PROGRAMS = (
-    "compiled programs are not kept: ~/.cache/rl-ablations/programs (XDG_CACHE_HOME where that is "
-    "set) must be yours, and no group's to write to; JAX_COMPILATION_CACHE_DIR names another folder"
+    "compiled programs are not cached: ~/.cache/rl-ablations/programs (or the one in "
+    "XDG_CACHE_HOME) must belong to you and must not be writable for your group; set "
+    "JAX_COMPILATION_CACHE_DIR to use another folder"
 )
-# Raise it when what all trainers share rounds otherwise (products, flags); of one, its revision.
-ORDER = 4
+ORDER = 4  # raise it if the rounding of all trainers changes (products, flags)
 
 
 def worker_environment(*, accelerator: bool) -> dict[str, str]:
-    """Return the environment of a worker, without settings that would change its numbers.
+    """Return the environment of a worker, without variables that would change its numbers.
 
-    On a CPU it has one core and one XLA device: faster over all runs, and a run's bits then
-    depend on neither the cores nor the neighbours.
+    On a CPU, a worker has one core and one XLA device: this is faster over all runs, and bits do
+    not depend on the number of cores or workers.
     """
     left_out = left_out_of_workers()
     environment = {name: one for name, one in os.environ.items() if name not in left_out}
@@ -76,7 +74,7 @@ def worker_environment(*, accelerator: bool) -> dict[str, str]:
         environment.pop("JAX_PLATFORM_NAME", None)
         environment |= {"NPROC": "1", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
         if _portable():
-            # What a user sets stands behind ours and wins.
+            # Later flags replace earlier ones, so the user's flags win.
             given = environment.get("XLA_FLAGS", "").removeprefix(PORTABLE).strip()
             environment["XLA_FLAGS"] = f"{PORTABLE} {given}".strip()
     return environment
@@ -93,7 +91,7 @@ def left_out_of_workers() -> tuple[str, ...]:
 
 
 def _portable() -> bool:
-    """Return whether PORTABLE may be set: XLA aborts on flags that it does not know."""
+    """Return whether PORTABLE may be set: XLA aborts on unknown flags."""
     try:
         known = version("jaxlib").startswith(PORTABLE_JAXLIB)
     except PackageNotFoundError:
@@ -104,12 +102,11 @@ def _portable() -> bool:
 def arithmetic() -> str:
     """Name the arithmetic of this process, which decides the last bits of its numbers.
 
-    Two workers of one arithmetic compute the same, but for Brax's generalized backend and MJX,
-    which also call the C library and LAPACK.
+    Workers with the same arithmetic compute the same bits, except with Brax's generalized backend
+    and MJX, which also call the C library and LAPACK.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     on_cpu = os.environ.get("JAX_PLATFORMS") == "cpu"
-    # Of what a user adds, all but where XLA writes its dumps; and in a notebook what no worker has.
     added = flags.removeprefix(PORTABLE).split()
     given = [flag for flag in added if not flag.startswith("--xla_dump_")]
     names = (*left_out_of_workers(), "JAX_DISABLE_MOST_OPTIMIZATIONS")
@@ -121,7 +118,7 @@ def arithmetic() -> str:
 
 
 def _device() -> str:
-    """Return the name of the accelerator on which JAX runs here, or of the processor."""
+    """Return the name of the accelerator that JAX uses, or of the processor."""
     import jax
 
     device = jax.devices()[0]
@@ -134,7 +131,7 @@ def processor() -> str:
 
 
 def processor_features() -> frozenset[str]:
-    """Return the features of an x86 processor, in Linux's words: avx2, fma."""
+    """Return the features of an x86 processor by Linux's names, such as avx2."""
     return frozenset(_cpuinfo("flags").split())
 
 
@@ -148,7 +145,7 @@ def _cpuinfo(name: str) -> str:
 
 
 def cores() -> int:
-    """Return the cores that this process may use, by its affinity and the container's quota."""
+    """Return the number of cores that this process may use, by affinity and container quota."""
     available = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -161,10 +158,9 @@ def cores() -> int:
 
 
 def accelerators() -> int:
-    """Return how many GPUs or TPUs JAX finds here; 0: it runs on the CPU.
+    """Return the number of GPUs or TPUs that JAX finds, in a separate process.
 
-    A process of its own asks, and only where there may be one. Raises UserError: JAX_PLATFORMS
-    names what is not there.
+    Raises UserError: JAX_PLATFORMS names missing devices.
     """
     platforms = list(filter(None, os.environ.get("JAX_PLATFORMS", "").split(",")))
     installed = importlib.util.find_spec("jax_plugins") or importlib.util.find_spec("libtpu")
@@ -177,8 +173,8 @@ def accelerators() -> int:
     found = int(done.stdout.split()[-1]) if done.returncode == 0 else 0
     if platforms and not found and "cpu" not in platforms:
         raise UserError(
-            f"JAX_PLATFORMS={','.join(platforms)}, and JAX finds no such device: unset it, or set "
-            f"it to cpu"
+            f"JAX finds no device for JAX_PLATFORMS={','.join(platforms)}: unset the variable, or "
+            f"set it to cpu"
         )
     return found
 
@@ -197,10 +193,7 @@ def slurm_job() -> str | None:
 
 
 def programs_folder() -> Path | None:
-    """Return where compiled programs are kept; None where there can be no such folder.
-
-    As JAX_COMPILATION_CACHE_DIR says, or in a folder of this user's alone, as they are code.
-    """
+    """Return the folder of compiled programs: private, as they are code; None if impossible."""
     asked = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     return Path(asked) if asked else private_folder("programs")
 

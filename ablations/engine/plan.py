@@ -1,7 +1,4 @@
-"""Resolve a request (a study and its flags) to a plan: every run with its configuration.
-
-First the study and the part of it that is selected, then the settings of every variant.
-"""
+"""Resolve a request (a study and its flags) to a plan: every run with its configuration."""
 
 from __future__ import annotations
 
@@ -44,14 +41,14 @@ from ablations.trainers import Composer, TrainerSpec, composer, trainer, trainer
 from ablations.trainers.values import FIELD_NAMES, count, in_our_names
 
 PREFIX = "sweep."
-PRESET = "preset"  # what is varied, where libraries are compared
+PRESET = "preset"  # the name of the varied setting in a comparison of presets
 RUN_SETTINGS = ("steps", "points", "evaluations", "evaluation_envs")
-# Of presets and comparisons of a trainer; others have those of control tasks.
+# Trainer -> profiles of its presets and comparisons; default: `control`
 PROFILES: Mapping[str, Callable[..., dict[str, Profile]]] = {
     "language": language,
     "pqn": few_actions,
 }
-OfVariants: TypeAlias = Mapping[str, Configuration]  # variant -> all of it but the seed
+OfVariants: TypeAlias = Mapping[str, Configuration]  # variant -> configuration without the seed
 
 
 def comparison_name(settings: Iterable[str]) -> str:
@@ -60,8 +57,8 @@ def comparison_name(settings: Iterable[str]) -> str:
 
 
 def comparison_request(levels: Mapping[str, Sequence[Json]], selection: Selection) -> Request:
-    """Return the request that compares values of settings; those of "preset" are libraries."""
-    every = {name for one in trainers().values() for name in one.settings}
+    """Return the request that compares values of settings, or presets as values of "preset"."""
+    every = {name for trainer in trainers().values() for name in trainer.settings}
     named = in_our_names({name: tuple(values) for name, values in levels.items()}, every)
     return dataclasses.replace(Request.of(comparison_name(named), selection), vary=named)
 
@@ -69,15 +66,14 @@ def comparison_request(levels: Mapping[str, Sequence[Json]], selection: Selectio
 def comparison_study(request: Request) -> Study:
     """Return the study of a request whose name is a `comparison_name`.
 
-    Its baseline is the task's own settings; the values that the request varies take the place
-    of its variants. Raises UserError: no trainer has all of the settings, or the request varies
-    others than the name says.
+    The varied values of the request replace its only variant, the task's own settings. Raises
+    UserError: no trainer has all settings, or the name does not match the varied settings.
     """
     if request.variants:
-        raise UserError("--variants is for studies: a comparison is of the values that it names")
+        raise UserError("--variants is for studies: a sweep compares the values that you name")
     if comparison_name(request.vary) != request.study:
         settings = " ".join(f"{n}=A,B" for n in request.study.removeprefix(PREFIX).split("-"))
-        raise UserError(f"'{request.study}' compares no values: `ablations sweep {settings}`")
+        raise UserError(f"'{request.study}' needs values: `ablations sweep {settings}`")
     of = _trainer(request).name
     variants = ("baseline",)
     more = {} if of in PROFILES else evidence(variants, seeds=40)
@@ -95,40 +91,40 @@ def comparison_study(request: Request) -> Study:
 
 
 def profiles_of(trainer: str, variants: tuple[str, ...]) -> dict[str, Profile]:
-    """Return the profiles in which a trainer's variants run where no study says so."""
+    """Return the default profiles of a trainer's variants."""
     return PROFILES.get(trainer, control)(variants, variants)
 
 
 def score_of(trainer: str) -> Judgement:
-    """Return how a trainer's variants are judged where no study says so."""
+    """Return the default metric and margin of a trainer's variants."""
     usual = Judgement(metric=Study.metric, margin=0.05, margin_in_metric=False, trainer=trainer)
     return LANGUAGE_SCORE if trainer == "language" else usual
 
 
 def _trainer(request: Request) -> TrainerSpec:
-    """Return the trainer that has the varied settings, for the tasks and presets asked for."""
+    """Return the trainer of a request's presets, or one that has its settings and tasks."""
     known = trainers()
     named = [request.base] if request.base else request.vary.get(PRESET, ())
     for name in named:
         return known[presets.preset(str(name)).trainer]
     asked = [tasks.task(name) for name in request.tasks or ()]
     settings = {*request.vary} - {PRESET} - {name for task in asked for name in task.settings}
-    able = [one for one in known.values() if settings <= one.settings]
-    fitting = [one for one in able if all(one.name in task.hyperparameters for task in asked)]
-    if not able:
-        every = {name for one in known.values() for name in one.settings}
-        for name in sorted(settings - every):
-            raise unknown("setting", name, every)
-        raise UserError(f"no trainer has all of {', '.join(sorted(settings))}: compare one alone")
-    return (fitting or able)[0]
+    able = [spec for spec in known.values() if settings <= spec.settings]
+    fitting = [spec for spec in able if all(spec.name in task.hyperparameters for task in asked)]
+    if able:
+        return (fitting or able)[0]
+    every = {name for trainer in known.values() for name in trainer.settings}
+    for name in sorted(settings - every):
+        raise unknown("setting", name, every)
+    raise UserError(f"no trainer has all of {', '.join(sorted(settings))}: sweep them separately")
 
 
 @dataclass(frozen=True)
 class Selected:
     """The part of a study that a request selects.
 
-    study: with the variants that are asked for, in the order of the tables. seeds: of the first
-    stage, where there are stages. of_baseline: further ones of its baseline.
+    study: the study with the selected variants. seeds: the seeds, or those of the first stage.
+    of_baseline: further seeds of the baseline.
     """
 
     study: Study
@@ -141,7 +137,7 @@ class Selected:
 def select(study: Study, request: Request) -> Selected:
     """Return the part of a study that a request selects.
 
-    Raises UserError: the study does not have a name, or flags contradict each other.
+    Raises UserError: a name is unknown, or flags contradict each other.
     """
     profile = profile_of(study, request.profile)
     if request.vary and request.variants is None:
@@ -164,7 +160,7 @@ def select(study: Study, request: Request) -> Selected:
 
 
 def profile_of(study: Study, name: str) -> Profile:
-    """Return the profile of that name. Raises UserError."""
+    """Return a profile of a study by name. Raises UserError."""
     if name not in study.profiles:
         raise unknown(f"profile of '{study.name}'", name, study.profiles)
     return study.profiles[name]
@@ -172,8 +168,10 @@ def profile_of(study: Study, name: str) -> Profile:
 
 def _named(study: Study, asked: Iterable[str] | None) -> Study:
     """Return the study with some of its variants, in its own order."""
-    names = set(study.variants if asked is None else asked)
-    for name in asked or ():
+    if asked is None:
+        return study
+    names = set(asked)
+    for name in asked:
         if name not in study.variants:
             raise unknown(f"variant of '{study.name}'", name, study.variants)
     kept = {name: variant for name, variant in study.variants.items() if name in names}
@@ -181,9 +179,9 @@ def _named(study: Study, asked: Iterable[str] | None) -> Study:
 
 
 def _levels_of_the_baseline(study: Study, request: Request) -> Study:
-    """Return the study of its baseline at every combination of the varied settings' values.
+    """Return the study of the baseline at every combination of the varied values.
 
-    Each is compared with the first. That is another question than the study's claim.
+    Each combination is compared with the first. The study's claim does not apply to it.
     """
     _require_variable(request)
     baseline = study.variants[study.baseline]
@@ -192,7 +190,7 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
         if name in sets:
             raise UserError(
                 f"--set {name}: the baseline of '{study.name}' sets it itself ({study.baseline}): "
-                f"name another variant with --variants, or drop the --set"
+                f"name another variant with --variants, or omit the --set"
             )
     grid = len(request.vary) > 1
     variants = {
@@ -215,10 +213,10 @@ def _levels_of_the_baseline(study: Study, request: Request) -> Study:
 
 
 def _crossed(study: Study, request: Request) -> Study:
-    """Return the study of every variant at every combination of the varied settings' values.
+    """Return the study of every variant at every combination of the varied values.
 
-    A variant is compared with what the study compares it with, at the same values; where that is
-    not selected, with itself at the first values.
+    A variant is compared with its usual counterpart at the same values. If the counterpart is not
+    selected, the variant is compared with itself at the first values.
     """
     _require_variable(request)
     against = {
@@ -250,32 +248,29 @@ def _at(name: str, where: str) -> str:
 def _require_variable(request: Request) -> None:
     for name in request.vary:
         if name in request.set:
-            raise UserError(f"{name} is both set and varied: leave one of them out")
+            raise UserError(f"{name} is both set and varied: omit one of them")
         if name in RUN_SETTINGS:
             raise UserError(f"{name} cannot be varied: it is the same for all variants of a study")
 
 
 def _require_unset(flag: str, names: Iterable[str], study: Study) -> None:
-    """Raise UserError where a flag is about what the variants differ in."""
+    """Raise UserError if variants set the settings of a flag."""
     for name in names:
         if differing := [v for v, variant in study.variants.items() if name in variant.sets]:
             shown = ", ".join(differing[:6]) + (", ..." if len(differing) > 6 else "")
             raise UserError(
                 f"--{flag} {name}: variants of '{study.name}' set it themselves ({shown}): "
-                f"leave those out with --variants, or drop the --{flag}"
+                f"select others with --variants, or omit the --{flag}"
             )
 
 
 def known_studies(request: Request) -> dict[str, Study]:
-    """Return the registered studies, and those that a request brings, by name."""
+    """Return the studies that are registered or in the study files of a request, by name."""
     return {**studies.studies(), **{study.name: study for study in request.brought}}
 
 
 def study_of(request: Request) -> Study:
-    """Return the study of a request; a preset is a study of one variant.
-
-    Raises UserError: nothing has that name.
-    """
+    """Return the study of a request; a preset is a study of one variant. Raises UserError."""
     if request.study.startswith(PREFIX):
         return comparison_study(request)
     known, name = known_studies(request), request.study
@@ -287,13 +282,13 @@ def study_of(request: Request) -> Study:
 
 
 def _no_study(name: str, known: Collection[str]) -> UserError:
-    """Return the error for a name of no study, which may be a name of something else."""
+    """Return the error for an unknown study, with a hint if it is another name."""
     if name in tasks.tasks():
-        return UserError(f"'{name}' is a task: a study is run on it by --tasks {name}")
+        return UserError(f"'{name}' is a task: give it by --tasks {name}, after a study")
     if GYMNASIUM.fullmatch(name):
         return UserError(
-            f"{name} is no study but a task of Gymnasium: `ablations list tasks` has those here; "
-            f"your own training script can be a study: docs/any-trainer.md"
+            f"'{name}' is a task of Gymnasium, not a study: see `ablations list tasks` for tasks, "
+            f"and docs/any-trainer.md for studies of your own training script"
         )
     if (setting := FIELD_NAMES.get(name, name)) in trainer("ppo").settings:
         return UserError(f"'{name}' is a setting: `ablations sweep {setting}=A,B` compares it")
@@ -301,17 +296,17 @@ def _no_study(name: str, known: Collection[str]) -> UserError:
 
 
 def preset_study(name: str) -> Study:
-    """Return a preset as a study of one variant. Raises UserError: there is no such preset."""
-    one = presets.preset(name)
+    """Return a preset as a study of one variant. Raises UserError for an unknown preset."""
+    preset = presets.preset(name)
     return Study(
         name=name,
         title=f"{name}, as it comes",
-        claim=f"The defaults of {one.library}.",
+        claim=f"The defaults of {preset.library}.",
         claim_source=f"ablations show {name}",
         baseline=name,
-        variants={name: Variant(preset=name, summary=one.library)},
-        profiles=profiles_of(one.trainer, (name,)),
-        **score_of(one.trainer),
+        variants={name: Variant(preset=name, summary=preset.library)},
+        profiles=profiles_of(preset.trainer, (name,)),
+        **score_of(preset.trainer),
     )
 
 
@@ -320,10 +315,9 @@ def _defaults(
 ) -> dict[str, Json]:
     """Return the settings of a variant that neither the study nor a flag sets.
 
-    Those of the task, or what the profile puts in their place; where the variant has a preset,
-    or the request names a base, those of that instead, but for the structure where the geometry
-    is common. Raises UserError: the preset is of another trainer, or of another kind of
-    actions.
+    They are the task's settings, some of which the profile may replace. With a preset or a base,
+    they are the preset's settings, except for static settings if the geometry is common. Raises
+    UserError: the preset belongs to another trainer or another type of actions.
     """
     definition, instead = composer(study.trainer), profile.own.get(task.name, {})
     own = {
@@ -336,19 +330,19 @@ def _defaults(
     library = presets.preset(name).on(task)
     if library.trainer != definition.name:
         raise UserError(
-            f"preset '{name}' is of the trainer '{library.trainer}', and '{study.name}' trains "
-            f"with '{definition.name}'"
+            f"preset '{name}' is of the trainer '{library.trainer}', but '{study.name}' uses "
+            f"'{definition.name}'"
         )
     structure = {option: own[option] for option in definition.structure if option in own}
     if (request.geometry or (study.geometry if variant.preset else "own")) == "own":
-        # What no library has, such as how its model was taught before, is the task's.
+        # Static settings that no library has, such as the pre-trained model, come from the task.
         return structure | library.values()
     rest = {n: value for n, value in library.values().items() if n not in definition.structure}
     return structure | rest
 
 
 def _require_presets(study: Study, request: Request) -> None:
-    """Raise UserError for a flag about presets where none apply, or each variant has its own."""
+    """Raise UserError for flags about presets that have no effect."""
     own = [name for name, variant in study.variants.items() if variant.preset]
     if request.base and own:
         raise UserError(
@@ -357,22 +351,22 @@ def _require_presets(study: Study, request: Request) -> None:
         )
     if request.geometry and not (request.base or own):
         raise UserError(
-            f"--geometry {request.geometry} is for presets: name one as the study or with --base"
+            f"--geometry {request.geometry} is for presets: name a preset as the study or by --base"
         )
 
 
 def plan(request: Request) -> Plan:
-    """Resolve a request to the runs that answer it.
+    """Resolve a request to its runs.
 
-    Raises UserError: a name is unknown, or settings or flags make no sense together.
+    Raises UserError: a name is unknown, or settings or flags contradict each other.
     """
     selected = select(study_of(request), request)
     study, profile = selected.study, selected.profile
     _require_presets(study, request)
     tasks = {name: composer(study.trainer).task(name) for name in selected.tasks}
-    configs = {name: _configurations(study, profile, one, request) for name, one in tasks.items()}
+    configs = {name: _configurations(study, profile, task, request) for name, task in tasks.items()}
     _require_sense(study, profile, request, configs)
-    # Where the profile scores evaluations, their return is judged.
+    # If the profile scores evaluations, the study judges their return.
     evaluated = study.metric.startswith("evaluation/") or profile.score is None
     shared = {
         name: of.get(study.baseline) or next(iter(of.values())) for name, of in configs.items()
@@ -402,7 +396,7 @@ def plan(request: Request) -> Plan:
 
 
 def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
-    """Return a plan with other numbers of seeds, counted from 0, by (task, variant)."""
+    """Return a plan with other numbers of seeds. counts: (task, variant) -> number, from seed 0."""
     cells = _cells(plan, range(max(counts.values())))
     return replace(
         plan, cells=tuple(cell for cell in cells if cell.seed < counts[cell.task, cell.variant])
@@ -410,14 +404,14 @@ def with_seeds(plan: Plan, counts: Mapping[tuple[str, str], int]) -> Plan:
 
 
 def on_seeds(plan: Plan, seeds: Sequence[int]) -> Plan:
-    """Return a plan on other seeds, with its own revisions, also where the code has others now."""
+    """Return a plan on other seeds, with the plan's revisions of the code."""
     flags: Flags = {**plan.request, "seeds": list(seeds), "until": None, "most_seeds": None}
     request = Request.of(plan.study.name, flags)
     return replace(plan, request=request.flags(), looks=NO_LOOKS, cells=tuple(_cells(plan, seeds)))
 
 
 def entry(task: str, variant: str, seed: int, config: Configuration) -> CellEntry:
-    """Return the run of a configuration and a seed, with its hash."""
+    """Return the run of a configuration and a seed."""
     config = {**config, "seed": seed}
     return CellEntry(task, variant, seed, digest(config), config)
 
@@ -431,7 +425,7 @@ def _cells(plan: Plan, seeds: Iterable[int]) -> Iterable[CellEntry]:
 
 
 def described_study(study: Study, request: Request) -> StoredStudy:
-    """Return the study of a plan, as it is stored."""
+    """Return a study as plans store it."""
     inside = f" inside the settings of {request.base}" if request.base else ""
     return StoredStudy(
         name=study.name,
@@ -466,7 +460,7 @@ def _configurations(study: Study, profile: Profile, task: Task, request: Request
 def _require_sense(
     study: Study, profile: Profile, request: Request, configs: Mapping[str, OfVariants]
 ) -> None:
-    """Raise UserError for what is set or compared to no effect."""
+    """Raise UserError for settings and comparisons without effect."""
     every = [config for of_variants in configs.values() for config in of_variants.values()]
     flags = {name: f"--set {name}" for name in request.set}
     _require_effects(study, flags | {name: f"--vary {name}" for name in request.vary}, every)
@@ -480,7 +474,7 @@ def _require_sense(
 
 
 def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
-    """Raise UserError where a variant equals the one it is compared with, outside of grids."""
+    """Raise UserError if a variant outside a grid equals its counterpart."""
     equal = [
         (name, other)
         for name, variant in study.variants.items()
@@ -494,14 +488,14 @@ def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
     reasons = composer(study.trainer).inert(configs[name], sorted(sets)).values()
     too = f" (as are {', '.join(one for one, _ in more)})" if more else ""
     raise UserError(
-        f"'{name}' and '{other}' of '{study.name}' are one composition on {task} with these "
+        f"'{name}' and '{other}' of '{study.name}' are identical on {task} with these "
         f"settings{''.join(f', since {reason}' for reason in dict.fromkeys(reasons))}{too}: there "
-        f"is nothing to compare; leave one out with --variants"
+        f"is nothing to compare; omit one with --variants"
     )
 
 
 def _require_readers(study: Study, profile: Profile, every: Sequence[Configuration]) -> None:
-    """Raise UserError for a setting of the whole study that no variant reads."""
+    """Raise UserError for a setting of the study that no variant uses."""
     tasks = {config["task"]["name"] for config in every}
     shared = {
         *study.settings,
@@ -513,25 +507,25 @@ def _require_readers(study: Study, profile: Profile, every: Sequence[Configurati
         read.update(settings_read(config), config["task"]["settings"])
     if unread := sorted(shared - read):
         raise UserError(
-            f"study '{study.name}' sets {', '.join(unread)}, which none of the variants "
-            f"{', '.join(study.variants)} reads"
+            f"the study '{study.name}' sets {', '.join(unread)}, but no variant uses it: "
+            f"{', '.join(study.variants)}"
         )
 
 
 def _require_effects(
     study: Study, names: Mapping[str, str], every: Sequence[Configuration]
 ) -> None:
-    """Raise UserError for a setting that acts nowhere. names: setting -> its origin, in words."""
+    """Raise UserError for a setting without effect. names: setting -> its flag or origin."""
     definition = composer(study.trainer)
     reasons = [definition.inert(config, names) for config in every] if names else []
     for name in sorted(names):
-        if all(name in one for one in reasons):
+        if all(name in inert for inert in reasons):
             reason = reasons[0][name]
             raise UserError(f"{names[name]} changes nothing in '{study.name}': {reason}")
 
 
 def _looks(study: Study, configs: Mapping[str, OfVariants], request: Request) -> Looks:
-    """Return the stages of a request, at which seeds are added."""
+    """Return the stages at which seeds are added."""
     if request.until is None or request.most_seeds is None:
         return NO_LOOKS
     compared = [
@@ -544,7 +538,7 @@ def _looks(study: Study, configs: Mapping[str, OfVariants], request: Request) ->
     if not compared:
         raise UserError(
             f"--until {request.until}: nothing is compared in '{study.name}' with these flags; "
-            f"select a variant and the one it is compared with"
+            f"select a variant and its baseline"
         )
     return Looks(
         tuple(planned(FIRST_LOOK, request.most_seeds)),
@@ -554,7 +548,7 @@ def _looks(study: Study, configs: Mapping[str, OfVariants], request: Request) ->
 
 
 def _tuned(study: Study, request: Request, tasks: Collection[str]) -> Tuned | None:
-    """Return the tuned values of the variants that act, of this study or the one they are from."""
+    """Return the tuned values that the variants use."""
     found: dict[str, dict[str, float]] = {}
     settings = set()
     for task in tasks:
@@ -583,7 +577,7 @@ def _described_variants(
     of_choices = definition.formulas(chosen, sets)
     composed = {name: canonical([of[name] for of in configs.values()]) for name in study.variants}
     alike = {text: name for name, text in reversed(composed.items())}
-    # Of a grid, whose variants share their choices, the first variant with a choice explains it.
+    # In a grid, only the first variant with a choice has its formula.
     first = {
         (axis, formula.choice): name
         for name, formulas in reversed(of_choices.items())
@@ -610,7 +604,7 @@ def _described_variants(
 def _neutral(
     definition: Composer, config: Configuration, names: Collection[str]
 ) -> dict[str, Json]:
-    """Return the names that a configuration leaves out as neutral, with their values."""
+    """Return the compatible defaults that a configuration omits, with their values."""
     stated, whole = settings_read(config), settings_read(definition.completed(config))
     return {name: whole[name] for name in sorted(whole.keys() - stated) if name in names}
 
@@ -618,10 +612,7 @@ def _neutral(
 def values_of(
     study: Study, profile: Profile, task: Task, variant: Variant, request: Request
 ) -> dict[str, Json]:
-    """Return everything that is set for a variant on a task; the later source wins.
-
-    Raises UserError for a multiple, such as "x1/3", of a setting that has no number beneath it.
-    """
+    """Return all settings of a variant on a task; later sources replace earlier ones."""
     values = {
         **_defaults(study, profile, task, variant, request),
         **study.settings,
@@ -635,20 +626,20 @@ def values_of(
 
 
 def _multiplied(name: str, value: Json, beneath: Settings) -> Json:
-    """Return a multiple such as "x1/3" of the setting beneath it; any other value as it is."""
+    """Return the value, or for a multiple such as "x1/3" the product with the value beneath."""
     if not isinstance(value, str) or not re.fullmatch(r"x\d+(\.\d+)?(/[1-9]\d*)?", value):
         return value
     number, _, divisor = value[1:].partition("/")
     base = beneath.get(name)
     if isinstance(base, bool) or not isinstance(base, (int, float)):
-        raise UserError(f"{name}={value} multiplies the task's own {name}, and it has none")
+        raise UserError(f"{name}={value} multiplies the task's own {name}, which is not a number")
     return base * float(number) / float(divisor or 1)
 
 
 def schedule(
     definition: Composer, config: Configuration, values: Settings, profile: Profile, task: Task
 ) -> Run:
-    """Return how long a configuration trains, and where its curve has points."""
+    """Return the length of a configuration's training, and the points of its curve."""
 
     def read(name: str, default: int, low: int = 1) -> int:
         return count(name, values.get(name, default), low)

@@ -1,4 +1,4 @@
-"""Find the runs of plans that are to be computed; set aside records that are no results."""
+"""Find the runs of plans that must be computed; set aside damaged records and errors."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from ablations.records import (
 
 @dataclass(frozen=True)
 class Work:
-    """The runs of some plans, each once. todo: those without a result."""
+    """The distinct runs of some plans. todo: the runs without a result."""
 
     cells: tuple[Cell, ...]
     todo: tuple[Cell, ...]
 
 
 def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
-    """Store the plans, and find the runs that they still need.
+    """Store plans and find their missing runs.
 
     Args:
-        plans: to be computed.
+        plans: the plans.
         results: the results folder.
-        fresh: everything is to do; what was there is set aside.
+        fresh: set all records aside, so that every run is missing.
 
     Raises:
-        UserError: the results folder cannot be written, or another study file has a study's name.
+        UserError: the results folder is not writable, or another study file has a study's name.
     """
     require_writable(results)
     for plan in plans:
@@ -54,7 +54,7 @@ def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Wor
 
 
 def _require_same_file(results: Path, plan: Plan) -> None:
-    """Raise UserError where a study of this name has run from another file that is still there."""
+    """Raise UserError if a study of this name has run from another existing file."""
     name, file = plan.study.name, plan.study.file
     if file is None or not has_run(results, name):
         return
@@ -62,11 +62,11 @@ def _require_same_file(results: Path, plan: Plan) -> None:
         other = read_plan(results, name).study.file
     except UserError:  # damaged: it is written again
         return
-    there = [each for each in (other, file) if each and os.path.exists(each)]
-    if len(there) == 2 and not os.path.samefile(*there):
+    both = other and os.path.exists(other) and os.path.exists(file)
+    if other and both and not os.path.samefile(other, file):
         raise UserError(
-            f"'{name}' in '{results}' is the study of '{other}': give that of '{file}' another "
-            f"name, or another --results"
+            f"'{name}' in '{results}' is the study of '{other}': choose another name for the study "
+            f"of '{file}', or another --results"
         )
 
 
@@ -77,31 +77,40 @@ def clear_the_way(
     fresh: bool = False,
     say: Callable[[str], None] = print,
 ) -> Work:
-    """Find the runs without a result; set aside records that are none.
-
-    One that is damaged, with a line, or that failed with an error, which is worth another try.
-    """
-    if fresh:
-        for cell in cells:
-            _start_over(results, cell.hash)
-            cell.backend.forget(cell, results)
-    todo = [cell for cell in cells if not _has_result(results, cell.hash, say)]
+    """Find the runs without a result; set aside damaged records and failures by an error."""
+    for cell in cells if fresh else ():
+        work = work_folder(results, cell.hash)
+        for path in (cell_folder(results, cell.hash), work / "checkpoints", work / "run"):
+            if path.is_dir():
+                _set_aside(results, cell.hash, path)
+        cell.backend.forget(cell, results)
+    todo = []
+    for cell in cells:
+        done, damage = _result_of(results, cell.hash)
+        if not done:
+            todo.append(cell)
+            if damage:
+                say(f"{damage.partition(';')[0]}: set aside, to be computed again")
+            if cell_folder(results, cell.hash).is_dir():
+                _set_aside(results, cell.hash, cell_folder(results, cell.hash))
+        elif work_folder(results, cell.hash).is_dir() and (held := hold(results, cell.hash)):
+            held.finish()  # a worker was killed right after it wrote the record
     return Work(tuple(cells), tuple(todo))
 
 
 def missing(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> list[Cell]:
-    """Return the runs that `prepare` would find to do; change nothing."""
-    return [cell for cell in needed(plans) if fresh or not _is_computed(results, cell.hash)]
+    """Return the missing runs of plans; change nothing."""
+    return [cell for cell in needed(plans) if fresh or not _result_of(results, cell.hash)[0]]
 
 
 def needed(plans: Sequence[Plan]) -> tuple[Cell, ...]:
-    """Return the runs of all plans, each once. Plans share programs where they can."""
+    """Return the distinct runs of plans, with as few programs as possible."""
     cells = distinct(cell for plan in plans for cell in cells_of(plan))
     return cells if len(plans) < 2 else sharing_programs(cells)
 
 
 def require_writable(results: Path) -> None:
-    """Raise UserError where a results folder cannot be written."""
+    """Raise UserError if a results folder is not writable."""
     try:
         for folder in (results / "cells", results / "work"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -114,58 +123,28 @@ def require_writable(results: Path) -> None:
         ) from None
 
 
-def _is_computed(results: Path, cell: str) -> bool:
-    try:
-        return _is_result(whole_record(results, cell))
-    except DamagedRecord:
-        return False
-
-
-def _has_result(results: Path, cell: str, say: Callable[[str], None]) -> bool:
-    """Return whether a run is done; set aside a record that is no result."""
-    try:
-        record = whole_record(results, cell)
-    except DamagedRecord as damaged:
-        say(f"{str(damaged).partition(';')[0]}: set aside, to be computed again")
-    else:
-        if record is None:
-            return False
-        if _is_result(record):
-            if work_folder(results, cell).is_dir() and (held := hold(results, cell)):
-                held.finish()  # left by one that was killed right after it wrote the record
-            return True
-    _set_aside(results, cell, cell_folder(results, cell))
-    return False
-
-
 def whole_record(results: Path, cell: str) -> Record | None:
-    """Return the record of a run, None where there is none.
-
-    Raises DamagedRecord: it, or its curve, is not what was written.
-    """
+    """Return the record of a run, or None. Raises DamagedRecord for it or its curve."""
     record = read_record(results, cell)
     if record is not None:
         verify_curve(results, record)
     return record
 
 
-def _is_result(record: Record | None) -> bool:
-    return record is not None and record.failure != "error"
+def _result_of(results: Path, cell: str) -> tuple[bool, str | None]:
+    """Return whether a run has a result, and how its record is damaged."""
+    try:
+        record = whole_record(results, cell)
+    except DamagedRecord as damaged:
+        return False, str(damaged)
+    return record is not None and record.failure != "error", None
 
 
 def _set_aside(results: Path, cell: str, path: Path) -> None:
-    """Move a path aside, unless another run did, or works on the cell."""
+    """Move a path to the folder set-aside, unless another process holds the run."""
     if held := hold(results, cell):
         aside = results / "set-aside" / f"{cell}-{uuid.uuid4().hex[:8]}"
         aside.parent.mkdir(exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             os.rename(path, aside)
         held.release()
-
-
-def _start_over(results: Path, cell: str) -> None:
-    """Set aside the record and checkpoints of a run, unless it is running."""
-    work = work_folder(results, cell)
-    for path in (cell_folder(results, cell), work / "checkpoints", work / "run"):
-        if path.is_dir():
-            _set_aside(results, cell, path)

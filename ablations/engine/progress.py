@@ -1,4 +1,4 @@
-"""Show one bar for all workers, from the records and heartbeats that they write."""
+"""Show the progress of all workers, from their records and heartbeats."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ LINE_SECONDS = 10.0
 
 
 class Bar:
-    """Runs done, steps done, steps per second of training, time left.
+    """A progress bar: runs and steps done, steps per second of training, time left.
 
-    On a terminal it redraws itself; into a pipe or a file it prints a line every `line_seconds`.
-    programs: the program of each run, of those that are compiled. compile_seconds: how long a
-    program like these took to compile; None: never measured. workers: how many programs are
-    compiled at a time.
+    line_seconds: seconds between lines if the output is not a terminal. programs: hash -> program
+    of compiled runs. compile_seconds: the compilation time of similar programs; None: unknown.
+    workers: how many programs are compiled at the same time.
     """
 
     def __init__(
@@ -39,23 +38,22 @@ class Bar:
         compile_seconds: float | None = None,
         workers: int = 1,
     ):
-        """Watch the runs of a results folder."""
         self.results = results
         self.console = console or Console(highlight=False)
         self._line_seconds = line_seconds
         self._cells = {cell.hash: cell for cell in cells}
         self._waiting = dict.fromkeys(self._cells)
         self._total = sum(cell.steps for cell in cells)
-        self._in_steps = all(cell.steps for cell in cells)  # of a command without {steps}: runs
+        self._in_steps = all(cell.steps for cell in cells)  # else in runs
         self._compiles = any(cell.backend.compiles for cell in cells)
         self._programs, self._to_compile = programs, {*programs.values()}
         self._compile_seconds, self._workers = compile_seconds, workers
         self._arrivals = Arrivals(results)
         self._done_steps = self._steps = self._failed = 0
-        self._head_starts: dict[str, int] = {}  # steps that earlier processes had done
+        self._first_steps: dict[str, int] = {}  # where the processes of runs started
         self.training = self.compiling = 0.0  # seconds
-        self.gained = 0  # steps that were trained here
-        self._started = self._looked = time.monotonic()
+        self.gained = 0  # steps that were trained now
+        self._started = self._last_read = time.monotonic()
         self._last_line = 0.0
         self._bar = Progress(
             BarColumn(30), TextColumn("{task.description}"), console=self.console, transient=True
@@ -64,7 +62,7 @@ class Bar:
 
     def __enter__(self) -> Bar:
         """Start the clock and the display."""
-        self._started = self._looked = time.monotonic()
+        self._started = self._last_read = time.monotonic()
         if self._live:
             self._bar.start()
         return self
@@ -78,7 +76,7 @@ class Bar:
         """End the display; print the last line."""
         self._bar.stop()
         if kind is None:
-            self._look(at_once=True)
+            self._read(at_once=True)
             self._print_line()
 
     @property
@@ -86,8 +84,8 @@ class Bar:
         return self.console.is_terminal and not self.console.quiet
 
     def update(self) -> None:
-        """Show the state of now."""
-        self._look()
+        """Read the state of the runs and show it."""
+        self._read()
         if self._live:
             done = self._steps if self._in_steps else len(self._cells) - len(self._waiting)
             self._bar.update(self._task, completed=done, description=self._line())
@@ -95,24 +93,27 @@ class Bar:
             self._print_line()
 
     def say(self, line: str) -> None:
-        """Print a line that stays, above the live display."""
+        """Print a line above the bar."""
         self.console.print(line, markup=False, soft_wrap=True)
 
-    def _look(self, *, at_once: bool = False) -> None:
-        """Read the new records and the heartbeats, and let the clocks go on."""
+    def _read(self, *, at_once: bool = False) -> None:
+        """Read new records and heartbeats; count the seconds since the last call."""
         for name in sorted(self._arrivals.since_last(at_once=at_once) & self._waiting.keys()):
             if published(self.results, name):
                 self._finish(self._cells[name], read_record(self.results, name))
         beats = self._beats()
         steps = self._done_steps + sum(beat.step for beat in beats.values())
-        self._steps = max(self._steps, steps)  # a run that resumes begins at its last checkpoint
-        self._head_starts |= {name: beat.start for name, beat in beats.items() if beat.start}
-        gained = self._steps - sum(self._head_starts.values())
+        self._steps = max(self._steps, steps)  # a resumed run starts at its last checkpoint
+        self._first_steps |= {name: beat.start for name, beat in beats.items() if beat.start}
+        gained = self._steps - sum(self._first_steps.values())
         trains = {name for name, beat in beats.items() if beat.phase == "training"}
         self._to_compile -= {self._programs[name] for name in trains & self._programs.keys()}
         now = time.monotonic()
-        self.count(now - self._looked, gained, trains=bool(trains))
-        self._looked = now
+        if trains or gained > self.gained:
+            self.training += now - self._last_read
+        else:
+            self.compiling += now - self._last_read
+        self.gained, self._last_read = max(gained, self.gained), now
 
     def _finish(self, cell: Cell, record: Record | None) -> None:
         del self._waiting[cell.hash]
@@ -129,23 +130,15 @@ class Bar:
         beats = {name: read_heartbeat(self.results, name) for name in names & self._waiting.keys()}
         return {name: beat for name, beat in beats.items() if beat}
 
-    def count(self, seconds: float, gained: int, *, trains: bool) -> None:
-        """Count some seconds, after which `gained` steps are known: training, or compiling."""
-        if trains or gained > self.gained:
-            self.training += seconds
-        else:
-            self.compiling += seconds
-        self.gained = max(gained, self.gained)
-
     @property
     def rate(self) -> float:
-        """Return the steps per second of training; 0 before the first."""
+        """Return the steps per second of training, or 0."""
         return self.gained / self.training if self.training else 0.0
 
     def _left(self) -> str:
-        """Return the time left: the steps at the measured speed, and the programs to compile."""
+        """Write the time left for steps and compilations."""
         done = len(self._cells) - len(self._waiting)
-        if not self._in_steps:  # how long a command runs is known when the first is done
+        if not self._in_steps:
             left = (time.monotonic() - self._started) * len(self._waiting) / done if done else None
         else:
             left = (self._total - self._steps) / self.rate if self.rate else None
@@ -153,7 +146,7 @@ class Bar:
             left += len(self._to_compile) / self._workers * (self._compile_seconds or 0)
             return f"{_clock(left)} left"
         if not self._compiles:
-            return "time left not known yet"
+            return "time left unknown"
         of = f" of about {_clock(self._compile_seconds)}" if self._compile_seconds else ""
         return f"compiling {_clock(self.compiling)}{of}"
 
@@ -171,7 +164,7 @@ class Bar:
 
     def _print_line(self) -> None:
         self._last_line = time.monotonic()
-        if not self.console.quiet:  # a plain print: a line in a file is not wrapped
+        if not self.console.quiet:  # rich would wrap the line
             line = f"[{_clock(self._last_line - self._started)}] {self._line()}"
             print(line, file=self.console.file, flush=True)
 

@@ -1,4 +1,4 @@
-"""Describe the origin of records: versions, commit, machine. Never part of a result."""
+"""Describe the origin of records: versions, commit, machine. It is not part of results."""
 
 from __future__ import annotations
 
@@ -45,14 +45,9 @@ ENVIRONMENT = (
 
 
 def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> Checkout:
-    """Return the commit of some code, and the digest of its `difference` where it was changed.
+    """Return the commit of a repository, and the digest of uncommitted changes in some paths.
 
-    Args:
-        root: the folder of the repository; by default our own.
-        paths: what in it counts.
-
-    Returns:
-        {} outside a checkout.
+    Returns {} outside a checkout.
     """
     try:
         commit = _git(root, "rev-parse", "HEAD")
@@ -65,17 +60,14 @@ def of_checkout(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> Checkout:
 
 
 def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
-    """Return the changes of a checkout since its commit, as a patch with new files.
-
-    "" where that is nothing, or there is no checkout.
-    """
+    """Return the uncommitted changes of a checkout as a patch with new files, or ""."""
     try:
         text = _git(root, "diff", *PLAIN, "--binary", "HEAD", "--", *paths)
         new = _git(root, "ls-files", "--others", "--exclude-standard", "--", *paths).splitlines()
-        # `git diff --no-index` ends with 1 where there is a difference, and there is one
+        # `git diff --no-index` exits with 1 for different files.
         added = [
-            _git(root, "diff", *PLAIN, "--binary", "--no-index", "/dev/null", one, code=1)
-            for one in new
+            _git(root, "diff", *PLAIN, "--binary", "--no-index", "/dev/null", file, code=1)
+            for file in new
         ]
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -85,7 +77,7 @@ def difference(root: Path = OUR_ROOT, paths: Sequence[str] = OURS) -> str:
 def keep_difference(
     results: Path, of: Checkout, root: Path = OUR_ROOT, paths: Sequence[str] = OURS
 ) -> None:
-    """Write the patch that records refer to beside them: differences/<digest>.patch."""
+    """Write the patch that records refer to, differences/<digest>.patch."""
     if name := of.get("difference"):
         path = results / "differences" / f"{name}.patch"
         if not path.exists():
@@ -93,7 +85,7 @@ def keep_difference(
 
 
 def of_command(context: Context, *, accelerator: bool) -> Provenance:
-    """Return the provenance of a command, whose versions are not known here."""
+    """Return the provenance of a command, whose packages are unknown."""
     repository: Checkout = {}
     if "commit" in context:
         repository = {"commit": context["commit"], "changed": context["changed"]}
@@ -108,7 +100,7 @@ def of_command(context: Context, *, accelerator: bool) -> Provenance:
 
 
 def of_process() -> Provenance:
-    """Return the provenance of a process that trains."""
+    """Return the provenance of a worker."""
     return {
         **_of_machine(),
         "versions": versions_with_arithmetic(),
@@ -126,10 +118,7 @@ def _of_machine() -> Provenance:
 
 
 def versions_with_arithmetic(earlier: Sequence[str] = ()) -> dict[str, str]:
-    """Return the versions, with the arithmetic of all processes that ran a cell.
-
-    earlier: that of the processes before this one.
-    """
+    """Return the versions and the arithmetic of a run. earlier: the arithmetic of its processes."""
     now = arithmetic()
     kinds = [*(kind for kind in earlier if kind != now), now]
     return dict(versions()) | {"arithmetic": " and ".join(kinds)}
@@ -137,7 +126,7 @@ def versions_with_arithmetic(earlier: Sequence[str] = ()) -> dict[str, str]:
 
 @functools.cache
 def versions() -> Mapping[str, str]:
-    """Return the versions of Python and of the packages that decide a result."""
+    """Return the versions of Python and of the packages that affect results."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

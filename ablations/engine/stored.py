@@ -1,9 +1,9 @@
-"""Find stored plans: of a selection, the last of a study, all of a folder. Remove a study."""
+"""Find stored plans by a selection, by study, or all of a folder. Remove a study."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from ablations.trainers.values import FIELD_NAMES, in_our_names
 
 
 def resolved(studies: Iterable[str], selection: Selection) -> list[Plan]:
-    """Return the plan of each study, which `run` runs."""
+    """Return the plan of each study, which `run` trains."""
     requests = _requests(studies, selection)
     if not requests:
         raise UserError("name a study or a preset: see `ablations list studies`")
@@ -38,9 +38,9 @@ def resolved(studies: Iterable[str], selection: Selection) -> list[Plan]:
 
 
 def resolved_again(stored: Mapping[str, Any], seeds: Iterable[int]) -> Plan:
-    """Return the plan of a stored request on other seeds, by its study file where it has one.
+    """Return the plan of a stored request on other seeds.
 
-    stored: the flags of a request, with its "study", and the "file" of that.
+    stored: the flags of a request, with its "study" and optionally the "file" of the study.
     """
     flags = {**stored, "seeds": seeds, "until": None, "most_seeds": None}
     _, brought = study_file.named(flags.pop("file", ""))
@@ -48,17 +48,17 @@ def resolved_again(stored: Mapping[str, Any], seeds: Iterable[int]) -> Plan:
 
 
 def planned(studies: Iterable[str], results: Path, selection: Selection | Flags) -> list[Plan]:
-    """Return the plans that every other command is about.
+    """Return the plans that commands other than `run` read.
 
     Args:
-        studies: their names; none means all that have run here.
+        studies: the studies; none: all that have run here.
         results: the results folder.
-        selection: None means the last plan of each study. Otherwise the plan of that selection: as
-            stored where it ran, which needs no JAX; resolved here where it did not.
+        selection: empty: the last plan of each study. Otherwise the stored plan of that selection,
+            or a new plan.
 
     Raises:
-        DamagedPlan: the only plan is damaged. One of several is left out, with a line.
-        UserError: a study is unknown, or the selection makes no sense.
+        DamagedPlan: the only plan is damaged; one of several is skipped with a warning.
+        UserError: a study is unknown, or the selection is wrong.
     """
     studies = list(studies) or _that_ran(results)
     requests = _requests(studies, selection)
@@ -79,10 +79,10 @@ def planned(studies: Iterable[str], results: Path, selection: Selection | Flags)
 
 
 def to_work_on(studies: Iterable[str], results: Path) -> list[Plan]:
-    """Return the last plans of studies, or of all that are stored, that can be run.
+    """Return the last plans of studies, or of all stored studies, without imported ones.
 
-    Raises UserError: a plan runs commands and its study file is not named: none that is written
-    in a results folder is executed.
+    Raises UserError: a plan runs commands and its study file is not named. Commands in a results
+    folder are never executed.
     """
     plans = []
     for request in _requests(list(studies) or _that_ran(results), {}):
@@ -91,7 +91,7 @@ def to_work_on(studies: Iterable[str], results: Path) -> list[Plan]:
             plan = _as_it_is_now(plan, request)
         elif any("command" in cell.config for cell in plan.cells):
             raise UserError(
-                f"'{request.study}' runs commands, and none that is written in a results folder is "
+                f"'{request.study}' runs commands, and commands in a results folder are not "
                 f"executed: `ablations work {results} {plan.study.file or 'FILE.toml'}`"
             )
         if not plan.imported:
@@ -115,10 +115,9 @@ def _stored(request: Request, results: Path, selection: Selection | Flags) -> Pl
 
 
 def _require_defined(results: Path, request: Request) -> None:
-    """Raise UserError for a study that is known by its stored plans alone.
+    """Raise UserError for a study of which only stored plans are known.
 
-    A results folder may be somebody else's: a study file that a plan names is neither read nor
-    executed.
+    The results folder may be someone else's: the study file that a plan names is not read.
     """
     study = request.study
     if request.explain or study in {**known_studies(request), **presets.presets()}:
@@ -127,23 +126,22 @@ def _require_defined(results: Path, request: Request) -> None:
         return
     plan = read_plan(results, study)
     if plan.imported:
-        raise UserError(f"'{study}' was imported: it has all of its runs and no selection of them")
+        raise UserError(f"'{study}' was imported: omit the flags that select a part of it")
     if file := plan.study.file:
         raise UserError(
             f"'{study}' has not run with these settings in '{results}': name its study file "
             f"instead, which was '{file}'"
         )
     raise UserError(
-        f"'{study}' ran in '{results}', and nothing defines it here: give the --plugin that does, "
-        f"or no selection for its last run"
+        f"'{study}' ran in '{results}', but is not defined here: give the --plugin that defines "
+        f"it, or omit the selection to use its last run"
     )
 
 
 def _as_it_is_now(plan: Plan, request: Request) -> Plan:
-    """Return the plan of a study file, made anew where its command or code was edited since.
+    """Return the plan of a study file, or a new plan if its command or code was edited.
 
-    What ran before an edit is no result of what is there now. Of other revisions of our code the
-    plan stays; where its commands run is said by the file in any case.
+    Other revisions of our own code keep the plan. The file always decides where commands run.
     """
     now = _resolve(Request.of(plan.study.name, plan.request, request.brought))
     same = _configurations(now) == _configurations(plan)
@@ -151,7 +149,7 @@ def _as_it_is_now(plan: Plan, request: Request) -> Plan:
 
 
 def _configurations(plan: Plan) -> dict[tuple[str, str], Configuration]:
-    """Return the configuration of each task and variant, but for the seed and our revisions."""
+    """Return the configuration of each task and variant without seed and revisions."""
     return {
         (cell.task, cell.variant): {
             **cell.config,
@@ -171,7 +169,7 @@ def _requests(studies: Iterable[str], selection: Selection | Flags) -> list[Requ
 
 
 def _in_our_names(request: Request) -> Request:
-    """Return a request with names of the field replaced by ours, where its trainer has these."""
+    """Return a request with other names of settings (`gamma`) replaced by ours (`discount`)."""
     if FIELD_NAMES.keys().isdisjoint({*request.set, *request.vary}):
         return request
 
@@ -190,7 +188,7 @@ def _resolve(request: Request) -> Plan:
 
 
 def _as_explained(results: Path, request: Request) -> Request:
-    """Return the request of an explanation that ran, with the two ends of its gap."""
+    """Return the request of a stored explanation with its two ends."""
     if not has_run(results, request.study):
         return request
     last = read_plan(results, request.study).request
@@ -206,7 +204,7 @@ def _that_ran(results: Path) -> list[str]:
     if found := sorted(path.parent.name for path in (results / "plans").glob("*/last")):
         return found
     raise UserError(
-        f"nothing has run in '{results}': start with `ablations run STUDY`, "
+        f"no study has run in '{results}': start with `ablations run STUDY`, "
         f"or name another folder with --results"
     )
 
@@ -215,8 +213,8 @@ def _that_ran(results: Path) -> list[str]:
 class StoredRun:
     """A stored plan.
 
-    when: of its file, in seconds since 1970. done: runs that have a record. last: it is what the
-    study's name means where no flags are given.
+    when: the time of its file. done: the number of runs with a record. last: whether it is the
+    study's last plan, which commands use without flags.
     """
 
     plan: Plan
@@ -227,7 +225,7 @@ class StoredRun:
 
     @property
     def command(self) -> str:
-        """Return the command that ran it, or the one that imports such runs."""
+        """Return the command that ran or imported the plan."""
         plan = self.plan
         if plan.imported:
             return f"ablations import ... --study {plan.study.name}"
@@ -237,10 +235,7 @@ class StoredRun:
 
 
 def stored_runs(results: Path, study: str = "*") -> list[StoredRun]:
-    """Return the plans of a study, or of all of them, the newest first.
-
-    A damaged one is left out, with a line.
-    """
+    """Return the plans of a study or of all studies, newest first, without damaged ones."""
     runs = []
     for path in (results / "plans").glob(f"{study}/*.json"):
         if not NAME.fullmatch(path.parent.name):
@@ -256,57 +251,44 @@ def stored_runs(results: Path, study: str = "*") -> list[StoredRun]:
 
 
 def last_plan(results: Path, study: str) -> Plan:
-    """Return the last plan of a study that has begun.
-
-    One that was stopped before it had a run, or any work on one, hides no results of the plan
-    before it. Raises UserError: there is none.
-    """
+    """Return the last plan of a study that has started, else the last plan. Raises UserError."""
     plan = read_plan(results, study)
-    if _has_begun(results, plan):
+    if any(
+        cell_folder(results, cell.hash).exists() or (results / "work" / cell.hash).exists()
+        for cell in plan.cells
+    ):
         return plan
     return next((run.plan for run in stored_runs(results, study) if run.done), plan)
 
 
 def remove(results: Path, study: str, *, dry_run: bool) -> list[Path]:
-    """Delete a study's plans, and its runs that no other study has; return what goes.
+    """Delete a study's plans, and its runs that no other study has; return the paths.
 
-    Raises UserError: nothing of that name ran, another study's plan cannot be read, so that
-    nobody knows its runs, or one of them is running.
+    Raises UserError: the study has not run, a plan cannot be read, or one of the runs is running.
     """
-    mine = {cell.hash for plan in _plans(results, study) for cell in plan.cells}
+    own = _hashes(results, study)
     others = {path.parent.name for path in (results / "plans").glob("*/*.json")} - {study}
-    shared = {cell.hash for one in others for plan in _plans(results, one) for cell in plan.cells}
-    cells = [cell_folder(results, name) for name in sorted(mine - shared)]
-    going = [results / "plans" / study, *(cell for cell in cells if cell.is_dir())]
+    names = sorted(own.difference(*(_hashes(results, other) for other in others)))
+    folders = [cell_folder(results, name) for name in names]
+    paths = [results / "plans" / study, *(folder for folder in folders if folder.is_dir())]
     if dry_run:
-        return going
-    _require_rest(results, mine - shared)
-    for path in going:
-        shutil.rmtree(path)
-    return going
-
-
-def _plans(results: Path, study: str) -> Iterator[Plan]:
-    names = sorted(path.stem for path in (results / "plans" / study).glob("*.json"))
-    if not names:
-        read_plan(results, study)
-    yield from (read_plan(results, study, name) for name in names)
-
-
-def _require_rest(results: Path, cells: set[str]) -> None:
-    for name in sorted(cells):
+        return paths
+    for name in names:
         if (results / "work" / name / "lock").exists():
             held = hold(results, name)
             if held is None:
                 raise UserError(f"the run {name} is running: stop it first")
             held.release()
+    for path in paths:
+        shutil.rmtree(path)
+    return paths
 
 
-def _has_begun(results: Path, plan: Plan) -> bool:
-    return any(
-        cell_folder(results, cell.hash).exists() or (results / "work" / cell.hash).exists()
-        for cell in plan.cells
-    )
+def _hashes(results: Path, study: str) -> set[str]:
+    """Return the hashes of all runs in a study's plans. Raises UserError."""
+    names = [path.stem for path in (results / "plans" / study).glob("*.json")]
+    plans = [read_plan(results, study, name) for name in names] or [read_plan(results, study)]
+    return {cell.hash for plan in plans for cell in plan.cells}
 
 
 def _is_last(path: Path) -> bool:

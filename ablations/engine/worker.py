@@ -1,12 +1,11 @@
-"""Train runs: the process that `Workers` starts.
+"""Train runs, in a process that `Workers` starts on this machine or on a cluster.
 
-The same on this machine and on a cluster. It reads a job specification, locks runs of it that
-nobody has, and leaves records behind. On CPU it trains one run at a time on one core, on an
-accelerator a batch of parallel runs. It ends when every run has a record, also those that others
-compute: if one of those dies, its run is taken over, from its last checkpoint. (Where the job says
-not to wait, it ends when no run is left that nobody computes.)
+A worker reads a job specification, locks free runs, and writes their records. A CPU worker trains
+one run at a time on one core; an accelerator worker trains a batch of parallel runs. If another
+worker dies, its runs continue here from their last checkpoint. The worker ends when every run has a
+record, or, if `JobSpec.waits` is false, when no free run is left.
 
-Lines of its output that start with "notice: " are for the user; the rest is its log.
+Output lines that start with "notice: " are shown to the user; the rest is the worker's log.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -42,7 +41,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class Kind(NamedTuple):
-    """What runs share that may train in parallel, once they are equally far."""
+    """The properties that parallel runs share, besides their last checkpoint."""
 
     program: str
     points: int
@@ -50,30 +49,29 @@ class Kind(NamedTuple):
 
 
 class Worker:
-    """One process of a job."""
+    """One process of a job. index: its number, by which workers start with different programs."""
 
     def __init__(self, job: JobSpec, index: int):
-        """Take the runs of a job. index: of the worker, which spreads workers over programs."""
         self.job = job
         self.backend = job.backend
         self.index = index
         self.results = Path(job.results)
         self._program: tuple[str, Prepared] | None = None
-        # A job that Slurm puts back into its queue dies with all its runs: not the fault of one.
+        # If Slurm requeues the job, all of its runs die: that is not the fault of any run.
         restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
         self._attempt = f"{job.run}/{slurm_job() or job.run}/{restarts}"
         self._claims: list[Claim] = []
         self._training = False
         self._stopping = False
-        self._programs = {cell.hash: cell.program() for cell in job.cells}
-        # Kind -> hash -> run, of those that are not known to have a record. Iterating a plain dict
-        # would visit the slots of all that were deleted.
+        # Runs that may have no record, by hash. An OrderedDict, because iterating a plain dict
+        # visits the slots of all deleted runs.
         self._waiting: dict[Kind, OrderedDict[str, Cell]] = {}
         for cell in job.cells:
-            self._waiting.setdefault(self._kind(cell), OrderedDict())[cell.hash] = cell
+            kind = Kind(cell.program, cell.points, cell.measured)
+            self._waiting.setdefault(kind, OrderedDict())[cell.hash] = cell
 
     def run(self) -> None:
-        """Train until nothing is left to do, or no run is to be begun any more."""
+        """Train until no run is left or the job is stopped."""
         while self._waiting and self.job.stopped is None:
             block = self._claim_block()
             if block:
@@ -84,41 +82,36 @@ class Worker:
                 time.sleep(WAIT_SECONDS)
 
     def release(self) -> None:
-        """Release all unfinished runs, as if they had never been begun."""
+        """Release all unfinished runs; they do not count as tries."""
         if self._program is not None:
             self._program[1].abandon()
         while self._claims:
             self._claims.pop().release()
 
     def stop(self) -> bool:
-        """Ask it to end after the current chunk, with a checkpoint.
-
-        Return False where it is not training, so that nothing would answer.
-        """
+        """End after the current chunk, with a checkpoint. Return whether the worker is training."""
         self._stopping = True
         return self._training
 
     def _claim_block(self) -> list[Cell]:
-        """Lock at most `lanes` runs that train in parallel: of one program, length and progress."""
+        """Lock at most `lanes` runs of one kind with equal progress."""
         for kind in self._kinds():
             waiting = self._waiting[kind]
-            block, done = self._claim_among(waiting.values())
-            for cell in done:
-                del waiting[cell.hash]
+            block = self._claim_among(waiting)
             if not waiting:
                 del self._waiting[kind]
             if block:
                 return block
         return []
 
-    def _claim_among(self, cells: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
-        """Lock a batch of runs of one kind. Return it, and the runs that have a record."""
+    def _claim_among(self, waiting: OrderedDict[str, Cell]) -> list[Cell]:
+        """Lock a batch of runs, and delete runs with a record from `waiting`."""
         block: list[Cell] = []
-        done: list[Cell] = []
+        done: list[str] = []
         start = 0
-        for cell in cells:
+        for cell in waiting.values():
             if published(self.results, cell.hash):
-                done.append(cell)
+                done.append(cell.hash)
                 continue
             if block and self._last_checkpoint(cell) != start:
                 continue
@@ -132,31 +125,26 @@ class Worker:
                 tidy(self.results, cell.hash)
                 self._claims.append(held)
                 block.append(cell)
-                if len(block) == self._lanes(cell):
+                loaded = self._program
+                if len(block) == (
+                    loaded[1].lanes if loaded and loaded[0] == cell.program else self.job.lanes
+                ):
                     break
-        return block, done
+        for name in done:
+            del waiting[name]
+        return block
 
     def _kinds(self) -> list[Kind]:
-        """Return the kinds of waiting runs, those of the loaded program first.
+        """Return the kinds of waiting runs, first those of the loaded program.
 
-        Without one each worker starts with another, so that they compile in parallel.
+        Without a loaded program, each worker starts with a different one: they compile in parallel.
         """
         kinds = list(self._waiting)
         programs = list(dict.fromkeys(kind.program for kind in kinds))
-        at_hand = self._program[0] if self._program else None
-        start = programs.index(at_hand) if at_hand in programs else self.index % len(programs)
-        programs = [*programs[start:], *programs[:start]]
-        place = {program: index for index, program in enumerate(programs)}
-        return sorted(kinds, key=lambda kind: place[kind.program])
-
-    def _lanes(self, cell: Cell) -> int:
-        """Return how many runs may train in parallel, as far as the program knows."""
-        if self._program is not None and self._program[0] == self._programs[cell.hash]:
-            return self._program[1].lanes
-        return self.job.lanes
-
-    def _kind(self, cell: Cell) -> Kind:
-        return Kind(self._programs[cell.hash], cell.points, cell.measured)
+        loaded = self._program[0] if self._program else None
+        start = programs.index(loaded) if loaded in programs else self.index % len(programs)
+        rank = {program: i for i, program in enumerate(programs[start:] + programs[:start])}
+        return sorted(kinds, key=lambda kind: rank[kind.program])
 
     def _last_checkpoint(self, cell: Cell) -> int:
         return max(checkpoint_points(self.results, cell.hash), default=0)
@@ -168,12 +156,12 @@ class Worker:
         held = list(self._claims)
         phase = "compiling" if self.backend.compiles else "starting"
         try:
-            for one in held:
-                one.beat(phase, 0, cells[0].steps, 0.0, None, force=True)
+            for lock in held:
+                lock.beat(phase, 0, cells[0].steps, 0.0, None, force=True)
             program, compile_seconds = self._program_for(cells[0])
-            for one in held[program.lanes :]:  # they do not fit, and wait for the next batch
-                self._claims.remove(one)
-                one.release()
+            for lock in held[program.lanes :]:  # they do not fit into the memory
+                self._claims.remove(lock)
+                lock.release()
             cells, held = cells[: program.lanes], held[: program.lanes]
             training = program.training(cells, self.results, self.job.checkpoints)
         except Exception as error:
@@ -194,37 +182,34 @@ class Worker:
         except TrainingFailed as failed:
             self._publish_failure(cells, held, failed.error, costs)
             if failed.stops:
-                self.job.stop(f"{cells[0].name}: {failed}; {self.backend.mending}")
+                self.job.stop(f"{cells[0].name}: {failed}; {self.backend.advice}")
             return
         finally:
             self._training = False
-        for index, (cell, one) in enumerate(zip(cells, held, strict=True)):
-            self._publish(cell, one, training.result(index), {**costs, **training.cost(index)})
-            one.finish()
+        for index, (cell, lock) in enumerate(zip(cells, held, strict=True)):
+            self._publish(cell, lock, training.result(index), {**costs, **training.cost(index)})
+            lock.finish()
 
     def _program_for(self, cell: Cell) -> tuple[Prepared, float]:
-        """Return the run's program, and the seconds that it took to compile it."""
-        name = self._programs[cell.hash]
-        if self._program is None or self._program[0] != name:
-            self._program = None  # frees the last one's memory first
-            sharing = list(self._programs.values()).count(name)
-            program = self.backend.prepare(cell, self.job, sharing)
-            self._program = (name, program)
-            print(f"program {name} ready in {program.compile_seconds:.1f} s", flush=True)
-            return program, round(program.compile_seconds, 3)
-        return self._program[1], 0.0
+        """Return the run's program, and the seconds that its compilation took now."""
+        name = cell.program
+        if self._program is not None and self._program[0] == name:
+            return self._program[1], 0.0
+        self._program = None  # free its memory first
+        sharing = sum(other.program == name for other in self.job.cells)
+        program = self.backend.prepare(cell, self.job, sharing)
+        self._program = (name, program)
+        print(f"program {name} ready in {program.compile_seconds:.1f} s", flush=True)
+        return program, round(program.compile_seconds, 3)
 
     def _publish_failure(
-        self,
-        cells: Sequence[Cell],
-        held: Sequence[Claim],
-        error: Exception,
-        about: Provenance,
+        self, cells: Sequence[Cell], held: Sequence[Claim], error: Exception, about: Provenance
     ) -> None:
-        """Record a failure. Checkpoints stay: another try may resume from them."""
-        for cell, one in zip(cells, held, strict=True):
-            self._publish(cell, one, _failed(_one_line(error)), {"log": _tail_of(error), **about})
-            one.release()
+        """Record a failure, and keep checkpoints for another try."""
+        result = Result({"step": []}, "error", _one_line(error))
+        for cell, lock in zip(cells, held, strict=True):
+            self._publish(cell, lock, result, {"log": _tail_of(error), **about})
+            lock.release()
 
     def _give_up(self, cell: Cell, held: Claim) -> None:
         self._claims.append(held)
@@ -232,7 +217,7 @@ class Worker:
             f"its worker died {MAX_TRIES} times while running it (killed, out of memory, or a "
             f"crash in native code): see the logs under '{self.results / 'work' / 'logs'}'"
         )
-        self._publish(cell, held, _failed(reason), {})
+        self._publish(cell, held, Result({"step": []}, "error", reason), {})
         held.release()
 
     def _publish(self, cell: Cell, held: Claim, result: Result, about: Provenance) -> None:
@@ -249,20 +234,13 @@ class Worker:
         self._claims.remove(held)
 
 
-def _failed(reason: str) -> Result:
-    return Result({"step": []}, "error", reason)
-
-
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())[:300].encode(errors="backslashreplace").decode()
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
 
 
 def _tail_of(error: BaseException) -> list[str]:
-    """Return the end of what a command printed, or the innermost lines of a traceback.
-
-    The log itself is deleted one day.
-    """
+    """Return the last lines of a command's output, or of a traceback."""
     if (printed := getattr(error, "log", None)) is not None:
         return list(printed)
     text = "".join(traceback.format_exception(error))
@@ -270,14 +248,7 @@ def _tail_of(error: BaseException) -> list[str]:
 
 
 def end_with_parent(release: Callable[[], None], parent: int) -> None:
-    """End this process soon after its parent has ended, for whatever reason.
-
-    No orphan keeps a core.
-
-    Args:
-        release: lets go of what this process holds.
-        parent: process id.
-    """
+    """End this process after its parent process, by id, has ended. release: called before."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -291,7 +262,6 @@ def end_with_parent(release: Callable[[], None], parent: int) -> None:
 
 
 def _why(error: OSError | UserError, job: JobSpec) -> str:
-    """Return a line on why the workers of a job had to stop."""
     if isinstance(error, UserError):
         return str(error)
     reason = error.strerror or error
@@ -301,56 +271,47 @@ def _why(error: OSError | UserError, job: JobSpec) -> str:
 
 
 def without_warp() -> None:
-    """Let MuJoCo MJX find no NVIDIA Warp: it takes seconds to import and computes nothing here."""
+    """Hide NVIDIA Warp from MuJoCo MJX: its import takes seconds, and nothing here uses it."""
     sys.modules.setdefault("warp", None)  # type: ignore[arg-type]
 
 
 def main(arguments: list[str]) -> int:
     """Work on a job. arguments: its file, the number of this worker, the parent's process id."""
     path, index, parent = arguments
-    held: list[Worker] = []
-    end_with_parent(lambda: _release(held), int(parent))
+    workers: list[Worker] = []
+
+    def release() -> None:
+        for worker in workers:
+            worker.release()
+
+    end_with_parent(release, int(parent))
     job = JobSpec.read(Path(path))
     plugins.load(job.plugins)
     without_warp()
     try:
-        _work(job, int(index), held)
+        job.backend.require_device(job)
+        worker = Worker(job, int(index))
+        workers.append(worker)
+
+        def stop(*_: int | FrameType | None) -> None:
+            if not worker.stop():
+                raise SystemExit(143)
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+        try:
+            worker.run()
+        finally:
+            worker.release()
     except (OSError, UserError) as error:
-        with contextlib.suppress(OSError):  # the log may lie on the same full disc
-            print(f"cannot go on: {_why(error, job)}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # the log may be on the full disc
+            print(f"cannot continue: {_why(error, job)}", file=sys.stderr)
         return CANNOT_GO_ON
     return 0
-
-
-def _release(held: Sequence[Worker]) -> None:
-    for worker in held:
-        worker.release()
-
-
-def _work(job: JobSpec, index: int, held: list[Worker]) -> None:
-    """Train the runs that are left.
-
-    held: takes the worker, so that what it holds can be released. Raises OSError or UserError where
-    another worker would not fare better.
-    """
-    job.backend.require_device(job)
-    worker = Worker(job, index)
-    held.append(worker)
-
-    def stop(*_: int | FrameType | None) -> None:
-        if not worker.stop():
-            raise SystemExit(143)
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    try:
-        worker.run()
-    finally:
-        worker.release()
 
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     if code == CANNOT_GO_ON:
-        os._exit(code)  # to flush a log that cannot be written would change the code
+        os._exit(code)  # flushing a log that cannot be written would change the code
     sys.exit(code)

@@ -40,12 +40,12 @@ CASES = [
     ("run gae --seeds 0", "seeds must be a count from 1 to 100000, or a range such as 8-31, not 0"),
     ("run gae --seeds 3000000000-3000000007", "a seed must be from 0 to 2147483647"),
     ("run gae --until deicded", "unknown end of --until 'deicded': did you mean 'decided'?"),
-    ("run gae --until decided --seeds 8", "--until decided plans the seeds itself"),
+    ("run gae --until decided --seeds 8", "--until decided chooses the seeds itself"),
     ("run gae --until decided --most-seeds 7", "most seeds must be from 8, those of the first"),
-    ("run gae --most-seeds 32", "most seeds are for --until decided"),
+    ("run gae --most-seeds 32", "--most-seeds is for --until decided"),
     ("run gae --budget 2h", "--budget is for --until decided"),
-    ("run gae --until decided --fresh", "--fresh sets it aside: use one of them"),
-    ("run gae --until decided --budget 2h --cluster slurm", "each call plans one look"),
+    ("run gae --until decided --fresh", "cannot be combined with --fresh"),
+    ("run gae --until decided --budget 2h --cluster slurm", "each call plans one stage"),
     ("run gae --until decided --variants brax", "nothing is compared in 'gae' with these flags"),
     ("run gae --vary discount", "--vary takes name=value,value,..., not 'discount'"),
     ("run gae --vary discount=0.9,", "--vary takes name=value,value,..., not 'discount=0.9,'"),
@@ -59,7 +59,7 @@ CASES = [
         "--vary advantage: variants of 'gae' set it themselves (brax)",
     ),
     ("run gae --vary dual_clip=1,2", "--vary dual_clip changes nothing in 'gae'"),
-    ("table prompt_normalization --set critic=separate", "are one composition on arithmetic"),
+    ("table prompt_normalization --set critic=separate", "are identical on arithmetic"),
     ("run gae --seed 3", "unknown flag --seed: did you mean --seeds?"),
     ("run gae --steps 0", "steps must be at least 1, not 0"),
     ("run", "name a study"),
@@ -71,14 +71,14 @@ CASES = [
     ("table cleanrl_to_sb3", "start with `ablations explain cleanrl sb3`"),
     ("run exam --base cleanrl --tasks arithmetic", "choose a task of control"),
     ("table gae --format word", 'Invalid value "word" for --format. Choose from: "markdown"'),
-    ("table toy.csv", "`ablations import toy.csv --study NAME` makes it one"),
-    ("status", "nothing has run in 'results'"),
+    ("table toy.csv", "import it by `ablations import toy.csv --study NAME`"),
+    ("status", "no study has run in 'results'"),
     ("run toy --results toy.py", "cannot write to the results folder 'toy.py'"),
     ("run toy --partition gpu", "--partition is for --cluster slurm"),
     # What a newcomer types
     ("runn gae", "unknown command 'runn': did you mean 'run'?"),
-    ("run hopper", "'hopper' is a task: a study is run on it by --tasks hopper"),
-    ("run CartPole-v1", "CartPole-v1 is no study but a task of Gymnasium"),
+    ("run hopper", "'hopper' is a task: give it by --tasks hopper"),
+    ("run CartPole-v1", "'CartPole-v1' is a task of Gymnasium, not a study"),
     ("run gae_lambda", "'gae_lambda' is a setting: `ablations sweep gae_lambda=A,B` compares"),
     ("run lr", "'lr' is a setting: `ablations sweep learning_rate=A,B` compares it"),
     ("run gae --tasks CarRacing-v3", "is not among the tasks (`ablations list tasks`)"),
@@ -88,7 +88,7 @@ CASES = [
     ("run gae --steps 1m", "'1m' is not a whole number, such as 8, 50k or 1e6"),
     ("run gae --profile full", "unknown profile of 'gae' 'full': known: claims, evidence, paper"),
     ("sweep gae_lambda", "'gae_lambda' has no values: name two or more, such as gae_lambda=A,B"),
-    ("sweep gae_lambda=0.95", "takes two values or more, such as gae_lambda=a,b"),
+    ("sweep gae_lambda=0.95", "give two values or more, such as gae_lambda=a,b"),
     ("sweep cleanrl", "name at least two presets, for example cleanrl"),
     ("sweep observation_norm=none,after", "did you mean 'observation_normalization'?"),
     ("table gae --latex", "unknown flag --latex: did you mean --format latex?"),
@@ -189,7 +189,7 @@ def test_a_plan_that_is_cut_short_or_has_a_changed_byte(shell) -> None:
         shell("table", "toy")
         (path,) = shell.results.glob("plans/toy/*.json")
         path.write_text(damage(path.read_text()))
-        assert "is damaged: `ablations run toy` writes it again" in refused(shell, "table", "toy")
+        assert "is damaged: write it again by `ablations run toy`" in refused(shell, "table", "toy")
 
 
 @pytest.mark.parametrize(

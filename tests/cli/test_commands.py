@@ -69,9 +69,9 @@ def test_run_repeats_what_failed_with_an_error(shell) -> None:
 
 def test_a_cell_is_shown_as_it_is(done) -> None:
     cell = json.loads(done("status", "toy", "--format", "json").stdout)[0]["hash"]
-    assert done("show", cell[:8]).stdout.startswith(f"cell {cell}: done")
+    assert done("show", cell[:8]).stdout.startswith(f"run {cell}: done")
     line = done("show", cell[:8], "--set", "rate=1", code=2).stderr
-    assert "a cell is what it is" in line
+    assert "a selection is for studies" in line
 
 
 def test_a_reader_that_leaves_early_is_no_error(done) -> None:

@@ -43,4 +43,4 @@ def test_the_command_that_tries_a_setting_runs(name, words, capsys) -> None:
 
 def test_a_name_of_the_field_shows_our_setting(capsys) -> None:
     assert cli.main(["show", "gamma"]) == 0
-    assert "a number of ppo: 0.97" in capsys.readouterr().out
+    assert "a hyperparameter of ppo: 0.97" in capsys.readouterr().out

@@ -104,7 +104,7 @@ def test_steps_become_whole_iterations_and_names_of_presets_take_any_case(tmp_pa
     assert cli.main(["sweep", "SB3", "CleanRL", *flags]) == 0
     assert capsys.readouterr().err == ""
     assert cli.main(["run", "gae", "--steps", "1k", *flags]) == 0
-    assert "1,000 steps on fast are 1,024: iterations are whole" in capsys.readouterr().err
+    assert "steps on fast rounded from 1,000 to 1,024" in capsys.readouterr().err
 
 
 def test_every_name_of_the_field_is_a_setting_of_a_trainer_that_has_another_name() -> None:

@@ -55,7 +55,7 @@ def test_another_reading_runs_nothing_again(counted, edit, column, values) -> No
 
 def test_the_first_that_cannot_be_read_stops_the_rest_with_the_reason(counted) -> None:
     counted.edit(('metric = "return"', 'metric = "retrun"'))
-    with pytest.raises(UserError, match=r"walk/slow .*did you mean 'return'\?.*not run again"):
+    with pytest.raises(UserError, match=r"walk/slow .*did you mean 'return'\?.*no other run was"):
         counted.run()
     assert counted.times() == 1
     counted.edit()

@@ -122,8 +122,8 @@ def test_a_curve_that_ends_in_nan_has_diverged(folder) -> None:
 
 BAD = [
     ("exit 3", "the command ended with exit code 3"),
-    ("kill -9 $$", "the command was ended by SIGKILL"),
-    ("true", "the command ended well and left no 'log.csv'"),
+    ("kill -9 $$", "the command was killed by SIGKILL"),
+    ("true", "the command succeeded, but did not write 'log.csv'"),
     (": > $out/log.csv", "'log.csv' is empty"),
     ('echo "step,retrun" > $out/log.csv; echo 1,2 >> $out/log.csv', "did you mean 'retrun'?"),
     ('printf "step,return\\n9,1\\n1,2\\n" > $out/log.csv', "steps go back from 9 to 1"),
@@ -395,7 +395,7 @@ def test_ctrl_c_ends_the_command_too(folder, base_install: dict[str, str]) -> No
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert "the same command goes on from here" in errors
+    assert "the same command continues" in errors
     assert not any(alive(int(pid)) for pid in pids)
 
 
@@ -404,7 +404,7 @@ def test_two_study_files_of_one_name_do_not_replace_each_other(folder) -> None:
     (folder.path / "other").mkdir()
     folder.write("other/walk.sh", (folder.path / "walk.sh").read_text())
     folder.write("other/walk.toml", (folder.path / "walk.toml").read_text())
-    with pytest.raises(UserError, match=r"is the study of 'walk\.toml': give that of"):
+    with pytest.raises(UserError, match=r"is the study of 'walk\.toml': choose another name"):
         folder.run("other/walk.toml", seeds=1)
     (folder.path / "walk.toml").rename(folder.path / "moved.toml")
     assert folder.run("moved.toml", seeds=1).found, "the same file under another name goes on"

@@ -17,16 +17,16 @@ REFUSED = [
     ('curve = "{folder}/log.csv"', 'curve = "log.csv"', "two cells would write one file"),
     ("{drift}", "{drfit}", "unknown placeholder of the command 'drift': did you mean 'drfit'?"),
     ('{drift}"', '{drift} | tee log"', "the command has '|', and no shell reads it"),
-    ('{drift}"', '{drift} {steps}"', "[study] does not say how many"),
+    ('{drift}"', '{drift} {steps}"', "set steps in [study]"),
     ("seeds = 3", "seeds = 0", "[study] seeds: expected a whole number >= 1"),
     ("seeds = 3", "sedes = 3", "[study] unknown key 'sedes': did you mean 'seeds'?"),
-    ('name = "walk"', 'name = "gae"', "study 'gae' is there already"),
-    ('metric = "return"\n', "", "[command] has no metric"),
+    ('name = "walk"', 'name = "gae"', "study 'gae' already exists"),
+    ('metric = "return"\n', "", "metric is missing in [command]"),
     ('step = "step"', 'step = "step"\nresume = "--go-on"', "resume and resume_if go together"),
-    ('step = "step"', 'step = "step"\ndepends = ["lib"]', "depends names 'lib', which is not in"),
-    ("fast = {drift = 12}", "fast = {drift = 10}", "are one composition"),
+    ('step = "step"', 'step = "step"\ndepends = ["lib"]', "depends names 'lib', which"),
+    ("fast = {drift = 12}", "fast = {drift = 10}", "are identical"),
     ('{drift}"', 'x={drift}"\n#', "drift is a list, which only an argument of its own can be"),
-    ("seeds = 3", 'seeds = 3\ntasks = ["a", "b"]', "the command has no {task}"),
+    ("seeds = 3", 'seeds = 3\ntasks = ["a", "b"]', "does not use {task}"),
 ]
 
 
@@ -137,7 +137,7 @@ def test_in_a_repository_all_of_it_counts_unless_depends_narrows_it(folder) -> N
 
 def test_a_command_that_names_no_file_must_say_what_it_rests_on(folder) -> None:
     folder.study(("sh walk.sh {folder} {seed} {drift}", "echo {folder} {seed} {drift}"))
-    with pytest.raises(UserError, match="names no file that is here"):
+    with pytest.raises(UserError, match="names no local file"):
         folder.plans()
     folder.study(
         ("sh walk.sh {folder} {seed} {drift}", "echo {folder} {seed} {drift}"),
@@ -173,7 +173,7 @@ def test_python_defines_the_same_tables(folder) -> None:
     (one,) = folder.plans("walk.py")
     assert [cell.hash for cell in one.cells] == list(first.values())
     folder.write("walk.py", "1 / 0\n")
-    with pytest.raises(UserError, match="it does not run: ZeroDivisionError"):
+    with pytest.raises(UserError, match="Python cannot run it: ZeroDivisionError"):
         folder.plans("walk.py")
 
 

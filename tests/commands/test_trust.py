@@ -14,7 +14,6 @@ import pytest
 from ablations.cli import main
 from ablations.core.plan import StoredStudy
 from ablations.engine import claims
-from ablations.engine.backends.command import code
 from ablations.engine.backends.command.code import checked_out
 from ablations.engine.clean import delete, waste
 from ablations.names import require_name
@@ -315,20 +314,3 @@ def test_runs_and_clean_without_flock(folder, capsys, monkeypatch) -> None:
         os.utime(lock, (0, 0))
         assert claims.hold(folder.results, "0" * 16) is not None
         assert held is not None
-
-
-def test_a_large_file_is_read_once_until_it_changes(folder, monkeypatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.path / "home"))
-    monkeypatch.setattr(code, "LARGE_BYTES", 4)
-    data = folder.write("data.bin", "12345678")
-    monkeypatch.setattr(code, "TICK_SECONDS", -1.0)
-    reads = []
-    digest = code.hashlib.file_digest
-    monkeypatch.setattr(code.hashlib, "file_digest", lambda *a: reads.append(a) or digest(*a))
-    first = code.digest_of([data], folder.path)
-    assert code.digest_of([data], folder.path) == first
-    assert len(reads) == 1
-    data.write_text("12345679")
-    assert code.digest_of([data], folder.path) != first
-    data.write_text("12345678")
-    assert code.digest_of([data], folder.path) == first

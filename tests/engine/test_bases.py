@@ -92,18 +92,14 @@ def test_a_base_lies_under_the_study_and_a_flag_over_it() -> None:
     assert plain.name != based.name
 
 
-def test_a_base_is_said() -> None:
+def test_a_base_is_said(tmp_path: Any) -> None:
     made = planned("gae", base="cleanrl")
+    assert "cleanrl" in table_of(Runs.read(tmp_path, made)).attrs["caption"]
     assert made.study.base == "cleanrl"
     assert "inside the settings of cleanrl" in made.study.title
     assert made.request["base"] == "cleanrl"
     assert Request("gae", **made.request).flags() == made.request
     assert planned("gae").study.base is None
-
-
-def test_a_table_names_the_base(tmp_path: Any) -> None:
-    runs = Runs.read(tmp_path, planned("gae", base="cleanrl"))
-    assert "cleanrl" in table_of(runs).attrs["caption"]
 
 
 def test_common_geometry_is_the_tasks() -> None:

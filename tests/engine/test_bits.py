@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import forked
 import numpy as np
@@ -79,14 +81,15 @@ def test_another_choice_on_the_axis_leaves_the_others_alone(training, shells) ->
 
 SHARDED = """
 import json
+from ablations import plugins
 from ablations.request import Request
 from ablations.engine.job import cells_of
 from ablations.engine.plan import plan
 from ablations.engine.backends.compiled.program import Program
 import jax
-request = Request(
-    "gae", profile="smoke", steps=8000, seeds=8, variants=("brax",), set={"evaluations": 0}
-)
+study, variant, profile, sets = STUDY
+plugins.load(["toy"])
+request = Request(study, profile, seeds=8, variants=(variant,), set={"evaluations": 0, **sets})
 cells = cells_of(plan(request))
 found = []
 for lanes in (1, 8):
@@ -102,12 +105,20 @@ print(json.dumps(found))
 """
 
 
-def test_lanes_of_ppo_on_eight_devices_train_as_on_one(tmp_path: Path) -> None:
-    """As on accelerators, the seeds of one composition; and each device has the memory of one lane
-    to hold, not of eight."""
+@pytest.mark.parametrize(
+    "study",
+    [
+        ("toy", "up", "quick", {"ballast": 100_000}),
+        pytest.param(("gae", "brax", "smoke", {}), marks=pytest.mark.long),
+    ],
+    ids=["toy", "ppo"],
+)
+def test_lanes_on_eight_devices_train_as_on_one(study: tuple[Any, ...], tmp_path: Path) -> None:
+    """As on accelerators; and each device holds the memory of one run, not of eight."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     environment = dict(os.environ) | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    done = forked.run(["python", "-c", SHARDED], tmp_path, environment)
+    shutil.copy(Path(__file__).with_name("toy.py"), tmp_path)
+    done = forked.run(["python", "-c", f"STUDY = {study!r}\n{SHARDED}"], tmp_path, environment)
     assert done.returncode == 0, done.stderr
     (one, its_bytes, alone), (eight, their_bytes, sharded) = json.loads(done.stdout)
     assert (one, eight) == (1, 8)

@@ -76,7 +76,7 @@ def test_the_run_has_state_to_lose(halfway) -> None:
     assert sum(v is not None for v in halfway.lane.columns["evaluation/return"]) == 1
 
 
-@pytest.mark.parametrize("stops", [(1,), (3,), (5,), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("stops", [(3,), (1, 2, 3, 4, 5)])
 def test_stopped_and_resumed_it_ends_with_the_same_bits(
     tmp_path, program, cell, uninterrupted, stops: tuple[int, ...]
 ) -> None:
@@ -111,11 +111,15 @@ def test_a_program_of_several_lanes_goes_on_too(
 
     monkeypatch.setattr(Program, "_given", release)
     with theirs:
-        two = Program(cell, lanes=2, locks=tmp_path)
-    lane, _ = finish(two.start([cell] * 2, [halfway, halfway]))
+        # Without evaluations, whose program takes as long to compile.
+        run = cell.config["run"] | {"evaluations": 0}
+        plain = replace(cell, config={**cell.config, "run": run})
+        two = Program(plain, lanes=2, locks=tmp_path)
+    lane, _ = finish(two.start([plain] * 2, [halfway, halfway]))
     for name, values in uninterrupted[0].columns.items():
-        mine = np.array(lane.columns[name], float)
-        np.testing.assert_allclose(mine, np.array(values, float), rtol=0.2, err_msg=name)
+        if not name.startswith("evaluation/"):
+            mine = np.array(lane.columns[name], float)
+            np.testing.assert_allclose(mine, np.array(values, float), rtol=0.2, err_msg=name)
 
 
 def test_every_byte_is_guarded(tmp_path, cell, written) -> None:
@@ -137,20 +141,6 @@ def test_every_byte_is_guarded(tmp_path, cell, written) -> None:
         checkpoints.load(tmp_path, cell, 3)
     written.write_bytes(whole)
     checkpoints.load(tmp_path, cell, 3)
-
-
-def test_a_torn_one_is_passed_over_for_the_one_before(tmp_path, program, cell) -> None:
-    block = program.start([cell])
-    for _ in range(2):
-        block.advance()
-        checkpoints.save(tmp_path, cell, Checkpoint(block.saved(0), Spent()))
-    checkpoints.path_of(tmp_path, cell.hash, 2).write_text("{")
-    found, refused = checkpoints.newest(tmp_path, [cell])
-    assert found is not None
-    assert found[0].saved.point == 1
-    assert refused == [
-        f"checkpoint {cell.hash}/00000002 is refused: it is damaged: it fails its checksum"
-    ]
 
 
 def described(path: Path) -> dict[str, Any]:
@@ -305,14 +295,6 @@ def test_steps_are_exact_past_the_limits_of_integers(
     assert np.isfinite(lane.columns["training/reward_per_step"][1:]).all()
 
 
-def test_the_trainers_count_wraps_nowhere_near_a_run(program, cell, halfway) -> None:
-    """Iterations are counted in 32 bits without sign: across 2**31 of them too."""
-    count = np.asarray(2**31 - 2, np.uint32)
-    saved = replace(halfway, state=dict(halfway.state) | {"iteration": count})
-    _, state = finish(program.start([cell], [saved]))
-    assert int(state["iteration"]) == 2**31 - 2 + 3 * cell.config["run"]["updates_per_chunk"]
-
-
 def test_arrays_there_and_back() -> None:
     tree = {
         "key": jax.random.key(3),
@@ -367,7 +349,7 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
     assert [(row["state"], row["checkpoint"] > 0) for row in status] == [("missing", True)]
     said = stopped("run", "toy_slow", *flags).stdout
     assert f"checkpoint {cell}/{last.stem} is refused: it is damaged" in said
-    assert f"go on at step {(int(last.stem) - 1) * 20}" in said
+    assert f"continue at step {(int(last.stem) - 1) * 20}" in said
     assert stopped.curves() == undisturbed.curves()
     ((path,),) = [list(stopped.results.glob("cells/*/record.json"))]
     told = json.loads(path.read_text())["provenance"]

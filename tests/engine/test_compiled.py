@@ -156,7 +156,7 @@ def test_code_in_a_results_folder_is_never_loaded(tmp_path: Path, monkeypatch) -
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("ablations.engine.backends.compiled.program.Program", lambda *_, **__: None)
-    monkeypatch.setattr(Cell, "program", lambda self: "p")
+    monkeypatch.setattr(Cell, "program", "p")
     results, trace = tmp_path / "results", tmp_path / "executed"
     before = jax.config.jax_compilation_cache_dir
     try:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ablations.engine import worker
-from ablations.engine.estimate import estimate
+from ablations.engine.estimate import sized, speeds
 from ablations.engine.job import Cell, JobSpec, cells_of
 from ablations.engine.plan import plan
 from ablations.engine.slurm.cluster import Cluster
@@ -53,6 +53,7 @@ def test_no_lane_of_an_accelerator_is_compiled_for_nobody(
 def test_a_job_is_of_several_compositions() -> None:
     for gpus, lanes in ((0, 1), (1, 2 * SEEDS), (4, 2 * SEEDS + 2)):
         cluster = Cluster(gpus=gpus)
-        found = estimate(cells(), Path("nowhere"), cluster.resources)
+        known = speeds(Path("nowhere"), cells(), accelerator=gpus > 0)
+        found = sized(cells(), cluster.resources, known)
         assert [len({cell.variant for cell in each.cells}) for each in found.programs] == [2]
         assert (found.jobs, found.lanes) == (1, lanes)

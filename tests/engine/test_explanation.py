@@ -18,7 +18,6 @@ from ablations.engine import explanation
 from ablations.engine.explanation import order
 from ablations.engine.job import cells_of, distinct
 from ablations.errors import UserError
-from ablations.figures import draw
 from ablations.records import Plan, Record, write_plan, write_record
 from ablations.request import Request
 from ablations.runs import Runs
@@ -233,24 +232,6 @@ def test_shares_of_a_known_score(tmp_path: Path) -> None:
     assert frame.attrs["summary"].startswith("explained_task: start → end is +25")
 
 
-def test_the_figure_has_the_shares_of_the_gap_and_details_alone_and_removed(
-    tmp_path: Path,
-) -> None:
-    plan = explain(seeds=5)
-    train(plan, tmp_path)
-    runs = Runs.read(tmp_path, plan)
-    rows = table_of(runs, "shares")
-    scale = 100 * runs.margin / rows.margin if rows.margin.notna().all() else 1.0
-    ((name, drawn),) = draw(runs, width="neurips").items()
-    assert name == "shares"
-    ax = drawn.axes[0]
-    points = [line.get_xdata()[0] for line in ax.get_lines() if line.get_marker() == "o"]
-    assert points == pytest.approx(list(rows.share * scale))
-    dots = np.concatenate([of.get_offsets() for of in ax.collections])[:, 0]
-    beside = rows[["alone", "removed"]].mul(scale, axis=0).iloc[1:].to_numpy().ravel()
-    assert sorted(dots) == pytest.approx(sorted(beside))
-
-
 def test_compositions_that_train_alike_are_one_cell() -> None:
     plan = explain(seeds=1)
     cells = {cell.variant: cell.hash for cell in plan.cells}
@@ -277,7 +258,7 @@ def test_a_flag_holds_for_both() -> None:
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        ({"end": "twin"}, "one composition"),
+        ({"end": "twin"}, "identical"),
         ({"end": "ends"}, "unknown preset or variant 'ends'"),
         ({"together": [["explained_c"]]}, "differing detail"),
         ({"set": {"explained_width": 2, "explained_z": 1}}, "explained_z"),

@@ -77,10 +77,10 @@ def test_studies_that_run_together_share_a_program_where_they_can() -> None:
     """A shared torso is compiled in; every other difference of the three is data."""
     studies = ("gae", "value_coefficient", "value_clipping")
     plans = [plan(Request(study, "quick", ("fast",))) for study in studies]
-    alone = {cell.program() for each in plans for cell in needed([each])}
-    together = {cell.config["structure"]["torso"]: cell.program() for cell in needed(plans)}
+    alone = {cell.program for each in plans for cell in needed([each])}
+    together = {cell.config["structure"]["torso"]: cell.program for cell in needed(plans)}
     assert len(alone) == 4
-    assert len({cell.program() for cell in needed(plans)}) == 2
+    assert len({cell.program for cell in needed(plans)}) == 2
     assert together["shared"] != together["separate"]
     assert {cell.hash for cell in needed(plans)} == {
         cell.hash for each in plans for cell in needed([each])

@@ -164,28 +164,6 @@ def test_cells_that_never_ran_are_not_old(tmp_path: Path, monkeypatch: pytest.Mo
     assert differences({"imported": {}, "task": {"name": "fast"}}, current()) == []
 
 
-def test_a_table_of_old_cells_starts_no_jax(tmp_path: Path) -> None:
-    made = asked()
-    cells = []
-    for cell in made.cells:
-        config = json.loads(json.dumps(cell.config))
-        config["choices"]["advantage"]["revision"] = 99
-        cells.append(structs.replace(cell, config=config, hash=digest(config)))
-    ran(tmp_path, structs.replace(made, cells=tuple(cells)))
-    script = (
-        "import sys; from ablations.cli import main\n"
-        f"code = main(['table', 'gae', '--results', {str(tmp_path)!r}])\n"
-        "assert not {'jax', 'variants'} & set(sys.modules)\n"
-        "sys.exit(code)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "6 of 6 runs are from earlier code" in done.stderr
-    assert "advantage=brax is of revision 99, now 1" in done.stderr
-
-
 def test_nothing_pools_two_revisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -26,7 +26,7 @@ def test_says_what_it_will_use_then_runs_then_runs_nothing_twice(shell) -> None:
     first = shell("run", "toy", "--workers", "2").stdout
     announced = first.splitlines()[0]
     assert "8 runs on 1 task (line): 0 done, 8 to run" in announced
-    assert "1 program to compile; 2 workers of 1 lane" in announced
+    assert "1 program to compile; 2 workers" in announced
     assert any("8/8 runs" in line and "steps/s" in line for line in first.splitlines())
     assert "\x1b" not in first, "in a pipe progress is lines"
     curves = shell.curves()
@@ -76,11 +76,6 @@ def test_the_bits_of_a_cell_depend_on_nobody(shells: Callable[[], object]) -> No
     assert crowd.curves()[cell] == bits
     lazy("run", "toy", "--seeds", "1", "--cluster", "debug")
     assert lazy.curves()[cell] == bits
-
-
-def test_studies_share_cells(shell) -> None:
-    shell("run", "toy", "toy_nan", "--seeds", "2", code=1)
-    assert len(shell.curves()) == 6, "toy/up and toy_nan/up are the same two cells"
 
 
 def test_one_program_for_all_variants_and_one_more_per_structure(shell) -> None:
@@ -173,6 +168,8 @@ def test_looks_that_were_stopped_in_the_middle_go_on_with_the_same_ones(shells) 
     process.communicate(timeout=120)
     assert process.returncode == 130
     first = stopped("table", "toy_close", "--format", "csv").stdout
+    stopped.hurry()
+    undisturbed.hurry()
     said = stopped(*flags).stdout
     assert "1 of 2 comparisons decided; stage 2 of 2, 12 seeds for wander on line" in said
     assert "inconclusive with 12 seeds, the most: wander on line" in said
@@ -317,7 +314,12 @@ def test_lanes_that_do_not_fit_into_memory_run_in_later_blocks(shells) -> None:
     single, block = shells(), shells()
     single("run", "toy", "--workers", "1")
     said = block("run", "toy", *small_memory(block, 3)).stdout
-    assert said.count("8 lanes of line need 0.0 GB of the accelerator's 0.0: 3 run side by") == 1
+    assert (
+        said.count(
+            "8 parallel runs of line need 0.0 GB of the accelerator's 0.0; now 3 in parallel"
+        )
+        == 1
+    )
     done = [records.read_record(block.results, cell) for cell in block.curves()]
     assert sorted(record.provenance["lanes"] for record in done) == [2, 2, 3, 3, 3, 3, 3, 3]
     for record in done:
@@ -326,11 +328,8 @@ def test_lanes_that_do_not_fit_into_memory_run_in_later_blocks(shells) -> None:
             for s in (block, single)
         )
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
-
-
-def test_a_lane_that_does_not_fit_into_memory_says_so(shell) -> None:
-    said = shell("run", "toy", *small_memory(shell, 11), code=1)
-    assert "one lane of line needs" in said.stdout + said.stderr
+    too_large = block("run", "toy", "--fresh", *small_memory(block, 11), code=1)
+    assert "one run of line needs" in too_large.stdout + too_large.stderr
 
 
 def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
@@ -346,42 +345,32 @@ def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
     assert "toy" in again.lower()
 
 
-def test_fresh_computes_again_and_loses_nothing(shell) -> None:
-    shell("run", "toy", "--seeds", "1", "--workers", "1")
+def test_fresh_computes_again_and_clean_deletes_what_is_not_needed(shell) -> None:
+    toy = ("run", "toy", "--seeds", "1", "--workers", "1")
+    shell(*toy)
     curves = shell.curves()
-    said = shell("run", "toy", "--seeds", "1", "--workers", "1", "--fresh").stdout
-    assert "0 done, 2 to run" in said
+    assert "0 done, 2 to run" in shell(*toy, "--fresh").stdout
     assert shell.curves() == curves
     assert len(list(shell.results.glob("set-aside/*/curve.parquet"))) == 2
-
-
-def test_what_is_left_of_a_published_cell_is_cleaned(shell) -> None:
-    """As by a kill between the record and the end of its cell."""
-    shell("run", "toy", "--seeds", "1", "--workers", "1")
-    for cell in shell.curves():
+    for cell in curves:  # as after a kill right after the record was written
         left = shell.results / "work" / cell / "checkpoints" / "00000001.msgpack"
         left.parent.mkdir(parents=True)
         left.write_text("x" * 3_000_000)
         (left.parents[1] / "lock").touch()
-    listed = shell("clean").stdout
-    assert "of 6.0 MB" in listed
-    assert listed.count("3.0 MB") == 2
-    shell("run", "toy", "--seeds", "1")
+    old = shell.results / "cache" / f"jit_chunk-{'0' * 64}-cache"
+    old.parent.mkdir()
+    old.touch()
+    shown = shell("clean").stdout
+    assert shown.count("3.0 MB") == 2
+    assert str(old.relative_to(shell.folder)) in shown
+    assert f"MB in '{shell.programs}'" in shown
+    assert "nothing to run" in shell(*toy).stdout
     assert not list(shell.results.glob("work/*/checkpoints"))
-
-
-def test_a_stopped_cell_is_shown_and_goes_on(shell) -> None:
-    flags = ("run", "toy_slow", "--variants", "up", "--seeds", "1", "--workers", "1")
-    process = shell.start(*flags, "--checkpoint-steps", "20")
-    _wait_for(lambda: list(shell.results.glob("work/*/checkpoints/0*")))
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=1500)
-    (row,) = json.loads(shell("status", "toy_slow", "--format", "json").stdout)
-    assert row["state"] == "missing"
-    assert row["checkpoint"] >= 20
-    said = shell("clean").stdout
-    assert f"work/{row['hash']}" in said
-    assert f"go on at step {row['checkpoint']}" in shell(*flags).stdout
+    assert old.exists()
+    shell("clean", "--yes")
+    assert not old.parent.exists()
+    assert list(shell.programs.glob("jit_chunk-*-cache"))
+    assert shell.curves() == curves
 
 
 def test_without_a_folder_for_programs_a_run_says_so_and_goes_on(shell) -> None:
@@ -391,39 +380,10 @@ def test_without_a_folder_for_programs_a_run_says_so_and_goes_on(shell) -> None:
     open_to_all.mkdir(parents=True)
     open_to_all.chmod(0o777)
     said = shell("run", "toy", "--variants", "up", "--seeds", "1").stdout
-    assert said.count("compiled programs are not kept") == 1
+    assert said.count("compiled programs are not cached") == 1
     assert len(shell.curves()) == 1
     assert not list(open_to_all.iterdir())
     assert not (shell.results / "cache").exists()
-
-
-def test_clean_shows_then_deletes_and_spares_the_results(shell) -> None:
-    shell("run", "toy", "--seeds", "1")
-    curves = shell.curves()
-    old = shell.results / "cache" / f"jit_chunk-{'0' * 64}-cache"
-    old.parent.mkdir()
-    old.touch()
-    shown = shell("clean").stdout
-    assert str(old.relative_to(shell.folder)) in shown
-    assert f"MB in '{shell.programs}'" in shown
-    assert old.exists()
-    shell("clean", "--yes")
-    assert not old.parent.exists()
-    assert list(shell.programs.glob("jit_chunk-*-cache"))
-    assert shell.curves() == curves
-    assert "nothing to run" in shell("run", "toy", "--seeds", "1").stdout
-
-
-def test_the_parent_never_starts_jax(shell) -> None:
-    script = (
-        "import sys; from ablations.cli import main\n"
-        "code = main(['run', 'toy', '--seeds', '1', '--workers', '1', '--plugin', 'toy'])\n"
-        "from jax._src import xla_bridge\n"
-        "sys.exit(code or 10 * xla_bridge.backends_are_initialized())"
-    )
-    python = shell.command()[0]
-    done = subprocess.run([python, "-c", script], cwd=shell.folder, check=False)
-    assert done.returncode == 0
 
 
 def test_workers_of_any_scheduler_share_a_stored_plan(shells) -> None:

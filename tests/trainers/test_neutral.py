@@ -98,14 +98,14 @@ def test_runs_keep_their_hashes_and_a_new_detail_renames_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`python tests/trainers/test_neutral.py` writes the golden list anew, for a new study."""
-    narrow = [cell.program() for cell in cells_of(plan(Request("gae", "smoke", seeds=1)))]
+    narrow = [cell.program for cell in cells_of(plan(Request("gae", "smoke", seeds=1)))]
     new_axes()
     for name in ("ppo", "language"):
         module = importlib.import_module(BUILT_IN[name])
         monkeypatch.setattr(module, "SPEC", with_details(module.SPEC))
     assert shipped() == json.loads(GOLDEN.read_text())
     made = plan(Request("gae", "smoke", seeds=1))
-    assert [cell.program() for cell in cells_of(made)] == narrow
+    assert [cell.program for cell in cells_of(made)] == narrow
     assert plan(Request("gae", "smoke", seeds=1, set=AT)).cells == (
         plan(Request("gae", "smoke", seeds=1)).cells
     ), "set to what is neutral anyway"
@@ -317,7 +317,7 @@ def test_plans_show_and_explanations_see_details(toy: TrainerSpec) -> None:
 def test_a_variant_that_sets_what_is_neutral_is_its_baseline(toy: TrainerSpec) -> None:
     same = {"without": studies.Variant({}), "at": studies.Variant({"toy_number": 0.0})}
     studies.register(replace(studies.study("toy"), name="same", variants=same))
-    with pytest.raises(UserError, match="are one composition on toy_line"):
+    with pytest.raises(UserError, match="are identical on toy_line"):
         plan(Request("same"))
 
 

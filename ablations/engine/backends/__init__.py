@@ -1,10 +1,10 @@
-"""Define what a backend is: a way to compute runs, as a program of JAX or as a command.
+"""Define a backend: a way to compute runs, as compiled JAX programs or as a user's commands.
 
-A backend is asked for whatever differs between them; nothing else knows which one it is. To add
-one, implement `Backend` in a package beside these and name it in `backend_of`.
+    compiled/   JAX programs: compiled once, with parallel runs
+    command/    a user's command line: one process per run
 
-    compiled/   programs of JAX: compiled once, their runs train in parallel
-    command/    a user's command line: a process for each run
+The rest of the engine asks the backend for everything in which the two differ. To add a backend,
+implement `Backend` in a package beside these, and name it in `backend_of`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 class Speed:
     """The speed of one worker.
 
-    rate: environment steps per second over its lanes; of a command that is not told its steps,
-    commands per second. megabytes: the most memory that it held. measured: from records, else
-    assumed.
+    rate: environment steps per second over all parallel runs; commands per second where a command
+    has no {steps}. megabytes: peak memory. measured: whether the speed comes from records.
     """
 
     rate: float
@@ -41,7 +40,7 @@ class RunningBatch(Protocol):
     """Parallel runs, from their last checkpoint to their end."""
 
     def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """Run to the end. Raises TrainingFailed, or SystemExit where it was asked to stop."""
+        """Run to the end. Raises TrainingFailed, or SystemExit once `stopping` returns True."""
 
     def result(self, index: int) -> Result:
         """Return the result of a run of the batch."""
@@ -51,13 +50,13 @@ class RunningBatch(Protocol):
 
 
 class Prepared(Protocol):
-    """A program, prepared once for all of its runs. lanes: how many of them train in parallel."""
+    """A program, prepared once for all of its runs. lanes: the number of parallel runs."""
 
     compile_seconds: float
     lanes: int
 
     def abandon(self) -> None:
-        """Kill the processes that it has started."""
+        """Kill the processes that it started."""
 
     def training(
         self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
@@ -66,47 +65,46 @@ class Prepared(Protocol):
 
 
 class Backend(Protocol):
-    """A way to compute runs. Stateless; importing one starts no JAX.
+    """A way to compute runs. It has no state, and its import does not start JAX.
 
-    compiles: whether runs share programs that are compiled first. title: of a program, whose name
-    is {}, for people. mending: what helps where all runs of a job would fail alike.
+    compiles: whether runs share programs that are compiled first. advice: what users can do if all
+    runs of a job would fail.
     """
 
     compiles: bool
-    title: str
-    mending: str = ""
+    advice: str = ""
 
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
-        """Return the name of the program of a configuration: of runs that share a `Prepared`."""
+        """Return the name of a configuration's program; runs with that name share a `Prepared`."""
 
     def accelerators(self) -> int:
-        """Return how many accelerators of this machine are dealt out; 0: runs find their own."""
+        """Return the number of accelerators to distribute; 0 if runs find their own."""
         return 0
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        """Return the number of workers for some runs, at most `workers`, and of lanes in each."""
+        """Return the number of workers, at most `workers`, and of parallel runs in each."""
 
     def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
-        """Return runs as a job specification holds them, with data for their provenance."""
+        """Return runs for a job specification, with data for their provenance."""
         return tuple(cells)
 
     def has_run(self, cell: Cell, results: Path) -> bool:
-        """Return whether only the curve of a run without a record is still to be read."""
+        """Return whether a run has ended and only its curve must be read."""
         return False
 
     def forget(self, cell: Cell, results: Path) -> None:
-        """Have a run computed again, though it has ended."""
+        """Compute a run again even if it has ended."""
         return
 
     def notices(self, *, shell: bool) -> list[str]:
-        """Return lines for the user. shell: also on the variables of this process."""
+        """Return lines for the user. shell: include lines on this process's variables."""
         return []
 
     def environment(self, job: JobSpec, index: int) -> dict[str, str]:
         """Return the environment of a worker."""
 
     def require_installed(self, cells: Sequence[Cell]) -> None:
-        """Raise UserError where a library that the runs need is not installed."""
+        """Raise UserError if a library that the runs need is missing."""
         return
 
     def require_device(self, job: JobSpec) -> None:
@@ -114,7 +112,7 @@ class Backend(Protocol):
         return
 
     def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
-        """Prepare the program of a run. sharing: how many runs of the job are of it."""
+        """Prepare the program of a run. sharing: how many runs of the job use it."""
 
     def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
         """Return the provenance of a run of this process."""
@@ -123,20 +121,14 @@ class Backend(Protocol):
         """Return the properties of a configuration that decide its time per step."""
 
     def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
-        """Return the speed by provenances of such runs, or by assumption where there are none."""
+        """Return the speed by the provenances of similar runs; assume one if there are none."""
 
     def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
-        """Return the seconds before a job has anything to save, and words for when it is short."""
-
-    def crew(self, workers: int, lanes: int) -> str:
-        """Return a number of workers in words."""
-
-    def pace(self, cell: Cell, speed: Speed) -> str:
-        """Return a speed in words."""
+        """Return the seconds until a job can save its state, and an error if they are too many."""
 
 
 def backend_of(config: Configuration) -> Backend:
-    """Return the backend of a configuration, which is imported when it is first asked for."""
+    """Return the backend of a configuration; its module is imported on the first call."""
     name = "command" if "command" in config else "compiled"
     backend: Backend = importlib.import_module(f"{__name__}.{name}").BACKEND
     return backend

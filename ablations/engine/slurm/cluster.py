@@ -1,4 +1,4 @@
-"""Read the settings of a cluster's jobs, from flags or from a small TOML file.
+"""Read the settings of Slurm jobs from flags and from a TOML file.
 
 partition = "cpu"
 time = "2:00:00"
@@ -34,14 +34,11 @@ _MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 class Cluster(Part, frozen=True):
     """The settings of each job.
 
-    time: limit of a job, in minutes; None: what the jobs are packed for, twice over. cpus, gpus:
-    of each job, on one node. gpu_type: their name in Slurm, such as a100; None: any. memory: of
-    each job, in megabytes; None: what its workers need, as far as that was measured; 0: not asked
-    for, where the cluster gives it by other rules. at_once: jobs of an array that run side by
-    side. job_minutes: how long a job should take. lanes: parallel runs on the accelerators of
-    a job. threads: of each command. setup: lines of shell before the job. srun: further arguments
-    of srun, which starts the job's process, such as those of a container. sbatch: further options
-    of sbatch; of false, none.
+    time: limit in minutes; None: twice job_minutes, and 15. gpu_type: GPU name, such as a100; None:
+    any. memory: megabytes; None: the measured or assumed need; 0: no request. at_once: jobs of an
+    array that run at the same time. job_minutes: how long a job should take. lanes: parallel runs
+    on accelerators. threads: threads of each command. setup: shell lines before the job. srun,
+    sbatch: further arguments; the value false removes an option of sbatch.
     """
 
     partition: Text | None = None
@@ -63,17 +60,17 @@ class Cluster(Part, frozen=True):
 
     @property
     def time_limit(self) -> int:
-        """Return the limit of a job, in minutes."""
+        """Return the time limit in minutes."""
         return self.time or 2 * self.job_minutes + 15
 
     @property
     def signal_seconds(self) -> int:
-        """Return how many seconds before its end a job is signalled to save its state."""
+        """Return how many seconds before the limit Slurm signals the job."""
         return min(300, max(30, 60 * self.time_limit // 10))
 
     @property
     def resources(self) -> Resources:
-        """Return the resources of each job. Lanes are of accelerators."""
+        """Return the resources of each job."""
         return Resources(
             cores=self.cpus,
             gpus=self.gpus,
@@ -87,10 +84,7 @@ class Cluster(Part, frozen=True):
 
 
 def read_cluster(path: Path | None, flags: Mapping[str, Json]) -> Cluster:
-    """Return the settings of a file, under those of the flags that are not None.
-
-    Raises UserError: the file is none, a name is unknown, or a value makes no sense.
-    """
+    """Return the settings of a file; flags that are not None replace them. Raises UserError."""
     values = {} if path is None else _tables(path)
     values |= {name: value for name, value in flags.items() if value is not None}
     if isinstance(gpus := values.get("gpus"), str):
@@ -116,55 +110,46 @@ def _tables(path: Path) -> dict[str, Json]:
         return read_toml(path)
     except FileNotFoundError:
         raise UserError(
-            f"--cluster is local, debug, slurm or a TOML file; there is no file '{path}'"
+            f"--cluster must be local, debug, slurm or a TOML file; '{path}' does not exist"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read the cluster file '{path}': {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"the cluster file '{path}' is not TOML: {error}") from None
+        raise UserError(f"the cluster file '{path}' is not valid TOML: {error}") from None
 
 
 def minutes(text: Json) -> int:
-    """Read a time limit as Slurm spells it, in minutes, rounded up.
-
-    90, 90:00, 1:30:00, 1-12 or 1-12:30:00. Raises UserError.
-    """
+    """Read a time limit of Slurm in minutes, rounded up: 90, 90:00, 1:30:00, 1-12, 1-12:30:00."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", str(text).strip())
     if not match:
         raise UserError(
-            f"a time limit is minutes, hours:minutes:seconds or days-hours, not '{text}'"
+            f"a time limit must be minutes, hours:minutes:seconds or days-hours, not '{text}'"
         )
-    days, *rest = match.groups()
-    numbers = [int(part) for part in rest if part is not None]
-    if days is not None:  # days-hours[:minutes[:seconds]]
-        hours, minute, second = [*numbers, 0, 0][:3]
-        seconds = ((int(days) * 24 + hours) * 60 + minute) * 60 + second
-    elif len(numbers) == 3:
-        seconds = (numbers[0] * 60 + numbers[1]) * 60 + numbers[2]
-    else:  # minutes[:seconds]
-        seconds = numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)
+    days, *parts = match.groups()
+    numbers = [int(part) for part in parts if part]
+    if days is None and len(numbers) < 3:  # minutes[:seconds]
+        numbers.insert(0, 0)
+    hours, minute, second = [*numbers, 0, 0][:3]
+    seconds = ((int(days or 0) * 24 + hours) * 60 + minute) * 60 + second
     if not seconds:
-        raise UserError(f"a time limit of '{text}' leaves no time")
+        raise UserError(f"the time limit must be longer than '{text}'")
     return math.ceil(seconds / 60)
 
 
 def _typed(text: str) -> dict[str, Json]:
-    """Read GPUs as Slurm spells them: 2, a100:2."""
-    kind, colon, number = text.rpartition(":")
-    if not number.isdecimal() or bool(kind) != bool(colon) or not re.fullmatch(r"[\w.-]*", kind):
-        raise UserError(f"gpus are a number or type:number, such as a100:2, not '{text}'")
-    return {"gpus": int(number), "gpu_type": kind or None}
+    """Read a number of GPUs with an optional type: 2, a100:2."""
+    match = re.fullmatch(r"(?:([\w.-]+):)?(\d+)", text)
+    if not match:
+        raise UserError(f"gpus must be N or TYPE:N, such as a100:2, not '{text}'")
+    return {"gpus": int(match[2]), "gpu_type": match[1]}
 
 
 def megabytes(text: Json) -> int:
-    """Read a size such as 16G, 500M, 1.5T; a bare number is in gigabytes; none: 0.
-
-    Raises UserError.
-    """
+    """Read a size such as 16G, 500M, 1.5T in megabytes; a bare number is in gigabytes; none: 0."""
     if str(text).strip().lower() == "none":
         return 0
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", str(text).strip(), re.IGNORECASE)
     size = float(match[1]) * _MEMORY[match[2].upper()] if match else 0
     if size < 1:
-        raise UserError(f"memory is a number with M, G or T, such as 16G, not '{text}'")
+        raise UserError(f"memory must be a number with M, G or T, such as 16G, not '{text}'")
     return math.ceil(size)

@@ -1,8 +1,4 @@
-"""Ask Slurm about jobs and the cluster, once per question.
-
-Nobody here waits for a job. Whether a run is done is a matter of its record; the queue only tells
-who is still going to work on the others.
-"""
+"""Call the commands of Slurm. Only records say whether a run is done; the queue lists the jobs."""
 
 from __future__ import annotations
 
@@ -21,20 +17,12 @@ from ablations.errors import UserError
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 TIMEOUT_SECONDS = 30
-QUEUE_SECONDS = 30.0  # a controller has others to answer too
+QUEUE_SECONDS = 30.0
 ENDED = frozenset(
-    {
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "REVOKED",
-        "TIMEOUT",
-    }
+    [
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
+        *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+    ]
 )
 _MOST_AT_ONCE = 500
 
@@ -43,8 +31,8 @@ _MOST_AT_ONCE = 500
 class State:
     """The state of a job.
 
-    name: as Slurm has it (PENDING, RUNNING, OUT_OF_MEMORY...), or GONE for a job that it no longer
-    knows. reason: why it waits, or "".
+    name: Slurm's name (PENDING, RUNNING, OUT_OF_MEMORY...), or GONE for an unknown job. reason: why
+    the job waits, or "".
     """
 
     name: str
@@ -52,15 +40,12 @@ class State:
 
     @property
     def alive(self) -> bool:
-        """Return whether it runs, waits, or will be run again."""
+        """Return whether the job runs, waits, or will run again."""
         return self.name not in ENDED and self.name != "GONE" and not self.held
 
     @property
     def held(self) -> bool:
-        """Return whether Slurm holds it until it is released.
-
-        Slurm gave up to start it, or it was put back to be looked at.
-        """
+        """Return whether Slurm holds the job until somebody releases it."""
         failed = self.name == "PENDING" and "launch failed" in self.reason
         return failed or self.name in ("SPECIAL_EXIT", "REQUEUE_HOLD")
 
@@ -78,7 +63,7 @@ class Partition:
 
 
 class Silent(UserError):
-    """Slurm did not answer: the state of jobs is not known."""
+    """Slurm did not answer, so the state of jobs is unknown."""
 
 
 def require_commands() -> None:
@@ -86,17 +71,16 @@ def require_commands() -> None:
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         raise UserError(
-            f"there is no {' or '.join(missing)} on the PATH: --cluster slurm is for a machine "
-            f"from which Slurm's jobs are submitted; --cluster local runs here"
+            f"not on the PATH: {', '.join(missing)}; use --cluster slurm on a login node of the "
+            f"cluster, or --cluster local to train on this machine"
         )
 
 
 def states(jobs: Collection[str]) -> dict[str, State]:
-    """Return the states of jobs ("12") and array tasks ("12_3"), by id, with those of their arrays.
+    """Return the states of jobs ("12"), array tasks ("12_3") and their arrays, by id.
 
-    Slurm no longer knows those that are left out. A job, or a task of an array that goes on,
-    stays in squeue for a while after its end (MinJobAge); later only accounting knows it, where
-    there is any. Raises Silent: Slurm does not answer.
+    Unknown jobs are omitted. An ended job stays in squeue for a while (MinJobAge); later only
+    accounting knows it. Raises Silent.
     """
     by_job: dict[str, State] = {}
     for some in _in_parts(sorted({_array(job) for job in jobs})):
@@ -119,10 +103,7 @@ def states(jobs: Collection[str]) -> dict[str, State]:
 
 
 def remembered() -> Queue:
-    """Return a `states` that remembers its answer for QUEUE_SECONDS.
-
-    It asks Slurm earlier about jobs that are not in the answer.
-    """
+    """Return `states` with a cache of QUEUE_SECONDS, unless new jobs are asked for."""
     asked_at, known, answer = -math.inf, frozenset[str](), {}
 
     def queue(jobs: Collection[str]) -> Mapping[str, State]:
@@ -136,10 +117,7 @@ def remembered() -> Queue:
 
 
 def commented(first_word: str) -> list[tuple[str, list[str]]]:
-    """Return the jobs and arrays of this user whose comment begins with a word.
-
-    Slurm's id, and the other words of the comment. Raises Silent.
-    """
+    """Return the user's jobs whose comment starts with a word: id, other words. Raises Silent."""
     lines = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
     comments = dict(line.split("|", 1) for line in lines.splitlines() if "|" in line)
     words = {job: comment.split() for job, comment in comments.items()}
@@ -147,10 +125,7 @@ def commented(first_word: str) -> list[tuple[str, list[str]]]:
 
 
 def is_running(job: str) -> bool:
-    """Return whether a job still runs, also where Slurm will soon end it.
-
-    True where it does not answer.
-    """
+    """Return whether a job still runs; True if Slurm does not answer."""
     try:
         done = _ask(["squeue", "-h", "-j", job, "-o", "%T"])
     except Silent:
@@ -160,11 +135,7 @@ def is_running(job: str) -> bool:
 
 
 def state_of(states: Mapping[str, State], job: str | None) -> State:
-    """Return the state of a job or task.
-
-    Tasks that were cancelled while they waited have none of their own: what is left of the array
-    stands for them.
-    """
+    """Return the state of a job or task; the array's state for a task that was cancelled early."""
     return states.get(job or "") or states.get(_array(job or "")) or State("GONE")
 
 
@@ -192,44 +163,43 @@ def partitions() -> dict[str, Partition]:
 
 
 def largest_array() -> int:
-    """Return the most tasks that an array may have (MaxArraySize)."""
+    """Return the largest number of tasks of an array (MaxArraySize)."""
     settings = _answer(["scontrol", "show", "config"])
     match = re.search(r"^MaxArraySize\s*=\s*(\d+)", settings, re.MULTILINE)
     return max(1, int(match[1])) if match else 1001
 
 
 def try_out(script: str) -> None:
-    """Raise UserError, in sbatch's own words, where it would refuse a script."""
+    """Raise UserError with sbatch's message if sbatch would refuse a script."""
     done = _ask(["sbatch", "--test-only"], script)
     if done.returncode:
         raise UserError(f"sbatch refuses these jobs: {complaint(done.stderr)}")
 
 
 def requeue(job: str) -> bool:
-    """Put a job back into the queue; return whether Slurm did."""
+    """Requeue a job; return whether Slurm did."""
     return _ask(["scontrol", "requeue", job]).returncode == 0
 
 
 def names_of_this_machine() -> set[str]:
-    """Return the names that this machine may have as a node."""
+    """Return the names by which Slurm may know this machine."""
     name = socket.gethostname()
     return {name, name.partition(".")[0], "localhost"}
 
 
 def complaint(text: str) -> str:
-    """Return the complaint of a command of Slurm: its last line, without the prefix."""
+    """Return the last error line of a Slurm command, without its prefix."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines or ["no reason given"]
     return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()
 
 
 def _in_parts(names: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Split names into parts that fit a command line."""
     return [names[i : i + _MOST_AT_ONCE] for i in range(0, len(names), _MOST_AT_ONCE)]
 
 
 def _ask(command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command; the lines that name a cluster of several are left out of its output."""
+    """Run a command; remove the lines that name a cluster from its output. Raises Silent."""
     try:
         done = subprocess.run(
             command,
@@ -243,18 +213,15 @@ def _ask(command: Sequence[str], text: str | None = None) -> subprocess.Complete
         done.stdout = re.sub(r"(?m)^CLUSTER: .*\n?", "", done.stdout)
         return done
     except FileNotFoundError:
-        raise Silent(f"there is no {command[0]} on the PATH: is Slurm on this machine?") from None
+        raise Silent(f"{command[0]} is not on the PATH: is Slurm installed here?") from None
     except subprocess.TimeoutExpired:
-        raise Silent(f"{command[0]} does not answer: is Slurm's controller up?") from None
+        raise Silent(f"{command[0]} does not answer: is Slurm's controller running?") from None
 
 
 def _answer(command: Sequence[str]) -> str:
-    """Return the output of a command; jobs that Slurm no longer knows are no error.
-
-    squeue may time out, print an error and no job, and exit with 0.
-    """
+    """Return the output of a command, also if Slurm does not know a job. Raises Silent."""
     done = _ask(command)
-    failed = done.returncode or "error:" in done.stderr
+    failed = done.returncode or "error:" in done.stderr  # after a timeout, squeue exits with 0
     if failed and "Invalid job id" not in done.stderr:
         why = complaint(done.stderr)
         raise Silent(f"{command[0]} does not answer ({why}): nothing was changed; try again")

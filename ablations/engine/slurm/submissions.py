@@ -1,14 +1,13 @@
-"""Keep submissions: which runs were given to which jobs of Slurm.
+"""Store submissions: the runs and the Slurm jobs that share them.
 
     results/work/submissions/<run>/submission.json    the hashes of the runs, the number of jobs
-    results/work/submissions/<run>/arrays.json        Slurm's ids of the jobs that it took
-    results/work/submissions/<run>/begun/<job>.json   how often a job began at one state, its cores
-    results/work/submissions/<run>/ended/<job>.json   why a job gave up, where it could say so
+    results/work/submissions/<run>/arrays.json        Slurm's ids of the jobs
+    results/work/submissions/<run>/begun/<job>.json   the number of starts at one state
+    results/work/submissions/<run>/ended/<job>.json   why a job gave up
     ~/.cache/rl-ablations/jobs/<run>/                 the job specification; submitit's files
 
-Every job of a submission takes runs of it until none is left. None of these files is the truth
-about a run: that is its record. They are there so that nothing is submitted twice, and so that
-`status` can name the job.
+The state of a run is decided by its record alone. These files prevent double submissions and tell
+`status` the jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import shutil
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 from ablations.core.decode import Count, Part, encode
 from ablations.core.files import find_json, read_bytes, read_json
@@ -36,16 +34,8 @@ COMMENT = "rl-ablations"  # the first word of our jobs' comments
 _Array = tuple[str, Count, Count]
 
 
-class _Begun(TypedDict, total=False):
-    """The last start of a job: the state of its runs, how often from there, its cores."""
-
-    state: str
-    times: Count
-    cores: tuple[Count, Count]
-
-
 class Submission(Part, frozen=True):
-    """Jobs that were submitted at once. cells: the hashes of the runs that they share."""
+    """Jobs that were submitted together. cells: the hashes of their runs."""
 
     run: str
     results: str
@@ -61,7 +51,7 @@ class Submission(Part, frozen=True):
 
     @property
     def left(self) -> list[str]:
-        """Return the runs that have no record yet."""
+        """Return the runs without a record."""
         return [cell for cell in self.cells if not published(Path(self.results), cell)]
 
     def write(self) -> None:
@@ -69,70 +59,54 @@ class Submission(Part, frozen=True):
         write_atomically(self.folder / "submission.json", encode(self))
 
     def arrays(self) -> list[_Array]:
-        """Return the arrays that Slurm took: id, index of our first job in it, number of jobs.
-
-        The number is 0 for a job that is no array.
-        """
+        """Return the arrays: id, index of the first job, number of jobs (0: a single job)."""
         return list(find_json(self.folder / "arrays.json", tuple[_Array, ...]) or ())
 
     def add_array(self, job: str, first: int, tasks: int) -> None:
-        """Note the id that Slurm gave to an array of our jobs, or to one job."""
+        """Store the id of an array or of a single job."""
         known = dict.fromkeys([*self.arrays(), (job, first, tasks)])
         write_atomically(self.folder / "arrays.json", json.dumps(list(known)))
 
     def comment(self, first: int, tasks: int) -> str:
-        """Return the comment that an array has in Slurm; see `adopt`."""
+        """Return the comment of an array in Slurm, which `adopt` reads."""
         return f"{COMMENT} {self.run} {first} {tasks}"
 
     def slurm_jobs(self) -> dict[int, str]:
-        """Return Slurm's id of each of our jobs that it has taken, by index."""
+        """Return the Slurm ids of the submitted jobs by index."""
         return {
             first + task: f"{job}_{task}" if tasks else job
             for job, first, tasks in self.arrays()
             for task in range(tasks or 1)
         }
 
-    def begin(self, index: int, state: str, cores: tuple[int, int]) -> None:
-        """Note the state from which a job starts, each time that Slurm starts it.
+    def begin(self, index: int, state: str) -> None:
+        """Store the start of a job. Raises UserError after `MAX_REQUEUES` starts at one state.
 
-        Args:
-            index: of the job.
-            state: a digest of the runs that are left and their checkpoints.
-            cores: that it may use, and that it was given.
-
-        Raises:
-            UserError: it was put back into the queue `MAX_REQUEUES` times from one state.
+        state: a digest of the unfinished runs and their checkpoints.
         """
-        last = self._begun(index)
-        times = last["times"] + 1 if last.get("state") == state else 1
+        path = self.folder / "begun" / f"{index}.json"
+        last = find_json(path, tuple[str, Count], lenient=True)
+        times = last[1] + 1 if last and last[0] == state else 1
         if times > MAX_REQUEUES:
             raise UserError(
-                f"it was put back into the queue {MAX_REQUEUES} times without a new checkpoint or "
-                f"record: its time is too short for one, or something ends it"
+                f"it was requeued {MAX_REQUEUES} times without a new checkpoint or record: its "
+                f"time limit is too short, or something ends the job"
             )
-        began: _Begun = {"state": state, "times": times, "cores": cores}
-        write_atomically(self.folder / "begun" / f"{index}.json", json.dumps(began))
-
-    def cores(self, index: int) -> tuple[int, int] | None:
-        """Return the cores that a job may use and those that it was given; None before it began."""
-        return self._begun(index).get("cores")
-
-    def _begun(self, index: int) -> _Begun:
-        return find_json(self.folder / "begun" / f"{index}.json", _Begun, lenient=True) or {}
+        write_atomically(path, json.dumps([state, times]))
 
     def give_up(self, index: int, reason: str) -> None:
-        """Note why a job gives up."""
+        """Store why a job gives up."""
         write_atomically(self.folder / "ended" / f"{index}.json", json.dumps({"reason": reason}))
 
     def gave_up(self, index: int) -> str | None:
-        """Return why a job gave up, None where it did not."""
+        """Return why a job gave up, or None."""
         path = self.folder / "ended" / f"{index}.json"
         return (find_json(path, dict[str, str]) or {}).get("reason")
 
 
 @dataclass(frozen=True)
 class Held:
-    """A job of a submission. id: of Slurm, or None if it never took the job."""
+    """A job of a submission. id: Slurm's id, or None if Slurm did not accept the job."""
 
     submission: Submission
     index: int
@@ -141,9 +115,9 @@ class Held:
 
     @property
     def why_ended(self) -> str:
-        """Return why it left its runs, as far as that is known."""
+        """Return why the job left its runs."""
         if self.id is None:
-            return "its job was never taken by Slurm"
+            return "Slurm did not accept its job"
         if reason := self.submission.gave_up(self.index):
             return f"its job {self.id} gave up: {reason}"
         if self.state.name == "GONE":
@@ -153,7 +127,7 @@ class Held:
         return f"its job {self.id} ended as {self.state.name}"
 
     def last_line(self) -> str:
-        """Return that of the job's log, or "". Those of its workers are under work/logs."""
+        """Return the last line of the job's log, or ""."""
         try:
             path = require_private_folder(JOBS) / self.submission.run / f"{self.id}_0_log.err"
             lines = read_bytes(path).decode(errors="replace").strip().splitlines()
@@ -163,7 +137,7 @@ class Held:
 
 
 def load(folder: Path) -> Submission:
-    """Raise Foreign for a file that is no submission."""
+    """Read a submission. Raises Foreign."""
     return read_json(folder / "submission.json", Submission)
 
 
@@ -178,10 +152,7 @@ def all_submissions(results: Path) -> list[Submission]:
 
 
 def adopt(submissions: Iterable[Submission]) -> None:
-    """Note the ids of jobs that Slurm took without telling, or whose driver ended before.
-
-    Raises commands.Silent: Slurm does not answer.
-    """
+    """Store the ids of accepted jobs whose ids are missing. Raises commands.Silent."""
     open_ = {
         submission.run: submission
         for submission in submissions
@@ -195,10 +166,7 @@ def adopt(submissions: Iterable[Submission]) -> None:
 def jobs_of(
     submissions: Collection[Submission], queue: commands.Queue | None = None
 ) -> list[list[Held]]:
-    """Return the jobs of each submission with their states. The queue is asked once, if at all.
-
-    Raises commands.Silent: Slurm does not answer.
-    """
+    """Return the jobs of each submission with their states. Raises commands.Silent."""
     ids = [submission.slurm_jobs() for submission in submissions]
     known = {job for jobs in ids for job in jobs.values()}
     states = (queue or commands.states)(known) if known else {}
@@ -214,21 +182,12 @@ def jobs_of(
 def holders(
     results: Path, cells: Iterable[str], queue: commands.Queue | None = None
 ) -> dict[str, Held]:
-    """Return, for each run that was ever submitted, a job that may still take it, else the last.
-
-    Args:
-        results: the results folder.
-        cells: the hashes of the runs.
-        queue: how Slurm's is asked; None: `commands.states`.
-
-    Raises:
-        commands.Silent: Slurm does not answer.
-    """
+    """Return hash -> a live job of each submitted run, or its last job. Raises commands.Silent."""
     wanted = set(cells)
     submissions = [one for one in all_submissions(results) if not wanted.isdisjoint(one.cells)]
     holding: dict[str, Held] = {}
     for submission, jobs in zip(submissions, jobs_of(submissions, queue), strict=True):
-        # Of those that ended, the one that tells most.
+        # Among ended jobs, prefer one that failed.
         job = max(jobs, key=lambda job: (job.state.alive, job.state.name != "COMPLETED"))
         for cell in wanted.intersection(submission.cells):
             if job.state.alive or cell not in holding or not holding[cell].state.alive:
@@ -236,25 +195,13 @@ def holders(
     return holding
 
 
-def cores_of_jobs(results: Path) -> dict[str, tuple[int, int] | None]:
-    """Return the cores that each job may use and those that it was given, by Slurm's id."""
-    return {
-        name: submission.cores(index)
-        for submission in all_submissions(results)
-        for index, name in submission.slurm_jobs().items()
-    }
-
-
 def cancel(
     results: Path, studies: Collection[str], cells: Collection[str] | None
 ) -> tuple[int, int]:
-    """Take the jobs of studies, or of some of their runs, out of the queue.
+    """Cancel the jobs of studies, or those with some of the runs. Raises commands.Silent.
 
     Returns:
-        How many jobs, and how many runs they leave without a record.
-
-    Raises:
-        commands.Silent: Slurm does not answer.
+        The number of jobs, and of their runs without a record.
     """
     chosen = [
         submission
@@ -270,14 +217,14 @@ def cancel(
 
 
 def forget(submission: Submission) -> None:
-    """Delete what is kept of a submission."""
+    """Delete the files of a submission."""
     shutil.rmtree(submission.folder, ignore_errors=True)
     if (jobs := private_folder(JOBS)) is not None:
         shutil.rmtree(jobs / submission.run, ignore_errors=True)
 
 
 def forget_the_finished(results: Path) -> None:
-    """Delete what is kept of submissions whose runs all have a record and whose jobs have ended."""
+    """Delete the files of submissions whose runs have records and whose jobs have ended."""
     finished = [submission for submission in all_submissions(results) if not submission.left]
     for submission, jobs in zip(finished, jobs_of(finished), strict=True):
         if not any(job.state.alive for job in jobs):

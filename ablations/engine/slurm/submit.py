@@ -1,16 +1,15 @@
-"""Submit the missing runs of plans to Slurm, through submitit, and be one of the jobs there.
+"""Submit the missing runs of plans to Slurm with submitit; define the jobs that train them.
 
-Each job of an array is a worker: it takes runs of the submission that nobody has until none is left
-or its time is up. Nothing that submitit keeps is asked for afterwards; records and checkpoints are
-what counts. A job that Slurm runs again, for whatever reason, looks which runs are left, and these
-go on from their checkpoints.
+Each job of an array starts workers, which take free runs of the submission until no run is left or
+the time limit is near. Only records and checkpoints matter afterwards, not submitit's results. If
+Slurm starts a job again, the job continues its unfinished runs from their checkpoints.
 
-Signals, as Slurm sends them to the job's processes:
+Slurm sends these signals to a job's processes:
 
-    SIGUSR2   the time limit is near, or preemption where it was asked to say so: the workers save
-              what they have, and the job puts itself back into the queue
-    SIGTERM   preemption, scancel, or the end: the workers save what they have; Slurm decides
-              whether the job runs again. To end by itself now would count as done
+    SIGUSR2   near the time limit, or before preemption with --signal: the workers save their state,
+              and the job requeues itself
+    SIGTERM   preemption, scancel, or the time limit: the workers save their state; Slurm decides
+              whether the job runs again. The job must not end by itself, which counts as success
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -31,7 +29,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
@@ -39,11 +36,10 @@ from msgspec import structs
 from ablations import plugins
 from ablations.core.decode import Json
 from ablations.core.files import digest_of_files
-from ablations.engine import provenance
 from ablations.engine.claims import checkpoint_points, file_lock, running
-from ablations.engine.estimate import Estimate, estimate
+from ablations.engine.estimate import Estimate, sized, speeds
 from ablations.engine.job import Cell, CheckpointPolicy, JobSpec
-from ablations.engine.local import Workers
+from ablations.engine.local import Workers, job_spec
 from ablations.engine.machine import cores, slurm_job
 from ablations.engine.prepare import missing, needed, prepare, require_writable
 from ablations.engine.progress import Bar
@@ -60,8 +56,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
-USUAL_ARRAY = 1001  # tasks: Slurm's MaxArraySize where nobody has set it
-UNASKED = "Slurm does not answer here: its queue, partitions and limits are not checked"
+USUAL_ARRAY = 1001  # tasks: Slurm's default MaxArraySize
+UNASKED = "Slurm does not answer: its queue, partitions and limits are not checked"
 NOT_SHARED = ("tmpfs", "ramfs", "devtmpfs", "overlay")
 LINE_SECONDS = 60.0
 GRACE_SECONDS = 600.0
@@ -70,11 +66,11 @@ ASK_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Submitted:
-    """The outcome of a submission, in runs.
+    """The outcome of a submission, in numbers of runs.
 
-    cells: all that the plans need. found: those with a record. queued: those that a job will take
-    already. new: those of the jobs that are submitted, or would be. arrays: Slurm's ids of these
-    jobs. refused: why Slurm took only the first of them. script: what sbatch is given.
+    cells: runs of the plans. found: runs with a record. queued: runs of jobs that were submitted
+    before. new: runs of the new jobs. arrays: Slurm's ids of the new jobs. taken, refused: how many
+    jobs Slurm accepted, and why not all. script: the input of sbatch.
     """
 
     cells: int
@@ -90,28 +86,26 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Slurm:
-    """Jobs of a cluster. dry_run: changes nothing."""
+    """Jobs of a cluster. dry_run: change nothing."""
 
     cluster: Cluster
     checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
     dry_run: bool = False
 
     def run(self, plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Submitted:
-        """Submit jobs for the runs without a record that no living job will take.
+        """Submit jobs for the runs that have neither a result nor a queued or running job.
 
-        Also for those that failed with an error, and those whose job is gone. Raises
-        UserError: something is wrong, as far as it can be known before it is submitted.
+        Raises UserError: Slurm would refuse the jobs, or they could not work.
         """
-        if not self.dry_run:
-            commands.require_commands()
-            require_submitit()
         results = results.resolve()
         if not str(results).isprintable():
             raise UserError(f"a job script cannot name the results folder {str(results)!a}")
         if self.dry_run:
             return self._submit(plans, results, missing(plans, results, fresh=fresh))
+        commands.require_commands()
+        require_submitit()
         require_writable(results)
-        # A second driver waits, and finds these jobs.
+        # A second command waits, and finds these jobs.
         with running(results), file_lock(results / "work" / "submit.lock"):
             cache = require_private_folder(JOB_CODE)
             _require_shared({"--results": results, "XDG_CACHE_HOME": cache}, self.cluster)
@@ -128,7 +122,8 @@ class Slurm:
         if not free:
             return counts
         self._answer(lambda: _require_partition(self.cluster), None)
-        estimated = estimate(free, results, self.cluster.resources)
+        known = speeds(results, free, accelerator=self.cluster.gpus > 0)
+        estimated = sized(free, self.cluster.resources, known)
         planned = replace(counts, new=len(free), estimate=estimated)
         if self.dry_run and not _has_submitit():
             return planned
@@ -153,11 +148,22 @@ class Slurm:
             commands.try_out(script)
         _cancel_stuck({job.submission.run: job.submission for job in held.values()}.values())
         submission.write()
-        job = self._job(submission, free, estimated)
+        job = job_spec(
+            free,
+            results,
+            estimated,
+            run=submission.run,
+            threads=self.cluster.threads,
+            waits=False,
+            # Most of the time until Slurm's limit is for the current chunk and its checkpoint, the
+            # rest for requeueing.
+            stop_seconds=0.75 * self.cluster.signal_seconds,
+            checkpoints=self.checkpoints,
+        )
         job.write(require_private_folder(JOBS) / submission.run / "job.json")
         taken, refused = _send(executor, submission, largest)
         if not taken:
-            if "timed out" in str(refused):  # it may take them yet: they are found by their comment
+            if "timed out" in str(refused):  # jobs that Slurm still takes have our comment
                 raise UserError(f"sbatch does not answer ({refused}): wait a minute and try again")
             submissions.forget(submission)
             raise UserError(f"sbatch refuses these jobs: {refused}")
@@ -165,7 +171,7 @@ class Slurm:
         return replace(planned, arrays=arrays, taken=taken, refused=refused)
 
     def _answer(self, question: Callable[[], T], otherwise: T) -> T:
-        """Return Slurm's answer; where a dry run gets none, what it assumes instead."""
+        """Return Slurm's answer. In a dry run without an answer, return `otherwise`."""
         try:
             return question()
         except commands.Silent:
@@ -174,30 +180,9 @@ class Slurm:
             warnings.warn(Note(UNASKED), stacklevel=2)
             return otherwise
 
-    def _job(self, submission: Submission, cells: Sequence[Cell], estimated: Estimate) -> JobSpec:
-        results = Path(submission.results)
-        checkout = provenance.of_checkout()
-        provenance.keep_difference(results, checkout)
-        return JobSpec(
-            run=submission.run,
-            results=submission.results,
-            cells=cells[0].backend.ready(cells, results),
-            workers=estimated.workers,
-            lanes=estimated.lanes,
-            accelerator=self.cluster.gpus > 0,
-            threads=self.cluster.threads,
-            waits=False,
-            # Most of the time before Slurm kills is for the chunk at hand and its checkpoint; the
-            # rest for going back into the queue.
-            stop_seconds=0.75 * self.cluster.signal_seconds,
-            plugins=plugins.loaded(),
-            checkpoints=self.checkpoints,
-            provenance=checkout,
-        )
-
 
 def _cancel_stuck(involved: Iterable[Submission]) -> None:
-    """Cancel jobs that Slurm holds until somebody releases them; others do their work now."""
+    """Cancel held jobs, whose runs the new jobs train."""
     jobs = [job for jobs in submissions.jobs_of([*involved]) for job in jobs]
     if stuck := {job.id for job in jobs if job.id and job.state.held}:
         commands.cancel(stuck)
@@ -206,7 +191,7 @@ def _cancel_stuck(involved: Iterable[Submission]) -> None:
 def _send(
     executor: submitit.SlurmExecutor, submission: Submission, largest: int
 ) -> tuple[int, str | None]:
-    """Return how many of the jobs Slurm took, and why not all of them."""
+    """Submit the jobs; return how many Slurm accepted, and why not all."""
     every = [Job(str(submission.folder), index) for index in range(submission.jobs)]
     for first in range(0, len(every), largest):
         part = every[first : first + largest]
@@ -214,14 +199,14 @@ def _send(
         try:
             with warnings.catch_warnings(), _outside_of_jobs():
                 warnings.simplefilter("ignore")
-                # By which it is found, should this process end before it notes Slurm's id.
+                # The comment identifies the jobs if this process ends before it writes their id.
                 executor.update_parameters(comment=submission.comment(first, tasks))
                 sent = executor.submit_array(part)
         except Exception as error:
-            # Slurm may have taken them, and sbatch failed to say so as submitit expects it.
+            # Slurm may have accepted them although sbatch failed.
             submissions.adopt([submission])
             if first not in submission.slurm_jobs():
-                return first, _sbatchs_words(error)
+                return first, _message_of_sbatch(error)
         else:
             submission.add_array(sent[0].job_id.partition("_")[0], first, tasks)
     return len(every), None
@@ -230,7 +215,7 @@ def _send(
 def _executor(
     submission: Submission, cluster: Cluster, code: Path, megabytes: int, *, anywhere: bool = False
 ) -> submitit.SlurmExecutor:
-    """Return submitit's executor. anywhere: also where there is no Slurm, to write its script."""
+    """Return submitit's executor. anywhere: also without Slurm, to write the script."""
     import submitit
 
     class Anywhere(submitit.SlurmExecutor):
@@ -240,8 +225,7 @@ def _executor(
 
     more: dict[str, Json] = {
         "requeue": True,
-        # Python looks there first: the code as it was submitted, whatever lies in this folder
-        "chdir": str(code),
+        "chdir": str(code),  # Python imports from there first
         **cluster.sbatch,
     }
     if more["requeue"] is False:
@@ -250,7 +234,7 @@ def _executor(
         "job_name": "ablations-" + "-".join(submission.studies)[:40],
         "time": cluster.time_limit,
         "cpus_per_task": cluster.cpus,
-        # From Slurm 22.05 on srun does not take them over from sbatch.
+        # From Slurm 22.05 on, srun ignores the value of sbatch.
         "srun_args": [f"--cpus-per-task={cluster.cpus}", *cluster.srun],
         "array_parallelism": cluster.at_once,
         "signal_delay_s": cluster.signal_seconds,
@@ -275,7 +259,7 @@ def _executor(
 
 
 def _script(executor: submitit.SlurmExecutor, jobs: int) -> str:
-    """Return the script that submitit writes for the first array."""
+    """Return the script of the first array."""
     from submitit.slurm.slurm import _make_sbatch_string
 
     parameters = dict(executor.parameters)
@@ -289,10 +273,7 @@ def _script(executor: submitit.SlurmExecutor, jobs: int) -> str:
 
 
 def _modules() -> list[Path]:
-    """Return the files of the packages and modules that a job imports from checkouts here.
-
-    They are found, not imported.
-    """
+    """Find the files of our packages and of plugins, without importing them."""
     names = ["ablations", "variants", *(n.partition(".")[0] for n in plugins.loaded())]
     specs = map(importlib.util.find_spec, dict.fromkeys(names))
     return [Path(spec.origin) for spec in specs if spec is not None and spec.origin]
@@ -303,7 +284,7 @@ def _has_submitit() -> bool:
 
 
 def require_submitit() -> None:
-    """Raise UserError where what writes and sends the scripts is not installed."""
+    """Raise UserError if submitit is not installed."""
     if not _has_submitit():
         raise UserError("--cluster slurm needs submitit: pip install 'rl-ablations[slurm]'")
 
@@ -316,16 +297,13 @@ def _require_partition(cluster: Cluster) -> None:
         limit = partitions[name].time
         if limit is not None and cluster.time_limit > limit:
             raise UserError(
-                f"a time limit of {cluster.time_limit} minutes is more than the {limit} of the "
-                f"partition '{name}': give a shorter --time"
+                f"the time limit of {cluster.time_limit} minutes exceeds the {limit} minutes of "
+                f"the partition '{name}': give a shorter --time"
             )
 
 
 def _require_shared(folders: Mapping[str, Path], cluster: Cluster) -> None:
-    """Raise UserError for a folder that only this machine can see, as far as that shows.
-
-    folders: by the flag or variable that names them.
-    """
+    """Raise UserError for a folder on a local disc. folders: flag or variable -> folder."""
     nodes = {
         node
         for partition in commands.partitions().values()
@@ -338,13 +316,13 @@ def _require_shared(folders: Mapping[str, Path], cluster: Cluster) -> None:
         kind = _file_system(folder)
         if kind in NOT_SHARED or folder.is_relative_to("/tmp"):
             raise UserError(
-                f"the folder '{folder}' is on this machine alone ({kind}): the nodes cannot see "
-                f"it; give a shared folder with {named_by}"
+                f"the folder '{folder}' is local to this machine ({kind}), so the nodes cannot "
+                f"read it: give a shared folder with {named_by}"
             )
 
 
 def _file_system(path: Path) -> str:
-    """Return the type of the file system that a path is on, where /proc tells."""
+    """Return the type of a path's file system, or "unknown"."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -356,26 +334,20 @@ def _file_system(path: Path) -> str:
     return best[1]
 
 
-def _sbatchs_words(error: Exception) -> str:
+def _message_of_sbatch(error: BaseException) -> str:
     """Return the message of sbatch, which submitit wraps in its own errors."""
-    while isinstance(error.__cause__, Exception) and not isinstance(
-        error, subprocess.CalledProcessError
-    ):
+    while error.__cause__ and not isinstance(error, subprocess.CalledProcessError):
         error = error.__cause__
     if isinstance(error, subprocess.CalledProcessError):
         text = error.stderr or error.output or b""
         return commands.complaint(text.decode() if isinstance(text, bytes) else text)
     lines = [line for line in str(error).splitlines() if "error" in line.lower()]
-    return re.sub(r"\s+", " ", lines[-1] if lines else str(error))[:300]
+    return " ".join((lines[-1] if lines else str(error)).split())[:300]
 
 
 @contextlib.contextmanager
 def _outside_of_jobs() -> Iterator[None]:
-    """Submit without the variables of the job that this process is in.
-
-    What the allocation of this process was given (memory per core, say) would else be asked for in
-    the new jobs too.
-    """
+    """Hide the variables of this process's own job, which sbatch would apply to the new jobs."""
     of_job = {n: v for n, v in os.environ.items() if n.startswith("SLURM_") and n != "SLURM_CONF"}
     for name in of_job:
         del os.environ[name]
@@ -386,17 +358,17 @@ def _outside_of_jobs() -> Iterator[None]:
 
 
 def copy_code(folder: Path, modules: Iterable[Path], *, dry_run: bool = False) -> Path:
-    """Copy top-level packages and modules into a folder named by their content; return it.
+    """Copy packages and modules into a folder that is named by the digest of their contents.
 
-    Those installed for good (under site-packages) stay where they are, except for our own.
+    Except for ours, packages under site-packages are not copied.
 
     Args:
-        folder: under which the copy is made, if it is not there yet.
-        modules: the file of each; of a package its __init__.py.
-        dry_run: only return its name.
+        folder: the folder of all copies.
+        modules: the file of each module, or the __init__.py of each package.
+        dry_run: only return the path.
 
     Raises:
-        UserError: the copy is there, and its files are others.
+        UserError: the copy exists and was changed.
     """
     sources = sorted(set(filter(None, map(_source, modules))))
     files = sorted((path.relative_to(s.parent), path) for s in sources for path in _files_of(s))
@@ -406,8 +378,8 @@ def copy_code(folder: Path, modules: Iterable[Path], *, dry_run: bool = False) -
     if final.is_dir():
         there = sorted((path.relative_to(final), path) for path in _files_of(final))
         if digest_of_files(there)[:16] != final.name:
-            raise UserError(f"somebody has changed the code of jobs in '{final}': delete it")
-        os.utime(final)  # `clean` deletes what was not used for long
+            raise UserError(f"the copy of the code in '{final}' was changed: delete it")
+        os.utime(final)  # `clean` deletes old copies
         return final
     with folder_at_once(final) as copy:
         for source in sources:
@@ -443,32 +415,32 @@ def _files_of(source: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Job:
-    """One job of a submission; called by submitit, with the arguments it was pickled with."""
+    """One job of a submission, which submitit pickles and calls."""
 
     folder: str
     index: int
 
     def __call__(self) -> str:
-        """Train runs until none is left or time is up; return a line for submitit's log.
+        """Train runs until no run is left or time is up; return a line for submitit's log.
 
-        Raises UserError: its workers could not go on.
+        Raises UserError: its workers cannot continue.
         """
         caught = _Caught()
         private = Path(os.environ["SUBMITIT_FOLDER"])
         for path in private.glob(f"{slurm_job()}_*.save_tmp"):
-            path.unlink(missing_ok=True)  # of a killed run, over which submitit would not write
+            path.unlink(missing_ok=True)  # left by a killed job; submitit does not overwrite it
         submission = submissions.load(Path(self.folder))
         path = private / "job.json"
         planned = JobSpec.read(path)
         job = structs.replace(planned, cells=planned.left)
         if not job.cells:
-            return "nothing is left to do"
+            return "no run is left"
         job = structs.replace(job, workers=_workers(job))
         for line in job.backend.notices(shell=False):
             print(line, flush=True)
         bar = Bar(job.cells, Path(job.results), line_seconds=LINE_SECONDS, workers=job.workers)
         try:
-            submission.begin(self.index, _state(job), _cores())
+            submission.begin(self.index, _state(job))
             with running(Path(job.results)):
                 Workers(job, path, self.index * planned.workers).work(bar, caught.any)
         except UserError as error:
@@ -485,14 +457,14 @@ def _end(caught: _Caught) -> None:
         commands.requeue(job)
     print(f"saved after {', '.join(caught.names)}; waiting to be ended", flush=True)
     deadline = time.monotonic() + GRACE_SECONDS
-    # A job in its grace before preemption still runs, and must not end; a cancelled one may.
+    # Before preemption, a job must not end by itself; a cancelled job may.
     while time.monotonic() < deadline and commands.is_running(job):
         time.sleep(ASK_SECONDS)
     sys.exit(143)
 
 
 def _state(job: JobSpec) -> str:
-    """Return a digest of the runs that are left, with their last checkpoints."""
+    """Return a digest of the unfinished runs and their last checkpoints."""
     results = Path(job.results)
     begun = {path.name for path in (results / "work").iterdir()}
     points = {
@@ -504,33 +476,22 @@ def _state(job: JobSpec) -> str:
 
 
 def _workers(job: JobSpec) -> int:
-    """Return the planned workers, or fewer where less is left to do or the node gave less."""
+    """Return the planned number of workers, or fewer for few runs or few cores."""
     wanted = min(job.workers, -(-len(job.cells) // job.lanes))
     if job.accelerator:
         return wanted
-    return max(1, min(wanted, min(_cores()) // (job.threads or 1)))
-
-
-def _cores() -> tuple[int, int]:
-    """Return the cores that this job may use and those that it was given.
-
-    They are more where srun binds its process to a part of them.
-    """
-    return cores(), int(os.environ.get("SLURM_CPUS_PER_TASK") or cores())
+    given = int(os.environ.get("SLURM_CPUS_PER_TASK") or cores())
+    return max(1, min(wanted, min(cores(), given) // (job.threads or 1)))
 
 
 class _Caught:
-    """The signals sent to this job, taken from submitit, which would rewrite its pickle."""
+    """The signals that this job received. It replaces submitit's handlers."""
 
     def __init__(self) -> None:
-        """Take over the signals."""
         self.names: list[str] = []
         for number in (signal.SIGTERM, signal.SIGUSR2):
-            signal.signal(number, self._catch)
+            signal.signal(number, lambda n, _: self.names.append(signal.Signals(n).name))
 
     def any(self) -> bool:
         """Return whether any signal came."""
         return bool(self.names)
-
-    def _catch(self, number: int, _: FrameType | None) -> None:
-        self.names.append(signal.Signals(number).name)

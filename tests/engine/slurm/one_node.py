@@ -45,7 +45,6 @@ class Cluster:
     warn: bool = True
     largest_array: int = 1001
     bound: bool = False
-    port: int = 0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -58,7 +57,7 @@ class Cluster:
         self.folder.chmod(0o755)
         (self.folder / "munge").chmod(0o711)
         (self.folder / "log").chmod(0o755)
-        port = self.port or _free_ports(4)
+        port = _free_ports(4)
         self._write_configuration(port)
         self._start_munge()
         self.start_controller()

@@ -1,16 +1,15 @@
 """Find, digest and copy the files that decide what a command does.
 
-In a git repository: all tracked files as they lie there, and untracked Python files that git does
-not ignore. Elsewhere: the Python files in the folder of each script that the command names, and
-below. `depends` says it instead. The files that the command names always count, the study file and
-results folders never.
+In a git repository they are all tracked files in their current state, and untracked Python files
+that git does not ignore. Elsewhere they are the Python files in and below the folder of each script
+that the command names. `depends` replaces this rule. Files that the command names always count; the
+study file and results folders never do.
 
-Copies lie in the user's private cache: nothing in a results folder is executed.
+Copies are in the user's private cache: nothing in a results folder is executed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -19,38 +18,34 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ablations.core.decode import PathText
 from ablations.core.files import read_json, require_regular
 from ablations.core.plan import Context
 from ablations.core.record import Checkout
 from ablations.engine import provenance
-from ablations.engine.claims import TICK_SECONDS
 from ablations.engine.job import Cell
 from ablations.errors import UserError
 from ablations.git import PLAIN, git
-from ablations.private import COMMITS, private_folder, require_private_folder
+from ablations.private import COMMITS, require_private_folder
 from ablations.records import folder_at_once, write_atomically
 from ablations.trainers.command import Site
 
 MOST_FILES = 5_000
-LARGE_BYTES = 16 * 2**20
 _BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
-Stamps: TypeAlias = tuple[tuple[str, int, int], ...]
 _NEVER = ("__pycache__", "node_modules", "site-packages")
 
 
 @dataclass(frozen=True)
 class Code:
-    """The code that a command rests on.
+    """The code that a command uses.
 
-    here: the folder of the study file. named: arguments of the command. depends: files that stand
-    in for the rule above; None: it holds. without: the study file.
+    here: the folder of the study file. named: arguments of the command. depends: files that replace
+    the rule above; None: use the rule. without: the study file.
     """
 
     here: Path
@@ -59,10 +54,9 @@ class Code:
     without: Path | None = None
 
     def files(self) -> list[Path]:
-        """Return its files, each once, sorted.
+        """Return its files, sorted, without repetition.
 
-        Raises UserError: nothing says what the command rests on, or a name in `depends`
-        does not exist.
+        Raises UserError: the files are unknown, or a name in `depends` does not exist.
         """
         named = [path for path in map(self._file, self.named) if path is not None]
         if self.depends is not None:
@@ -73,37 +67,37 @@ class Code:
             rest = [file for path in named if path.suffix == ".py" for file in _below(path.parent)]
         else:
             raise UserError(
-                "the command names no file that is here, so an edit of its code would go "
-                'unnoticed: say what it rests on with depends = ["train.py", "lib/"] in the study '
-                "file, or --depends train.py lib/ of a gate; [] for nothing"
+                "the command names no local file, so an edit of its code would go unnoticed: name "
+                'the files that it uses by depends = ["train.py", "lib/"] in the study file, or '
+                "--depends train.py lib/ of a gate; [] means no files"
             )
         left = self.without and self.without.resolve()
         used = {path for path in (*named, *rest) if path.resolve() != left}
         if len(used) > MOST_FILES and self.depends is None:
             raise UserError(
-                f"the command rests on {len(used):,} files: narrow them with "
+                f"the command uses {len(used):,} files: select some with "
                 f'depends = ["train.py", "lib/"]'
             )
         return sorted(used)
 
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that name the files by path and content."""
+        """Return the digest of the files' paths and contents, 16 hexadecimal digits."""
         return digest_of(self.files(), self.here)
 
     def _file(self, argument: str) -> Path | None:
-        """Return the file that an argument names, if it names one."""
-        text = argument.replace("{here}", str(self.here)).partition("=")
-        for part in (argument.replace("{here}", str(self.here)), text[2]):
+        """Return the file that an argument names, as FILE or NAME=FILE."""
+        text = argument.replace("{here}", str(self.here))
+        for part in (text, text.partition("=")[2]):
             if part and "{" not in part and len(part) < 4096:
                 path = self.here / part
-                if path.is_file() and not _is_of_the_system(path):
+                if path.is_file() and not _is_binary(path):
                     return path
         return None
 
     def _depended(self, name: str) -> Iterator[Path]:
         paths = sorted(self.here.glob(name)) if "*" in name else [self.here / name]
         if not paths or not paths[0].exists():
-            raise UserError(f"depends names '{name}', which is not in '{self.here}'")
+            raise UserError(f"depends names '{name}', which '{self.here}' does not contain")
         for path in paths:
             if path.is_dir():
                 yield from _below(path, every=True)
@@ -112,7 +106,7 @@ class Code:
 
 
 def digest_of(files: Iterable[Path], here: Path) -> str:
-    """Return 16 hexadecimal digits that name files by path from a folder, and by content."""
+    """Return the digest of files' contents and of their paths from a folder."""
     digest = hashlib.sha256()
     for path in files:
         if not os.path.lexists(path):  # tracked, and deleted since
@@ -123,45 +117,19 @@ def digest_of(files: Iterable[Path], here: Path) -> str:
 
 
 def _content(path: Path) -> str:
-    """Return the SHA-256 of a file's content, or of where a symbolic link leads."""
+    """Return the SHA-256 of a file's content, or of a symbolic link's target."""
     try:
         if path.is_symlink():
             return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
         require_regular(path, sys.maxsize)
-        if path.stat().st_size >= LARGE_BYTES:
-            return _of_large(path)
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise UserError(
-            f"cannot read '{path}', which the command rests on: {error.strerror}"
-        ) from None
+        raise UserError(f"cannot read '{path}', which the command uses: {error.strerror}") from None
 
 
-def _of_large(path: Path) -> str:
-    """Return the SHA-256 of a large file, cached while it is not written.
-
-    Every command and every worker asks for it anew; a file whose last change is no older than the
-    clock of a file system is read each time.
-    """
-    about = path.stat()
-    stamp = [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_dev]
-    folder = private_folder("digests")
-    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
-    kept = folder / f"{name}.json" if folder else None
-    if kept is not None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            known = json.loads(kept.read_text())
-            if known["stamp"] == stamp:
-                return str(known["sha256"])
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if kept is not None and time.time() - about.st_ctime > TICK_SECONDS:
-        write_atomically(kept, json.dumps({"stamp": stamp, "sha256": digest}), lasting=False)
-    return digest
-
-
-def _is_of_the_system(path: Path) -> bool:
-    """Return whether a file is a binary program, such as an interpreter."""
+def _is_binary(path: Path) -> bool:
+    """Return whether a file is a compiled program, such as an interpreter."""
     if not os.access(path, os.X_OK):
         return False
     require_regular(path, sys.maxsize)
@@ -170,7 +138,7 @@ def _is_of_the_system(path: Path) -> bool:
 
 
 def root_of(here: Path) -> Path | None:
-    """Return the repository that a folder is in, if it is in one."""
+    """Return the root of the repository that contains a folder; None: there is no repository."""
     try:
         return Path(_git(here, "rev-parse", "--show-toplevel").rstrip("\n"))
     except (OSError, subprocess.SubprocessError):
@@ -178,7 +146,7 @@ def root_of(here: Path) -> Path | None:
 
 
 def _tracked(here: Path) -> list[Path] | None:
-    """Return the files of the repository that a folder is in; None where it is in none."""
+    """Return the files of the repository that contains a folder; None: there is no repository."""
     if (root := root_of(here)) is None:
         return None
     try:
@@ -186,21 +154,22 @@ def _tracked(here: Path) -> list[Path] | None:
         new = _git(root, "ls-files", "-z", "--others", "--exclude-standard", "--", "*.py")
     except (OSError, subprocess.SubprocessError):
         return None
-    new_files = [root / name for name in new.split("\0") if name]
+    added = [root / name for name in new.split("\0") if name]
     return [root / name for name in tracked if name] + [
-        p for p in new_files if not _in_results(p, root)
+        path
+        for path in added
+        if not any(_is_results(f) for f in path.parents if f.is_relative_to(root))
     ]
 
 
-def _in_results(path: Path, root: Path) -> bool:
-    parents = [folder for folder in path.parents if folder.is_relative_to(root)]
-    return any((folder / "cells").is_dir() and (folder / "work").is_dir() for folder in parents)
+def _is_results(folder: Path) -> bool:
+    return (folder / "cells").is_dir() and (folder / "work").is_dir()
 
 
 def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
-    """Yield the Python files below a folder, without hidden ones, environments and results.
+    """Yield the Python files below a folder; not in hidden, environment and results folders.
 
-    every: the files of other kinds too.
+    every: yield files of other types too.
     """
     for root, folders, files in os.walk(folder):
         here = Path(root)
@@ -209,36 +178,21 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
             for name in folders
             if not (name.startswith(".") or name in _NEVER)
             and not (here / name / "pyvenv.cfg").exists()
-            and not ((here / name / "cells").is_dir() and (here / name / "work").is_dir())
+            and not _is_results(here / name)
         )
         for name in files:
             if name.endswith(".py") or (every and not name.startswith(".") and name[-4:] != ".pyc"):
                 yield here / name
 
 
-def stamps(files: Iterable[Path]) -> Stamps:
-    """Return path, size and time of files, which change with every edit."""
-    stamped = []
-    for path in files:
-        try:
-            about = path.lstat()
-            stamped.append((str(path), about.st_size, about.st_mtime_ns))
-        except OSError:
-            stamped.append((str(path), -1, -1))
-    return tuple(stamped)
-
-
 def names(files: Sequence[Path], here: Path, most: int = 3) -> str:
-    """Name a few of the files, for people."""
+    """Write the names of the first files."""
     shown = ", ".join(os.path.relpath(path, here) for path in files[:most])
     return shown + (f" and {len(files) - most} more" if len(files) > most else "")
 
 
 def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
-    """Add the commit of their repository to the contexts of runs.
-
-    What the files that decide have over that commit is left beside the records, as a patch.
-    """
+    """Add the repository's commit to the contexts of runs; keep uncommitted changes as a patch."""
     known: dict[str, Checkout] = {}
 
     def of(cell: Cell) -> Cell:
@@ -253,7 +207,7 @@ def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
 
 
 def code_of(context: Context) -> Code:
-    """Return the code that a command rests on."""
+    """Return the code that a command uses."""
     depends, without = context["depends"], context["without"]
     return Code(
         Path(context["here"]),
@@ -275,8 +229,7 @@ def place_of(code: Code, timeout: float | None) -> Context:
 
 
 def _commit(code: Code, results: Path) -> Checkout:
-    root = root_of(code.here)
-    if root is None:
+    if (root := root_of(code.here)) is None:
         return {}
     paths = [os.path.relpath(path, root) for path in code.files() if path.is_relative_to(root)]
     commit = provenance.of_checkout(root, paths) if paths else {}
@@ -288,8 +241,8 @@ def _commit(code: Code, results: Path) -> Checkout:
 class Commit:
     """A commit that was checked out.
 
-    name: its full hash. root: the copy. here: the folder in it that the command runs in. digest: of
-    the content of `files`, as `Code.digest` has it for the files as they lie there.
+    name: its full hash. root: the copy. here: the folder in the copy in which the command runs.
+    digest: the digest of `files`, comparable with `Code.digest`.
     """
 
     name: str
@@ -300,14 +253,13 @@ class Commit:
 
 
 def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None) -> Commit:
-    """Return a copy of the repository at a commit.
+    """Return a copy of the repository at a commit, and repair a copy that was changed.
 
-    It is made once, and anew where it is not as committed. Raises UserError: there is no
-    repository, or no such commit.
+    Raises UserError: there is no repository or no such commit.
     """
     root = root_of(here)
     if root is None:
-        raise UserError(f"'{here}' is in no git repository, so there is no '{commit}' to run")
+        raise UserError(f"cannot run '{commit}': '{here}' is not in a git repository")
     try:
         name = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").strip()
     except subprocess.CalledProcessError:
@@ -318,14 +270,14 @@ def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None)
         os.rename(folder, aside)
         shutil.rmtree(aside, ignore_errors=True)
     if not folder.is_dir():
-        # An index of its own: the repository does not change.
+        # With a separate index, the repository does not change.
         with folder_at_once(folder) as files, tempfile.TemporaryDirectory() as temporary:
             index = _index(root, name, temporary)
             _git(root, "checkout-index", "-a", "-f", f"--prefix={files}/", environment=index)
-    os.utime(folder)  # `clean` deletes what was not used for long
+    os.utime(folder)  # `clean` deletes old copies
     inside = folder / here.resolve().relative_to(root.resolve())
     if not inside.is_dir():
-        raise UserError(f"commit '{commit}' has no folder '{here.relative_to(root)}'")
+        raise UserError(f"commit '{commit}' does not contain '{here.relative_to(root)}'")
     if depends is None:
         listed = _git(root, "ls-tree", "-r", "-z", "--name-only", name).split("\0")
         paths = sorted(folder / file for file in listed if file)
@@ -335,7 +287,7 @@ def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None)
 
 
 def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
-    """Return whether a copy has the files of a commit, by git's hashes, and no other code."""
+    """Return whether a copy has exactly the code of a commit, by git's hashes."""
     with tempfile.TemporaryDirectory() as temporary:
         index, here = _index(root, commit, temporary), f"--work-tree={folder}"
         compare = ("diff", "--name-only", *PLAIN, "--ignore-submodules")
@@ -345,7 +297,7 @@ def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
 
 
 def _index(root: Path, commit: str, folder: str) -> dict[str, str]:
-    """Return an environment in which git has an index of a commit in a folder."""
+    """Return an environment in which git uses an index of a commit in a folder."""
     environment = {**os.environ, "GIT_INDEX_FILE": str(Path(folder) / "index")}
     _git(root, "read-tree", commit, environment=environment)
     return environment
@@ -356,19 +308,19 @@ def _git(folder: Path, *arguments: str, environment: dict[str, str] | None = Non
 
 
 class Copy(NamedTuple):
-    """A copy of files. folder: its name in the cache. inside: where in it the command runs."""
+    """A copy of files. folder: its name in the cache. inside: the folder of the command in it."""
 
     folder: str
     inside: str
 
 
 def copy_of(files: Sequence[Path], here: Path, root: Path) -> Copy:
-    """Return where `keep_copy` puts files. here: the folder that the command runs in."""
+    """Return the copy that `keep_copy` writes. here: the folder in which the command runs."""
     return Copy(digest_of(files, here), here.resolve().relative_to(root.resolve()).as_posix())
 
 
 def keep_copy(files: Sequence[Path], here: Path, root: Path) -> None:
-    """Copy those of the files that are below a root, once, with a list of their names."""
+    """Copy the files that are below a root, with a list of their names."""
     kept = {}
     for path in files:
         absolute = Path(os.path.realpath(path.parent)) / path.name
@@ -387,12 +339,12 @@ def keep_copy(files: Sequence[Path], here: Path, root: Path) -> None:
 
 
 def copied_site(copy: Copy, code: str, timeout: float | None) -> Site:
-    """Return a copy as a place to run in. Raises UserError where its files are not as they were.
+    """Return the site that runs a command in a copy. Raises UserError if the copy was changed.
 
     Args:
         copy: see `copy_of`.
-        code: the digest of its files.
-        timeout: of a run, in seconds.
+        code: the digest of the copy's files.
+        timeout: the timeout of a run, in seconds.
     """
     folder = require_private_folder("code") / copy.folder
     here = folder / copy.inside
@@ -402,6 +354,6 @@ def copied_site(copy: Copy, code: str, timeout: float | None) -> Site:
             raise UserError("its files have changed")
     except (OSError, UserError) as why:
         raise UserError(
-            f"the copy of the best so far, '{folder}', cannot be used ({why}): begin a new ledger"
+            f"cannot use the copy of the best version, '{folder}' ({why}): start a new ledger"
         ) from None
     return Site(code, {"here": str(here), "timeout": timeout})

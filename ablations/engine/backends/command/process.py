@@ -1,4 +1,4 @@
-"""Run a process of the user's, without a shell, and end it with all that it has started."""
+"""Run a user's process without a shell, and kill it with everything that it started."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Return what a child does between fork and exec: it asks the kernel for its end with ours."""
+    """Return a function that a child calls before exec, so that it dies with this process."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None)
@@ -42,12 +42,11 @@ def _die_with_parent() -> Callable[[], None] | None:
 
 
 class Process:
-    """A command that runs; its output goes to a file. Raises OSError where it cannot start."""
+    """A running command. log: a file for its output. Raises OSError if it cannot start."""
 
     def __init__(
         self, arguments: Sequence[str], cwd: str, environment: Mapping[str, str], log: Path
     ):
-        """Start it. log: the file to which its output is added."""
         self.started = time.monotonic()
         self.peak_megabytes = 0
         self._ended = threading.Event()
@@ -78,23 +77,23 @@ class Process:
         return time.monotonic() - self.started
 
     def ended(self, seconds: float) -> bool:
-        """Return whether it has ended, after that long at most."""
+        """Wait for some seconds at most; return whether it has ended."""
         return self._ended.wait(seconds)
 
     @property
     def code(self) -> int:
-        """Return its exit code; minus a signal's number where one ended it."""
+        """Return its exit code, or the negative number of the signal that killed it."""
         self._ended.wait()
         return self._process.returncode
 
     def stop(self, seconds: float) -> None:
-        """Ask its group to end, and kill what is left of it after some seconds."""
+        """Send SIGTERM to its process group, and SIGKILL after some seconds."""
         self._signal(signal.SIGTERM)
         self._ended.wait(seconds)
         self.kill()
 
     def kill(self) -> None:
-        """End its group at once, also what it left behind when it ended by itself."""
+        """Kill its process group, also after the command itself has ended."""
         self._signal(signal.SIGKILL)
         self._ended.wait()
 
@@ -104,10 +103,7 @@ class Process:
 
 
 def kill_leftovers(folder: Path) -> int:
-    """Kill processes that an earlier try of a run left here, whose command was killed.
-
-    Return how many. Without /proc there is nothing to find them by.
-    """
+    """Kill processes that an earlier try of a run left; return how many. Needs /proc."""
     mark = f"{MARK}={folder}".encode()
     killed = 0
     for entry in Path("/proc").glob("[0-9]*"):
@@ -124,19 +120,18 @@ def kill_leftovers(folder: Path) -> int:
 def environment_of(
     folder: Path, declared: Mapping[str, str], threads: int | None, share: int
 ) -> dict[str, str]:
-    """Return the environment of a command: this process's own, with its share of the cores.
-
-    The code of a job of a cluster is for our imports alone.
+    """Return the environment of a command: that of this process, with its share of the cores.
 
     Args:
-        folder: of its cell.
-        declared: variables that its study sets.
-        threads: of the command, as a flag asks for.
-        share: its share of the cores, over which a variable that is set wins.
+        folder: the folder of the run.
+        declared: variables that the study sets.
+        threads: the threads that a flag sets; None: `share`, unless the variable is set.
+        share: the command's share of the cores.
     """
     environment = dict(os.environ)
     paths = [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]
     ours = private_folder(JOB_CODE)
+    # The copied code of a Slurm job is for our own imports only.
     kept = [path for path in paths if ours is None or not Path(path).is_relative_to(ours)]
     if kept:
         environment["PYTHONPATH"] = os.pathsep.join(kept)

@@ -1,4 +1,4 @@
-"""Read a study whose trainer is a command: TOML, or Python that defines the same tables.
+"""Read a study whose trainer is a command, from TOML or from Python that defines the same tables.
 
 [study]                              [command]
 name = "norm_adv"                    run = "python train.py --seed {seed} --norm-adv {norm_adv} ..."
@@ -38,7 +38,7 @@ Words: TypeAlias = str | tuple[str, ...]
 Margin = Annotated[float, Meta(gt=0, le=1e12)]
 
 SUFFIXES = (".toml", ".py")
-TASK = "task"  # of a command that knows none
+TASK = "task"  # the name of the task, for a study that names none
 DEFAULT_SEEDS = 8
 MARGIN = 0.05
 _SPANS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -62,7 +62,7 @@ class _About(Part, frozen=True):
 
 
 class _Command(Part, frozen=True):
-    """The table [command]. run, resume: a line as a shell would split it, or a list."""
+    """The table [command]. run, resume: a command line, or a list of arguments."""
 
     run: Words = ()
     curve: str = ""
@@ -78,7 +78,7 @@ class _Command(Part, frozen=True):
 
 
 class _Profile(Part, frozen=True):
-    """A table of [profiles]. What it leaves out is as in [study]."""
+    """A table of [profiles]. Its defaults are the values of [study]."""
 
     seeds: Positive | None = None
     tasks: tuple[str, ...] = ()
@@ -86,10 +86,10 @@ class _Profile(Part, frozen=True):
 
 
 def named(argument: str) -> tuple[str, tuple[Study, ...]]:
-    """Return the name of a study, and the study itself where the argument is a file.
+    """Return the name of a study, and the study itself if the argument is a file.
 
     Args:
-        argument: a study file, "FILE/variant", or any other name, which brings none.
+        argument: a study file, "FILE/variant", or any other name.
     """
     for suffix in SUFFIXES:
         file, slash, variant = argument.partition(f"{suffix}/")
@@ -103,7 +103,7 @@ def named(argument: str) -> tuple[str, tuple[Study, ...]]:
 
 
 def read(path: Path) -> Study:
-    """Read the study of a file. Raises UserError: the file describes no study, with its name."""
+    """Read a study file. Raises UserError that names the file."""
     try:
         return _study(_tables(path), path.resolve())
     except UserError as error:
@@ -111,22 +111,21 @@ def read(path: Path) -> Study:
 
 
 def _given(path: Path) -> dict[str, Json]:
-    """Read a file: its tables in TOML, or those that it defines in Python."""
     if not path.exists():
-        raise UserError("there is no such study file")
+        raise UserError("the study file does not exist")
     if path.suffix == ".py":
         try:
             namespace = runpy.run_path(str(path))
         except Exception as error:
             text = " ".join(str(error).split())
-            raise UserError(f"it does not run: {type(error).__name__}: {text}") from None
+            raise UserError(f"Python cannot run it: {type(error).__name__}: {text}") from None
         return {name: namespace[name] for name in _TABLES if name in namespace}
     try:
         return read_toml(path)
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"it is not TOML: {error}") from None
+        raise UserError(f"not valid TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"it cannot be read: {error}") from None
+        raise UserError(f"cannot be read: {error}") from None
 
 
 def _tables(path: Path) -> dict[str, Table]:
@@ -139,7 +138,7 @@ def _tables(path: Path) -> dict[str, Table]:
         tables[name] = table
     for name in ("study", "command", "variants"):
         if not tables.get(name):
-            raise UserError(f"it has no [{name}]")
+            raise UserError(f"the table [{name}] is missing")
     return tables
 
 
@@ -149,10 +148,10 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
     variants = required(dict[str, Settings], tables["variants"], "[variants]")
     name = path.stem if about.name is None else about.name
     if name in studies.studies():
-        raise UserError(f"study '{name}' is there already: choose another name")
+        raise UserError(f"a study '{name}' already exists: choose another name")
     if about.margin is not None and about.margin_in_metric is not None:
         raise UserError(
-            "margin is a share of what the baseline learned, margin_in_metric is not: give one"
+            "give margin (a share of the learned range) or margin_in_metric, but not both"
         )
     tasks = tuple(dict.fromkeys(about.tasks)) or (TASK,)
     line = line_of(tables["command"])
@@ -165,11 +164,9 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
         about.step_unit,
     )
     if about.steps is None and "steps" in line.placeholders():
-        raise UserError(
-            "the command has {steps}, and [study] does not say how many: steps = 50_000"
-        )
+        raise UserError("the command uses {steps}: set steps in [study], such as steps = 50_000")
     if len(tasks) > 1 and "task" not in line.placeholders():
-        raise UserError("tasks are several, and the command has no {task}")
+        raise UserError("[study] has several tasks, but the command does not use {task}")
     study = Study(
         name=name,
         title=name if about.title is None else about.title,
@@ -190,10 +187,10 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
 
 
 def line_of(command: Table) -> Line:
-    """Read a command's table as a line. Raises UserError: it describes none."""
+    """Read the table of a command. Raises UserError: the table is wrong or incomplete."""
     for name in ("run", "curve", "metric"):
         if not command.get(name):
-            raise UserError(f"[command] has no {name}")
+            raise UserError(f"{name} is missing in [command]")
     given = required(_Command, command, "[command]")
     return Line(
         run=_words(given.run, "run"),
@@ -209,21 +206,18 @@ def line_of(command: Table) -> Line:
 
 
 def code_of(line: Line, here: Path, command: Table, path: Path | None) -> Code:
-    """Return the code that a line rests on.
+    """Return the code that a command uses. Raises UserError: its program does not exist.
 
     Args:
         line: the command.
         here: the folder in which it runs.
-        command: its table, of which `depends` is read.
-        path: the study file, which is no part of the code.
-
-    Raises:
-        UserError: its program is not there.
+        command: its table; only `depends` is read.
+        path: the study file, which is not part of the code.
     """
     program = filled(line.run[:1], {"here": str(here)})[0]
     known = here / program if "/" in program else shutil.which(program)
     if "{" not in program and (known is None or not Path(known).exists()):
-        raise UserError(f"there is no program '{program}' to run")
+        raise UserError(f"the program '{program}' does not exist")
     depends = None
     if (given := command.get("depends")) is not None:
         depends = tuple(dict.fromkeys(required(tuple[str, ...], given, "depends:")))
@@ -231,34 +225,32 @@ def code_of(line: Line, here: Path, command: Table, path: Path | None) -> Code:
 
 
 def _words(value: Words, name: str) -> tuple[str, ...]:
-    """Split a line as a shell would; a list of arguments stays."""
     if not isinstance(value, str):
         return value
     try:
         return tuple(shlex.split(value))
     except ValueError as error:
-        raise UserError(f"{name} cannot be split into arguments: {error}") from None
+        raise UserError(f"cannot split {name} into arguments: {error}") from None
 
 
 def _profiles(about: _About, tables: Table, tasks: tuple[str, ...]) -> dict[str, Profile]:
-    """Read the profiles: `quick` is that of [study], from which others inherit."""
-    given = {name: required(_Profile, one, f"[profiles.{name}]") for name, one in tables.items()}
+    given = {name: required(_Profile, of, f"[profiles.{name}]") for name, of in tables.items()}
     return {
         name: Profile(
-            tasks=tuple(dict.fromkeys(one.tasks)) or tasks,
-            seeds=one.seeds or about.seeds,
-            steps=one.steps or about.steps,
+            tasks=tuple(dict.fromkeys(profile.tasks)) or tasks,
+            seeds=profile.seeds or about.seeds,
+            steps=profile.steps or about.steps,
         )
-        for name, one in ({"quick": _Profile()} | given).items()
+        for name, profile in ({"quick": _Profile()} | given).items()
     }
 
 
 def timeout_of(value: Json) -> float | None:
-    """Read a timeout in seconds, or as a text such as "2h". Raises UserError: it is neither."""
+    """Read a timeout in seconds, or a text such as "2h"."""
     if value is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|m|min|h|d|)", str(value))
     seconds = float(match[1]) * _SPANS[match[2]] if match else 0.0
     if not 0 < seconds < 1e12:
-        raise UserError(f'a timeout is seconds or a text such as "2h", not {value!r}')
+        raise UserError(f'a timeout must be seconds or a text such as "2h", not {value!r}')
     return seconds

@@ -1,9 +1,9 @@
-"""Run a command from its start to its end, and read its curve. No JAX.
+"""Run a command from its start to its end, and read its curve. Does not import JAX.
 
-    results/work/ended/<key>.json   the run whose command ended well, and what it took
+    results/work/ended/<key>.json   the run whose command succeeded, with its time and memory
 
-A key names all that decides what a command does: a configuration without how its curve is read. The
-command's files lie in the record of that run, or in its work folder until they could be read.
+A key is the digest of a configuration without the settings that say how to read the curve. The
+command's files are in the record of that run, or in its work folder until they were read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +24,6 @@ from ablations.core.decode import Count, Json, Matches, Part, encode
 from ablations.core.files import find_json
 from ablations.core.record import Columns, CommandLine, Configuration, Provenance, Seconds
 from ablations.curve import diverged, is_cut, logged
-from ablations.engine.backends.command import code
 from ablations.engine.backends.command.code import code_of
 from ablations.engine.backends.command.process import Process, environment_of, kill_leftovers
 from ablations.engine.claims import HEARTBEAT_SECONDS, Claim, work_folder
@@ -36,16 +34,21 @@ from ablations.io import logs
 from ablations.records import cell_folder, digest, read_record, write_atomically
 from ablations.trainers.command import STDOUT, Line, filled
 
-FOLDER = "run"  # of a command, in a record and in a work folder
-READING = ("curve", "metric", "step", "better")  # of a line: how its curve is read
+FOLDER = "run"  # the command's folder, in a record and in a work folder
+READING = ("curve", "metric", "step", "better")  # fields of `Line` that say how to read the curve
 MOST_BYTES = 100_000
+OUTPUT = "output.log"  # in the command's folder: what it prints
+FIRST_READ_SECONDS = 0.02
+READ_PAUSE = 9  # times as long as a read of the log took, so that reads use a tenth of a core
+LOG_LINES = 12
+LINE_LENGTH = 300
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class EndedRun(Part, frozen=True):
     """A command that ended with exit code 0.
 
-    cell: the hash of its run. peak_megabytes: the most memory that it held. resumed:
-    the steps at which it was taken up again.
+    cell: the hash of its run. resumed: the steps at which it was resumed.
     """
 
     cell: Annotated[str, Matches("[0-9a-f]{16}", "a cell")]
@@ -55,32 +58,23 @@ class EndedRun(Part, frozen=True):
 
     @property
     def first(self) -> int:
-        """Return the step at which its last process began."""
+        """Return the step at which its last process started."""
         return self.resumed[-1] if self.resumed else 0
 
 
 def path_of(results: Path, config: Configuration) -> Path:
-    """Return where the run of a configuration is noted."""
+    """Return the path of a configuration's note."""
     line = {name: value for name, value in config["command"].items() if name not in READING}
     return results / "work" / "ended" / f"{digest({**config, 'command': line})}.json"
 
 
-def keep_finished(results: Path, config: Configuration, run: EndedRun) -> None:
-    """Note a run, so that its command is not run again."""
-    write_atomically(path_of(results, config), encode(run))
-
-
 def find_finished(results: Path, config: Configuration) -> tuple[EndedRun, Path] | None:
-    """Return the run of a configuration and the folder of what it left; None where that is gone."""
-    return _noted(results, path_of(results, config))
+    """Return the ended run of a configuration and its folder; None if the folder is gone."""
+    return read_note(results, path_of(results, config))
 
 
-def is_gone(results: Path, path: Path) -> bool:
-    """Return whether what a noted run left is no longer there."""
-    return _noted(results, path) is None
-
-
-def _noted(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
+def read_note(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
+    """Return the ended run of a note and its folder; None if the folder is gone."""
     run = find_json(path, EndedRun, MOST_BYTES, lenient=True)
     if run is None:
         return None
@@ -93,17 +87,6 @@ def forget_finished(results: Path, config: Configuration) -> None:
     path_of(results, config).unlink(missing_ok=True)
 
 
-def bring_files(left: Path, folder: Path) -> None:
-    """Put what a run left into another run's folder: the same files, where the disc has links.
-
-    Raises OSError: it is gone, or the disc is full.
-    """
-    if left == folder:
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(left, folder, symlinks=True, copy_function=_link)
-
-
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
@@ -112,34 +95,25 @@ def _link(source: str, target: str) -> None:
 
 
 def was_read(results: Path, command: CommandLine) -> bool:
-    """Return whether a curve of this command was read in this way before."""
+    """Return whether any curve of this command was read with the same settings."""
     for path in (results / "cells").glob("[!.]*"):
-        with contextlib.suppress(UserError):  # of another version, or damaged
+        with contextlib.suppress(UserError):  # another version, or damaged
             record = read_record(results, path.name)
             if record and record.status == "done" and record.config.get("command") == command:
                 return True
     return False
 
 
-OUTPUT = "output.log"  # in the run's folder: what the command prints
-FIRST_LOOK_SECONDS = 0.02
-LOOK_PAUSE = 9  # times as long as a look at the log took: a tenth of a core at most
-LOG_LINES = 12
-LINE_LENGTH = 300
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
 class CommandFailed(UserError):
-    """The reason why a command gave no curve, in a line. log: the end of what it printed."""
+    """A command without a curve. log: the last lines of its output."""
 
     def __init__(self, message: str, log: Sequence[str] = ()):
-        """Take the reason, and the end of the command's output."""
         super().__init__(message)
         self.log = list(log)
 
 
 class Unreadable(CommandFailed):
-    """The reason why a command's curve cannot be read: as likely a fault of the study file."""
+    """A curve that cannot be read; the cause may be the study file."""
 
 
 class Commands:
@@ -149,13 +123,11 @@ class Commands:
     lanes = 1
 
     def __init__(self, job: JobSpec):
-        """Prepare the commands of a job."""
         self.job = job
-        self._known: dict[str, tuple[str, tuple[Path, ...], code.Stamps]] = {}
         self._running: Run | None = None
 
     def training(self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy) -> Run:
-        """Return the one run of the batch, ready to run; see `Prepared`."""
+        """Return the run of a batch of one."""
         (cell,) = cells
         self._require_code(cell)
         self._running = Run(cell, results, self.job)
@@ -167,38 +139,23 @@ class Commands:
             self._running.kill()
 
     def _require_code(self, cell: Cell) -> None:
-        """Raise CommandFailed where the code is no longer what the run was planned with."""
+        """Raise CommandFailed if the code was edited after the run was planned."""
         place = cell.place
         here = Path(place["here"])
         if not here.is_dir():
-            raise CommandFailed(f"the command runs in '{here}', which is not there")
-        if "named" not in place:  # a copy that nobody edits
+            raise CommandFailed(f"the command's folder '{here}' does not exist")
+        if "named" not in place:  # a copy
             return
-        known = self._known.get(str(here))
-        if known is None or code.stamps(known[1]) != known[2]:
-            now = code_of(place)
-            files = tuple(now.files())
-            stamps = code.stamps(files)
-            known = self._known[str(here)] = (now.digest(), files, stamps)
-        if known[0] != cell.config["command"]["revision"]:
+        if code_of(place).digest() != cell.config["command"]["revision"]:
             raise CommandFailed(
-                "its code was edited after this run was planned: the same command plans it anew"
+                "its code was edited after this run was planned: use the same command again"
             )
 
 
-@dataclass
-class _Seen:
-    """The last step and score of the log."""
-
-    step: int = 0
-    score: float | None = None
-
-
 class Run:
-    """One run, from its start, or from where its command can resume, to its end."""
+    """One run, from its start or the point from which its command can resume, to its end."""
 
     def __init__(self, cell: Cell, results: Path, job: JobSpec):
-        """Prepare a run; `run` starts its command."""
         self.cell = cell
         self.job = job
         self.line = Line.of(cell.config["command"])
@@ -209,23 +166,22 @@ class Run:
         self._abandoned = False
         self._ended: EndedRun | None = None
         self._outcome: Result | None = None
-        self._last = 0
-        self._seen = _Seen()
-        self._looking = threading.Thread()
-        self._next_look = 0.0
-        self._first = 0
+        self._first = self._last = 0  # steps
+        self._latest: tuple[int, float | None] = 0, None  # step and score in the log
+        self._reader = threading.Thread()
+        self._next_read = 0.0
         self._resumed: list[int] = []
 
     def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """Run the command and read its curve; of one that ran before, read what that left."""
+        """Run the command unless it has ended before, and read its curve."""
         (claim,) = claims
         try:
-            again = self._take_up()
+            again = self._take_finished()
             self._ended = again or self._follow(claim, stopping)
             self._outcome = self._read()
         except Unreadable as error:
             known = was_read(self.results, self.cell.config["command"])
-            if known:  # then it is this run that went wrong
+            if known:  # the study file is right, so the command failed
                 self._forget()
             raise TrainingFailed(error, stops=not known and again is None) from error
         except UserError as error:
@@ -233,21 +189,23 @@ class Run:
             failed = error if isinstance(error, CommandFailed) else None
             raise TrainingFailed(failed or CommandFailed(str(error), self._tail())) from error
 
-    def _take_up(self) -> EndedRun | None:
-        """Take the files that this command left for another reading, if it ran before."""
+    def _take_finished(self) -> EndedRun | None:
+        """Link or copy the files of the same command if it has ended before."""
         earlier = find_finished(self.results, self.cell.config)
         if earlier is None:
             return None
         run, left = earlier
         try:
-            bring_files(left, self.folder)
+            if left != self.folder:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                shutil.copytree(left, self.folder, symlinks=True, copy_function=_link)
         except OSError:  # deleted meanwhile
             return None
         self._first, self._resumed = run.first, list(run.resumed)
         return run
 
     def _forget(self) -> None:
-        """Delete the note of the run, and files that are shared with another cell."""
+        """Delete the note of the run, and files that it shares with another run."""
         forget_finished(self.results, self.cell.config)
         if self._ended is not None and self._ended.cell != self.cell.hash:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -256,17 +214,17 @@ class Run:
         """Start the command and wait for its end.
 
         Raises:
-            CommandFailed: it did not end well.
-            SystemExit: it was asked to stop.
+            CommandFailed: the command failed.
+            SystemExit: `stopping` returned True.
         """
         arguments = self._prepare()
         claim.start = self._first
         limit = self.cell.place.get("timeout") or math.inf
         self._process = process = self._start(arguments)
-        wait = FIRST_LOOK_SECONDS
+        wait = FIRST_READ_SECONDS
         while not process.ended(wait):
             wait = min(2 * wait, 0.25)
-            if self._abandoned:  # before its process was known
+            if self._abandoned:  # by `kill`, before `_process` was set
                 process.kill()
             if stopping():
                 process.stop(0.7 * self.job.stop_seconds)
@@ -278,18 +236,14 @@ class Run:
                 )
             if process.seconds > HEARTBEAT_SECONDS:
                 self._beat(claim)
-        if self._abandoned:  # it did not fail, and the run may be somebody else's by now
+        if self._abandoned:  # not a failure, and another worker may have the run by now
             raise SystemExit(143)
-        process.kill()  # what it has left behind
+        process.kill()  # its children
         if process.code:
             raise CommandFailed(_how_it_ended(process.code), self._tail())
-        run = EndedRun(
-            self.cell.hash,
-            round(process.seconds, 3),
-            process.peak_megabytes,
-            tuple(self._resumed),
-        )
-        keep_finished(self.results, self.cell.config, run)
+        seconds, resumed = round(process.seconds, 3), tuple(self._resumed)
+        run = EndedRun(self.cell.hash, seconds, process.peak_megabytes, resumed)
+        write_atomically(path_of(self.results, self.cell.config), encode(run))
         return run
 
     def kill(self) -> None:
@@ -299,12 +253,12 @@ class Run:
             self._process.kill()
 
     def result(self, index: int) -> Result:
-        """Return how it ended, after `run`."""
+        """Return the result, after `run`."""
         assert self._outcome is not None
         return self._outcome
 
     def cost(self, index: int) -> Provenance:
-        """Return the time and memory of the command, also of one that ran for another reading."""
+        """Return the time and memory of the command."""
         assert self._ended is not None
         seconds, steps = self._ended.seconds, self._last - self._first
         cost: Provenance = {
@@ -317,19 +271,17 @@ class Run:
         return cost
 
     def _prepare(self) -> list[str]:
-        """Return the arguments, with the folder as they expect it."""
+        """Prepare the command's folder; return its arguments."""
         if self.folder.is_dir():
             kill_leftovers(self.folder)
         values = self._values()
-        goes_on = self.line.resume and all(
-            Path(path).exists() for path in filled([self.line.resume_if], values)
-        )
-        if not goes_on:
+        needed = Path(*filled([self.line.resume_if], values))
+        if not (self.line.resume and needed.exists()):
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True)
             return filled(self.line.run, values)
-        self._look()
-        self._first = self._seen.step
+        self._read_latest()
+        self._first, _ = self._latest
         count = self.work / "resumed"
         before = count.read_text().split() if count.exists() else []
         self._resumed = [*map(int, before), self._first]
@@ -359,37 +311,33 @@ class Run:
         except FileNotFoundError as error:
             raise CommandFailed(f"no program '{arguments[0]}': {error.strerror}") from None
         except PermissionError:
-            raise CommandFailed(f"'{arguments[0]}' may not be executed") from None
+            raise CommandFailed(f"'{arguments[0]}' is not executable") from None
         except OSError as error:
-            if error.filename is None:  # an argument list too long, no memory
+            if error.filename is None:  # too many arguments, no memory
                 raise CommandFailed(f"the command cannot start: {error.strerror}") from None
             raise
 
     def _beat(self, claim: Claim) -> None:
         assert self._process is not None
-        if claim.due and not self._looking.is_alive() and time.monotonic() > self._next_look:
-            self._looking = threading.Thread(target=self._look, daemon=True)
-            self._looking.start()
-        rate = (self._seen.step - self._first) / self._process.seconds
-        claim.beat("training", self._seen.step, self.cell.steps, rate, self._seen.score)
+        if claim.due and not self._reader.is_alive() and time.monotonic() > self._next_read:
+            self._reader = threading.Thread(target=self._read_latest, daemon=True)
+            self._reader.start()
+        step, score = self._latest
+        rate = (step - self._first) / self._process.seconds
+        claim.beat("training", step, self.cell.steps, rate, score)
 
-    def _look(self) -> None:
-        """Look at the end of the log, in a thread, as a log may be long.
-
-        What takes long is not done often.
-        """
+    def _read_latest(self) -> None:
+        """Read the end of the log, in a thread because a log may be long."""
         started = time.monotonic()
         try:
             path = self._curve()
         except UserError:
             return
-        line = self.line
-        latest = path and logs.latest(path, line.metric, line.step or None)
-        if latest:
+        if path and (latest := logs.latest(path, self.line.metric, self.line.step or None)):
             step, score = latest
-            self._seen = _Seen(step, self._seen.score if score is None else score)
+            self._latest = step, self._latest[1] if score is None else score
         now = time.monotonic()
-        self._next_look = now + LOOK_PAUSE * (now - started)
+        self._next_read = now + READ_PAUSE * (now - started)
 
     def _curve(self) -> Path | None:
         if self.line.curve == STDOUT:
@@ -398,9 +346,9 @@ class Run:
         return logs.find(name)
 
     def _read(self) -> Result:
-        """Return the end of the run by its curve: one that ends in no number has diverged."""
-        if self._looking.is_alive():
-            self._looking.join()
+        """Return the result of the run by its curve, which may have diverged."""
+        if self._reader.is_alive():
+            self._reader.join()
         path, log, notes = self._log()
         line = self.line
         if not self._resumed:
@@ -416,16 +364,21 @@ class Run:
             at = int(curve.end)
             reason = diverged(line.metric, at)
             return Result(columns, "diverged", reason, at, files=self.folder)
-        if line.step or path.is_dir():
-            self._require_whole(self._last)
+        steps = self.cell.steps
+        if (line.step or path.is_dir()) and is_cut(self._last, steps):
+            raise CommandFailed(
+                f"the command succeeded, but its curve stops at step {self._last:,} of {steps:,} "
+                f"(if {{steps}} counts something else, give that placeholder another name)",
+                self._tail(),
+            )
         return Result(columns, files=self.folder)
 
     def _log(self) -> tuple[Path, Columns, list[str]]:
-        """Return the file of its curve, its columns, notes. Raises Unreadable, CommandFailed."""
+        """Return the curve's file, its columns, and notes. Raises Unreadable, CommandFailed."""
         try:
             if (path := self._curve()) is None:
                 name = self.line.curve.replace("{folder}/", "")
-                raise UserError(f"the command ended well and left no '{name}'")
+                raise UserError(f"the command succeeded, but did not write '{name}'")
             step, restarts = self.line.step or None, len(self._resumed)
             log, notes = logs.read(path, self.line.metric, step, restarts=restarts)
         except logs.NoValueError as error:
@@ -436,18 +389,8 @@ class Run:
             raise CommandFailed(f"cannot read '{path}': {error.strerror}") from None
         return path, log, notes
 
-    def _require_whole(self, last: int) -> None:
-        """Raise CommandFailed for a curve that stops well before the steps of the run."""
-        steps = self.cell.steps
-        if is_cut(last, steps):
-            raise CommandFailed(
-                f"the command ended well, and its curve stops at step {last:,} of {steps:,} (if "
-                f"{{steps}} counts something else, give that placeholder another name)",
-                self._tail(),
-            )
-
     def _tail(self) -> list[str]:
-        """Return the last lines that the command printed, as a terminal would show them."""
+        """Return the last lines that the command printed, as a terminal shows them."""
         try:
             data = (self.folder / OUTPUT).read_bytes()[-65_536:]
         except OSError:
@@ -463,5 +406,5 @@ def _how_it_ended(number: int) -> str:
             name = signal.Signals(-number).name
         except ValueError:
             name = f"signal {-number}"
-        return f"the command was ended by {name}"
+        return f"the command was killed by {name}"
     return f"the command ended with exit code {number}"

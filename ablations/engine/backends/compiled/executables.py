@@ -1,10 +1,9 @@
 """Cache compiled programs on disk, so that they are neither traced nor compiled again.
 
-JAX's own cache saves the compilation, which leaves the tracing: two thirds of the seconds before
-the first step. Here a file holds a function of a program, under a name that covers whatever decides
-it: the program, our code, the libraries, JAX's settings and the processor. A file that cannot be
-read counts as none. With plugins nothing is kept, as no digest covers all that a user's module may
-import; nor on accelerators, where it was never tried.
+JAX's own cache only saves the compilation; tracing takes two thirds of the time before the first
+step. Here, each file contains a function of a program. Its name is a digest of the program, our
+code, the libraries, JAX's settings and the processor. Unreadable files are ignored. There is no
+cache with plugins, whose imports no digest covers, and on accelerators, where it is untested.
 """
 
 from __future__ import annotations
@@ -35,12 +34,11 @@ from ablations.records import digest, write_atomically
 from ablations.trainers import Tree
 
 OURS = ("ablations/trainers", "ablations/tasks", "ablations/engine", "variants")
-# What a version does not tell: whether somebody works on them.
-THEIRS = ("brax", "flax", "optax")
+THEIRS = ("brax", "flax", "optax")  # may be edited in place
 
 
 class Compiled(NamedTuple):
-    """A compiled function. about: shapes of what it returns. lasts: other processes can use it."""
+    """A compiled function. about: shapes of its result. lasts: whether it can be cached."""
 
     function: jax.stages.Compiled
     about: Tree = None
@@ -48,7 +46,7 @@ class Compiled(NamedTuple):
 
 
 def place(function: str, *identity: Json) -> Path | None:
-    """Return the path of the cached executable, by values that name it; None if not cached."""
+    """Return the path of a cached executable, named by some values; None: it is not cached."""
     folder = jax.config.values["jax_compilation_cache_dir"]
     if not folder or plugins.loaded() or [device.platform for device in jax.devices()] != ["cpu"]:
         return None
@@ -56,12 +54,12 @@ def place(function: str, *identity: Json) -> Path | None:
 
 
 def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
-    """Return the executable that is cached at a path, or make and cache it."""
+    """Return the cached executable of a path, or make and cache it."""
     if path is None:
         return make()
     if (found := _find(path)) is not None:
         return found
-    # Runs in other folders may share the cache: who comes second waits, and finds it.
+    # Processes that work in other folders may share the cache.
     with _one_at_a_time(path):
         if (found := _find(path)) is not None:
             return found
@@ -74,7 +72,7 @@ def find_or_make(path: Path | None, make: Callable[[], Compiled]) -> Compiled:
 
 @contextlib.contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Hold the lock of a cache file, where a file can be locked beside it."""
+    """Hold the lock of a cache file, if the file system has locks."""
     lock = FileLock(f"{path}.lock")
     with contextlib.suppress(OSError, NotImplementedError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,9 +84,9 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def by_turns(parts: Mapping[str, Callable[[], Tree]], locks: Path | None) -> None:
-    """Run each part once; last those that another process is running, whose result is then cached.
+    """Run each part once, and last those that another process is running and will cache.
 
-    locks: the folder of the parts' locks, shared by whoever needs the same ones; None: nobody does.
+    locks: the shared folder of the parts' locks; None: no other process runs the parts.
     """
     left = dict(parts)
     for waits in (False, True):
@@ -107,16 +105,13 @@ def _find(path: Path) -> Compiled | None:
         executable, about = pickle.loads(zlib.decompress(path.read_bytes()))
         _load_lapack()
         return Compiled(serialize_executable.deserialize_and_load(*executable), about)
-    except Exception:  # no file, half a file, another jaxlib's: no cache may stop a run
+    except Exception:  # missing, damaged, or of another jaxlib
         return None
 
 
 @functools.cache
 def _load_lapack() -> None:
-    """Load LAPACK, as JAX does when it traces a program that calls it.
-
-    One that is not traced, as Brax's generalized backend, would crash.
-    """
+    """Load LAPACK, as JAX does when it traces a program that calls it; else a program crashes."""
     jax.jit(jnp.linalg.qr).lower(jax.ShapeDtypeStruct((1, 1), jnp.float32))
 
 
@@ -124,13 +119,13 @@ def _keep(path: Path, made: Compiled) -> None:
     try:
         kept = pickle.dumps((serialize_executable.serialize(made.function), made.about))
         write_atomically(path, zlib.compress(kept, 1), lasting=False)
-    except Exception:  # holds a class that a function defines, say; or a folder that is full
+    except Exception:  # it contains a local class, or the disc is full
         return
 
 
 @contextlib.contextmanager
 def _without_cache_of_jax() -> Iterator[None]:
-    """Turn JAX's cache off: an executable from there has no code to be written."""
+    """Turn JAX's cache off, because executables from that cache cannot be serialized."""
     reset_cache()
     jax.config.update("jax_enable_compilation_cache", False)
     try:
@@ -141,7 +136,7 @@ def _without_cache_of_jax() -> Iterator[None]:
 
 
 def _setting() -> dict[str, Json]:
-    """Return all that decides machine code besides the program."""
+    """Return everything that affects machine code besides the program."""
     device = jax.devices()[0]
     settings = {name: str(value) for name, value in sorted(jax.config.values.items())}
     return {
@@ -159,7 +154,7 @@ def _setting() -> dict[str, Json]:
 
 @functools.cache
 def _code() -> str:
-    """Digest our own files by content, and libraries that may be edited in place by date."""
+    """Digest our files by content, and `THEIRS` by date."""
     ours = [path for folder in OURS for path in _files(OUR_ROOT / folder)]
     specs = filter(None, map(importlib.util.find_spec, THEIRS))
     folders = [folder for spec in specs for folder in spec.submodule_search_locations or ()]

@@ -1,7 +1,4 @@
-"""Compile one program, and train runs in it, from their last checkpoint to their end.
-
-Knows the form of a trainer and nothing of RL.
-"""
+"""Compile a program and train runs in it. Independent of RL: it only knows `Trainer`."""
 
 from __future__ import annotations
 
@@ -38,17 +35,16 @@ from ablations.trainers.revisions import compose
 
 LARGE_BYTES = 2**20
 Lift: TypeAlias = Callable[[Callable[..., Tree]], Callable[..., Tree]]
-Metrics: TypeAlias = Mapping[str, jax.Array]  # of all lanes, or numbers of one
+Metrics: TypeAlias = Mapping[str, jax.Array]  # numbers, or arrays over parallel runs
 Keys: TypeAlias = tuple[jax.Array, jax.Array]
 
 
 def pass_large_constants(
     init: Callable[..., Tree], inputs: Sequence[Tree], lift: Lift
 ) -> tuple[Callable[..., Tree], list[np.ndarray]]:
-    """Return `init` of (constants, *inputs), lifted over lanes, and its large constants.
+    """Return `init` of (constants, *inputs), lifted over parallel runs, and its large constants.
 
-    What a function closes over is written into its program: of a large model more than XLA reads.
-    Small constants stay where they are.
+    Constants of a closure are part of its program; XLA cannot read the program of a large model.
     """
     whole, shape = jax.make_jaxpr(lift(init), return_shape=True)(*inputs)
     large = [np.asarray(constant).nbytes > LARGE_BYTES for constant in whole.consts]
@@ -68,11 +64,7 @@ def pass_large_constants(
 
 
 def bytes_needed(function: jax.stages.Compiled) -> int:
-    """Return the memory that a compiled function takes at once on each device.
-
-    Inputs, what it computes on its way, and outputs, less those that are written over inputs; 0
-    where XLA does not say.
-    """
+    """Return the memory of a compiled function on each device; 0: unknown to XLA."""
     about = function.memory_analysis()
     if about is None:
         return 0
@@ -81,7 +73,7 @@ def bytes_needed(function: jax.stages.Compiled) -> int:
 
 
 def bytes_there() -> int | None:
-    """Return the memory of each accelerator that JAX may use; None: the device does not say."""
+    """Return the memory of each accelerator that JAX may use; None: unknown."""
     limit: int | None = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
     return limit
 
@@ -89,7 +81,7 @@ def bytes_there() -> int | None:
 def checked_chunk(
     trainer: Trainer,
 ) -> Callable[[Tree, TracedConfig], tuple[Tree, Metrics, jax.Array]]:
-    """Return a trainer's chunk that also tells whether the policy is still finite."""
+    """Return a trainer's chunk that also returns whether the policy is finite."""
 
     def chunk(state: Tree, variant: TracedConfig) -> tuple[Tree, Metrics, jax.Array]:
         state, metrics = trainer.chunk(state, variant)
@@ -101,15 +93,14 @@ def checked_chunk(
 
 
 class Program:
-    """The compiled functions of one structure on one task, for a fixed number of lanes.
+    """The compiled functions of some static settings and a task, for a number of parallel runs.
 
-    With one lane the arrays have no lane axis: the very program that a notebook would compile. With
-    more, every array has a leading lane axis, sharded over the visible devices when they divide it.
+    A single run has no leading axis, so its program is that of a notebook. Several parallel runs
+    are the leading axis of all arrays, which is sharded over the devices if they divide it.
 
-    accelerator: nothing is kept apart for the bits of a CPU.
-    lanes: as many as asked, or as many as fit into the memory of the device. locks: a folder that
-    workers share, who compile the functions by turns; None: this one compiles alone. Raises
-    UserError where one lane does not fit.
+    lanes: the number of parallel runs, which may be reduced to fit the memory. accelerator: omit
+    the barriers that keep the bits of a CPU. locks: a shared folder, in which workers compile the
+    functions in turns. Raises UserError: one run does not fit the memory.
     """
 
     def __init__(
@@ -120,7 +111,6 @@ class Program:
         accelerator: bool = False,
         locks: Path | None = None,
     ):
-        """Compile the program of a run, or load it from the cache."""
         self.lanes = lanes
         definition = trainer(cell.config["trainer"]["name"])
         fixed = definition.compiled_in(cell.config, cell.varied)
@@ -128,32 +118,28 @@ class Program:
         choices = definition.completed(cell.config)["choices"]
         self._names = {axis: choices[axis]["name"] for axis in fixed} if accelerator else {}
         self.compile_seconds = 0.0
-        self._compile(cell, cell.program(), locks)
+        self._compile(cell, cell.program, locks)
         while (there := bytes_there()) is not None and self._needed > there:
             self._shrink(cell, there)
-            self._compile(cell, cell.program(), locks)
+            self._compile(cell, cell.program, locks)
 
     @property
     def _needed(self) -> int:
-        """Return the bytes on each device, as XLA tells before any function has run."""
-        kept = sum(
-            buffer.nbytes for buffer in self._constants
-        )  # of `init`, which are among its inputs
-        later = [
-            bytes_needed(buffer) for buffer in (self._chunk, self._measure) if buffer is not None
-        ]
-        return max(bytes_needed(self._init), kept + max(later))
+        """Return the bytes that XLA needs on each device."""
+        constants = sum(buffer.nbytes for buffer in self._constants)  # inputs of `init`
+        later = [bytes_needed(part) for part in (self._chunk, self._measure) if part is not None]
+        return max(bytes_needed(self._init), constants + max(later))
 
     def _shrink(self, cell: Cell, there: int) -> None:
-        """Leave out the lanes that do not fit into the memory of a device."""
+        """Reduce the number of parallel runs to fit the memory of a device."""
         devices = len(jax.devices())
-        has = f"{self._needed / 1e9:,.1f} GB of the accelerator's {there / 1e9:,.1f}"
+        needs = f"{self._needed / 1e9:,.1f} GB of the accelerator's {there / 1e9:,.1f}"
         if self.lanes <= devices:
-            raise UserError(f"one lane of {cell.task} needs {has}: lower num_envs or the networks")
+            raise UserError(f"one run of {cell.task} needs {needs}: lower num_envs or the networks")
         fit = self.lanes * there // self._needed // devices * devices
         fit = max(devices, min(fit, self.lanes - devices))
-        wanted = count(self.lanes, "lane")
-        print(f"notice: {wanted} of {cell.task} need {has}: {fit} run side by side", flush=True)
+        runs = count(self.lanes, "parallel run")
+        print(f"notice: {runs} of {cell.task} need {needs}; now {fit} in parallel", flush=True)
         self.lanes = fit
 
     def _compile(self, cell: Cell, name: str, locks: Path | None) -> None:
@@ -166,15 +152,14 @@ class Program:
             given = [jax.tree.map(self._shape, like)]
         begin = (keys, data, *given)
         self._constants: list[np.ndarray] = []
-        # Outputs too: what a lane does not decide (a counter) would else lie whole on every device,
-        # and the next chunk expects its shard.
+        # Outputs need a sharding too: JAX would replicate those that are equal in all runs.
         jit: Callable[..., jax.stages.Wrapped] = jax.jit
         if self._sharding is not None:
             jit = partial(jax.jit, out_shardings=self._sharding)
         functions: dict[str, Compiled] = {}
 
         def state() -> Tree:
-            """Return the shapes of a state, also while another process compiles `init`."""
+            """Return the shapes of a state, even if another process compiles `init`."""
             init = functions.get("init")
             lane_state = init.about if init else self._one_state_of(lift(self.trainer.init), *begin)
             return lane_state if self.lanes == 1 else jax.tree.map(self._shape, lane_state)
@@ -203,24 +188,23 @@ class Program:
         if cell.measured:
             makers["measure"] = compile_measure
         parts = {part: partial(make, part, maker) for part, maker in makers.items()}
-        # What `start` makes for a seed is kept; its own program is compiled with the others.
+        # `start` has its own program, which is compiled with the others.
         by_turns({**parts, "start": lambda: self._given([cell])}, locks)
         self._init, self._one_state, _ = functions["init"]
         self._chunk = functions["chunk"].function
         self._measure = functions["measure"].function if cell.measured else None
 
     def _one_state_of(self, init: Callable[..., Tree], *inputs: Tree) -> Tree:
-        """Return the shapes of a lane's state."""
+        """Return the shapes of one run's state."""
         whole = jax.eval_shape(init, *inputs)
         if self.lanes == 1:
             return whole
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), whole)
 
     def _lift(self, function: Callable[..., Tree]) -> Callable[..., Tree]:
-        """Return a function (state or key, variant, ...) of one lane over all lanes.
+        """Vectorize a function (state or key, variant, ...) of one run.
 
-        On an accelerator compiled choices are names: `choices.fix` then keeps nothing apart from
-        what is around it, which is for the bits of a CPU.
+        On an accelerator compiled choices are names, for which `choices.fix` adds no barriers.
         """
 
         @wraps(function)
@@ -233,21 +217,21 @@ class Program:
     def training(
         self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
     ) -> Training:
-        """Return a batch of at most `lanes` of its runs; see `Prepared`."""
+        """Return a batch of at most `lanes` runs; see `Prepared`."""
         return Training(self, cells, results, checkpoints)
 
     def abandon(self) -> None:
-        """Do nothing: it runs in this process alone."""
+        """Do nothing: a program has no further processes."""
 
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
-        """Return at most `lanes` equally long runs, ready to train in parallel.
+        """Return at most `lanes` runs of equal length, ready to train in parallel.
 
         Args:
-            cells: of this program.
-            saved: where each of them goes on from, all at one point; None: from the beginning.
+            cells: runs of this program.
+            saved: their saved states at one point; None: start from the beginning.
 
         Raises:
-            leaves.Mismatch: a state is not one of this program.
+            leaves.Mismatch: a state does not fit this program.
         """
         keys, measuring_keys, data = self._inputs(cells)
         if saved is None:
@@ -260,7 +244,7 @@ class Program:
         return Block(self, cells, state, measuring_keys, data, saved)
 
     def _inputs(self, cells: Sequence[Cell]) -> tuple[jax.Array, jax.Array, TracedConfig]:
-        """Return the keys of training and of measuring, and the variants, of a padded block."""
+        """Return the keys of training and evaluation, and the variants, of padded runs."""
         block = self._padded(cells)
         seeds = np.array([cell.config["seed"] for cell in block], np.uint32)
         training, measuring = _keys(seeds if self.lanes > 1 else seeds[0])
@@ -271,11 +255,11 @@ class Program:
         return self._place(training), self._place(measuring), self._place(data)
 
     def _padded(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Return a run for each lane, repeating the last."""
+        """Repeat the last run to get `lanes` runs."""
         return [*cells, *[cells[-1]] * (self.lanes - len(cells))]
 
     def _given(self, cells: Sequence[Cell]) -> tuple[Tree, ...]:
-        """Return what the trainer gives to init, of a padded block."""
+        """Return the trainer's further inputs of init, of padded runs."""
         if self.trainer.start is None:
             return ()
         given = [self.trainer.start(cell.config["seed"]) for cell in self._padded(cells)]
@@ -283,7 +267,7 @@ class Program:
         return (self._place(whole),)
 
     def _shape(self, array: jax.ShapeDtypeStruct | jax.Array) -> jax.ShapeDtypeStruct:
-        """Return the shape of an array of one lane over all lanes, where that lies."""
+        """Return the shape of one run's array over all parallel runs."""
         lanes = (self.lanes,) if self.lanes > 1 else ()
         return jax.ShapeDtypeStruct((*lanes, *array.shape), array.dtype, sharding=self._sharding)
 
@@ -300,10 +284,7 @@ class Program:
 
 
 class Block:
-    """Runs that train in parallel, in the lanes of a program.
-
-    point: how many chunks are done. lanes: the curve of each run so far.
-    """
+    """Parallel runs of a program. point: how many chunks are done. lanes: the curves."""
 
     def __init__(
         self,
@@ -314,12 +295,11 @@ class Block:
         data: TracedConfig,
         saved: Sequence[Saved] | None = None,
     ):
-        """Take the states of runs, ready to train."""
         self._program = program
         self._state = state
         self._measuring_keys = measuring_keys
         self._data = data
-        self._cell = cells[0]  # in what is asked of it, all are alike
+        self._cell = cells[0]  # the others have equal lengths and evaluations
         self._measured = self._cell.measured
         self.point = saved[0].point if saved else 0
         self.lanes = (
@@ -328,16 +308,16 @@ class Block:
 
     @property
     def step(self) -> int:
-        """Return the steps done, of each cell."""
+        """Return the steps that each run has done."""
         return self._cell.step_at(self.point)
 
     @property
     def finished(self) -> bool:
-        """Return whether every run is at its end, or has diverged."""
+        """Return whether all runs are complete, or all have diverged."""
         return self.point == self._cell.points or all(lane.diverged for lane in self.lanes)
 
     def advance(self) -> None:
-        """Run a chunk of training and the measurement that follows; add a row to each curve."""
+        """Run a chunk of training and its evaluation; add a row to each curve."""
         program = self._program
         self._state, metrics, finite = program._chunk(self._state, self._data)
         self.point += 1
@@ -345,23 +325,20 @@ class Block:
         if self.point in self._measured and program._measure is not None:
             key = program._place(_fold_in(self._measuring_keys, self.point))
             measured = program._measure(self._state, self._data, key)
-        self._append(metrics | measured)
-        self._note_divergence(finite)
-
-    def _append(self, metrics: Metrics) -> None:
-        values = {name: np.atleast_1d(value) for name, value in jax.device_get(metrics).items()}
+        rows = jax.device_get(metrics | measured)
+        values = {name: np.atleast_1d(value) for name, value in rows.items()}
+        ok = np.atleast_1d(finite)
         for index, lane in enumerate(self.lanes):
-            if values and lane.diverged is None:
+            if lane.diverged is not None:
+                continue
+            if values:
                 row = {name: finite_or_none(value[index]) for name, value in values.items()}
                 lane.append(self.step, row)
-
-    def _note_divergence(self, finite: jax.Array) -> None:
-        for lane, ok in zip(self.lanes, np.atleast_1d(finite), strict=False):
-            if lane.diverged is None and not ok:
+            if not ok[index]:
                 lane.diverged = (self._cell.step_at(self.point - 1), self.step)
 
     def saved(self, index: int) -> Saved:
-        """Return the state from which a run can resume, on the host."""
+        """Return the state of a run, on the host."""
         state = to_arrays(self._lane_of(self._state, index))
         return Saved(self.point, self.lanes[index].copy(), state)
 
@@ -375,7 +352,7 @@ class Block:
 
 @jax.jit
 def _keys(seeds: jax.Array) -> Keys:
-    """Return the keys to train and to evaluate with, of seeds or of one."""
+    """Return the keys of training and evaluation, for one seed or several."""
 
     def of_one(seed: jax.Array) -> Keys:
         training, evaluating = jax.random.split(jax.random.key(seed))
@@ -392,17 +369,16 @@ def _fold_in(keys: jax.Array, point: int) -> jax.Array:
 
 
 def finite_or_none(value: np.floating) -> float | None:
-    """Return a number as a curve holds it: None where it is not finite."""
+    """Return a number of a curve: None if it is not finite."""
     return float(value) if np.isfinite(value) else None
 
 
 class Training:
-    """A block of runs, at its last checkpoint or at its beginning."""
+    """Parallel runs, started from their last common checkpoint or from the beginning."""
 
     def __init__(
         self, program: Program, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
     ) -> None:
-        """Load the last checkpoint that all runs have, or start at the beginning."""
         self.cells = cells
         self.results = results
         self.checkpoints = checkpoints
@@ -425,20 +401,17 @@ class Training:
                 replace(checkpoint, resumed=(*checkpoint.resumed, step))
                 for checkpoint in self._spent
             ]
-        self._notify(refused, resumed=found is not None)
+        for line in refused:
+            print(f"notice: {line}", flush=True)
+        if found or refused:
+            where = f"continue at step {self.block.step:,}" if found else "start from the beginning"
+            print(f"notice: {', '.join(cell.hash for cell in cells)} {where}", flush=True)
         self.snapshots = [Snapshots(results, cell, checkpoints.snapshots) for cell in cells]
         self._first_step = self._saved_step = self.block.step
         self._began = self._saved_at = time.monotonic()
 
-    def _notify(self, refused: Sequence[str], *, resumed: bool) -> None:
-        for line in refused:
-            print(f"notice: {line}", flush=True)
-        if resumed or refused:
-            where = f"go on at step {self.block.step:,}" if resumed else "start at the beginning"
-            print(f"notice: {', '.join(cell.hash for cell in self.cells)} {where}", flush=True)
-
     def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """Run to the end of the block; see `RunningBatch`."""
+        """Run to the end; see `RunningBatch`."""
         steps = self.cells[0].steps
         for claim in claims:
             claim.start = self.block.step
@@ -458,13 +431,9 @@ class Training:
             if stop:
                 raise SystemExit(143)
 
-    def lane(self, index: int) -> Lane:
-        """Return the curve of a run so far."""
-        return self.block.lanes[index]
-
     def result(self, index: int) -> Result:
-        """Return how a run ended, with the policies that it kept."""
-        lane, snapshots = self.lane(index), self.snapshots[index]
+        """Return the result of a run, with its saved policies."""
+        lane, snapshots = self.block.lanes[index], self.snapshots[index]
         kept = snapshots.finish(lane)
         if lane.diverged is None:
             return Result(lane.columns, policies=kept, folder=snapshots.folder)
@@ -474,26 +443,26 @@ class Training:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of training in this process."""
+        """Return the training time in this process."""
         return max(time.monotonic() - self._began, 1e-9)
 
     @property
     def rate(self) -> float:
-        """Return the steps per second of each run, in this process."""
+        """Return the steps per second of each run in this process."""
         return (self.block.step - self._first_step) / self.seconds
 
     def cost(self, index: int) -> Provenance:
-        """Return the speed of the runs in this process, and the cost of one over all processes."""
+        """Return the speed in this process, and the cost of a run over all processes."""
         rate = round(self.rate * len(self.cells))
         return {"steps_per_second": rate, **as_provenance(self._spent[index], self.seconds)}
 
     def _keep_policies(self) -> None:
         for index, snapshots in enumerate(self.snapshots):
-            if snapshots.wanted(self.block.point, self.lane(index)):
+            if snapshots.wanted(self.block.point, self.block.lanes[index]):
                 snapshots.write(self.block.step, self.block.policy(index))
 
     def _checkpoint_is_due(self) -> bool:
-        """Return whether a checkpoint is due; the end needs none, as the record is next."""
+        """Return whether a checkpoint is due; a finished run needs only its record."""
         if self.block.finished:
             return False
         minutes, steps = self.checkpoints.minutes, self.checkpoints.steps
@@ -503,12 +472,12 @@ class Training:
 
     def _save(self) -> None:
         for index, snapshots in enumerate(self.snapshots):
-            spent, lane = self._spent[index], self.lane(index)
+            spent, lane = self._spent[index], self.block.lanes[index]
             snapshots.flush()
             so_far = replace(spent, seconds=spent.seconds + self.seconds)
             checkpoint = Checkpoint(self.block.saved(index), so_far, snapshots.score(lane))
             after = save(self.results, self.cells[index], checkpoint, self.checkpoints.checkpoints)
-            # seconds are those of earlier processes; this one's are added when they are told
+            # without the seconds of this process, which `cost` adds
             self._spent[index] = replace(after, seconds=spent.seconds)
             snapshots.prune(lane)
         self._saved_at, self._saved_step = time.monotonic(), self.block.step
