@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
 from itertools import product
 from pathlib import Path
 
 import pytest
+from evaluated import study
 from msgspec.structs import asdict
 
 from ablations import records
+from ablations.cli import main
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.errors import UserError
 from ablations.records import DamagedPlan, DamagedRecord, Plan, Record
@@ -164,3 +167,10 @@ def test_a_damaged_plan_is_refused_in_a_line(tmp_path: Path, change, says: str) 
     with pytest.raises(DamagedPlan, match=says) as error:
         records.read_plan(tmp_path, "mine")
     assert "\n" not in str(error.value)
+
+
+def test_a_plan_in_a_folder_that_names_no_study_is_left_out(tmp_path: Path, capsys) -> None:
+    study(tmp_path, {("line", "old"): [1.0]})
+    shutil.copytree(tmp_path / "plans" / "details", tmp_path / "plans" / "an odd name")
+    assert main(["status", "--results", str(tmp_path)]) == 0
+    assert "odd" not in capsys.readouterr().out

@@ -201,7 +201,8 @@ def _as_explained(results: Path, request: Request) -> Request:
 
 
 def _that_ran(results: Path) -> list[str]:
-    if found := sorted(path.parent.name for path in (results / "plans").glob("*/last")):
+    named = sorted(path.parent.name for path in (results / "plans").glob("*/last"))
+    if found := [name for name in named if has_run(results, name)]:
         return found
     raise UserError(
         f"no study has run in '{results}': start with `ablations run STUDY`, "
