@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -140,6 +141,10 @@ class TrainerSpec:
         return self._declared("component", "default")
 
     @cached_property
+    def _axes(self) -> list[Axis]:
+        return [_axis(name) for name in self.axes]
+
+    @cached_property
     def numbers(self) -> dict[str, Number]:
         """The numbers that it declares itself."""
         from variants import Number
@@ -172,7 +177,7 @@ class TrainerSpec:
 
     def _memoised(self, name: str, compute: Callable[[], T]) -> T:
         """Return what was computed before, until a plugin's choice brings one more number."""
-        counts = tuple(len(_axis(axis).known_numbers) for axis in self.axes)
+        counts = [len(axis.known_numbers) for axis in self._axes]
         memo = self.__dict__.setdefault("_memo", {})
         if memo.get(name, (None, None))[0] != counts:
             memo[name] = (counts, compute())
@@ -204,13 +209,13 @@ class TrainerSpec:
         return known
 
     @property
-    def settings(self) -> set[str]:
-        """The names of all that one can set on it."""
-        return {*self._names()}
+    def settings(self) -> Collection[str]:
+        """The names of all its settings, in order."""
+        return self._memoised("settings", self._settings)
 
-    def _names(self) -> tuple[str, ...]:
-        of_axes = (name for axis in self.axes for name in _axis(axis).known_numbers)
-        return tuple(dict.fromkeys([*self.axes, *self.numbers, *of_axes, *self.structure]))
+    def _settings(self) -> Collection[str]:
+        of_axes = (name for axis in self._axes for name in axis.known_numbers)
+        return dict.fromkeys([*self.axes, *self.numbers, *of_axes, *self.structure]).keys()
 
     def reads(self, resolved: ResolvedSettings) -> frozenset[str]:
         """Return the names of axes, numbers and options that are read, whatever their values."""
@@ -330,7 +335,7 @@ class TrainerSpec:
         if not any(left_out.values()):
             return config
         read = self.reads(self._resolved(config, left_out))
-        known = self._names()
+        known = self.settings
 
         def whole(neutral: Mapping[str, T], given: Mapping[str, T]) -> dict[str, T]:
             values = {**neutral, **given}
@@ -583,12 +588,13 @@ def trainer(name: str) -> TrainerSpec:
 def _built_in(name: str) -> TrainerSpec:
     module = BUILT_IN[name]
     if name == "command":
-        spec: TrainerSpec = importlib.import_module(module).SPEC
-        return spec
-    from variants.absent import stand_in
+        importlib.import_module(module)
+    elif module not in sys.modules:
+        from variants.absent import stand_in
 
-    with stand_in("jax", "flax", "optax"):
-        spec = importlib.import_module(module).SPEC
+        with stand_in("jax", "flax", "optax"):
+            importlib.import_module(module)
+    spec: TrainerSpec = sys.modules[module].SPEC
     return spec
 
 
