@@ -22,9 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from variants.registry import Axis, register
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
+from variants.shapes import Array, floats, require_equal_shapes
 
 
 class Drawn(NamedTuple):
@@ -82,17 +80,15 @@ def required(returned: Drawn | Distribution) -> tuple[Array, Array]:
     return returned.action(x), log_prob
 
 
-_ACTIONS = jax.ShapeDtypeStruct((6, 2), jnp.float32)
-
 AXIS = register(
     Axis(
         "action_distribution",
         summary="what the policy draws, and how it becomes an action",
         inputs={
-            "mean": _ACTIONS,
-            "std": _ACTIONS,
-            "x": _ACTIONS,
-            "outputs": jax.ShapeDtypeStruct((6, 4), jnp.float32),
+            "mean": floats(6, 2),
+            "std": floats(6, 2),
+            "x": floats(6, 2),
+            "outputs": floats(6, 4),
         },
         # A choice reads the first three or the last
         defaults={"mean": None, "std": None, "x": None, "outputs": None},
@@ -120,7 +116,6 @@ def log_tanh_slope(x: Array) -> Array:
     summary="bounded actions; what is stored lies before the tanh, where nothing saturates",
 )
 def tanh_normal(*, mean: Array, std: Array, x: Array) -> Drawn:
-    """a = tanh(x), scored at x."""
     require_equal_shapes(mean=mean, x=x)
     return Drawn(jnp.tanh(x), normal_log_prob(mean, std, x), log_tanh_slope(x))
 
@@ -150,7 +145,6 @@ def tanh_normal_inverted(*, mean: Array, std: Array, x: Array) -> Drawn:
     summary="the environment clips: the policy does not know of its bounds",
 )
 def normal(*, mean: Array, std: Array, x: Array) -> Drawn:
-    """a = clip(x, -1, 1), scored at x, outside of the bounds too."""
     require_equal_shapes(mean=mean, x=x)
     return Drawn(jnp.clip(x, -1.0, 1.0), normal_log_prob(mean, std, x), jnp.zeros_like(x))
 
@@ -162,7 +156,6 @@ def normal(*, mean: Array, std: Array, x: Array) -> Drawn:
     summary="the environment gets what was drawn, whatever its bounds",
 )
 def normal_unclipped(*, mean: Array, std: Array, x: Array) -> Drawn:
-    """a = x."""
     return normal(mean=mean, std=std, x=x)._replace(action=x)
 
 

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import conflict_where, inert_where
-from variants.shapes import require_equal_shapes, symlog
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats, require_equal_shapes, symlog
 
 LOW, HIGH = 5.0, 95.0  # percentiles
-_STEPS = jax.ShapeDtypeStruct((5, 3), jnp.float32)
 
 
 class Spread(NamedTuple):
@@ -42,7 +38,7 @@ AXIS = register(
         "advantage_scaling",
         summary="the unit of advantages, before they are standardised",
         init=init,
-        inputs={"advantages": _STEPS, "targets": _STEPS},
+        inputs={"advantages": floats(5, 3), "targets": floats(5, 3)},
         structural=True,
     )
 )
@@ -55,7 +51,6 @@ AXIS = register(
     summary="advantages in units of scaled reward",
 )
 def none(state: Spread, *, advantages: Array) -> tuple[Spread, Array]:
-    """A; the state stays as it is."""
     return state, advantages
 
 
@@ -74,11 +69,11 @@ def none(state: Spread, *, advantages: Array) -> tuple[Spread, Array]:
     numbers={
         "percentile_decay": Number(
             0.99, 0.0, 1.0, "ρ of advantage_scaling=percentile, per batch; 0: each batch by itself"
-        ),
+        )
     },
 )
 def percentile(
-    state: Spread, *, advantages: Array, targets: Array, percentile_decay: Array | float
+    state: Spread, *, advantages: Array, targets: Array, percentile_decay: Scalar
 ) -> tuple[Spread, Array]:
     """A/max(1, S), S with this batch in it; percentiles interpolate between samples."""
     require_equal_shapes(advantages=advantages, targets=targets)
@@ -94,7 +89,6 @@ def percentile(
     summary="large advantages are squashed, small ones left nearly as they are",
 )
 def symlog_advantages(state: Spread, *, advantages: Array) -> tuple[Spread, Array]:
-    """symlog(A)."""
     return state, symlog(advantages)
 
 

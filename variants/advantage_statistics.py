@@ -17,16 +17,14 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import conflict_where, inert_where
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 AXIS = register(
     Axis(
         "advantage_statistics",
         summary="which samples share the statistics that advantages are standardised by",
         inputs={
-            "advantages": jax.ShapeDtypeStruct((6,), jnp.float32),
+            "advantages": floats(6),
             "groups": jax.ShapeDtypeStruct((6,), jnp.int32),
             "num_groups": 4,
         },
@@ -40,25 +38,13 @@ AXIS = register(
 )
 
 
-@AXIS.choice(
-    "none",
-    formula="A",
-    source="TorchRL's default",
-    summary="advantages as they are",
-)
+@AXIS.choice("none", formula="A", source="TorchRL's default", summary="advantages as they are")
 def none(*, advantages: Array) -> Array:
-    """A, unchanged."""
     return advantages
 
 
 def standardised(
-    centred: Array,
-    *,
-    squares: Array,
-    count: Array | float,
-    constant: Array,
-    ddof: Array | float,
-    epsilon: Array | float,
+    centred: Array, *, squares: Array, count: Scalar, constant: Array, ddof: Scalar, epsilon: Scalar
 ) -> Array:
     """centred / (sqrt(squares / (count - ddof)) + ε); 0 where the set is constant or too small."""
     degrees = count - ddof
@@ -74,8 +60,7 @@ def standardised(
     source="Brax, CleanRL, Stable-Baselines3, RSL-RL, OpenAI Baselines, PureJaxRL",
     summary="one mean and standard deviation for all samples in scope",
 )
-def all_samples(*, advantages: Array, ddof: Array | float, epsilon: Array | float) -> Array:
-    """(A - mean A) / (std A + ε) over all B samples."""
+def all_samples(*, advantages: Array, ddof: Scalar, epsilon: Scalar) -> Array:
     centred = advantages - jnp.mean(advantages)
     return standardised(
         centred,
@@ -95,13 +80,10 @@ def all_samples(*, advantages: Array, ddof: Array | float, epsilon: Array | floa
     numbers={
         "advantage_std_low": Number(
             1e-6, 1e-30, 1.0, "lowest std of advantages of advantage_statistics=all_floored"
-        ),
+        )
     },
 )
-def all_floored(
-    *, advantages: Array, ddof: Array | float, advantage_std_low: Array | float
-) -> Array:
-    """(A - mean A) / max(std A, ε); 0 where all are equal."""
+def all_floored(*, advantages: Array, ddof: Scalar, advantage_std_low: Scalar) -> Array:
     centred = advantages - jnp.mean(advantages)
     degrees = advantages.size - ddof
     variance = jnp.sum(jnp.square(centred)) / jnp.where(degrees > 0, degrees, 1)
@@ -117,14 +99,8 @@ def all_floored(
     summary="each group by itself; on control tasks, environments that share a reset form a group",
 )
 def per_group(
-    *,
-    advantages: Array,
-    groups: Array,
-    num_groups: int,
-    ddof: Array | float,
-    epsilon: Array | float,
+    *, advantages: Array, groups: Array, num_groups: int, ddof: Scalar, epsilon: Scalar
 ) -> Array:
-    """(A - mean A) / (std A + ε), both over the samples of the same group."""
     require_equal_shapes(advantages=advantages, groups=groups)
     total = partial(jax.ops.segment_sum, segment_ids=groups, num_segments=num_groups)
     count = total(jnp.ones_like(advantages))

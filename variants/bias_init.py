@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from variants.registry import Axis, register
-
-Array = jax.Array
+from variants.shapes import Array
 
 AXIS = register(
     Axis(
@@ -25,7 +24,6 @@ AXIS = register(
 
 @AXIS.choice("zeros", formula="0", source="all but RSL-RL", summary="every bias starts at 0")
 def zeros(*, size: int) -> Array:
-    """0."""
     return jnp.zeros(size)
 
 
@@ -36,6 +34,5 @@ def zeros(*, size: int) -> Array:
     summary="biases as spread out as PyTorch's weights",
 )
 def torch_uniform(*, key: Array, fan_in: int, size: int) -> Array:
-    """U(±1/√I)."""
     bound = 1 / math.sqrt(fan_in)
     return jax.random.uniform(key, (size,), minval=-bound, maxval=bound)

@@ -59,6 +59,25 @@ def require_free_names(
             )
 
 
+def unpacked(function: Callable[..., Tree], pack: Tree, place: int) -> Callable[..., Tree]:
+    """Return a function of keywords that calls a function of a NamedTuple of some of them.
+
+    pack: the NamedTuple. place: the position of that argument.
+    """
+
+    def fn(*state: Tree, **given: Tree) -> Tree:
+        packed = pack(**{name: given.pop(name) for name in pack._fields})
+        return function(*state, packed, **given)
+
+    parameters = list(inspect.signature(function).parameters.values())
+    parameters[place : place + 1] = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in pack._fields
+    ]
+    fn.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    fn.__module__ = function.__module__
+    return fn
+
+
 def arguments_read(
     where: str,
     function: Callable[..., Tree],

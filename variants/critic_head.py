@@ -16,8 +16,7 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.registry import Axis, axis, register
 from variants.rules import conflict_where, inert
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats
 
 _OPTIONS = ("value_outputs", "value_range")
 _OF_BINS = ("hl_gauss", "two_hot")
@@ -26,11 +25,7 @@ AXIS = register(
     Axis(
         "critic_head",
         summary="what the critic's last layer answers, and how it learns a target",
-        inputs={
-            "outputs": jax.ShapeDtypeStruct((6, 5), jnp.float32),
-            "targets": jax.ShapeDtypeStruct((6,), jnp.float32),
-            "value_range": 10.0,
-        },
+        inputs={"outputs": floats(6, 5), "targets": floats(6), "value_range": 10.0},
         structural=True,
     )
 )
@@ -73,8 +68,7 @@ def scalar(*, outputs: Array, targets: Array) -> Answer:
     summary="quantiles of the return, of which the value is the mean",
     numbers={"quantile_scale": Number(1.0, 1e-6, 1e6, "κ of critic_head=quantiles")},
 )
-def quantiles(*, outputs: Array, targets: Array, quantile_scale: Array | float) -> Answer:
-    """Quantile regression of one target by K outputs."""
+def quantiles(*, outputs: Array, targets: Array, quantile_scale: Scalar) -> Answer:
     count = outputs.shape[-1]
     middle = (jnp.arange(count) + 0.5) / count
     error = targets[..., None] - outputs
@@ -100,7 +94,7 @@ def quantiles(*, outputs: Array, targets: Array, quantile_scale: Array | float) 
     },
 )
 def hl_gauss(
-    *, outputs: Array, targets: Array, value_range: float, value_smoothing: Array | float
+    *, outputs: Array, targets: Array, value_range: float, value_smoothing: Scalar
 ) -> Answer:
     """Cross-entropy to a normal around the target, cut at both ends and scaled to a sum of 1."""
     edges = jnp.linspace(-value_range, value_range, outputs.shape[-1] + 1)
@@ -124,7 +118,6 @@ def hl_gauss(
     summary="as hl_gauss, without the smoothing: each target lies on two neighbours",
 )
 def two_hot(*, outputs: Array, targets: Array, value_range: float) -> Answer:
-    """Cross-entropy to a linear interpolation between neighbours."""
     centres = jnp.linspace(-value_range, value_range, outputs.shape[-1])
     width = 2.0 * value_range / (outputs.shape[-1] - 1)
     centre = jnp.clip(targets, -value_range, value_range)[..., None]

@@ -12,25 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 
 from variants.action_distribution import log_tanh_slope
 from variants.registry import Axis, register
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
-
-_ACTIONS = jax.ShapeDtypeStruct((6, 2), jnp.float32)
+from variants.shapes import Array, floats, require_equal_shapes
 
 AXIS = register(
     Axis(
         "entropy_estimate",
         summary="the entropy that the policy is rewarded for",
         inputs={
-            "mean": _ACTIONS,
-            "std": _ACTIONS,
-            "noise": _ACTIONS,
+            "mean": floats(6, 2),
+            "std": floats(6, 2),
+            "noise": floats(6, 2),
             "log_slope": log_tanh_slope,
         },
         defaults={"log_slope": log_tanh_slope},

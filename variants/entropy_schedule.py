@@ -9,23 +9,20 @@ The output is c of the next update.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import conflict_where
+from variants.shapes import Array, Scalar, floats
 
-Array = jax.Array
-
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 LOW, HIGH = 1e-6, 1e6  # SEED RL's, of its coefficients that adapt
 
 AXIS = register(
     Axis(
         "entropy_schedule",
         summary="how the factor on the entropy bonus changes over training",
-        inputs={"bonus": _SCALAR, "initial": _SCALAR, "progress": _SCALAR, "entropy": _SCALAR},
+        inputs={"bonus": floats(), "initial": floats(), "progress": floats(), "entropy": floats()},
         structural=True,
     )
 )
@@ -38,7 +35,6 @@ AXIS = register(
     summary="the same from first to last",
 )
 def constant(*, bonus: Array) -> Array:
-    """c."""
     return bonus
 
 
@@ -49,7 +45,6 @@ def constant(*, bonus: Array) -> Array:
     summary="exploration is paid for at the start, and not at the end",
 )
 def linear(*, initial: Array, progress: Array) -> Array:
-    """c₀(1 - p), never negative."""
     return initial * (1 - jnp.clip(progress, 0, 1))
 
 
@@ -73,13 +68,7 @@ def linear(*, initial: Array, progress: Array) -> Array:
         ),
     },
 )
-def target(
-    *,
-    bonus: Array,
-    entropy: Array,
-    entropy_target: Array | float,
-    entropy_rate: Array | float,
-) -> Array:
+def target(*, bonus: Array, entropy: Array, entropy_target: Scalar, entropy_rate: Scalar) -> Array:
     """A step down the gradient of log c·(H - H̄)."""
     return jnp.clip(bonus * jnp.exp(entropy_rate * (entropy_target - entropy)), LOW, HIGH)
 

@@ -7,26 +7,19 @@ where each environment stands among them, 0 at the first and 1 at the last. The 
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import conflict_where
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats
 
 AXIS = register(
     Axis(
         "exploration",
         summary="how often an action is random instead of the best by Q",
-        inputs={
-            "progress": jax.ShapeDtypeStruct((), jnp.float32),
-            "place": jax.ShapeDtypeStruct((3,), jnp.float32),
-        },
-        numbers={
-            "epsilon_end": Number(0.05, 0.0, 1.0, "ε of exploration, the last one of linear"),
-        },
+        inputs={"progress": floats(), "place": floats(3)},
+        numbers={"epsilon_end": Number(0.05, 0.0, 1.0, "ε of exploration, the last one of linear")},
     )
 )
 
@@ -50,11 +43,10 @@ def linear(
     *,
     progress: Array,
     place: Array,
-    epsilon_start: Array | float,
-    epsilon_end: Array | float,
-    epsilon_share: Array | float,
+    epsilon_start: Scalar,
+    epsilon_end: Scalar,
+    epsilon_share: Scalar,
 ) -> Array:
-    """a + (b - a)·min(1, p/f), the same in all environments."""
     fallen = jnp.minimum(1.0, progress / epsilon_share)
     return jnp.full_like(place, epsilon_start + (epsilon_end - epsilon_start) * fallen)
 
@@ -65,8 +57,7 @@ def linear(
     source="Sutton & Barto 2018, section 2.2",
     summary="the same from first to last",
 )
-def constant(*, place: Array, epsilon_end: Array | float) -> Array:
-    """ε, the same in all environments."""
+def constant(*, place: Array, epsilon_end: Scalar) -> Array:
     return jnp.full_like(place, epsilon_end)
 
 
@@ -76,11 +67,10 @@ def constant(*, place: Array, epsilon_end: Array | float) -> Array:
     source="Ape-X (Horgan et al. 2018, https://arxiv.org/abs/1803.00933), b = 0.4, α = 7",
     summary="each environment has an ε of its own, the last hardly any, throughout",
     numbers={
-        "ladder_exponent": Number(7.0, 0.0, 100.0, "α of exploration=ladder: how steep it is"),
+        "ladder_exponent": Number(7.0, 0.0, 100.0, "α of exploration=ladder: how steep it is")
     },
 )
-def ladder(*, place: Array, epsilon_end: Array | float, ladder_exponent: Array | float) -> Array:
-    """b^(1 + α·place)."""
+def ladder(*, place: Array, epsilon_end: Scalar, ladder_exponent: Scalar) -> Array:
     return jnp.asarray(epsilon_end) ** (1.0 + ladder_exponent * place)
 
 

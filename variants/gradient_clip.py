@@ -15,21 +15,15 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.shapes import Tree
+from variants.shapes import Scalar, Tree, floats
 
-Array = jax.Array
 Gradients = TypeVar("Gradients")
 
 AXIS = register(
     Axis(
         "gradient_clip",
         summary="how large a gradient may be",
-        inputs={
-            "gradients": {
-                "kernel": jax.ShapeDtypeStruct((3, 2), jnp.float32),
-                "bias": jax.ShapeDtypeStruct((2,), jnp.float32),
-            },
-        },
+        inputs={"gradients": {"kernel": floats(3, 2), "bias": floats(2)}},
         numbers={
             "max_gradient_norm": Number(
                 0.5, 0.0, 1e6, "limit of gradient_clip, of the whole gradient or of each entry"
@@ -44,7 +38,6 @@ AXIS = register(
 
 @AXIS.choice("none", formula="g", source="Brax's default", summary="the gradient as it is")
 def none(*, gradients: Gradients) -> Gradients:
-    """g, unchanged."""
     return gradients
 
 
@@ -58,9 +51,8 @@ def none(*, gradients: Gradients) -> Gradients:
     summary="the whole gradient is shortened to a maximal length, its direction kept",
 )
 def global_norm(
-    *, gradients: Tree, max_gradient_norm: Array | float, gradient_norm_epsilon: Array | float
+    *, gradients: Tree, max_gradient_norm: Scalar, gradient_norm_epsilon: Scalar
 ) -> Tree:
-    """g·min(1, c/(‖g‖₂ + ε)); a zero gradient stays zero."""
     squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(gradients))
     # A gradient within the limit is returned bit by bit: its factor is exactly 1.
     room = jnp.maximum(max_gradient_norm - gradient_norm_epsilon, 0)
@@ -77,12 +69,8 @@ def global_norm(
     summary="a large gradient of the critic does not shorten the policy's step",
 )
 def per_network(
-    *,
-    gradients: Mapping[str, Tree],
-    max_gradient_norm: Array | float,
-    gradient_norm_epsilon: Array | float,
+    *, gradients: Mapping[str, Tree], max_gradient_norm: Scalar, gradient_norm_epsilon: Scalar
 ) -> dict[str, Tree]:
-    """g·min(1, c/(‖g‖₂ + ε)) for each outermost entry."""
     return {
         name: global_norm(
             gradients=part,
@@ -99,8 +87,7 @@ def per_network(
     source="optax.clip; PyTorch's clip_grad_value_",
     summary="each entry by itself is cut to the limit: the direction may change",
 )
-def element_wise(*, gradients: Tree, max_gradient_norm: Array | float) -> Tree:
-    """clip(g, -c, c), entry by entry."""
+def element_wise(*, gradients: Tree, max_gradient_norm: Scalar) -> Tree:
     limit = jnp.asarray(max_gradient_norm)
     return jax.tree.map(
         lambda leaf: jnp.clip(leaf, -limit.astype(leaf.dtype), limit.astype(leaf.dtype)), gradients

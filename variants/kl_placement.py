@@ -25,9 +25,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 
 class KL(NamedTuple):
@@ -42,7 +40,6 @@ class KL(NamedTuple):
     sample: Array
 
 
-_TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
 _UNBOUNDED = 1e30
 
 
@@ -57,7 +54,11 @@ AXIS = register(
     Axis(
         "kl_placement",
         summary="whether leaving the reference model costs reward or enters the loss",
-        inputs={"log_probs": _TOKENS, "reference_log_probs": _TOKENS, "log_ratio": _TOKENS},
+        inputs={
+            "log_probs": floats(6, 4),
+            "reference_log_probs": floats(6, 4),
+            "log_ratio": floats(6, 4),
+        },
         defaults={"log_ratio": None},
         numbers={
             "kl_coefficient": Number(
@@ -70,13 +71,13 @@ AXIS = register(
 )
 
 
-def _k1(log_probs: Array, reference_log_probs: Array, bound: Array | float) -> Array:
+def _k1(log_probs: Array, reference_log_probs: Array, bound: Scalar) -> Array:
     """log π - log π_ref."""
     require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
     return jnp.clip(log_probs - jax.lax.stop_gradient(reference_log_probs), -bound, bound)
 
 
-def _k2(log_probs: Array, reference_log_probs: Array, bound: Array | float) -> Array:
+def _k2(log_probs: Array, reference_log_probs: Array, bound: Scalar) -> Array:
     """½(log π - log π_ref)²."""
     require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
     square = jnp.square(log_probs - jax.lax.stop_gradient(reference_log_probs))
@@ -84,10 +85,7 @@ def _k2(log_probs: Array, reference_log_probs: Array, bound: Array | float) -> A
 
 
 def _k3(
-    log_probs: Array,
-    reference_log_probs: Array,
-    bound: Array | float,
-    log_ratio_bound: Array | float,
+    log_probs: Array, reference_log_probs: Array, bound: Scalar, log_ratio_bound: Scalar
 ) -> Array:
     """ρ - 1 - log ρ, ρ = π_ref/π."""
     require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
@@ -114,7 +112,6 @@ def _of_loss(price: Array) -> KL:
     summary="nothing holds the policy to its reference",
 )
 def none(*, log_probs: Array) -> KL:
-    """0, 0 and 0."""
     nothing = jnp.zeros_like(log_probs)
     return KL(nothing, nothing, nothing)
 
@@ -129,13 +126,8 @@ def none(*, log_probs: Array) -> KL:
     revision=2,
 )
 def reward_k1(
-    *,
-    log_probs: Array,
-    reference_log_probs: Array,
-    kl_coefficient: Array | float,
-    kl_clip: Array | float,
+    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
 ) -> KL:
-    """β(log π - log π_ref), not differentiated, 0 and 0."""
     return _of_rewards(kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip))
 
 
@@ -146,13 +138,8 @@ def reward_k1(
     summary="reward_k1 with a price that is never negative: likelier than the reference costs too",
 )
 def reward_k2(
-    *,
-    log_probs: Array,
-    reference_log_probs: Array,
-    kl_coefficient: Array | float,
-    kl_clip: Array | float,
+    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
 ) -> KL:
-    """β½(log π - log π_ref)², not differentiated, 0 and 0."""
     return _of_rewards(kl_coefficient * _k2(log_probs, reference_log_probs, kl_clip))
 
 
@@ -166,11 +153,10 @@ def reward_k3(
     *,
     log_probs: Array,
     reference_log_probs: Array,
-    kl_coefficient: Array | float,
-    kl_clip: Array | float,
-    kl_log_ratio_clip: Array | float,
+    kl_coefficient: Scalar,
+    kl_clip: Scalar,
+    kl_log_ratio_clip: Scalar,
 ) -> KL:
-    """β(ρ - 1 - log ρ), not differentiated, 0 and 0."""
     price = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
     return _of_rewards(kl_coefficient * price)
 
@@ -182,13 +168,8 @@ def reward_k3(
     summary="its gradient is β∇log π, whose mean over samples of π is 0: it holds nothing",
 )
 def loss_k1(
-    *,
-    log_probs: Array,
-    reference_log_probs: Array,
-    kl_coefficient: Array | float,
-    kl_clip: Array | float,
+    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
 ) -> KL:
-    """0, β(log π - log π_ref) and 0."""
     return _of_loss(kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip))
 
 
@@ -200,13 +181,8 @@ def loss_k1(
     revision=2,
 )
 def loss_k2(
-    *,
-    log_probs: Array,
-    reference_log_probs: Array,
-    kl_coefficient: Array | float,
-    kl_clip: Array | float,
+    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
 ) -> KL:
-    """0, β½(log π - log π_ref)²: the gradient is β(log π - log π_ref)·∇log π; and 0."""
     return _of_loss(kl_coefficient * _k2(log_probs, reference_log_probs, kl_clip))
 
 
@@ -224,11 +200,10 @@ def loss_k3(
     *,
     log_probs: Array,
     reference_log_probs: Array,
-    kl_coefficient: Array | float,
-    kl_clip: Array | float,
-    kl_log_ratio_clip: Array | float,
+    kl_coefficient: Scalar,
+    kl_clip: Scalar,
+    kl_log_ratio_clip: Scalar,
 ) -> KL:
-    """0, β(ρ - 1 - log ρ): the gradient is β(1 - ρ)·∇log π; and 0."""
     loss = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
     return _of_loss(kl_coefficient * loss)
 
@@ -246,11 +221,10 @@ def loss_k3_corrected(
     log_probs: Array,
     reference_log_probs: Array,
     log_ratio: Array | None,
-    kl_coefficient: Array | float,
-    kl_clip: Array | float,
-    kl_log_ratio_clip: Array | float,
+    kl_coefficient: Scalar,
+    kl_clip: Scalar,
+    kl_log_ratio_clip: Scalar,
 ) -> KL:
-    """0, βw(ρ - 1 - log ρ): at w = 1 the gradient is β(log π - log π_ref)·∇log π; and 0."""
     loss = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
     if log_ratio is not None:
         require_equal_shapes(log_probs=log_probs, log_ratio=log_ratio)
@@ -268,13 +242,8 @@ def loss_k3_corrected(
     summary="the divergence is part of what samples of a prompt are compared by, and of their std",
 )
 def sample_k1(
-    *,
-    log_probs: Array,
-    reference_log_probs: Array,
-    kl_coefficient: Array | float,
-    kl_clip: Array | float,
+    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
 ) -> KL:
-    """0, 0 and β(log π - log π_ref), not differentiated."""
     price = kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip)
     nothing = jnp.zeros_like(price)
     return KL(nothing, nothing, jax.lax.stop_gradient(price))

@@ -15,17 +15,13 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import WHERE, inert_where, on_policy
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats
 
 AXIS = register(
     Axis(
         "kl_stop",
         summary="whether an update ends early, once the policy has moved far enough",
-        inputs={
-            "approximate_kl": jax.ShapeDtypeStruct((), jnp.float32),
-            "last_of_epoch": jax.ShapeDtypeStruct((), jnp.bool_),
-        },
+        inputs={"approximate_kl": floats(), "last_of_epoch": jax.ShapeDtypeStruct((), jnp.bool_)},
         structural=True,
     )
 )
@@ -50,7 +46,6 @@ class Stop(NamedTuple):
     summary="no early stop",
 )
 def none(*, last_of_epoch: Array) -> Stop:
-    """Never."""
     return Stop(jnp.zeros_like(last_of_epoch), jnp.zeros_like(last_of_epoch))
 
 
@@ -61,8 +56,7 @@ def none(*, last_of_epoch: Array) -> Stop:
     summary="tested on each minibatch, before its step",
     numbers={"target_kl": TARGET_KL},
 )
-def minibatch(*, approximate_kl: Array, target_kl: Array | float) -> Stop:
-    """Before the first step with KL > 1.5·target."""
+def minibatch(*, approximate_kl: Array, target_kl: Scalar) -> Stop:
     far = approximate_kl > 1.5 * target_kl
     return Stop(far, far)
 
@@ -74,8 +68,7 @@ def minibatch(*, approximate_kl: Array, target_kl: Array | float) -> Stop:
     summary="tested once per epoch, on what its last minibatch said before its step",
     numbers={"target_kl": TARGET_KL},
 )
-def epoch(*, approximate_kl: Array, last_of_epoch: Array, target_kl: Array | float) -> Stop:
-    """After the first epoch whose last minibatch has KL > target."""
+def epoch(*, approximate_kl: Array, last_of_epoch: Array, target_kl: Scalar) -> Stop:
     far = (approximate_kl > target_kl) & last_of_epoch
     return Stop(jnp.zeros_like(far), far)
 

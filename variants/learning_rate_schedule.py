@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import WHERE, conflict_where, inert, on_policy
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats
 
 
 class Rate(NamedTuple):
@@ -28,12 +26,10 @@ class Rate(NamedTuple):
     current: Array
 
 
-def init(*, learning_rate: Array | float) -> Rate:
+def init(*, learning_rate: Scalar) -> Rate:
     """Before the first step."""
     return Rate(jnp.asarray(learning_rate, jnp.float32))
 
-
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 # The same policy, computed twice in sums of another order, is as far from itself.
 ROUNDING = 1e-6
@@ -54,14 +50,14 @@ AXIS = register(
         "learning_rate_schedule",
         summary="the step size over training",
         init=init,
-        init_inputs={"learning_rate": _SCALAR},
+        init_inputs={"learning_rate": floats()},
         inputs={
-            "learning_rate": _SCALAR,
-            "progress": _SCALAR,
-            "approximate_kl": _SCALAR,
-            "step_progress": _SCALAR,
-            "exact_kl": _SCALAR,
-            "offset_kl": _SCALAR,
+            "learning_rate": floats(),
+            "progress": floats(),
+            "approximate_kl": floats(),
+            "step_progress": floats(),
+            "exact_kl": floats(),
+            "offset_kl": floats(),
         },
         # Of a trainer that keeps no old distributions; the rule below refuses what reads them.
         defaults={"exact_kl": jnp.nan, "offset_kl": jnp.nan},
@@ -76,7 +72,6 @@ AXIS = register(
     summary="the same from first to last",
 )
 def constant(state: Rate, *, learning_rate: Array) -> tuple[Rate, Array]:
-    """α."""
     return state, learning_rate
 
 
@@ -87,7 +82,6 @@ def constant(state: Rate, *, learning_rate: Array) -> tuple[Rate, Array]:
     summary="falls in a straight line to 0 at the end of training",
 )
 def linear(state: Rate, *, learning_rate: Array, progress: Array) -> tuple[Rate, Array]:
-    """α(1 - p), never negative."""
     return state, learning_rate * (1 - jnp.clip(progress, 0, 1))
 
 
@@ -100,7 +94,6 @@ def linear(state: Rate, *, learning_rate: Array, progress: Array) -> tuple[Rate,
 def linear_per_step(
     state: Rate, *, learning_rate: Array, step_progress: Array
 ) -> tuple[Rate, Array]:
-    """α(1 - k/K), never negative."""
     return state, learning_rate * (1 - jnp.clip(step_progress, 0, 1))
 
 
@@ -114,7 +107,6 @@ def linear_per_step(
     summary="stays high for long, falls fast in the middle, ends at 0 gently; at every step",
 )
 def cosine(state: Rate, *, learning_rate: Array, step_progress: Array) -> tuple[Rate, Array]:
-    """½α(1 + cos(πk/K)), 0 beyond the end."""
     return state, 0.5 * learning_rate * (1 + jnp.cos(jnp.pi * jnp.clip(step_progress, 0, 1)))
 
 
@@ -133,10 +125,10 @@ def adaptive_kl(
     state: Rate,
     *,
     approximate_kl: Array,
-    desired_kl: Array | float,
-    learning_rate_low: Array | float,
-    learning_rate_high: Array | float,
-    learning_rate_factor: Array | float,
+    desired_kl: Scalar,
+    learning_rate_low: Scalar,
+    learning_rate_high: Scalar,
+    learning_rate_factor: Scalar,
 ) -> tuple[Rate, Array]:
     """Change the rate of the step before; α counts at the first step alone.
 
@@ -165,12 +157,11 @@ def adaptive_exact_kl(
     state: Rate,
     *,
     exact_kl: Array,
-    desired_kl: Array | float,
-    learning_rate_low: Array | float,
-    learning_rate_high: Array | float,
-    learning_rate_factor: Array | float,
+    desired_kl: Scalar,
+    learning_rate_low: Scalar,
+    learning_rate_high: Scalar,
+    learning_rate_factor: Scalar,
 ) -> tuple[Rate, Array]:
-    """adaptive_kl of another divergence, and no step where that is 0, but for rounding."""
     changed, _ = adaptive_kl(
         state,
         approximate_kl=exact_kl,
@@ -194,12 +185,11 @@ def adaptive_offset_kl(
     state: Rate,
     *,
     offset_kl: Array,
-    desired_kl: Array | float,
-    learning_rate_low: Array | float,
-    learning_rate_high: Array | float,
-    learning_rate_factor: Array | float,
+    desired_kl: Scalar,
+    learning_rate_low: Scalar,
+    learning_rate_high: Scalar,
+    learning_rate_factor: Scalar,
 ) -> tuple[Rate, Array]:
-    """adaptive_kl of another divergence, and no step where that is not above 0."""
     changed, _ = adaptive_kl(
         state,
         approximate_kl=offset_kl,

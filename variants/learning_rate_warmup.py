@@ -11,21 +11,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-
-Array = jax.Array
-
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+from variants.shapes import Array, Scalar, floats
 
 AXIS = register(
     Axis(
         "learning_rate_warmup",
         summary="whether the step size rises from 0 at the start of training",
-        inputs=dict.fromkeys(("taken", "total", "progress", "step_progress"), _SCALAR),
+        inputs=dict.fromkeys(("taken", "total", "progress", "step_progress"), floats()),
         structural=True,
     )
 )
@@ -46,7 +42,6 @@ class Warmup(NamedTuple):
     summary="the first step is as large as the schedule has it",
 )
 def none(*, progress: Array, step_progress: Array) -> Warmup:
-    """No factor."""
     return Warmup(jnp.ones_like(progress), progress, step_progress)
 
 
@@ -67,12 +62,7 @@ def none(*, progress: Array, step_progress: Array) -> Warmup:
     },
 )
 def linear(
-    *,
-    taken: Array,
-    total: Array,
-    progress: Array,
-    step_progress: Array,
-    warmup_share: Array | float,
+    *, taken: Array, total: Array, progress: Array, step_progress: Array, warmup_share: Scalar
 ) -> Warmup:
     """A training without an end has no share: its rate does not rise, as it does not fall."""
     factor = jnp.where(jnp.isinf(total), 1.0, jnp.minimum(1.0, taken / (warmup_share * total)))

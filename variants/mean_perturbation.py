@@ -8,35 +8,24 @@ density that it acted with, have no part in it.
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
-
-_ACTIONS = jax.ShapeDtypeStruct((6, 2), jnp.float32)
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 AXIS = register(
     Axis(
         "mean_perturbation",
         summary="whether an update sees the policy's means displaced at random",
-        inputs={"mean": _ACTIONS, "noise": _ACTIONS},
+        inputs={"mean": floats(6, 2), "noise": floats(6, 2)},
         structural=True,
     )
 )
 
 
 @AXIS.choice(
-    "none",
-    formula="μ",
-    source="every library's PPO",
-    summary="the policy is scored as it is",
+    "none", formula="μ", source="every library's PPO", summary="the policy is scored as it is"
 )
 def none(*, mean: Array) -> Array:
-    """μ."""
     return mean
 
 
@@ -54,7 +43,6 @@ def none(*, mean: Array) -> Array:
         )
     },
 )
-def uniform(*, mean: Array, noise: Array, perturbation_width: Array | float) -> Array:
-    """μ + α(2u - 1)."""
+def uniform(*, mean: Array, noise: Array, perturbation_width: Scalar) -> Array:
     require_equal_shapes(mean=mean, noise=noise)
     return mean + perturbation_width * (2 * noise - 1)

@@ -7,10 +7,7 @@ from variants.registry import Axis, register
 from variants.rules import inert_where
 
 AXIS = register(
-    Axis(
-        "minibatch_order",
-        summary="which permutation cuts a batch into minibatches at each epoch",
-    )
+    Axis("minibatch_order", summary="which permutation cuts a batch into minibatches at each epoch")
 )
 
 AXIS.declare(

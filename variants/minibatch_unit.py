@@ -4,10 +4,7 @@ from variants.registry import Axis, register
 from variants.rules import conflict, conflict_where
 
 AXIS = register(
-    Axis(
-        "minibatch_unit",
-        summary="what stays together when a batch is cut into minibatches",
-    )
+    Axis("minibatch_unit", summary="what stays together when a batch is cut into minibatches")
 )
 
 AXIS.declare(

@@ -1,29 +1,29 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Choices of advantage that look a number of steps ahead, or weigh each step by its policy ratio.
+"""Choices of `advantage` that look n steps ahead, or weigh each step by its policy ratio.
 
-Shapes and letters as in advantage; ρ = π(a|s) / π_old(a|s) is 1 where the policy is still the one
-that acted. All cut their sums at every episode end and bootstrap truncated steps from V', as
-`standard` does.
+Shapes and letters are those of `variants.advantage`. ρ = π(a|s) / π_old(a|s) is 1 before the first
+gradient step. Like `standard`, all choices cut their sums at every episode end and bootstrap
+truncated steps from V'.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from variants.advantage import AXIS, Steps, require_alike, sum_backwards, temporal_difference
+from variants.advantage import AXIS, Steps, sum_backwards, temporal_difference
 from variants.choice import Number
 from variants.rules import WHERE, conflict, conflict_where, inert, on_policy
-
-Array = jax.Array
+from variants.shapes import Array, Scalar
 
 BOUNDS = {
     "vtrace_rho": Number(1.0, 1e-6, 1e6, "ρ̄ of advantage=vtrace: largest weight of a TD error"),
     "vtrace_c": Number(1.0, 1e-6, 1e6, "c̄ of advantage=vtrace: largest weight of what follows"),
 }
+LogRatio: TypeAlias = Callable[[], Scalar]
 
 
 def _later(sums: Array) -> Array:
@@ -50,12 +50,11 @@ def n_step(
     next_values: Array,
     termination: Array,
     truncation: Array,
-    discount: Array | float,
-    bootstrap_steps: Array | float,
+    discount: Scalar,
+    bootstrap_steps: Scalar,
 ) -> tuple[Array, Array]:
-    """Sum n discounted TD errors, by as many passes as a segment has steps: n may be data."""
+    """Sum n discounted TD errors in T passes, so that n may be data."""
     steps = Steps(rewards, values, next_values, termination, truncation, discount, 1.0)
-    require_alike(steps)
     delta = temporal_difference(steps, next_values)
     decay = discount * (1 - termination) * (1 - truncation)
 
@@ -78,57 +77,18 @@ class Weighted(NamedTuple):
     later: Array
 
 
-Estimate = Callable[[Steps, Weighted], Array]
-
-
-def _bounded(log_ratio: Array | float, bound: Array | float) -> Array:
+def _bounded(log_ratio: Scalar, bound: Scalar) -> Array:
     """min(ρ, bound)."""
     return jnp.exp(jnp.minimum(log_ratio, jnp.log(bound)))
 
 
-def _choice(
-    name: str, *, formula: str, source: str, summary: str
-) -> Callable[[Estimate], Estimate]:
-    """Register a function of advantages as a choice of the axis, with V-trace's target."""
-    correction = "M = min(ρ, ρ̄)·δ + γλ(1-d)(1-z)·min(ρ, c̄)·M⁺,  ρ̄ = vtrace_rho, c̄ = vtrace_c\n"
-
-    def register_estimate(estimate: Estimate) -> Estimate:
-        @AXIS.choice(
-            name,
-            formula=f"{correction}{formula}\ntarget = V + M",
-            source=source,
-            summary=summary,
-            numbers=BOUNDS,
-        )
-        def fn(  # noqa: PLR0913  # a choice names all that it reads
-            *,
-            rewards: Array,
-            values: Array,
-            next_values: Array,
-            termination: Array,
-            truncation: Array,
-            log_ratio: Callable[[], Array | float],
-            discount: Array | float,
-            gae_lambda: Array | float,
-            vtrace_rho: Array | float,
-            vtrace_c: Array | float,
-        ) -> tuple[Array, Array]:
-            steps = Steps(
-                rewards, values, next_values, termination, truncation, discount, gae_lambda
-            )
-            weighted = _weigh(steps, log_ratio(), vtrace_rho, vtrace_c)
-            return estimate(steps, weighted), values + weighted.correction
-
-        return estimate
-
-    return register_estimate
+_CORRECTION = (
+    "M = min(ρ, ρ̄)·δ + γλ(1-d)(1-z)·min(ρ, c̄)·M⁺,  ρ̄ = vtrace_rho, c̄ = vtrace_c\n{}\ntarget = V + M"
+)
 
 
-def _weigh(
-    steps: Steps, log_ratio: Array | float, rho: Array | float, c: Array | float
-) -> Weighted:
-    """M = min(ρ, ρ̄)·δ + γλ(1-d)(1-z)·min(ρ, c̄)·M⁺, and what it is made of."""
-    require_alike(steps)
+def _weigh(steps: Steps, log_ratio: Scalar, rho: Scalar, c: Scalar) -> Weighted:
+    """Return M = min(ρ, ρ̄)·δ + γλ(1-d)(1-z)·min(ρ, c̄)·M⁺, and its parts."""
     weight, delta = _bounded(log_ratio, rho), temporal_difference(steps, steps.next_values)
     decay = steps.discount * (1 - steps.termination) * (1 - steps.truncation)
     kept = decay * steps.gae_lambda * _bounded(log_ratio, c)
@@ -136,32 +96,44 @@ def _weigh(
     return Weighted(weight, delta, correction, decay * _later(correction))
 
 
-@_choice(
+@AXIS.choice(
     "vtrace",
-    formula="A = δ + γλ(1-d)(1-z)M⁺",
+    pack=Steps,
+    formula=_CORRECTION.format("A = δ + γλ(1-d)(1-z)M⁺"),
     source=(
         "V-trace (Espeholt et al. 2018, https://arxiv.org/abs/1802.01561) as in SEED RL "
         "(agents/policy_gradient/modules/advantages.py); Andrychowicz et al. 2021"
     ),
     summary="GAE of the policy now: what followed an action counts by how likely it still is",
+    numbers=BOUNDS,
 )
-def vtrace(steps: Steps, weighted: Weighted) -> Array:
-    """Weigh later steps alone: the action's own ratio is a factor of the policy's loss already."""
-    return weighted.delta + steps.gae_lambda * weighted.later
+def vtrace(
+    steps: Steps, *, log_ratio: LogRatio, vtrace_rho: Scalar, vtrace_c: Scalar
+) -> tuple[Array, Array]:
+    """Weigh the later steps only: the loss of the policy multiplies by the action's own ratio."""
+    weighted = _weigh(steps, log_ratio(), vtrace_rho, vtrace_c)
+    advantages = weighted.delta + steps.gae_lambda * weighted.later
+    return advantages, steps.values + weighted.correction
 
 
-@_choice(
+@AXIS.choice(
     "vtrace_weighted",
-    formula="A = min(ρ, ρ̄)·(δ + γ(1-d)(1-z)M⁺)",
+    pack=Steps,
+    formula=_CORRECTION.format("A = min(ρ, ρ̄)·(δ + γ(1-d)(1-z)M⁺)"),
     source=(
         "Espeholt et al. 2018, section 4.2; APPO in Sample Factory (with_vtrace) and RLlib, which "
         "have it beside PPO's clip"
     ),
     summary="IMPALA's advantage: no λ on the first hop, and the action's own ratio as a factor",
+    numbers=BOUNDS,
 )
-def vtrace_weighted(steps: Steps, weighted: Weighted) -> Array:
-    """min(ρ, ρ̄)·(r + γ(1-d)·target⁺ - V), with V' for target⁺ where an episode or segment ends."""
-    return weighted.weight * (weighted.delta + weighted.later)
+def vtrace_weighted(
+    steps: Steps, *, log_ratio: LogRatio, vtrace_rho: Scalar, vtrace_c: Scalar
+) -> tuple[Array, Array]:
+    """min(ρ, ρ̄)·(r + γ(1-d)·target⁺ - V), with V' as target⁺ at the end of episode or segment."""
+    weighted = _weigh(steps, log_ratio(), vtrace_rho, vtrace_c)
+    advantages = weighted.weight * (weighted.delta + weighted.later)
+    return advantages, steps.values + weighted.correction
 
 
 @conflict

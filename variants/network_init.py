@@ -16,8 +16,7 @@ from jax.nn import initializers
 
 from variants.registry import Axis, register
 from variants.rules import inert_where
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats
 
 AXIS = register(
     Axis(
@@ -26,7 +25,7 @@ AXIS = register(
         inputs={
             "key": jax.eval_shape(lambda: jax.random.key(0)),
             "shape": (4, 3),
-            "gain": jax.ShapeDtypeStruct((), jnp.float32),
+            "gain": floats(),
         },
         defaults={"gain": 1.0},
     )
@@ -40,7 +39,6 @@ AXIS = register(
     summary="keeps the size of a signal through linear layers",
 )
 def lecun_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
-    """U(±√(3/I))."""
     return jnp.asarray(initializers.lecun_uniform()(key, shape))
 
 
@@ -51,7 +49,6 @@ def lecun_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     summary="lecun_uniform with a bell's shape",
 )
 def lecun_normal(*, key: Array, shape: tuple[int, int]) -> Array:
-    """N(0, 1/I), truncated."""
     return initializers.lecun_normal()(key, shape)
 
 
@@ -61,7 +58,7 @@ def lecun_normal(*, key: Array, shape: tuple[int, int]) -> Array:
     source="OpenAI Baselines, CleanRL, Stable-Baselines3; Saxe et al. 2014",
     summary="lengths and angles are kept; gain √2 in hidden layers",
 )
-def orthogonal(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
+def orthogonal(*, key: Array, shape: tuple[int, int], gain: Scalar = 1.0) -> Array:
     """gain·Q with orthonormal columns, or rows where there are fewer of them."""
     long, short = max(shape), min(shape)
     columns = _orthonormal(jax.random.normal(key, (long, short)))
@@ -92,7 +89,6 @@ def _orthonormal(matrix: Array) -> Array:
     summary="a compromise between signals forwards and gradients backwards",
 )
 def xavier_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
-    """U(±√(6/(I+O)))."""
     return jnp.asarray(initializers.xavier_uniform()(key, shape))
 
 
@@ -103,7 +99,6 @@ def xavier_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     summary="a third of lecun_uniform's variance: signals shrink from layer to layer",
 )
 def torch_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
-    """U(±1/√I)."""
     bound = 1 / math.sqrt(shape[0])
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
@@ -114,8 +109,7 @@ def torch_uniform(*, key: Array, shape: tuple[int, int]) -> Array:
     source="He et al. 2015 (gain √2 in hidden layers); PureJaxQL's networks of images",
     summary="lecun_normal that makes up for what a relu takes away",
 )
-def he_normal(*, key: Array, shape: tuple[int, int], gain: Array | float = 1.0) -> Array:
-    """gain·N(0, 1/I), truncated."""
+def he_normal(*, key: Array, shape: tuple[int, int], gain: Scalar = 1.0) -> Array:
     return gain * initializers.lecun_normal()(key, shape)
 
 

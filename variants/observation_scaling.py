@@ -7,24 +7,18 @@ output has the shape of the observation. Before anything was seen they are 0 and
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import inert_where
-from variants.shapes import symlog
-
-Array = jax.Array
-
-_OBSERVATIONS = jax.ShapeDtypeStruct((6, 3), jnp.float32)
-_FEATURES = jax.ShapeDtypeStruct((3,), jnp.float32)
+from variants.shapes import Array, Scalar, floats, symlog
 
 AXIS = register(
     Axis(
         "observation_scaling",
         summary="what running statistics make of an observation",
-        inputs={"observation": _OBSERVATIONS, "mean": _FEATURES, "variance": _FEATURES},
+        inputs={"observation": floats(6, 3), "mean": floats(3), "variance": floats(3)},
         structural=True,
     )
 )
@@ -42,7 +36,6 @@ OBSERVATION_CLIP = Number(10.0, 1e-6, 1e6, "bound of an observation that was sca
     summary="in units of the standard deviation, without a bound",
 )
 def bounded_std(*, observation: Array, mean: Array, variance: Array) -> Array:
-    """(o - μ)/σ with σ within [1e-6, 1e6]."""
     return (observation - mean) / jnp.clip(jnp.sqrt(variance), 1e-6, 1e6)
 
 
@@ -54,9 +47,8 @@ def bounded_std(*, observation: Array, mean: Array, variance: Array) -> Array:
     numbers={"observation_epsilon": OBSERVATION_EPSILON},
 )
 def epsilon(
-    *, observation: Array, mean: Array, variance: Array, observation_epsilon: Array | float
+    *, observation: Array, mean: Array, variance: Array, observation_epsilon: Scalar
 ) -> Array:
-    """(o - μ)/√(σ² + ε)."""
     return (observation - mean) / jnp.sqrt(variance + observation_epsilon)
 
 
@@ -65,20 +57,16 @@ def epsilon(
     formula="clip((o - μ)/√(σ² + ε), -c, c),  ε = observation_epsilon,  c = observation_clip",
     source="CleanRL through Gymnasium, Stable-Baselines3 (VecNormalize); c = 10 in both",
     summary="no feature is further than a bound from its mean, however rare it is",
-    numbers={
-        "observation_epsilon": OBSERVATION_EPSILON,
-        "observation_clip": OBSERVATION_CLIP,
-    },
+    numbers={"observation_epsilon": OBSERVATION_EPSILON, "observation_clip": OBSERVATION_CLIP},
 )
 def epsilon_clipped(
     *,
     observation: Array,
     mean: Array,
     variance: Array,
-    observation_epsilon: Array | float,
-    observation_clip: Array | float,
+    observation_epsilon: Scalar,
+    observation_clip: Scalar,
 ) -> Array:
-    """clip((o - μ)/√(σ² + ε), ±c): first scaled, then clipped."""
     scaled = epsilon(
         observation=observation,
         mean=mean,
@@ -96,11 +84,11 @@ def epsilon_clipped(
     numbers={
         "observation_std_epsilon": Number(
             0.01, 0.0, 1.0, "added to the std by observation_scaling=std_epsilon"
-        ),
+        )
     },
 )
 def std_epsilon(
-    *, observation: Array, mean: Array, variance: Array, observation_std_epsilon: Array | float
+    *, observation: Array, mean: Array, variance: Array, observation_std_epsilon: Scalar
 ) -> Array:
     """(o - μ)/(σ + ε); before anything was seen o/(1 + ε)."""
     return (observation - mean) / (jnp.sqrt(variance) + observation_std_epsilon)
@@ -126,10 +114,9 @@ def floored_std_clipped(
     observation: Array,
     mean: Array,
     variance: Array,
-    observation_std_low: Array | float,
-    observation_clip: Array | float,
+    observation_std_low: Scalar,
+    observation_clip: Scalar,
 ) -> Array:
-    """clip((o - μ)/max(σ, ε), ±c)."""
     scaled = (observation - mean) / jnp.maximum(jnp.sqrt(variance), observation_std_low)
     return jnp.clip(scaled, -observation_clip, observation_clip)
 
@@ -144,7 +131,6 @@ def floored_std_clipped(
     summary="large observations are squashed; no statistics",
 )
 def symlog_observations(*, observation: Array) -> Array:
-    """symlog(o)."""
     return symlog(observation)
 
 

@@ -59,7 +59,7 @@ AXIS.declare(
     numbers={
         "observation_forgetting": Number(
             1e-5, 1e-9, 0.5, "1 - β of observation_statistics=per_step_forgetting"
-        ),
+        )
     },
 )
 

@@ -8,16 +8,13 @@ is β of the next update.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import WHERE, inert_where, on_policy
+from variants.shapes import Array, Scalar, floats
 
-Array = jax.Array
-
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 # Halved for long a float would be 0, which no doubling brings back.
 LOW, HIGH = 1e-6, 1e6
 
@@ -25,7 +22,7 @@ AXIS = register(
     Axis(
         "penalty_schedule",
         summary="how the price of leaving the old policy follows the divergence",
-        inputs={"penalty": _SCALAR, "divergence": _SCALAR},
+        inputs={"penalty": floats(), "divergence": floats()},
         structural=True,
     )
 )
@@ -38,7 +35,6 @@ AXIS = register(
     summary="the same price from first to last",
 )
 def constant(*, penalty: Array) -> Array:
-    """β."""
     return penalty
 
 
@@ -56,7 +52,7 @@ def constant(*, penalty: Array) -> Array:
         )
     },
 )
-def adaptive_kl(*, penalty: Array, divergence: Array, penalty_kl: Array | float) -> Array:
+def adaptive_kl(*, penalty: Array, divergence: Array, penalty_kl: Scalar) -> Array:
     """Double or halve β; a divergence of NaN leaves it alone."""
     doubled = jnp.where(divergence > 1.5 * penalty_kl, 2.0 * penalty, penalty)
     changed = jnp.where(divergence < penalty_kl / 1.5, 0.5 * penalty, doubled)

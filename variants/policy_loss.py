@@ -23,11 +23,7 @@ import jax.numpy as jnp
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import WHERE, inert, on_policy
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
-
-_TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 CLIP_EPSILON_HIGH = Number(0.28, 0.0, 10.0, "upper ε of the policy losses with two; DAPO's")
 DUAL_CLIP = Number(3.0, 1.0, 1e6, "c of policy_loss=dual_clip and dual_clip_higher")
@@ -43,10 +39,10 @@ AXIS = register(
         "policy_loss",
         summary="how far one batch may move the policy, and at what price",
         inputs={
-            "log_ratio": _TOKENS,
-            "advantages": _TOKENS,
-            "mask": _TOKENS,
-            "log_probs": _TOKENS,
+            "log_ratio": floats(6, 4),
+            "advantages": floats(6, 4),
+            "mask": floats(6, 4),
+            "log_probs": floats(6, 4),
             "noise": _in_order,
         },
         defaults={"mask": None, "log_probs": None, "noise": _in_order},
@@ -56,7 +52,7 @@ AXIS = register(
 
 
 def clipped_surrogate(
-    log_ratio: Array, advantages: Array, lowest: Array | float, highest: Array | float
+    log_ratio: Array, advantages: Array, lowest: Scalar, highest: Scalar
 ) -> tuple[Array, Array]:
     """min(ρA, clip(ρ, lowest, highest)·A) [B], and the share of ratios outside."""
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
@@ -67,7 +63,7 @@ def clipped_surrogate(
     return surrogate, jnp.mean(outside, dtype=log_ratio.dtype)
 
 
-def _bounded(surrogate: Array, advantages: Array, dual_clip: Array | float) -> Array:
+def _bounded(surrogate: Array, advantages: Array, dual_clip: Scalar) -> Array:
     """max(surrogate, cA) where A < 0."""
     bounded = jnp.maximum(surrogate, dual_clip * advantages)
     return jnp.where(advantages < 0, bounded, surrogate)
@@ -79,13 +75,7 @@ def _bounded(surrogate: Array, advantages: Array, dual_clip: Array | float) -> A
     source="Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equation 7; every library",
     summary="no gain from moving the ratio out of its range",
 )
-def clip(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    clip_epsilon: Array | float,
-) -> tuple[Array, Array]:
-    """-min(ρA, clip(ρ, 1-ε, 1+ε)A)."""
+def clip(*, log_ratio: Array, advantages: Array, clip_epsilon: Scalar) -> tuple[Array, Array]:
     surrogate, fraction = clipped_surrogate(
         log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon
     )
@@ -99,12 +89,8 @@ def clip(
     summary="a range that is symmetric in log ρ: halving is as far as doubling",
 )
 def clip_lower_inverse(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    clip_epsilon: Array | float,
+    *, log_ratio: Array, advantages: Array, clip_epsilon: Scalar
 ) -> tuple[Array, Array]:
-    """-min(ρA, clip(ρ, 1/(1+ε), 1+ε)A)."""
     surrogate, fraction = clipped_surrogate(
         log_ratio, advantages, 1 / (1 + clip_epsilon), 1 + clip_epsilon
     )
@@ -119,13 +105,8 @@ def clip_lower_inverse(
     numbers={"dual_clip": DUAL_CLIP},
 )
 def dual_clip(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    clip_epsilon: Array | float,
-    dual_clip: Array | float,
+    *, log_ratio: Array, advantages: Array, clip_epsilon: Scalar, dual_clip: Scalar
 ) -> tuple[Array, Array]:
-    """clip, bounded below by cA where A < 0; c > 1."""
     surrogate, fraction = clipped_surrogate(
         log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon
     )
@@ -140,13 +121,8 @@ def dual_clip(
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
 def clip_higher(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float,
+    *, log_ratio: Array, advantages: Array, clip_epsilon: Scalar, clip_epsilon_high: Scalar
 ) -> tuple[Array, Array]:
-    """-min(ρA, clip(ρ, 1-ε, 1+ε_high)A)."""
     surrogate, fraction = clipped_surrogate(
         log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
@@ -164,11 +140,10 @@ def dual_clip_higher(
     *,
     log_ratio: Array,
     advantages: Array,
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float,
-    dual_clip: Array | float,
+    clip_epsilon: Scalar,
+    clip_epsilon_high: Scalar,
+    dual_clip: Scalar,
 ) -> tuple[Array, Array]:
-    """clip_higher, bounded below by cA where A < 0; c > 1."""
     surrogate, fraction = clipped_surrogate(
         log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
@@ -181,12 +156,7 @@ def dual_clip_higher(
     source="the importance-weighted policy gradient; A2C at ρ = 1",
     summary="nothing holds the policy: what clip and penalty are there to prevent",
 )
-def none(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-) -> tuple[Array, Array]:
-    """-ρA."""
+def none(*, log_ratio: Array, advantages: Array) -> tuple[Array, Array]:
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
     return -jnp.exp(log_ratio) * advantages, jnp.full((), jnp.nan, log_ratio.dtype)
 
@@ -199,14 +169,11 @@ def none(
     numbers={
         "penalty_coefficient": Number(
             1.0, 0.0, 1e6, "β of policy_loss=kl_penalty, against the policy that acted"
-        ),
+        )
     },
 )
 def kl_penalty(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    penalty_coefficient: Array | float,
+    *, log_ratio: Array, advantages: Array, penalty_coefficient: Scalar
 ) -> tuple[Array, Array]:
     """-ρA + β(ρ - 1 - log ρ).
 
@@ -229,12 +196,7 @@ def kl_penalty(
     ),
     summary="a parabola for a clip: each ratio is pulled to 1 ± ε, back from beyond too",
 )
-def spo(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    clip_epsilon: Array | float,
-) -> tuple[Array, Array]:
+def spo(*, log_ratio: Array, advantages: Array, clip_epsilon: Scalar) -> tuple[Array, Array]:
     """-ρA + |A|(ρ - 1)²/2ε, which is least at ρ = 1 + ε where A > 0 and at 1 - ε where A < 0."""
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
     moved = jnp.expm1(log_ratio)
@@ -305,10 +267,9 @@ def gspo(
     log_ratio: Array,
     advantages: Array,
     mask: Array | None,
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float,
+    clip_epsilon: Scalar,
+    clip_epsilon_high: Scalar,
 ) -> tuple[Array, Array]:
-    """clip_higher of the sequence's ratio s; of one token it is clip_higher."""
     surrogate, fraction = clipped_surrogate(
         _sequence_mean(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
@@ -327,10 +288,9 @@ def clip_sequence(
     log_ratio: Array,
     advantages: Array,
     mask: Array | None,
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float,
+    clip_epsilon: Scalar,
+    clip_epsilon_high: Scalar,
 ) -> tuple[Array, Array]:
-    """clip_higher of the sequence's ratio s, at every token of it."""
     surrogate, fraction = clipped_surrogate(
         _sequence_sum(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
@@ -352,8 +312,8 @@ def gspo_token(
     log_ratio: Array,
     advantages: Array,
     mask: Array | None,
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float,
+    clip_epsilon: Scalar,
+    clip_epsilon_high: Scalar,
 ) -> tuple[Array, Array]:
     """gspo with s_t = sg(s)·π_t/sg(π_t).
 
@@ -368,11 +328,7 @@ def gspo_token(
 
 
 def _weighted_log_probs(
-    log_ratio: Array,
-    advantages: Array,
-    log_probs: Array | None,
-    lowest: Array | float,
-    highest: Array | float,
+    log_ratio: Array, advantages: Array, log_probs: Array | None, lowest: Scalar, highest: Scalar
 ) -> tuple[Array, Array]:
     """-sg(clip(ρ, lowest, highest))·A·log π, and the share of ratios outside."""
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
@@ -395,10 +351,9 @@ def cispo(
     log_ratio: Array,
     advantages: Array,
     log_probs: Array | None,
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float,
+    clip_epsilon: Scalar,
+    clip_epsilon_high: Scalar,
 ) -> tuple[Array, Array]:
-    """-sg(clip(ρ, 1-ε, 1+ε_high))·A·log π."""
     return _weighted_log_probs(
         log_ratio, advantages, log_probs, 1 - clip_epsilon, 1 + clip_epsilon_high
     )
@@ -412,13 +367,8 @@ def cispo(
     numbers={"ratio_cap": Number(5.0, 0.0, 1e6, "c of policy_loss=cispo_cap: the largest weight")},
 )
 def cispo_cap(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    log_probs: Array | None,
-    ratio_cap: Array | float,
+    *, log_ratio: Array, advantages: Array, log_probs: Array | None, ratio_cap: Scalar
 ) -> tuple[Array, Array]:
-    """-sg(min(ρ, c))·A·log π."""
     return _weighted_log_probs(log_ratio, advantages, log_probs, 0.0, ratio_cap)
 
 
@@ -436,8 +386,8 @@ def sapo(
     *,
     log_ratio: Array,
     advantages: Array,
-    sapo_temperature: Array | float,
-    sapo_temperature_negative: Array | float,
+    sapo_temperature: Scalar,
+    sapo_temperature_negative: Scalar,
 ) -> tuple[Array, Array]:
     """-4/τ·sigmoid(τ(ρ - 1))·A: at ρ = 1 the gradient is that of clip."""
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
@@ -468,11 +418,11 @@ def clip_cov(  # noqa: PLR0913  # a choice names all that it reads
     mask: Array | None,
     log_probs: Array | None,
     noise: Callable[[tuple[int, ...]], Array],
-    clip_epsilon: Array | float,
-    clip_epsilon_high: Array | float,
-    clip_cov_ratio: Array | float,
-    clip_cov_low: Array | float,
-    clip_cov_high: Array | float,
+    clip_epsilon: Scalar,
+    clip_epsilon_high: Scalar,
+    clip_cov_ratio: Scalar,
+    clip_cov_low: Scalar,
+    clip_cov_high: Scalar,
 ) -> tuple[Array, Array]:
     """clip_higher with a loss of 0 where a token is dropped; the fraction is that of the dropped.
 

@@ -9,25 +9,20 @@ this one).
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.registry import Axis, register
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
-
-_TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 AXIS = register(
     Axis(
         "policy_loss_reduction",
         summary="how much a token weighs in a long and in a short completion",
         inputs={
-            "losses": _TOKENS,
-            "mask": _TOKENS,
-            "constant_length": jax.ShapeDtypeStruct((), jnp.float32),
-            "step_tokens": jax.ShapeDtypeStruct((), jnp.float32),
+            "losses": floats(6, 4),
+            "mask": floats(6, 4),
+            "constant_length": floats(),
+            "step_tokens": floats(),
         },
         defaults={"step_tokens": None},
     )
@@ -48,7 +43,6 @@ def _valid(losses: Array, mask: Array) -> tuple[Array, Array]:
     summary="every token weighs the same, so long completions weigh more",
 )
 def token_mean(*, losses: Array, mask: Array) -> Array:
-    """Σ loss / Σ mask."""
     losses, lengths = _valid(losses, mask)
     return jnp.sum(losses) / jnp.maximum(jnp.sum(lengths), 1)
 
@@ -59,8 +53,7 @@ def token_mean(*, losses: Array, mask: Array) -> Array:
     source="TRL dapo, cispo and vespo (num_items_in_batch of the generation batch)",
     summary="token_mean with one divisor for all steps of a batch: longer steps weigh more",
 )
-def batch_token_mean(*, losses: Array, mask: Array, step_tokens: Array | float | None) -> Array:
-    """Σ loss / step_tokens."""
+def batch_token_mean(*, losses: Array, mask: Array, step_tokens: Scalar | None) -> Array:
     if step_tokens is None:
         return token_mean(losses=losses, mask=mask)
     losses, _ = _valid(losses, mask)
@@ -92,7 +85,7 @@ def sequence_mean(*, losses: Array, mask: Array) -> Array:
     ),
     summary="every token weighs the same in every batch, however long the others are",
 )
-def constant_length(*, losses: Array, mask: Array, constant_length: Array | float) -> Array:
+def constant_length(*, losses: Array, mask: Array, constant_length: Scalar) -> Array:
     """Σ loss / (B·c), empty samples counted; c is as a rule the longest that a sample may be."""
     losses, _ = _valid(losses, mask)
     return jnp.sum(losses) / (losses.shape[0] * constant_length)
@@ -105,6 +98,5 @@ def constant_length(*, losses: Array, mask: Array, constant_length: Array | floa
     summary="every token weighs the same, so long completions weigh more; the step grows with them",
 )
 def sequence_sum(*, losses: Array, mask: Array) -> Array:
-    """Σ loss over the number of samples that have a token."""
     losses, lengths = _valid(losses, mask)
     return jnp.sum(losses) / jnp.maximum(jnp.sum(lengths > 0, dtype=losses.dtype), 1)

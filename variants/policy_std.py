@@ -17,8 +17,7 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats
 
 MIN_STD = 0.001
 
@@ -26,11 +25,7 @@ AXIS = register(
     Axis(
         "policy_std",
         summary="where the standard deviation of the policy comes from",
-        inputs={
-            "head": jax.ShapeDtypeStruct((6, 2), jnp.float32),
-            "parameter": jax.ShapeDtypeStruct((2,), jnp.float32),
-            "feature_variance": jax.ShapeDtypeStruct((6, 2), jnp.float32),
-        },
+        inputs={"head": floats(6, 2), "parameter": floats(2), "feature_variance": floats(6, 2)},
         structural=True,
     )
 )
@@ -43,7 +38,6 @@ AXIS = register(
     summary="a function of the state, never below 0.001",
 )
 def softplus_head(*, head: Array) -> Array:
-    """softplus(h) + 0.001."""
     return jax.nn.softplus(head) + MIN_STD
 
 
@@ -63,15 +57,9 @@ BOUNDS = (1e-6, 1e6)
     formula="σ = max(exp(initial_log_std + s), std_low),  s from 0",
     source="CleanRL, Stable-Baselines3, PureJaxRL, Rejax; TorchRL's recipe (std_low = 10⁻⁸)",
     summary="one log std per action dimension, learned: the same in every state",
-    numbers={
-        "initial_log_std": INITIAL_LOG_STD,
-        "std_low": STD_LOW,
-    },
+    numbers={"initial_log_std": INITIAL_LOG_STD, "std_low": STD_LOW},
 )
-def exp_parameter(
-    *, parameter: Array, initial_log_std: Array | float, std_low: Array | float
-) -> Array:
-    """max(exp(initial_log_std + s), std_low)."""
+def exp_parameter(*, parameter: Array, initial_log_std: Scalar, std_low: Scalar) -> Array:
     return jnp.maximum(jnp.exp(initial_log_std + parameter), std_low)
 
 
@@ -82,7 +70,7 @@ def exp_parameter(
     summary="the std itself is learned, not its logarithm: its steps are as large when it is small",
     numbers={"initial_std": INITIAL_STD},
 )
-def clamped_parameter(*, parameter: Array, initial_std: Array | float) -> Array:
+def clamped_parameter(*, parameter: Array, initial_std: Scalar) -> Array:
     """clip(initial_std + s, 1e-6, 1e6); outside, no gradient brings it back."""
     return jnp.clip(initial_std + parameter, *BOUNDS)
 
@@ -94,7 +82,7 @@ def clamped_parameter(*, parameter: Array, initial_std: Array | float) -> Array:
     summary="exp_parameter within the bounds of clamped_parameter",
     numbers={"initial_log_std": INITIAL_LOG_STD},
 )
-def clamped_exp_parameter(*, parameter: Array, initial_log_std: Array | float) -> Array:
+def clamped_exp_parameter(*, parameter: Array, initial_log_std: Scalar) -> Array:
     """exp(clip(initial_log_std + s, log 1e-6, log 1e6)); outside, no gradient brings it back."""
     low, high = (math.log(bound) for bound in BOUNDS)
     return jnp.exp(jnp.clip(initial_log_std + parameter, low, high))
@@ -107,8 +95,7 @@ def clamped_exp_parameter(*, parameter: Array, initial_log_std: Array | float) -
     summary="exp_parameter, but a function of the state: they differ in that alone",
     numbers={"initial_log_std": INITIAL_LOG_STD, "std_low": STD_LOW},
 )
-def exp_head(*, head: Array, initial_log_std: Array | float, std_low: Array | float) -> Array:
-    """max(exp(initial_log_std + h), std_low)."""
+def exp_head(*, head: Array, initial_log_std: Scalar, std_low: Scalar) -> Array:
     return jnp.maximum(jnp.exp(initial_log_std + head), std_low)
 
 
@@ -122,8 +109,7 @@ def exp_head(*, head: Array, initial_log_std: Array | float, std_low: Array | fl
     summary="softplus_head that starts at a σ of choice; at log 2 it is softplus_head",
     numbers={"initial_std": INITIAL_STD},
 )
-def shifted_softplus_head(*, head: Array, initial_std: Array | float) -> Array:
-    """softplus(h + b) + 0.001."""
+def shifted_softplus_head(*, head: Array, initial_std: Scalar) -> Array:
     shift = initial_std + jnp.log(-jnp.expm1(-jnp.asarray(initial_std)))
     return jax.nn.softplus(head + shift) + MIN_STD
 
@@ -141,6 +127,5 @@ def shifted_softplus_head(*, head: Array, initial_std: Array | float) -> Array:
     summary="noise on the weights of the last layer: σ grows with the features of a state",
     numbers={"initial_log_std": INITIAL_LOG_STD},
 )
-def gsde(*, feature_variance: Array, initial_log_std: Array | float) -> Array:
-    """sqrt(exp(2·initial_log_std)·Σφ²exp(2W) + 1e-6)."""
+def gsde(*, feature_variance: Array, initial_log_std: Scalar) -> Array:
     return jnp.sqrt(jnp.exp(2.0 * jnp.asarray(initial_log_std)) * feature_variance + 1e-6)

@@ -1,33 +1,33 @@
-"""Advantages of sampled completions, token by token, where several answer the same prompt.
+"""Advantages of sampled completions, token by token, where several completions answer one prompt.
 
-Shapes: P prompts, K samples of each, L tokens. rewards R [P, K]; token_kl [P, K, L], log π(token) -
-log π_ref(token) by the policy that sampled; mask [P, K, L], 1 at the tokens of the completion,
-which may have holes; the advantages [P, K, L] are exactly 0 where it is 0.
+Shapes: P prompts, K samples of each, L tokens. rewards R [P, K]. token_kl [P, K, L]: log π(token) -
+log π_ref(token) by the policy that sampled. mask [P, K, L]: 1 at the tokens of the completion, and
+it may have holes. The advantages [P, K, L] are exactly 0 where the mask is 0.
 
-Two steps. First a value a [P, K] of each sample: its reward, perhaps less a baseline and divided by
-a scale, then clipped to ±advantage_clip (None: not at all); greedy_rewards [P] are those of each
-prompt's greedy completion, in the same form (None: 0). Then the return to go of each token,
-G_t = a - β Σ_{t' ≥ t} kl_t' with β = kl_coefficient (discount 1; a is paid at the last token); it
-is 1 where token_kl comes priced from kl_placement. The choices with token statistics standardise
-that over all valid tokens of the batch: each sample counts in proportion to its length there, so a
-prompt whose samples are all right gets something other than 0. Statistics over samples do not look
-at lengths or masks.
+1. Each sample gets a value a [P, K]: its reward, less a baseline and divided by a scale if the
+   choice has them, then clipped to ±advantage_clip (None: no clip). greedy_rewards [P] are the
+   rewards of the greedy completions, transformed like the others (None: 0).
+2. Each token gets the return to go G_t = a - β Σ_{t' ≥ t} kl_t', with β = kl_coefficient and a
+   discount of 1; a is paid at the last token. β is 1 if kl_placement has already multiplied
+   token_kl by its coefficient.
+3. Choices with token statistics standardise G over all valid tokens of the batch. A long sample
+   then counts more than a short one, so a prompt whose samples are all right gets advantages
+   other than 0. Statistics over samples ignore lengths and masks.
 
-Sets that are constant give exactly 0, judged by the rewards: a constant 0.9 has a tiny std by
-rounding, which an epsilon of 1e-9 turns into advantages of 59. So does a group of K = 1. KL is not
-part of that: what it takes off a token's return stays.
+A constant set gives exactly 0, and so does a group of K = 1. The rewards decide whether a set is
+constant: by rounding, a constant 0.9 has a tiny std, which an epsilon of 1e-9 turns into advantages
+of 59. The KL term is subtracted from the token's return in any case.
 
-ddof and epsilon: None means those of the source of each choice. Token statistics divide by
-sqrt(max(var, ε)), ε = 1e-8, ddof 0; all others by std + ε: prompt_epsilon and ddof 1 (per_prompt),
-samples_epsilon and ddof 1 (per_prompt_mean_batch_std), 1e-8 and ddof 0 (the two that end in
-batch_samples). Its _whitened does both, and adds 1e-8 to the variance of its tokens, of ddof 1.
-The statistics are sums over whole axes: the same numbers however the arrays are sharded.
+ddof and epsilon: None means the value in the source of each choice. Token statistics divide by
+sqrt(max(var, ε)) with ε = 1e-8 and ddof 0. All others divide by std + ε: per_prompt with
+prompt_epsilon and ddof 1, per_prompt_mean_batch_std with samples_epsilon and ddof 1, the two names
+that end in batch_samples with 1e-8 and ddof 0. per_prompt_mean_batch_std_whitened does both, and
+adds 1e-8 to the variance of its tokens, of ddof 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,44 +36,38 @@ from variants.advantage_statistics import standardised
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import conflict_where
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
-Scalar = Array | float
-Estimate = TypeVar("Estimate", bound=Callable[..., Array])
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 SAMPLES_EPSILON = Number(
     1e-4, 0.0, 1.0, "ε of prompt_advantage=per_prompt_mean_batch_std, added to the std"
 )
 
-_TOKENS = jax.ShapeDtypeStruct((3, 2, 4), jnp.float32)
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 AXIS = register(
     Axis(
         "prompt_advantage",
         summary="what a completion's reward is compared with, and in which unit",
         inputs={
-            "rewards": jax.ShapeDtypeStruct((3, 2), jnp.float32),
-            "token_kl": _TOKENS,
-            "mask": _TOKENS,
-            "kl_coefficient": _SCALAR,
-            "ddof": _SCALAR,
-            "epsilon": _SCALAR,
-            "greedy_rewards": jax.ShapeDtypeStruct((3,), jnp.float32),
+            "rewards": floats(3, 2),
+            "token_kl": floats(3, 2, 4),
+            "mask": floats(3, 2, 4),
+            "kl_coefficient": floats(),
+            "ddof": floats(),
+            "epsilon": floats(),
+            "greedy_rewards": floats(3),
         },
         defaults={"kl_coefficient": 1.0, "ddof": None, "epsilon": None, "greedy_rewards": None},
         numbers={
             "advantage_clip": Number(
                 1e6, 1e-6, 1e6, "bound of a sample's advantage before KL and token statistics"
-            ),
+            )
         },
     )
 )
 
 
 class Completions(NamedTuple):
-    """Inputs of every choice: the rewards [P, K], and what makes advantages of values."""
+    """Inputs of every choice."""
 
     rewards: Array
     token_kl: Array
@@ -94,64 +88,15 @@ class Completions(NamedTuple):
         require_equal_shapes(rewards=values, first_tokens=self.mask[..., 0])
         later = jnp.cumsum(jnp.flip(valid, axis=-1), axis=-1, dtype=jnp.int32)
         last = valid & (jnp.flip(later, axis=-1) == 1)
-        # Paid at the last token and summed from there, as the libraries do: where the rewards are
-        # equal and KL is all that differs, the rounding of this sum shows.
+        # Summed from the last token on, as the libraries do: where all rewards are equal, only the
+        # rounding of this sum distinguishes tokens.
         price = self.kl_coefficient * jnp.where(valid, self.token_kl, 0)
         paid = jnp.where(last, values[..., None], 0) - price
         return jnp.where(valid, jax.lax.cumsum(paid, axis=2, reverse=True), 0)
 
 
-def _choice(
-    name: str, *, formula: str, source: str, summary: str, statistics: bool = False
-) -> Callable[[Estimate], Estimate]:
-    """Register a function of `Completions` as a choice of the axis.
-
-    statistics: whether it takes ddof and epsilon too, by keyword, with the defaults of its source.
-    """
-    choice = AXIS.choice(name, formula=formula, source=source, summary=summary)
-
-    def register_function(function: Estimate) -> Estimate:
-        if statistics:
-
-            @choice
-            def with_statistics(
-                *,
-                rewards: Array,
-                token_kl: Array,
-                mask: Array,
-                kl_coefficient: Scalar,
-                advantage_clip: Scalar | None,
-                ddof: Scalar | None,
-                epsilon: Scalar | None,
-            ) -> Array:
-                given = {"ddof": ddof, "epsilon": epsilon}
-                return function(
-                    Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip),
-                    **{name: value for name, value in given.items() if value is not None},
-                )
-
-        else:
-
-            @choice
-            def without_statistics(
-                *,
-                rewards: Array,
-                token_kl: Array,
-                mask: Array,
-                kl_coefficient: Scalar,
-                advantage_clip: Scalar | None,
-            ) -> Array:
-                return function(
-                    Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip)
-                )
-
-        return function
-
-    return register_function
-
-
 def _constant_prompts(rewards: Array) -> Array:
-    """Return which prompts have no two different rewards, as with K = 1: bool [P, 1]."""
+    """Return bool [P, 1]: whether all rewards of a prompt are equal."""
     return jnp.max(rewards, -1, keepdims=True) == jnp.min(rewards, -1, keepdims=True)
 
 
@@ -160,20 +105,25 @@ def _less_prompt_mean(rewards: Array) -> Array:
     return jnp.where(_constant_prompts(rewards), 0, centred)
 
 
-def _divided_by_std(centred: Array, samples: Array, ddof: Scalar, epsilon: Scalar) -> Array:
-    """centred / (std + ε), the std that of all P·K samples; 0 where those are constant."""
+def _divided_by_std(
+    centred: Array, samples: Array, ddof: Scalar | None, epsilon: Scalar | None
+) -> Array:
+    """centred / (std + ε), with the std of all P·K samples; 0 where those are constant."""
     return standardised(
         centred,
         squares=jnp.sum(jnp.square(samples - jnp.mean(samples))),
         count=samples.size,
         constant=jnp.max(samples) == jnp.min(samples),
-        ddof=ddof,
-        epsilon=epsilon,
+        ddof=0 if ddof is None else ddof,
+        epsilon=1e-8 if epsilon is None else epsilon,
     )
 
 
 def centred_tokens(returns: Array, mask: Array) -> tuple[Array, Array, Array]:
-    """Return returns less their mean over valid tokens, how many those are, whether they differ."""
+    """Subtract the mean over valid tokens from returns of any shape.
+
+    Returns the centred returns, the number of valid tokens, and whether two of them differ.
+    """
     valid = mask > 0
     count = jnp.sum(valid, dtype=returns.dtype)
     mean = jnp.sum(jnp.where(valid, returns, 0)) / jnp.maximum(count, 1)
@@ -184,30 +134,31 @@ def centred_tokens(returns: Array, mask: Array) -> tuple[Array, Array, Array]:
 
 
 def standardised_tokens(
-    returns: Array, mask: Array, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8
+    returns: Array, mask: Array, *, ddof: Scalar | None = None, epsilon: Scalar | None = None
 ) -> Array:
     """(G - mean G) / sqrt(max(var G, ε)) over the valid tokens, 0 elsewhere; of any shape."""
     centred, count, differ = centred_tokens(returns, mask)
-    degrees = count - ddof
+    degrees = count - (0 if ddof is None else ddof)
     defined = differ & (degrees > 0)
     variance = jnp.sum(jnp.square(centred)) / jnp.where(degrees > 0, degrees, 1)
-    floored = jnp.maximum(jnp.where(defined, variance, 1), epsilon)
+    floored = jnp.maximum(jnp.where(defined, variance, 1), 1e-8 if epsilon is None else epsilon)
     return jnp.where(defined, centred / jnp.sqrt(floored), 0)
 
 
-@_choice(
+@AXIS.choice(
     "none",
+    pack=Completions,
     formula="a = R",
     source="REINFORCE (Williams 1992)",
     summary="the reward as it is, without a baseline",
 )
 def none(completions: Completions) -> Array:
-    """G_t with a = clip(R)."""
     return completions.returns_to_go(completions.clipped(completions.rewards))
 
 
 @AXIS.choice(
     "per_prompt",
+    pack=Completions,
     formula="a = (R - mean_p R) / (std_p R + ε),  p: samples of a prompt,  ε = prompt_epsilon",
     source=(
         "GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); OpenRLHF group_norm (ε 1e-9), "
@@ -217,112 +168,101 @@ def none(completions: Completions) -> Array:
     numbers={
         "prompt_epsilon": Number(
             1e-9, 0.0, 1.0, "ε of prompt_advantage=per_prompt, added to a prompt's std"
-        ),
+        )
     },
 )
 def per_prompt(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Scalar,
-    advantage_clip: Scalar | None,
-    ddof: Scalar | None,
-    epsilon: Scalar | None,
-    prompt_epsilon: Scalar,
+    completions: Completions, *, ddof: Scalar | None, epsilon: Scalar | None, prompt_epsilon: Scalar
 ) -> Array:
-    """G_t with a = clip((R - mean_p R) / (std_p R + ε))."""
-    completions = Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip)
-    centred = _less_prompt_mean(rewards)
+    centred = _less_prompt_mean(completions.rewards)
     values = standardised(
         centred,
         squares=jnp.sum(jnp.square(centred), axis=-1, keepdims=True),
         count=centred.shape[-1],
-        constant=_constant_prompts(rewards),
+        constant=_constant_prompts(completions.rewards),
         ddof=1 if ddof is None else ddof,
         epsilon=prompt_epsilon if epsilon is None else epsilon,
     )
     return completions.returns_to_go(completions.clipped(values))
 
 
-@_choice(
+@AXIS.choice(
     "batch",
+    pack=Completions,
     formula="(G - mean G) / sqrt(max(var G, ε)) over all valid tokens,  a = R",
     source=(
         "REINFORCE++ (Hu 2025, https://arxiv.org/abs/2501.03262); OpenRLHF reinforce, verl (ddof 1)"
     ),
     summary="one mean and one scale for all tokens of the batch, no matter the prompt",
-    statistics=True,
 )
-def batch(completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8) -> Array:
-    """(G - mean G) / sqrt(max(var G, ε)), a = clip(R)."""
+def batch(completions: Completions, *, ddof: Scalar | None, epsilon: Scalar | None) -> Array:
     returns = completions.returns_to_go(completions.clipped(completions.rewards))
     return standardised_tokens(returns, completions.mask, ddof=ddof, epsilon=epsilon)
 
 
-@_choice(
+@AXIS.choice(
     "batch_mean",
+    pack=Completions,
     formula="G - mean G over all valid tokens,  a = R",
     source="OpenRLHF reinforce with no_advantage_std_norm",
     summary="batch without its scale",
 )
 def batch_mean(completions: Completions) -> Array:
-    """G - mean G, a = clip(R)."""
     returns = completions.returns_to_go(completions.clipped(completions.rewards))
     return centred_tokens(returns, completions.mask)[0]
 
 
-@_choice(
+@AXIS.choice(
     "batch_samples",
+    pack=Completions,
     formula="a = (R - mean R) / (std R + ε) over the P·K samples",
     source="how articles describe REINFORCE++; the unit is what parts it from batch",
     summary="one mean and one scale for all samples of the batch, each counted once",
-    statistics=True,
 )
-def batch_samples(completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8) -> Array:
-    """G_t with a = (R - mean R) / (std R + ε), R clipped."""
+def batch_samples(
+    completions: Completions, *, ddof: Scalar | None, epsilon: Scalar | None
+) -> Array:
     rewards = completions.clipped(completions.rewards)
     values = _divided_by_std(rewards - jnp.mean(rewards), rewards, ddof, epsilon)
     return completions.returns_to_go(values)
 
 
-@_choice(
+@AXIS.choice(
     "per_prompt_baseline_batch",
+    pack=Completions,
     formula="(G - mean G) / sqrt(max(var G, ε)) over all valid tokens,  a = R - mean_p R",
     source="REINFORCE++-baseline; OpenRLHF reinforce_baseline, verl (ddof 1)",
     summary="the prompt's mean as a baseline, the unit of the batch",
-    statistics=True,
 )
 def per_prompt_baseline_batch(
-    completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8
+    completions: Completions, *, ddof: Scalar | None, epsilon: Scalar | None
 ) -> Array:
-    """(G - mean G) / sqrt(max(var G, ε)), a = clip(R - mean_p R)."""
     values = completions.clipped(_less_prompt_mean(completions.rewards))
     returns = completions.returns_to_go(values)
     return standardised_tokens(returns, completions.mask, ddof=ddof, epsilon=epsilon)
 
 
-@_choice(
+@AXIS.choice(
     "per_prompt_baseline_batch_mean",
+    pack=Completions,
     formula="G - mean G over all valid tokens,  a = R - mean_p R",
     source="OpenRLHF reinforce_baseline with no_advantage_std_norm",
     summary="per_prompt_baseline_batch without its scale",
 )
 def per_prompt_baseline_batch_mean(completions: Completions) -> Array:
-    """G - mean G, a = clip(R - mean_p R)."""
     values = completions.clipped(_less_prompt_mean(completions.rewards))
     return centred_tokens(completions.returns_to_go(values), completions.mask)[0]
 
 
-@_choice(
+@AXIS.choice(
     "per_prompt_baseline_batch_samples",
+    pack=Completions,
     formula="a = (b - mean b) / (std b + ε) over the P·K samples,  b = R - mean_p R",
     source="TRL (RLOO with normalize_advantages, ddof 1, up to the factor K/(K-1) of b)",
     summary="per_prompt_baseline_batch with each sample counted once",
-    statistics=True,
 )
 def per_prompt_baseline_batch_samples(
-    completions: Completions, *, ddof: Scalar = 0, epsilon: Scalar = 1e-8
+    completions: Completions, *, ddof: Scalar | None, epsilon: Scalar | None
 ) -> Array:
     """G_t with a = clip(b / (std b + ε)).
 
@@ -333,8 +273,9 @@ def per_prompt_baseline_batch_samples(
     return completions.returns_to_go(completions.clipped(values))
 
 
-@_choice(
+@AXIS.choice(
     "leave_one_out",
+    pack=Completions,
     formula="a = R - the mean of the prompt's other K - 1",
     source=(
         "RLOO (Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740); OpenRLHF; verl and TRL "
@@ -349,20 +290,21 @@ def leave_one_out(completions: Completions) -> Array:
     return completions.returns_to_go(completions.clipped(values))
 
 
-@_choice(
+@AXIS.choice(
     "per_prompt_mean",
+    pack=Completions,
     formula="a = R - mean_p R",
     source="Dr. GRPO (Liu et al. 2025, https://arxiv.org/abs/2503.20783); TRL scale_rewards none",
     summary="the prompt's mean as a baseline, rewards in their own unit",
 )
 def per_prompt_mean(completions: Completions) -> Array:
-    """G_t with a = clip(R - mean_p R)."""
     values = completions.clipped(_less_prompt_mean(completions.rewards))
     return completions.returns_to_go(values)
 
 
 @AXIS.choice(
     "per_prompt_mean_batch_std",
+    pack=Completions,
     formula=(
         "a = (R - mean_p R) / (std R + ε),  std of the raw rewards of all P·K samples,  "
         "ε = samples_epsilon"
@@ -375,21 +317,15 @@ def per_prompt_mean(completions: Completions) -> Array:
     numbers={"samples_epsilon": SAMPLES_EPSILON},
 )
 def per_prompt_mean_batch_std(
+    completions: Completions,
     *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Scalar,
-    advantage_clip: Scalar | None,
     ddof: Scalar | None,
     epsilon: Scalar | None,
     samples_epsilon: Scalar,
 ) -> Array:
-    """G_t with a = clip((R - mean_p R) / (std R + ε))."""
-    completions = Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip)
     values = _divided_by_std(
-        _less_prompt_mean(rewards),
-        rewards,
+        _less_prompt_mean(completions.rewards),
+        completions.rewards,
         1 if ddof is None else ddof,
         samples_epsilon if epsilon is None else epsilon,
     )
@@ -398,27 +334,19 @@ def per_prompt_mean_batch_std(
 
 @AXIS.choice(
     "greedy",
+    pack=Completions,
     formula="a = R - R(ŷ),  ŷ: the prompt's greedy completion",
     source="ReMax (Li et al. 2023, https://arxiv.org/abs/2310.10505); verl (adv_estimator remax)",
     summary="the baseline is what the policy would say without sampling, at the cost of saying it",
 )
-def greedy(
-    *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Scalar,
-    advantage_clip: Scalar | None,
-    greedy_rewards: Array | None,
-) -> Array:
-    """G_t with a = clip(R - R(ŷ))."""
-    completions = Completions(rewards, token_kl, mask, kl_coefficient, advantage_clip)
+def greedy(completions: Completions, *, greedy_rewards: Array | None) -> Array:
     baseline = 0.0 if greedy_rewards is None else greedy_rewards[:, None]
-    return completions.returns_to_go(completions.clipped(rewards - baseline))
+    return completions.returns_to_go(completions.clipped(completions.rewards - baseline))
 
 
 @AXIS.choice(
     "per_prompt_mean_batch_std_whitened",
+    pack=Completions,
     formula=(
         "clip((G - mean G) / sqrt(var G + 1e-8)) over all valid tokens,\n"
         "a as in per_prompt_mean_batch_std, not clipped"
@@ -431,33 +359,22 @@ def greedy(
     numbers={"samples_epsilon": SAMPLES_EPSILON},
 )
 def per_prompt_mean_batch_std_whitened(
+    completions: Completions,
     *,
-    rewards: Array,
-    token_kl: Array,
-    mask: Array,
-    kl_coefficient: Scalar,
-    advantage_clip: Scalar | None,
     ddof: Scalar | None,
     epsilon: Scalar | None,
     samples_epsilon: Scalar,
 ) -> Array:
-    """clip((G - mean G) / sqrt(var G + 1e-8)), ddof 1, a = (R - mean_p R) / (std R + ε)."""
     returns = per_prompt_mean_batch_std(
-        rewards=rewards,
-        token_kl=token_kl,
-        mask=mask,
-        kl_coefficient=kl_coefficient,
-        advantage_clip=None,
+        completions._replace(advantage_clip=None),
         ddof=ddof,
         epsilon=epsilon,
         samples_epsilon=samples_epsilon,
     )
-    centred, count, differ = centred_tokens(returns, mask)
+    centred, count, differ = centred_tokens(returns, completions.mask)
     variance = jnp.sum(jnp.square(centred)) / jnp.maximum(count - 1, 1)
     whitened = jnp.where(differ, centred / jnp.sqrt(jnp.where(differ, variance, 1) + 1e-8), 0)
-    if advantage_clip is None:
-        return whitened
-    return jnp.clip(whitened, -advantage_clip, advantage_clip)
+    return completions.clipped(whitened)
 
 
 GROUP_STATISTICS = frozenset(

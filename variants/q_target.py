@@ -8,21 +8,17 @@ c = 1.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-
-Array = jax.Array
-
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
+from variants.shapes import Array, Scalar, floats
 
 AXIS = register(
     Axis(
         "q_target",
         summary="whose Q a target is computed with: the network's own, or that of a slower copy",
-        inputs={"updates": _SCALAR},
+        inputs={"updates": floats()},
     )
 )
 
@@ -34,7 +30,6 @@ AXIS = register(
     summary="no target network",
 )
 def none(*, updates: Array) -> Array:
-    """1."""
     return jnp.ones_like(updates)
 
 
@@ -49,7 +44,7 @@ def none(*, updates: Array) -> Array:
         )
     },
 )
-def hard(*, updates: Array, target_interval: Array | float) -> Array:
+def hard(*, updates: Array, target_interval: Scalar) -> Array:
     """1 at multiples of the interval, else 0."""
     return jnp.where(updates % jnp.round(target_interval) == 0, 1.0, 0.0)
 
@@ -65,6 +60,5 @@ def hard(*, updates: Array, target_interval: Array | float) -> Array:
         )
     },
 )
-def polyak(*, updates: Array, target_tau: Array | float) -> Array:
-    """τ."""
+def polyak(*, updates: Array, target_tau: Scalar) -> Array:
     return jnp.full_like(updates, target_tau)

@@ -43,15 +43,14 @@ from variants.checks import (
     require_revision,
     require_same_returns,
     require_text,
+    unpacked,
 )
 from variants.choice import Choice, Number, UnknownName
-from variants.shapes import Tree
+from variants.shapes import Tree, floats
 
 Function = TypeVar("Function", bound=Callable[..., Tree])
 Result = TypeVar("Result")
 NameOrIndex: TypeAlias = str | int | np.integer | jax.Array  # of a choice on its axis
-
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 
 class Axis(Mapping[str, Choice]):
@@ -161,13 +160,16 @@ class Axis(Mapping[str, Choice]):
         summary: str,
         revision: int = 1,
         numbers: Mapping[str, Number] | None = None,
+        pack: type[tuple[Tree, ...]] | None = None,
     ) -> Callable[[Function], Function]:
-        """Register the decorated function, which stays as it is, as a choice of this axis.
+        """Return a decorator that registers a function as a choice and returns it unchanged.
 
-        The function takes keywords, after a *: of the axis' inputs and numbers those that it reads,
-        and the `numbers` that it brings; on a stateful axis `state` before them. It returns the
-        shapes and dtypes that the choices before it return, and a state like the one it took.
-        Raises RegistrationError.
+        The function takes keywords, after a *: the inputs and numbers of the axis that it reads,
+        and its own `numbers`. On a stateful axis it takes `state` first. It returns the same shapes
+        and dtypes as the other choices, and a state like the one it took.
+
+        pack: a NamedTuple of inputs and numbers, which the function takes as one argument before
+            its keywords. Raises RegistrationError.
         """
         if self.inputs is None:
             raise RegistrationError(
@@ -180,9 +182,13 @@ class Axis(Mapping[str, Choice]):
 
         def register_function(function: Function) -> Function:
             self._require_new(name)
+            function.__doc__ = function.__doc__ or formula
+            returned = function
+            if pack is not None:
+                function = unpacked(function, pack, int(self.init is not None))
             where = f"choice '{name}' of axis '{self.name}'"
             known = {**self.numbers, **own}
-            offered = {**inputs, **dict.fromkeys(known, _SCALAR)}
+            offered = {**inputs, **dict.fromkeys(known, floats())}
             reads = arguments_read(
                 where,
                 function,
@@ -205,7 +211,7 @@ class Axis(Mapping[str, Choice]):
                 self._check(one)
             self._known_numbers.update(own)
             self._choices[name] = one
-            return function
+            return returned
 
         return register_function
 
@@ -223,8 +229,8 @@ class Axis(Mapping[str, Choice]):
         first = one if apart else next(iter(self._choices.values()), one)
         if self.required is not None:
             one, first = (replace(x, fn=_then(self.required, x.fn)) for x in (one, first))
-        stand_ins = dict(self.inputs or {}) | dict.fromkeys(self._known_numbers, _SCALAR)
-        stand_ins |= dict.fromkeys(one.numbers, _SCALAR)
+        stand_ins = dict(self.inputs or {}) | dict.fromkeys(self._known_numbers, floats())
+        stand_ins |= dict.fromkeys(one.numbers, floats())
         require_same_returns(self.name, one, first, stand_ins, self.init, self.init_inputs)
 
     def declare(

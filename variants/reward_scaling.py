@@ -19,9 +19,7 @@ import jax.numpy as jnp
 from variants.advantage import DISCOUNT
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.shapes import merged, require_equal_shapes
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats, merged, require_equal_shapes
 
 EPSILON = 1e-8
 # The statistics start as those of so many samples with mean 0 and variance 1.
@@ -49,8 +47,6 @@ def init(*, num_envs: int) -> Returns:
     return Returns(zeros, zeros, jnp.ones(num_envs), jnp.uint32(0))
 
 
-_STEPS = jax.ShapeDtypeStruct((5, 3), jnp.float32)
-
 REWARD_CLIP = Number(10.0, 1e-6, 1e6, "bound of a reward that was divided by a running std")
 
 AXIS = register(
@@ -59,15 +55,11 @@ AXIS = register(
         summary="the unit in which the learner sees rewards",
         init=init,
         init_inputs={"num_envs": 3},
-        inputs={
-            "rewards": _STEPS,
-            "termination": _STEPS,
-            "truncation": _STEPS,
-        },
+        inputs={"rewards": floats(5, 3), "termination": floats(5, 3), "truncation": floats(5, 3)},
         numbers={
             "reward_scale": Number(
                 1.0, 1e-6, 1e6, "factor on rewards in training; metrics are unscaled"
-            ),
+            )
         },
     )
 )
@@ -79,10 +71,7 @@ AXIS = register(
     source="Brax (reward_scaling); c = 1 everywhere else by default",
     summary="a factor that somebody chose",
 )
-def constant(
-    state: Returns, *, rewards: Array, reward_scale: Array | float
-) -> tuple[Returns, Array]:
-    """c·r; the state stays as it is."""
+def constant(state: Returns, *, rewards: Array, reward_scale: Scalar) -> tuple[Returns, Array]:
     return state, rewards * reward_scale
 
 
@@ -108,7 +97,7 @@ def _leaking(
     absorb: Callable[[Returns, Array], Returns],
     rewards: Array,
     kept: Array,
-    discount: Array | float,
+    discount: Scalar,
 ) -> tuple[Returns, Array]:
     """r/σ step by step, R = γR⁻·kept + r, with the statistics that `absorb` makes of R."""
 
@@ -136,11 +125,10 @@ def running_return_std(
     rewards: Array,
     termination: Array,
     truncation: Array,
-    discount: Array | float,
-    reward_scale: Array | float,
-    reward_clip: Array | float,
+    discount: Scalar,
+    reward_scale: Scalar,
+    reward_clip: Scalar,
 ) -> tuple[Returns, Array]:
-    """c·clip(r/σ, ±b) step by step, each with the statistics that include its own returns."""
     require_equal_shapes(rewards=rewards, termination=termination, truncation=truncation)
 
     def step(state: Returns, now: tuple[Array, Array]) -> tuple[Returns, Array]:
@@ -167,10 +155,9 @@ def leaking_return_std(
     rewards: Array,
     termination: Array,
     truncation: Array,
-    discount: Array | float,
-    reward_scale: Array | float,
+    discount: Scalar,
+    reward_scale: Scalar,
 ) -> tuple[Returns, Array]:
-    """c·r/σ; an episode's last reward is in the next one's R."""
     require_equal_shapes(rewards=rewards, termination=termination, truncation=truncation)
     kept = (1 - termination) * (1 - truncation)
     state, scaled = _leaking(state, _absorb, rewards, kept, discount)
@@ -192,9 +179,9 @@ def leaking_return_std_per_environment(
     *,
     rewards: Array,
     termination: Array,
-    discount: Array | float,
-    reward_scale: Array | float,
-    reward_clip: Array | float,
+    discount: Scalar,
+    reward_scale: Scalar,
+    reward_clip: Scalar,
 ) -> tuple[Returns, Array]:
     """c·clip(r/σ[n], ±b); after a termination its last reward leaks on, after a truncation all."""
     require_equal_shapes(rewards=rewards, termination=termination)

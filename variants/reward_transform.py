@@ -11,18 +11,16 @@ import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 AXIS = register(
     Axis(
         "reward_transform",
         summary="in which form the learner sees a verifier's rewards",
         inputs={
-            "rewards": jax.ShapeDtypeStruct((3, 2), jnp.float32),
+            "rewards": floats(3, 2),
             "task": jax.ShapeDtypeStruct((3,), jnp.int32),
-            "task_scales": jax.ShapeDtypeStruct((4,), jnp.float32),
+            "task_scales": floats(4),
         },
     )
 )
@@ -30,7 +28,6 @@ AXIS = register(
 
 @AXIS.choice("raw", formula="R", source="every library's default", summary="rewards as they are")
 def raw(*, rewards: Array) -> Array:
-    """R."""
     return rewards
 
 
@@ -41,8 +38,7 @@ def raw(*, rewards: Array) -> Array:
     summary="no reward counts for more than a bound",
     numbers={"reward_clip": Number(10.0, 1e-6, 1e6, "bound of reward_transform=clipped")},
 )
-def clipped(*, rewards: Array, reward_clip: Array | float) -> Array:
-    """clip(R, -b, b)."""
+def clipped(*, rewards: Array, reward_clip: Scalar) -> Array:
     return jnp.clip(rewards, -reward_clip, reward_clip)
 
 
@@ -53,7 +49,6 @@ def clipped(*, rewards: Array, reward_clip: Array | float) -> Array:
     summary="from 0 and 1 to -1 and 1: a wrong answer is pushed away, not just left alone",
 )
 def plus_minus_one(*, rewards: Array) -> Array:
-    """2R - 1; partial credit stays in proportion."""
     return 2 * rewards - 1
 
 
@@ -64,6 +59,5 @@ def plus_minus_one(*, rewards: Array) -> Array:
     summary="each task in its own unit: what a shared scale has to cope with",
 )
 def per_task_scale(*, rewards: Array, task: Array, task_scales: Array) -> Array:
-    """s[task]·R."""
     require_equal_shapes(task=task, prompts=rewards[:, 0])
     return task_scales[task][:, None] * rewards

@@ -9,7 +9,13 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 Array = jax.Array
+Scalar = Array | float
 Tree: TypeAlias = Any  # a pytree of arrays or other leaves
+
+
+def floats(*shape: int) -> jax.ShapeDtypeStruct:
+    """Return the stand-in of a float32 array for the registration check."""
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
 def require_equal_shapes(**arrays: ArrayLike) -> None:

@@ -5,21 +5,17 @@ Shapes: advantages and mask are [B, L], mask 1 at the tokens that count; the out
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.prompt_advantage import centred_tokens, standardised_tokens
 from variants.registry import Axis, register
-
-Array = jax.Array
-
-_TOKENS = jax.ShapeDtypeStruct((6, 4), jnp.float32)
+from variants.shapes import Array, floats
 
 AXIS = register(
     Axis(
         "token_statistics",
         summary="in which unit, and from which zero, the advantages of a critic's tokens count",
-        inputs={"advantages": _TOKENS, "mask": _TOKENS},
+        inputs={"advantages": floats(6, 4), "mask": floats(6, 4)},
     )
 )
 
@@ -31,7 +27,6 @@ AXIS = register(
     summary="as generalised advantage estimation gives them",
 )
 def none(*, advantages: Array, mask: Array) -> Array:
-    """A."""
     return jnp.where(mask > 0, advantages, 0)
 
 
@@ -42,7 +37,6 @@ def none(*, advantages: Array, mask: Array) -> Array:
     summary="mean 0 and spread 1, so that no reward's unit reaches the step",
 )
 def standardised(*, advantages: Array, mask: Array) -> Array:
-    """(A - mean A) / sqrt(max(var A, 1e-8))."""
     return standardised_tokens(advantages, mask)
 
 
@@ -53,5 +47,4 @@ def standardised(*, advantages: Array, mask: Array) -> Array:
     summary="mean 0, in the unit of the reward",
 )
 def centred(*, advantages: Array, mask: Array) -> Array:
-    """A - mean A."""
     return centred_tokens(advantages, mask)[0]

@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
 from variants.rules import WHERE, inert, on_policy
-from variants.shapes import require_equal_shapes
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
-Array = jax.Array
 Error = Callable[..., Array]
 
-_SAMPLES = jax.ShapeDtypeStruct((6,), jnp.float32)
 
 AXIS = register(
     Axis(
@@ -30,25 +27,25 @@ AXIS = register(
         summary="whether the critic may move further than a range from its values at rollout",
         inputs={
             "error": lambda *, values, targets: jnp.square(values - targets),
-            "values": _SAMPLES,
-            "targets": _SAMPLES,
-            "old_values": _SAMPLES,
+            "values": floats(6),
+            "targets": floats(6),
+            "old_values": floats(6),
         },
         numbers={
             "value_clip_range": Number(
                 0.2, 0.0, 1e6, "ε of value_clip, in units of value (scaled reward)"
-            ),
+            )
         },
     )
 )
 
 
-def _clipped(values: Array, old_values: Array, clip_range: Array | float) -> Array:
+def _clipped(values: Array, old_values: Array, clip_range: Scalar) -> Array:
     """V_old + clip(V - V_old, -ε, ε), written so that a value within the range keeps its bits."""
     return jnp.clip(values, old_values - clip_range, old_values + clip_range)
 
 
-def _clip_fraction(values: Array, old_values: Array, clip_range: Array | float) -> Array:
+def _clip_fraction(values: Array, old_values: Array, clip_range: Scalar) -> Array:
     """mean(|V - V_old| > ε)."""
     return jnp.mean(jnp.abs(values - old_values) > clip_range, dtype=values.dtype)
 
@@ -72,14 +69,8 @@ def none(*, error: Error, values: Array, targets: Array) -> tuple[Array, Array]:
     summary="the larger of both errors: moving away from the target is never hidden by the clip",
 )
 def pessimistic(
-    *,
-    error: Error,
-    values: Array,
-    targets: Array,
-    old_values: Array,
-    value_clip_range: Array | float,
+    *, error: Error, values: Array, targets: Array, old_values: Array, value_clip_range: Scalar
 ) -> tuple[Array, Array]:
-    """max(error(V), error(V_clip)), and mean(|V - V_old| > ε)."""
     require_equal_shapes(values=values, targets=targets, old_values=old_values)
     clipped = _clipped(values, old_values, value_clip_range)
     loss = jnp.maximum(
@@ -95,14 +86,8 @@ def pessimistic(
     summary="the clipped error alone: outside the range the gradient is 0, wherever the target is",
 )
 def replace(
-    *,
-    error: Error,
-    values: Array,
-    targets: Array,
-    old_values: Array,
-    value_clip_range: Array | float,
+    *, error: Error, values: Array, targets: Array, old_values: Array, value_clip_range: Scalar
 ) -> tuple[Array, Array]:
-    """error(V_clip), and mean(|V - V_old| > ε)."""
     require_equal_shapes(values=values, targets=targets, old_values=old_values)
     clipped = _clipped(values, old_values, value_clip_range)
     loss = error(values=clipped, targets=targets)

@@ -7,28 +7,18 @@ coefficient near e = 0.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.choice import Number
 from variants.registry import Axis, register
-from variants.shapes import require_equal_shapes
-
-Array = jax.Array
-
-_SAMPLES = jax.ShapeDtypeStruct((6,), jnp.float32)
+from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 AXIS = register(
     Axis(
         "value_error",
         summary="the error between a value and its target that the critic minimises",
-        inputs={
-            "values": _SAMPLES,
-            "targets": _SAMPLES,
-        },
-        numbers={
-            "error_scale": Number(1.0, 1e-6, 1e6, "κ of value_error=huber, β of smooth_l1"),
-        },
+        inputs={"values": floats(6), "targets": floats(6)},
+        numbers={"error_scale": Number(1.0, 1e-6, 1e6, "κ of value_error=huber, β of smooth_l1")},
     )
 )
 
@@ -45,7 +35,6 @@ def _distance(values: Array, targets: Array) -> Array:
     summary="squared error without the ½; projects that write ½ put it into the coefficient",
 )
 def squared(*, values: Array, targets: Array) -> Array:
-    """e²."""
     require_equal_shapes(values=values, targets=targets)
     return jnp.square(values - targets)
 
@@ -69,7 +58,7 @@ def absolute(*, values: Array, targets: Array) -> Array:
     source="SEED RL (huber_delta); Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990",
     summary="½e² near 0, linear with slope κ far away",
 )
-def huber(*, values: Array, targets: Array, error_scale: Array | float) -> Array:
+def huber(*, values: Array, targets: Array, error_scale: Scalar) -> Array:
     """½q² + κ(|e| - q) with q = min(|e|, κ): the two pieces, without squaring a large error."""
     distance = _distance(values, targets)
     near = jnp.minimum(distance, error_scale)
@@ -82,7 +71,7 @@ def huber(*, values: Array, targets: Array, error_scale: Array | float) -> Array
     source="TorchRL's default (loss_critic_type='smooth_l1', β = 1)",
     summary="huber divided by its scale: slope 1 far away, whatever the scale",
 )
-def smooth_l1(*, values: Array, targets: Array, error_scale: Array | float) -> Array:
+def smooth_l1(*, values: Array, targets: Array, error_scale: Scalar) -> Array:
     """½q²/β + |e| - q with q = min(|e|, β): the two pieces, without squaring a large error."""
     distance = _distance(values, targets)
     near = jnp.minimum(distance, error_scale)

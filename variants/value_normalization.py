@@ -10,28 +10,19 @@ steps. value_clip_range is in units of v.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 
 from variants.registry import Axis, register
 from variants.rules import conflict_where
-from variants.shapes import symexp, symlog
-
-Array = jax.Array
+from variants.shapes import Array, floats, symexp, symlog
 
 LOWEST_STD = 1e-6
-_SCALAR = jax.ShapeDtypeStruct((), jnp.float32)
 
 AXIS = register(
     Axis(
         "value_normalization",
         summary="in which units the critic answers, and so in which its loss is",
-        inputs={
-            "x": jax.ShapeDtypeStruct((6,), jnp.float32),
-            "mean": _SCALAR,
-            "variance": _SCALAR,
-            "inverse": False,
-        },
+        inputs={"x": floats(6), "mean": floats(), "variance": floats(), "inverse": False},
         structural=True,
     )
 )
@@ -44,7 +35,6 @@ AXIS = register(
     summary="values in units of scaled reward",
 )
 def none(*, x: Array) -> Array:
-    """x."""
     return x
 
 
@@ -55,7 +45,6 @@ def none(*, x: Array) -> Array:
     summary="the critic learns standardised targets; what it answered jumps as they move",
 )
 def running(*, x: Array, mean: Array, variance: Array, inverse: bool) -> Array:
-    """(x - μ)/max(σ, 1e-6), and back."""
     std = jnp.maximum(jnp.sqrt(variance), LOWEST_STD)
     return mean + std * x if inverse else (x - mean) / std
 
@@ -73,7 +62,6 @@ def running(*, x: Array, mean: Array, variance: Array, inverse: bool) -> Array:
     summary="as running, but no value jumps when the statistics move",
 )
 def popart(*, x: Array, mean: Array, variance: Array, inverse: bool) -> Array:
-    """running's; the trainer rescales the layer."""
     return running(x=x, mean=mean, variance=variance, inverse=inverse)
 
 
@@ -87,7 +75,6 @@ def popart(*, x: Array, mean: Array, variance: Array, inverse: bool) -> Array:
     summary="large targets are squashed, small ones left nearly as they are; nothing is estimated",
 )
 def symlog_targets(*, x: Array, inverse: bool) -> Array:
-    """symlog(x), and back by symexp."""
     return symexp(x) if inverse else symlog(x)
 
 
