@@ -1,14 +1,14 @@
-"""The mathematics of the design decisions: one module per axis, pure functions of arrays.
+"""Components of the trainers: one module per axis, its choices are pure functions of arrays.
 
-Choices work in anybody's code, jitted or not, without a trainer of this project:
+A choice works in any code, jitted or not, without our trainers:
 
     advantages, targets = variants.axis("advantage")["brax"](
         rewards=rewards, values=values, next_values=next_values,
         termination=termination, truncation=truncation, discount=0.99,
     )
 
-Every module of this package is imported here, so a new axis is one new file. Nothing is computed
-on import, which needs no JAX.
+Every module of this package is imported here, so a new axis is one new file. An import computes
+nothing and works without JAX.
 """
 
 import importlib

@@ -1,7 +1,6 @@
-"""Stand-ins for JAX where it is not installed: choices can then be read, and none of them computes.
+"""Stand-ins for JAX, so that the light install can import choices without calling them.
 
-The light install lists axes, shows formulas and plans studies. For that, choices and trainers are
-imported and none of their functions is called.
+The light install lists axes, shows formulas and plans studies. That needs imports only.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class Absent(ModuleType):
-    """A module that is not there, or a part of it: has every attribute.
+    """A missing module, or a part of one: it has every attribute.
 
-    To call one raises ModuleNotFoundError, but for what an importing module makes of shapes.
+    A call raises ModuleNotFoundError, except during an import, which may build shapes.
     """
 
     importing = False
 
     def __getattr__(self, name: str) -> Absent:
-        """Return an attribute. Raise AttributeError for those of Python itself."""
+        """Return an attribute. Raise AttributeError for a special name of Python."""
         if name.startswith("__"):
             raise AttributeError(name)
         return Absent(f"{self.__name__}.{name}")
 
     def __mro_entries__(self, bases: tuple[type | Absent, ...]) -> tuple[type, ...]:
-        """Return no base class, in place of one that is not there."""
+        """Return an empty tuple: a subclass of a missing class has no base class."""
         return ()
 
     def __or__(self, other: type | Absent) -> Absent:
@@ -44,7 +43,7 @@ class Absent(ModuleType):
     __ror__ = __or__
 
     def __call__(self, *arguments: Tree, **keywords: Tree) -> Absent:
-        """Return a stand-in for what a call on import returns. Raise ModuleNotFoundError later."""
+        """Return a stand-in during an import. Raise ModuleNotFoundError afterwards."""
         root = self.__name__.partition(".")[0]
         if not Absent.importing:
             raise ModuleNotFoundError(f"No module named '{root}'", name=root)
@@ -71,12 +70,12 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def stand_in(*names: str) -> Iterator[None]:
-    """Provide stand-ins for packages that are not installed, for what is imported meanwhile.
+    """Replace packages that are not installed by stand-ins while the context is open.
 
-    Afterwards an import of them fails as before.
+    Afterwards, importing such a package fails again.
     """
     absent = {name for name in names if find_spec(name) is None}
-    # None, where the import of it is to fail
+    # The value is None where a test blocks the import.
     blocked = {name: sys.modules.pop(name) for name in absent & sys.modules.keys()}
     finders = [_Finder(name) for name in absent]
     sys.meta_path[:0] = finders

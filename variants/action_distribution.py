@@ -1,16 +1,15 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Distribution that the policy draws from, and the action made of it. A structural axis.
+"""The distribution that the policy draws from, and how its draws become actions. A structural axis.
 
-Shapes: mean, std and x are [..., A]; x is what is drawn, stored and scored.
+Shapes: mean, std and x are [..., A]; x is drawn, stored and scored.
 
-With choices that read mean, std and x the policy draws x ~ Normal(mean, std²) per dimension. They
-return `Drawn`: the action [..., A] that the environment gets, the log density [...] of x, and per
-dimension the log of the slope |da/dx| [..., A], by which the entropy of the action differs from
-that of x. The slope is left out of the log density: old and new policy score the same x, so it
-cancels in their ratio.
+Choices that read mean, std and x draw x ~ Normal(mean, std²) per dimension. They return `Drawn`:
+the action [..., A] for the environment, the log density [...] of x, and log |da/dx| [..., A]. The
+entropy of the action is the entropy of x plus the mean of log |da/dx|. The log density leaves the
+slope out, because it cancels in the ratio of the new and the old policy.
 
-A choice that reads the policy's outputs [..., 2A] brings a distribution of its own: it returns a
-`Distribution` by them. Neither policy_std nor entropy_estimate nor mean_perturbation is then read.
+A choice that reads the policy's outputs [..., 2A] returns a `Distribution`. policy_std,
+entropy_estimate and mean_perturbation are then not read.
 """
 
 from __future__ import annotations
@@ -59,16 +58,16 @@ METHODS = ("sample", "action", "mode", "log_prob", "entropy", "kl")
 
 
 def required(returned: Drawn | Distribution) -> tuple[Array, Array]:
-    """Return action and log density of what a choice returned. Raise TypeError or ValueError.
+    """Return the action and the log density of a choice's result, for the registration check.
 
-    It asks a distribution for all that a trainer asks it for.
+    Calls every method that a trainer calls. Raises TypeError or ValueError.
     """
     if isinstance(returned, Drawn):
         return returned.action, returned.log_prob
     missing = [name for name in METHODS if not callable(getattr(returned, name, None))]
     if missing:
         raise TypeError(
-            f"a {type(returned).__name__} is no distribution: it has no {', '.join(missing)}"
+            f"a {type(returned).__name__} is not a distribution: it lacks {', '.join(missing)}"
         )
     mode, entropy = returned.mode(), returned.entropy()
     x = jax.vmap(lambda one, key: one.sample(key))(
@@ -90,7 +89,6 @@ AXIS = register(
             "x": floats(6, 2),
             "outputs": floats(6, 4),
         },
-        # A choice reads the first three or the last
         defaults={"mean": None, "std": None, "x": None, "outputs": None},
         required=required,
         structural=True,
@@ -133,7 +131,7 @@ NEARLY_ONE = 1.0 - 1e-6
     summary="tanh_normal that keeps the action: where it saturates, x comes back rounded",
 )
 def tanh_normal_inverted(*, mean: Array, std: Array, x: Array) -> Drawn:
-    """a = clip(tanh(x), ±(1 - 1e-6)), scored at atanh(a) in float32: |x| is at most 7.25 there."""
+    """In float32, |atanh(a)| is at most 7.25."""
     action = jnp.clip(jnp.tanh(x), -NEARLY_ONE, NEARLY_ONE)
     return tanh_normal(mean=mean, std=std, x=jnp.arctanh(action))._replace(action=action)
 
@@ -142,7 +140,7 @@ def tanh_normal_inverted(*, mean: Array, std: Array, x: Array) -> Drawn:
     "normal",
     formula="a = clip(x, -1, 1),  x ~ N(μ, σ²);  x is stored",
     source="CleanRL, Stable-Baselines3, PureJaxRL, Rejax",
-    summary="the environment clips: the policy does not know of its bounds",
+    summary="the environment clips; the policy ignores the bounds",
 )
 def normal(*, mean: Array, std: Array, x: Array) -> Drawn:
     require_equal_shapes(mean=mean, x=x)
@@ -153,7 +151,7 @@ def normal(*, mean: Array, std: Array, x: Array) -> Drawn:
     "normal_unclipped",
     formula="a = x,  x ~ N(μ, σ²)",
     source="RSL-RL, unless clip_actions is set",
-    summary="the environment gets what was drawn, whatever its bounds",
+    summary="the environment gets the draw itself, even outside its bounds",
 )
 def normal_unclipped(*, mean: Array, std: Array, x: Array) -> Drawn:
     return normal(mean=mean, std=std, x=x)._replace(action=x)
@@ -189,7 +187,7 @@ class Beta(NamedTuple):
         return jnp.sum(terms - jax.scipy.special.betaln(self.alpha, self.beta), axis=-1)
 
     def entropy(self) -> Array:
-        """That of the action: that of x, and log 2 for the slope."""
+        """The entropy of the action: the entropy of x plus log 2, from da/dx = 2."""
         a, b = self
         psi = jax.scipy.special.digamma
         terms = (a + b - 2.0) * psi(a + b) - (a - 1.0) * psi(a) - (b - 1.0) * psi(b)

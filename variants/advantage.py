@@ -164,7 +164,7 @@ def brax(steps: Steps) -> tuple[Array, Array]:
     pack=Steps,
     formula="done_cut with r + γVz for r",
     source="RSL-RL (ppo.py, process_env_step); Brax (bootstrap_on_timeout)",
-    summary="a truncated step is paid the value of its own observation for what lies beyond",
+    summary="a truncated step gets the value of its own observation as a bonus",
 )
 def timeout_bonus(steps: Steps) -> tuple[Array, Array]:
     """The bonus is γV(s), since RSL-RL does not keep the final observation s'.

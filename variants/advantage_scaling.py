@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""The unit of advantages, before advantage_statistics. A stateful, structural axis.
+"""The scale of advantages, before advantage_statistics. A stateful, structural axis.
 
-Shapes: advantages, targets (the value targets R that belong to them) and the output are [T, N], a
-whole batch; one call per batch.
+Shapes: advantages, their value targets R, and the output are [T, N], a whole batch. Each batch is
+one call.
 """
 
 from __future__ import annotations
@@ -20,23 +20,20 @@ LOW, HIGH = 5.0, 95.0  # percentiles
 
 
 class Spread(NamedTuple):
-    """The spread of returns so far.
-
-    current: float32 scalar, S of the batches so far; only percentile changes it.
-    """
+    """current: float32 scalar, S of the batches so far; only percentile changes it."""
 
     current: Array
 
 
 def init() -> Spread:
-    """Nothing seen yet."""
+    """Return the state before the first batch."""
     return Spread(jnp.float32(0))
 
 
 AXIS = register(
     Axis(
         "advantage_scaling",
-        summary="the unit of advantages, before they are standardised",
+        summary="the scale of advantages, before they are standardised",
         init=init,
         inputs={"advantages": floats(5, 3), "targets": floats(5, 3)},
         structural=True,
@@ -75,7 +72,7 @@ def none(state: Spread, *, advantages: Array) -> tuple[Spread, Array]:
 def percentile(
     state: Spread, *, advantages: Array, targets: Array, percentile_decay: Scalar
 ) -> tuple[Spread, Array]:
-    """A/max(1, S), S with this batch in it; percentiles interpolate between samples."""
+    """S includes this batch; percentiles interpolate linearly between samples."""
     require_equal_shapes(advantages=advantages, targets=targets)
     low, high = jnp.percentile(targets, jnp.array([LOW, HIGH]))
     spread = percentile_decay * state.current + (1 - percentile_decay) * (high - low)
@@ -94,7 +91,7 @@ def symlog_advantages(state: Spread, *, advantages: Array) -> tuple[Spread, Arra
 
 @conflict_where(
     "advantage_scaling={advantage_scaling} is done once per batch, and "
-    "advantage_timing={advantage_timing} estimates advantages anew after that: set "
+    "advantage_timing={advantage_timing} estimates advantages again after that: set "
     "advantage_timing=iteration"
 )
 def a_batch_is_scaled_as_it_was_collected(*, advantage_scaling: str, advantage_timing: str) -> bool:

@@ -1,4 +1,4 @@
-"""Samples that the statistics of advantage_statistics are taken over: a loop axis."""
+"""The samples over which advantage_statistics computes mean and std: a loop axis."""
 
 from variants.registry import Axis, register
 from variants.rules import conflict_where
@@ -17,7 +17,7 @@ AXIS.declare(
     "batch",
     formula="statistics of A over all T·N samples of the iteration",
     source="RSL-RL (rollout_storage.py), Stoix",
-    summary="the whole batch at once, when its advantages are computed",
+    summary="the whole batch, when its advantages are computed",
 )
 
 

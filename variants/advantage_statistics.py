@@ -1,10 +1,10 @@
-"""Standardising advantages: which samples share a mean and a standard deviation.
+"""The samples that share a mean and a standard deviation when advantages are standardised.
 
 Shapes: advantages, groups and the output are [B]; groups holds ids in 0 ... num_groups-1 (static).
-std divides by n - ddof; ddof is 0 in JAX and NumPy projects, 1 in PyTorch ones. Samples whose set
-is constant, or has no more than ddof members, get exactly 0. That is decided by the values, since
-rounding gives a constant set a tiny mean and std of its own, which a small epsilon would blow up.
-Which B samples these are is the matter of advantage_scope.
+std divides by n - ddof; ddof is 0 in JAX and NumPy projects, 1 in PyTorch projects. A set gives
+exactly 0 if its values are constant or if it has no more than ddof members. The values decide that:
+by rounding, a constant set has a tiny std, and a small epsilon would turn it into large advantages.
+advantage_scope chooses the B samples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Moments at which advantages and value targets are computed anew: a loop axis."""
+"""When advantages and value targets are computed: a loop axis."""
 
 from variants.registry import Axis, register
 

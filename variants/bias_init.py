@@ -1,4 +1,4 @@
-"""The biases that learning starts from, one layer at a time.
+"""The initial biases of one layer.
 
 Shapes: the output is [O]; fan_in (inputs of the layer) and size (O) are static; key is a PRNG key.
 """

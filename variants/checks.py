@@ -1,4 +1,4 @@
-"""Check a choice before it joins an axis, on abstract inputs: nothing is computed."""
+"""Checks of a choice at registration, on abstract inputs: nothing is computed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from variants.shapes import Tree
 if TYPE_CHECKING:
     from variants.choice import Choice
 
-# What `Axis.apply` calls its own arguments, and stateful choices their first one.
+# Arguments of `Axis.apply`, and the first argument of stateful choices.
 RESERVED = ("choice", "state", "numbers")
 
 
 class RegistrationError(ValueError):
-    """A choice, axis, number or rule that does not fit; the message says where and how."""
+    """An invalid choice, axis, number or rule."""
 
 
 def require_identifier(kind: str, name: str) -> None:
-    """Raise RegistrationError for a name that is no identifier."""
+    """Raise RegistrationError unless the name is an identifier."""
     if not isinstance(name, str) or not name.isidentifier():
         raise RegistrationError(f"{kind}: a name is an identifier such as 'done_cut', not {name!r}")
 
@@ -38,31 +38,31 @@ def require_text(where: str, **texts: str) -> None:
 
 
 def require_revision(where: str, revision: int) -> None:
-    """Raise RegistrationError for a revision that is no whole number from 1 upwards."""
+    """Raise RegistrationError unless the revision is an integer of at least 1."""
     if not isinstance(revision, int) or isinstance(revision, bool) or revision < 1:
         raise RegistrationError(
-            f"{where}: revision is a whole number from 1 upwards, not {revision!r}"
+            f"{where}: the revision must be an integer of at least 1, not {revision!r}"
         )
 
 
 def require_free_names(
     where: str, kind: str, names: Collection[str], taken: Collection[str]
 ) -> None:
-    """Raise RegistrationError for names that are no identifiers or are taken on the axis."""
+    """Raise RegistrationError for names that are not identifiers, reserved or taken."""
     for name in names:
         require_identifier(f"{kind} of {where}", name)
         if name in RESERVED:
-            raise RegistrationError(f"{where}: '{name}' is a word of the registry, no {kind}")
+            raise RegistrationError(f"{where}: the registry reserves '{name}'; rename the {kind}")
         if name in taken:
             raise RegistrationError(
                 f"{where}: {kind} '{name}' is the name of an input of the axis: choose another"
             )
 
 
-def unpacked(function: Callable[..., Tree], pack: Tree, place: int) -> Callable[..., Tree]:
+def unpacked(function: Callable[..., Tree], pack: Tree, stateful: bool) -> Callable[..., Tree]:
     """Return a function of keywords that calls a function of a NamedTuple of some of them.
 
-    pack: the NamedTuple. place: the position of that argument.
+    pack: the NamedTuple, the first argument, or the second one after a state.
     """
 
     def fn(*state: Tree, **given: Tree) -> Tree:
@@ -70,7 +70,7 @@ def unpacked(function: Callable[..., Tree], pack: Tree, place: int) -> Callable[
         return function(*state, packed, **given)
 
     parameters = list(inspect.signature(function).parameters.values())
-    parameters[place : place + 1] = [
+    parameters[stateful : stateful + 1] = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in pack._fields
     ]
     fn.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -86,11 +86,11 @@ def arguments_read(
     offered: Collection[str],
     defaults: Mapping[str, Tree],
 ) -> tuple[str, ...]:
-    """Return the names in a function's signature, after its state: what it reads.
+    """Return the names of a function's keyword arguments: the inputs and numbers that it reads.
 
-    offered: all that it may name, inputs and numbers. defaults: of those that may be left out. A
-    default in the signature is one of them, or refused: nobody but the axis decides what is left
-    out, so it could never act.
+    offered: all inputs and numbers that it may name. defaults: default values on the axis. Raises
+    RegistrationError, also for a default in the signature that differs from the axis' default,
+    since `Axis.apply` passes every argument.
     """
     parameters = list(inspect.signature(function).parameters.values())
     if stateful:
@@ -126,10 +126,10 @@ def require_same_returns(
     init: Callable[..., Tree] | None,
     init_inputs: Mapping[str, Tree],
 ) -> None:
-    """Raise RegistrationError for a choice that returns other shapes than the first of its axis.
+    """Raise RegistrationError for a choice whose shapes differ from those of the first choice.
 
-    stand_ins: on which both are traced. init, init_inputs: of a stateful axis, whose choices also
-        return a state like the one they take.
+    stand_ins: the abstract inputs of both. init, init_inputs: of a stateful axis, whose choices
+        also return a state like the one they take.
     """
     state: tuple[Tree, ...] = ()
     if init is not None:
@@ -176,7 +176,7 @@ def _returns(
 
 
 def require_index(axis: str, choices: Sequence[str], choice: int | np.integer | jax.Array) -> None:
-    """Raise TypeError or IndexError for what does not count the choices of an axis."""
+    """Raise TypeError or IndexError unless `choice` is the index of a choice."""
     dtype = getattr(choice, "dtype", None)
     whole = isinstance(choice, numerical.Integral) and not isinstance(choice, bool)
     if not whole and not (dtype is not None and jnp.issubdtype(dtype, jnp.integer)):
@@ -187,7 +187,7 @@ def require_index(axis: str, choices: Sequence[str], choice: int | np.integer | 
             f"a choice of axis '{axis}' is one int, not an array of shape "
             f"{jnp.shape(choice)}: use jax.vmap for several"
         )
-    # lax.switch clamps an index silently, so what can be seen is refused here.
+    # lax.switch clamps an index silently.
     if not isinstance(choice, jax.core.Tracer) and not 0 <= int(choice) < len(choices):
         raise IndexError(
             f"axis '{axis}' has no choice {int(choice)}: "
@@ -196,19 +196,19 @@ def require_index(axis: str, choices: Sequence[str], choice: int | np.integer | 
 
 
 def is_abstract(value: Tree) -> bool:
-    """Return whether a pytree consists of stand-ins for arrays (`jax.ShapeDtypeStruct`) alone."""
+    """Return whether all leaves of a pytree are `jax.ShapeDtypeStruct`."""
     leaves = jax.tree.leaves(value)
     return bool(leaves) and all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves)
 
 
 def split_inputs(inputs: Mapping[str, Tree]) -> tuple[dict[str, Tree], dict[str, Tree]]:
-    """Return the inputs that are data, as stand-ins, and those that are static."""
+    """Return the abstract inputs, which stand for data, and the static inputs."""
     data = {name: value for name, value in inputs.items() if is_abstract(value)}
     return data, {name: value for name, value in inputs.items() if name not in data}
 
 
 def first_difference(got: Tree, expected: Tree) -> tuple[str, str] | None:
-    """Return the first difference of two abstract pytrees, in words, or None."""
+    """Describe the first difference of two abstract pytrees, or return None."""
     if repr(jax.tree.structure(got)) != repr(jax.tree.structure(expected)):
         return _tree(got), _tree(expected)
     pairs = zip(jax.tree_util.tree_leaves_with_path(got), jax.tree.leaves(expected), strict=True)
@@ -228,6 +228,6 @@ def _array(value: jax.ShapeDtypeStruct) -> str:
 
 
 def differences(missing: Iterable[str], unknown: Iterable[str]) -> str:
-    """Return the missing and the unknown names, for a message; empty where there are none."""
+    """List missing and unknown names for a message."""
     parts = {"missing": ", ".join(missing), "unknown": ", ".join(unknown)}
     return "; ".join(f"{kind} {names}" for kind, names in parts.items() if names)

@@ -1,4 +1,4 @@
-"""A choice as the registry describes it, and the numbers that it reads."""
+"""A choice of an axis, and the numbers that choices read."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 class UnknownName(KeyError):
-    """An axis or a choice that does not exist; the message names the nearest one that does."""
+    """An axis or a choice that does not exist; the message suggests the nearest name."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
-        """Say what kind of name is unknown, where, and what is known there."""
+        """List the known names of a kind, at a place such as " of axis 'advantage'"."""
         names = list(known)
         near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'? " if near else ""
         super().__init__(f"unknown {kind} '{name}'{where}: {hint}known: {', '.join(names)}")
 
     def __str__(self) -> str:
-        """Return the message, of which KeyError would show the repr."""
+        """Return the message; KeyError would return its repr."""
         return str(self.args[0])
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number that choices read: its default, its bounds (both included) and its meaning.
+    """A hyperparameter of choices: its default, its inclusive bounds and its meaning.
 
-    neutral: of a number that joined later, the value under which a program does what it did before.
-        Configurations leave it out there, so that no result of before is renamed.
+    neutral: the compatible default of a number that was added later. At this value a program does
+        what it did before, and configurations leave the number out, so that hashes stay the same.
     """
 
     default: float
@@ -46,27 +46,24 @@ class Number:
     def __post_init__(self) -> None:
         """Raise RegistrationError for a value outside the bounds."""
         require_text("a number", summary=self.summary)
-        if self.neutral is not None and not self.low <= self.neutral <= self.high:
-            raise RegistrationError(
-                f"a number's neutral value lies within its bounds: {self.neutral} is not within "
-                f"{self.low} to {self.high} ({self.summary})"
-            )
-        if not self.low <= self.default <= self.high:
-            raise RegistrationError(
-                f"a number's default lies within its bounds: {self.default} is not within "
-                f"{self.low} to {self.high} ({self.summary})"
-            )
+        for kind, value in (("neutral value", self.neutral), ("default", self.default)):
+            if value is not None and not self.low <= value <= self.high:
+                raise RegistrationError(
+                    f"a number's {kind} lies within its bounds: {value} is not within "
+                    f"{self.low} to {self.high} ({self.summary})"
+                )
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to take a design decision.
+    """One choice of an axis.
 
-    formula: in Unicode mathematics, one or a few lines. source: who uses it, a link or a file.
-    revision: bumped when the meaning changes; part of the hash of every result that rests on it.
-    inputs: those of the axis that it reads. numbers: those that it reads, the axis' and its own.
+    formula: Unicode mathematics, one or a few lines.
+    source: papers and libraries that use it, with a link or a file.
+    revision: raised when the meaning changes; part of the hash of a run.
+    inputs: the inputs of the axis that it reads.
+    numbers: the numbers that it reads, of the axis and its own.
     fn: the function, called with keywords only; None on a loop axis.
-    axis: the axis that has it.
     """
 
     name: str
@@ -80,13 +77,12 @@ class Choice:
     axis: Axis | None = field(default=None, repr=False, compare=False)
 
     def __call__(self, *state: Tree, **given: Tree) -> Tree:
-        """Apply the choice, under jit, vmap and grad too.
+        """Apply the choice. It works under jit, vmap and grad.
 
             advantages, targets = variants.axis("advantage")["brax"](rewards=..., values=..., ...)
 
-        given: inputs and numbers by keyword, those of other choices of the axis too. Numbers have
-        their defaults. state: on a stateful axis, before them. Raises TypeError for what is missing
-        or unknown.
+        state: the state of a stateful axis. given: inputs and numbers of the axis by keyword;
+        numbers have defaults. Raises TypeError for a missing or an unknown name.
         """
         if self.fn is None or self.axis is None or self.axis.inputs is None:
             raise TypeError(

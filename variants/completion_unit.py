@@ -1,12 +1,12 @@
-"""Unit that stays together when completions are cut into minibatches: a loop axis.
+"""Unit that stays together when completions are cut into minibatches: a structural loop axis.
 
-P prompts with K completions each are cut into m minibatches.
+A batch has P prompts with K completions each, and m minibatches. A minibatch of single completions
+has other shapes than a minibatch of whole prompts.
 """
 
 from variants.registry import Axis, register
 from variants.rules import conflict_where
 
-# A minibatch of single completions has other shapes than one of whole prompts.
 AXIS = register(
     Axis(
         "completion_unit",
@@ -25,7 +25,7 @@ AXIS.declare(
     "samples",
     formula="P·K/m of the P·K completions",
     source="TRL (shuffle_sequence_dict), OpenRLHF (a DataLoader over its replay buffer)",
-    summary="single completions: those of one prompt are spread over the steps",
+    summary="single completions: the completions of one prompt are spread over the steps",
 )
 
 

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Last layer of the critic, and its loss: a structural axis.
+"""The last layer of the critic, and its loss: a structural axis.
 
-Shapes: outputs [..., K] of the last layer, targets [...], in units of value_normalization; the
-output is the value that is meant and the loss of each sample, both [...]. value_range R: where bins
-lie. value_coefficient multiplies the mean loss, which is no squared error but for `scalar`.
+Shapes: outputs [..., K] of the last layer; targets [...] in units of value_normalization. The
+result is the value and the loss of each sample, both [...]. value_range R bounds the bins.
+value_coefficient multiplies the mean loss; only the loss of `scalar` is a squared error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _cross_entropy(outputs: Array, shares: Array, centres: Array) -> Answer:
     summary="one number, by regression",
 )
 def scalar(*, outputs: Array, targets: Array) -> Answer:
-    """The output, and its squared error: the trainer takes that of value_error instead."""
+    """Return the output and its squared error; trainers use value_error instead of that."""
     return Answer(outputs[..., 0], jnp.square(outputs[..., 0] - targets))
 
 
@@ -96,7 +96,7 @@ def quantiles(*, outputs: Array, targets: Array, quantile_scale: Scalar) -> Answ
 def hl_gauss(
     *, outputs: Array, targets: Array, value_range: float, value_smoothing: Scalar
 ) -> Answer:
-    """Cross-entropy to a normal around the target, cut at both ends and scaled to a sum of 1."""
+    """The normal around the target is cut at both ends and scaled to a sum of 1."""
     edges = jnp.linspace(-value_range, value_range, outputs.shape[-1] + 1)
     std = value_smoothing * 2.0 * value_range / outputs.shape[-1]
     centre = jnp.clip(targets, -value_range, value_range)[..., None]

@@ -1,10 +1,10 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Entropy of the policy, of which a tanh-normal one has no closed form: what stands in for it.
+"""Estimate of the policy's entropy, which has no closed form after a tanh.
 
 Shapes: mean, std and noise are [B, A] (samples, action dimensions); the output is [B], summed over
-the dimensions. x = mean + std·noise, noise standard normal and drawn anew for each estimate.
-log_slope is a function of x, log|da/dx| [B, A] of the action a that becomes of it: the entropy of
-the action is that of x plus E[log_slope(x)]. It is log(1 - tanh²x) for tanh, 0 for a = x.
+the dimensions. x = mean + std·noise with new standard normal noise for each estimate. log_slope is
+a function of x that returns log|da/dx| [B, A]: log(1 - tanh²x) for tanh, 0 for a = x. The entropy
+of the action a is the entropy of x plus E[log_slope(x)].
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def one_sample(
 def negative_log_density(
     *, mean: Array, std: Array, noise: Array, log_slope: Callable[[Array], Array]
 ) -> Array:
-    """-log π of one reparametrised sample, whose noise does not depend on the policy."""
+    """One reparametrised sample; its noise does not depend on the policy."""
     require_equal_shapes(mean=mean, std=std, noise=noise)
     x = mean + std * noise
     surprise = 0.5 * jnp.square(noise) + 0.5 * math.log(2.0 * math.pi) + jnp.log(std)
@@ -72,8 +72,8 @@ def negative_log_density(
     "closed_form",
     formula="Σ_a ½ + ½log 2π + log σ",
     source="CleanRL, Stable-Baselines3, RSL-RL, whose actions are normal, without a tanh",
-    summary="that of x, before the tanh: free of noise, blind to saturation",
+    summary="the entropy of x, before the tanh: without noise, ignores saturation",
 )
 def closed_form(*, std: Array) -> Array:
-    """Exact for the normal x; for the action tanh(x) it is an upper bound."""
+    """Exact for the normal x; an upper bound for the action tanh(x)."""
     return jnp.sum(_normal_entropy(std), axis=-1)

@@ -1,10 +1,10 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Schedule of c, the factor on the entropy bonus, from batch to batch: a structural axis.
+"""Schedule of the entropy coefficient c from batch to batch: a structural axis.
 
-All are scalars: bonus, c of the update that is over; entropy_coefficient, where it started;
-progress, the share of the training that is behind after that update; entropy, the mean of the
-policy's entropy over its gradient steps, per dimension of the action, as entropy_estimate has it.
-The output is c of the next update.
+All inputs are scalars. bonus: c of the last update. initial: entropy_coefficient, c of the first
+update. progress: share of the training that is done after the last update. entropy: mean of
+entropy_estimate over the last update's gradient steps, per dimension of the action. The output is c
+of the next update.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from variants.registry import Axis, register
 from variants.rules import conflict_where
 from variants.shapes import Array, Scalar, floats
 
-LOW, HIGH = 1e-6, 1e6  # SEED RL's, of its coefficients that adapt
+LOW, HIGH = 1e-6, 1e6  # the bounds of SEED RL's adaptive coefficients
 
 AXIS = register(
     Axis(
@@ -42,7 +42,7 @@ def constant(*, bonus: Array) -> Array:
     "linear",
     formula="c₀(1 - p),  p the share of training that is behind,  c₀ = entropy_coefficient",
     source="RLlib, where entropy_coeff is a schedule",
-    summary="exploration is paid for at the start, and not at the end",
+    summary="rewards exploration at the start of training, and not at the end",
 )
 def linear(*, initial: Array, progress: Array) -> Array:
     return initial * (1 - jnp.clip(progress, 0, 1))

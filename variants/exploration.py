@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Rate of random actions of a policy of Q values: with probability ε, uniform over all actions.
+"""Probability ε of a random action, uniform over all actions, of a policy of Q values.
 
-progress: scalar, the share of the training that is behind, 0 at the first iteration. place: [N],
-where each environment stands among them, 0 at the first and 1 at the last. The output is ε [N].
+progress: scalar, share of the training that is done, 0 at the first iteration. place: [N], position
+of each environment, from 0 at the first to 1 at the last. The output is ε [N].
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Limiting a gradient before the optimiser sees it.
+"""Limits on a gradient before the optimiser uses it.
 
-Shapes: gradients is any pytree of arrays, returned with the same structure, shapes and dtypes;
-per_network takes its outermost entries for the networks. max_gradient_norm is the limit of
-whichever norm: of the whole gradient, of each network's, or of each single entry.
+gradients is any pytree of arrays; the output has the same structure, shapes and dtypes.
+per_network treats each outermost entry as a network. max_gradient_norm limits the norm of the whole
+gradient, the norm of each network's gradient, or the size of each entry.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def global_norm(
     *, gradients: Tree, max_gradient_norm: Scalar, gradient_norm_epsilon: Scalar
 ) -> Tree:
     squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(gradients))
-    # A gradient within the limit is returned bit by bit: its factor is exactly 1.
+    # The factor of a gradient within the limit is exactly 1.
     room = jnp.maximum(max_gradient_norm - gradient_norm_epsilon, 0)
     inside = squares <= jnp.square(room)
     norm = jnp.sqrt(jnp.where(inside, 1, squares)) + gradient_norm_epsilon

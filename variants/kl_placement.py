@@ -1,19 +1,18 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Divergence of a language model from its reference: where it enters, and its estimate.
+"""The price of leaving the reference model: where it enters, and its estimate.
 
-Shapes: log_probs and reference_log_probs are of one shape, such as [B, L]: log π and log π_ref of
-the sampled tokens, at valid and at padded ones; the output is a pair of that shape. k1, k2, k3 are
-http://joschu.net/blog/kl-approx.html's estimates of KL(π, π_ref) from samples of π.
+Shapes: log_probs and reference_log_probs, log π and log π_ref of the sampled tokens (padding
+included), have one shape such as [B, L], and so have the outputs. k1, k2 and k3 estimate
+KL(π, π_ref) from samples of π (http://joschu.net/blog/kl-approx.html).
 
-A trainer asks twice. When a batch was sampled, with the policy that sampled it, for `reward`, which
-prompt_advantage takes as token_kl, and for `sample`, whose sum over a completion is taken off its
-reward before prompt_advantage compares it with others. At each gradient step, with the policy as it
-is, for `loss`: added to the policy loss of each token. All are priced: β = kl_coefficient is in
-them. log_ratio: log π - log π_old, differentiable, of that shape (None: 0), π_old the policy that
-sampled.
+A trainer calls a choice twice. After sampling, with the policy that sampled: `reward` becomes the
+token_kl of prompt_advantage, and the sum of `sample` over a completion is subtracted from its
+reward before prompt_advantage. At each gradient step, with the current policy: `loss` is added to
+the policy loss of each token. β = kl_coefficient multiplies all of them. log_ratio: log π -
+log π_old of the policy that sampled, differentiable (None: 0).
 
-Every estimate is bounded by ±kl_clip, and the log difference that k3 takes the exponential of by
-±kl_log_ratio_clip; outside, the gradient is 0. At their defaults neither bounds anything.
+±kl_clip bounds every estimate, and ±kl_log_ratio_clip the log difference in the exponent of k3;
+outside, the gradient is 0. The defaults bound nothing.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 
 class KL(NamedTuple):
-    """The price of a divergence, where it is paid.
+    """The price of each token.
 
-    reward: what is taken off the reward of each token, a constant in differentiation. loss: what
-    is added to the loss of each token. sample: what each token takes off the completion's reward.
+    reward: subtracted from the token's reward, not differentiated. loss: added to the token's loss.
+    sample: subtracted from the reward of the whole completion.
     """
 
     reward: Array
@@ -109,7 +108,7 @@ def _of_loss(price: Array) -> KL:
     "none",
     formula="reward 0;  loss 0",
     source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476), Dr. GRPO",
-    summary="nothing holds the policy to its reference",
+    summary="no constraint to the reference",
 )
 def none(*, log_probs: Array) -> KL:
     nothing = jnp.zeros_like(log_probs)
@@ -165,7 +164,7 @@ def reward_k3(
     "loss_k1",
     formula="reward 0;  loss β·k1,  k1 = log π - log π_ref",
     source="verl (kl_loss_type kl); OpenRLHF (algo.kl.use_loss with algo.kl.estimator k1)",
-    summary="its gradient is β∇log π, whose mean over samples of π is 0: it holds nothing",
+    summary="its gradient is β∇log π, whose mean over samples of π is 0: no constraint",
 )
 def loss_k1(
     *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
@@ -177,7 +176,7 @@ def loss_k1(
     "loss_k2",
     formula="reward 0;  loss β·k2,  k2 = ½(log π - log π_ref)²",
     source="OpenRLHF (algo.kl.use_loss with algo.kl.estimator k2); verl (kl_loss_type mse)",
-    summary="its gradient, over samples of π, is that of KL(π, π_ref)",
+    summary="over samples of π, its gradient equals the gradient of KL(π, π_ref)",
     revision=2,
 )
 def loss_k2(
@@ -193,7 +192,7 @@ def loss_k2(
         "GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); verl, OpenRLHF, TRL without "
         "use_bias_correction_kl"
     ),
-    summary="never negative; its gradient, over samples of π, is that of KL(π_ref, π) instead",
+    summary="never negative; over samples of π, its gradient equals the gradient of KL(π_ref, π)",
     revision=2,
 )
 def loss_k3(
@@ -212,9 +211,7 @@ def loss_k3(
     "loss_k3_corrected",
     formula="reward 0;  loss β·w·k3,  w = π/π_old (differentiated),  k3 as in loss_k3",
     source="DeepSeek-V3.2 (2025, https://arxiv.org/abs/2512.02556); TRL (use_bias_correction_kl)",
-    summary=(
-        "unbiased off policy too: its gradient, over samples of π_old, is that of KL(π, π_ref)"
-    ),
+    summary="unbiased off policy: over samples of π_old, its gradient is ∇KL(π, π_ref)",
 )
 def loss_k3_corrected(
     *,

@@ -1,8 +1,8 @@
 # the formulas are in Greek
-"""End an update early, once the policy has moved far enough. A structural axis.
+"""Early end of an update once the policy has moved too far. A structural axis.
 
-All inputs are scalars: approximate_kl is the mean of ρ - 1 - log ρ on a minibatch, before its step;
-last_of_epoch says whether it is an epoch's last one. The output is `Stop`.
+All inputs are scalars. approximate_kl: the mean of ρ - 1 - log ρ on a minibatch, before its step.
+last_of_epoch: whether it is the last minibatch of its epoch. The output is `Stop`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ TARGET_KL = Number(0.02, 0.0, 1e3, "divergence at which kl_stop ends an update")
 
 
 class Stop(NamedTuple):
-    """Bool scalars that end an update.
-
-    here: this step and all after it in the update are not taken. later: those after it are not.
-    """
+    """Bool scalars. here: skip this step and all later ones. later: skip the later ones only."""
 
     here: Array
     later: Array
@@ -65,7 +62,7 @@ def minibatch(*, approximate_kl: Array, target_kl: Scalar) -> Stop:
     "epoch",
     formula="the update ends after an epoch on whose last minibatch KL > target_kl",
     source="CleanRL (cleanrl/ppo_continuous_action.py), when target_kl is set",
-    summary="tested once per epoch, on what its last minibatch said before its step",
+    summary="tested once per epoch, on its last minibatch before the step",
     numbers={"target_kl": TARGET_KL},
 )
 def epoch(*, approximate_kl: Array, last_of_epoch: Array, target_kl: Scalar) -> Stop:
@@ -83,8 +80,5 @@ def the_policy_has_not_moved(
     mean_perturbation: str = "none",
 ) -> bool:
     return kl_stop != "none" and on_policy(
-        epochs=epochs,
-        num_minibatches=num_minibatches,
-        observation_normalization=observation_normalization,
-        mean_perturbation=mean_perturbation,
+        epochs, num_minibatches, observation_normalization, mean_perturbation
     )

@@ -1,11 +1,10 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""The step size over training. A stateful axis, asked before every gradient step.
+"""The step size over training. A stateful axis, called before every gradient step.
 
-All inputs and the rate are scalars: learning_rate α, the rate to start from; progress p, the share
-of the training that is behind, 0 at the first iteration; step_progress the same, counted in
-gradient steps, so that it also grows within an iteration; approximate_kl, the divergence
-KL(π_old, π) on the minibatch that the step is about to be taken on, estimated from its actions;
-exact_kl the same in closed form, offset_kl the same with 10⁻⁵ added inside its logarithm.
+All inputs and the output are scalars. learning_rate: α, the first rate. progress: p, the share of
+the training that is done, 0 at the first iteration. step_progress: the same share counted in
+gradient steps. approximate_kl: KL(π_old, π) on the minibatch before its step, estimated from its
+actions. exact_kl: the same in closed form. offset_kl: the same with 10⁻⁵ inside its logarithm.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from variants.shapes import Array, Scalar, floats
 
 
 class Rate(NamedTuple):
-    """current: float32 scalar, the rate of the step before; only adaptive_kl changes it."""
+    """current: float32 scalar, the rate of the last step; only adaptive choices change it."""
 
     current: Array
 
 
 def init(*, learning_rate: Scalar) -> Rate:
-    """Before the first step."""
+    """Return the state before the first step."""
     return Rate(jnp.asarray(learning_rate, jnp.float32))
 
 
-# The same policy, computed twice in sums of another order, is as far from itself.
+# The divergence of a policy from itself, computed with sums in another order.
 ROUNDING = 1e-6
 
 ADAPTIVE = {
@@ -59,7 +58,7 @@ AXIS = register(
             "exact_kl": floats(),
             "offset_kl": floats(),
         },
-        # Of a trainer that keeps no old distributions; the rule below refuses what reads them.
+        # For trainers without old distributions; a rule below refuses choices that read them.
         defaults={"exact_kl": jnp.nan, "offset_kl": jnp.nan},
     )
 )
@@ -130,10 +129,10 @@ def adaptive_kl(
     learning_rate_high: Scalar,
     learning_rate_factor: Scalar,
 ) -> tuple[Rate, Array]:
-    """Change the rate of the step before; α counts at the first step alone.
+    """Change the rate of the last step; α is the rate before the first.
 
-    On the first minibatch of a batch the divergence is 0 and the rate grows: an exception of
-    exactly 0 would let rounding decide. NaN leaves the rate alone.
+    The rate rises on the first minibatch of a batch, where the divergence is 0 up to rounding. NaN
+    leaves the rate unchanged.
     """
     rate = state.current
     slower = jnp.maximum(rate / learning_rate_factor, learning_rate_low)
@@ -233,9 +232,7 @@ def the_divergence_is_zero(
     if mean_perturbation != "none":  # which an estimate from actions sees, a closed form does not
         adaptive.remove("adaptive_kl")
     if learning_rate_schedule not in adaptive or not on_policy(
-        epochs=epochs,
-        num_minibatches=num_minibatches,
-        observation_normalization=observation_normalization,
+        epochs, num_minibatches, observation_normalization
     ):
         return {}
     always = f"the divergence is always 0 {WHERE}, so {learning_rate_schedule} adapts to nothing"

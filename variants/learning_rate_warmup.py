@@ -1,10 +1,9 @@
 # the formulas are in Greek
 """Rise of the step size from 0 at the start of training: a structural axis.
 
-All are scalars: taken, gradient steps done so far, k; total, those of the whole training, K, which
-is infinite where nobody says how long it takes; progress and step_progress, shares of the training
-that learning_rate_schedule is asked at. The output is a factor on its rate, and those shares of
-what comes after the rise, so that a rate falls from its peak.
+All inputs are scalars. taken: k, gradient steps done. total: K, gradient steps of the training,
+infinite if unknown. progress, step_progress: shares of the training for learning_rate_schedule. The
+output is a factor on the rate, and both shares counted from the end of the rise.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def none(*, progress: Array, step_progress: Array) -> Warmup:
 def linear(
     *, taken: Array, total: Array, progress: Array, step_progress: Array, warmup_share: Scalar
 ) -> Warmup:
-    """A training without an end has no share: its rate does not rise, as it does not fall."""
+    """The rate is constant if the length of the training is unknown."""
     factor = jnp.where(jnp.isinf(total), 1.0, jnp.minimum(1.0, taken / (warmup_share * total)))
 
     def after(share: Array) -> Array:

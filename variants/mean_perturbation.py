@@ -1,9 +1,8 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
 """Random displacement of the policy's means in an update: a structural axis.
 
-Shapes: mean and noise are [B, A]; noise is uniform in [0, 1), and new at every gradient step. The
-output is the mean that densities and entropies of that step are of. The policy that acts, and the
-density that it acted with, have no part in it.
+Shapes: mean and noise are [B, A]; noise is uniform in [0, 1), new at every gradient step. The
+output is the mean for densities and entropies of that step. Acting does not use it.
 """
 
 from __future__ import annotations

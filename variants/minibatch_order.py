@@ -1,6 +1,6 @@
-"""Permutation that cuts a batch into minibatches at each epoch: a loop axis.
+"""Order in which each epoch takes the units of a batch: a loop axis.
 
-p_e is a fresh permutation of the shuffled units for epoch e, o_e the order in which they are taken.
+p_e is a new permutation for epoch e; o_e is the order of the units.
 """
 
 from variants.registry import Axis, register

@@ -165,9 +165,7 @@ def no_ratio_reaches_its_bound(
 ) -> dict[str, str]:
     first_pass = 1 if advantage_timing == "epoch" else num_minibatches
     if advantage not in ("vtrace", "vtrace_weighted") or not on_policy(
-        epochs=epochs,
-        num_minibatches=first_pass,
-        observation_normalization=observation_normalization,
+        epochs, first_pass, observation_normalization
     ):
         return {}
     where = WHERE if num_minibatches == 1 else "before the only epoch"

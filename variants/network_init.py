@@ -1,9 +1,8 @@
-"""The weights that learning starts from, one layer at a time; bias_init has the biases.
+"""The initial weights of one layer; bias_init has the biases.
 
-Shapes: the kernel is [I, O] (inputs, outputs), `shape` says so statically; key is a PRNG key. gain
-is what the layer's activation asks for (√2 in hidden layers, 1 in the last ones): orthogonal and
-he_normal read it. A smaller last layer of the policy is a factor on top of any choice,
-`policy_init_scale` of the trainer.
+Shapes: the output is [I, O] (inputs, outputs), the static `shape`; key is a PRNG key. gain depends
+on the activation: √2 in hidden layers, 1 in the last layer. The trainer's policy_init_scale
+multiplies the policy's last layer.
 """
 
 from __future__ import annotations
@@ -59,21 +58,21 @@ def lecun_normal(*, key: Array, shape: tuple[int, int]) -> Array:
     summary="lengths and angles are kept; gain √2 in hidden layers",
 )
 def orthogonal(*, key: Array, shape: tuple[int, int], gain: Scalar = 1.0) -> Array:
-    """gain·Q with orthonormal columns, or rows where there are fewer of them."""
+    """Q has orthonormal columns, or orthonormal rows if I < O."""
     long, short = max(shape), min(shape)
     columns = _orthonormal(jax.random.normal(key, (long, short)))
     return gain * (columns if shape == (long, short) else columns.T)
 
 
 def _orthonormal(matrix: Array) -> Array:
-    """Return the Q [M, N] of matrix = QR, M >= N, R's diagonal positive: Gram and Schmidt, twice.
+    """Return the Q [M, N] of matrix = QR with M >= N and a positive diagonal of R.
 
-    LAPACK, which would do it, takes other code on other processors, and so gives other bits.
+    By Gram and Schmidt, twice: the bits of LAPACK depend on the processor.
     """
 
     def column(place: Array, done: Array) -> Array:
         one = jax.lax.dynamic_index_in_dim(done, place, axis=1, keepdims=False)
-        for _ in range(2):  # once leaves rounding errors that grow from column to column
+        for _ in range(2):  # after one pass, rounding errors grow from column to column
             along = jnp.where(jnp.arange(matrix.shape[1]) < place, one @ done, 0.0)
             one = one - done @ along
         one = one / jnp.linalg.norm(one)

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Networks that normalise their hidden layers: a loop axis, and structural.
+"""Layer normalisation of hidden layers: a structural loop axis.
 
-x [H] are the outputs of one hidden layer, before its activation; mean and variance are over H.
-γ [H] and β [H] are learned, from 1 and 0 on. Output layers have none. A torso that both networks
-share is of both: every choice but none normalises it.
+x [H] is the output of a hidden layer before its activation; mean and variance are over H. γ [H] and
+β [H] are learned, from 1 and 0. Output layers are not normalised. Every choice but none normalises
+a shared torso.
 """
 
 from variants.registry import Axis, register

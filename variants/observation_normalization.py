@@ -1,7 +1,7 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Standardise observations by running statistics, and when these learn: a loop axis.
+"""Whether running statistics standardise observations, and when they are updated: a loop axis.
 
-With n, μ, σ of all observations so far, the networks see (o - μ) / σ.
+With the statistics n, μ, σ so far, the networks get (o - μ) / σ.
 """
 
 from variants.registry import Axis, register

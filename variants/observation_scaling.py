@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Normalize observations by running statistics. A structural axis.
+"""Normalisation of observations by running statistics. A structural axis.
 
-Shapes: observation [..., O]; mean and variance (that of the population) broadcast against it; the
-output has the shape of the observation. Before anything was seen they are 0 and 1.
+Shapes: observation and output [..., O]; mean and population variance broadcast against it. Before
+the first observation they are 0 and 1.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def epsilon_clipped(
 def std_epsilon(
     *, observation: Array, mean: Array, variance: Array, observation_std_epsilon: Scalar
 ) -> Array:
-    """(o - μ)/(σ + ε); before anything was seen o/(1 + ε)."""
+    """Before the first statistics it returns o/(1 + ε)."""
     return (observation - mean) / (jnp.sqrt(variance) + observation_std_epsilon)
 
 

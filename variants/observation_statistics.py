@@ -1,10 +1,9 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Observations that the running statistics hold, and when they enter: a structural axis.
+"""Which observations the running statistics contain, and when they enter: a structural loop axis.
 
-n observations of mean μ and variance σ² are joined with new ones as by Chan, Golub and LeVeque
-(1979), see `variants.shapes`. "Per step" means that each step of the N environments goes in before
-the policy sees it, and that it is stored as it was normalised then. Those statistics start as the
-ones of 10⁻⁴ observations of mean 0 and variance 1.
+Sets are merged as by Chan, Golub and LeVeque (1979), see `variants.shapes`. "Per step": each step's
+N observations enter before the policy gets them, and the batch stores them as normalised then. Per
+step, the statistics start from 10⁻⁴ observations of mean 0 and variance 1.
 """
 
 from variants.choice import Number
@@ -25,7 +24,7 @@ AXIS.declare(
     PER_BATCH,
     formula="T·N observations at a time, those that the policy acted on",
     source="Brax (brax/training/agents/ppo/train.py), RSL-RL",
-    summary="one set of statistics per batch; observation_normalization says when it learns",
+    summary="updated once per batch; observation_normalization says when",
 )
 AXIS.declare(
     "per_step",
@@ -43,7 +42,7 @@ AXIS.declare(
     "per_environment",
     formula="μ[n], σ[n] of each environment alone, its final observations included",
     source="CleanRL through Gymnasium's NormalizeObservation, one wrapper for each environment",
-    summary="per_step, but no environment knows what the others have seen",
+    summary="per_step, with separate statistics for each environment",
 )
 AXIS.declare(
     "per_step_forgetting",
@@ -67,7 +66,7 @@ AXIS.declare(
 @conflict_where(
     "observation_statistics={observation_statistics} stores observations as they were "
     "normalised when the policy saw them, and observation_normalization=before normalises the "
-    "batch anew: set observation_normalization=after"
+    "batch again: set observation_normalization=after"
 )
 def what_was_normalised_is_kept(
     *, observation_statistics: str, observation_normalization: str

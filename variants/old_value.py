@@ -1,11 +1,9 @@
-"""The value that a value clip measures from: a loop axis."""
+"""The reference value of value_clip: a loop axis."""
 
 from variants.registry import Axis, register
 from variants.rules import conflict_where, inert_where
 
-AXIS = register(
-    Axis("old_value", summary="whose value is the old one that value_clip measures from")
-)
+AXIS = register(Axis("old_value", summary="the value from which value_clip measures"))
 
 AXIS.declare(
     "rollout",

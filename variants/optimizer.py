@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Rule of a gradient step: a loop axis, and structural, as its choices carry other states.
+"""The rule of a gradient step: a loop axis, structural because the states differ.
 
 g is the gradient after gradient_clip, d the direction of the step -learning_rate·d.
 """
@@ -18,7 +18,7 @@ AXIS.declare(
         "β₁ = adam_beta1,  β₂ = adam_beta2,  ε = adam_epsilon"
     ),
     source="Kingma & Ba 2015; every library here",
-    summary="steps of about one size, whatever that of the gradient",
+    summary="the size of a step hardly depends on the size of the gradient",
 )
 AXIS.declare(
     "adamw",
@@ -27,7 +27,7 @@ AXIS.declare(
         "Loshchilov & Hutter 2019, https://arxiv.org/abs/1711.05101; PyTorch's AdamW (its default "
         "of w), optax.adamw; verl's and TRL's optimiser"
     ),
-    summary="weights shrink by a share of themselves, whatever Adam makes of gradients",
+    summary="weights shrink by a fixed share, independently of the gradient",
     numbers={
         "weight_decay": Number(0.01, 0.0, 1e3, "w of optimizer=adamw, a share per unit of the rate")
     },
@@ -39,7 +39,7 @@ AXIS.declare(
         "ρ∞ = 2/(1-β₂) - 1,  ρ = ρ∞ - 2tβ₂ᵗ/(1-β₂ᵗ)"
     ),
     source="Liu et al. 2020, https://arxiv.org/abs/1908.03265; optax.radam, so PureJaxQL",
-    summary="adam whose first steps are short, while it has seen few squares; its own warm-up",
+    summary="adam with short first steps, a built-in warm-up",
 )
 AXIS.declare(
     "sgd",

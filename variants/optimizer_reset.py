@@ -1,13 +1,13 @@
-"""Reset of Adam at each batch: a loop axis, and structural.
+"""Reset of Adam at each batch: a structural loop axis.
 
-m, v and t are Adam's moments and its count of steps, as in `optimizer`. A batch is what one rollout
-brought: its loss is a new one, as advantages, targets and old log densities are new.
+m, v and t are Adam's moments and step count, as in `optimizer`. Each rollout makes a new batch with
+a new loss.
 """
 
 from variants.registry import Axis, register
 
 AXIS = register(
-    Axis("optimizer_reset", summary="whether Adam starts anew at each batch", structural=True)
+    Axis("optimizer_reset", summary="whether Adam is reset at each batch", structural=True)
 )
 
 AXIS.declare(
@@ -20,10 +20,7 @@ AXIS.declare(
     "batch",
     formula="t = 0 before the first step on a batch; m and v go on",
     source="Adam-Rel (Ellis et al. 2024, arXiv 2412.17113)",
-    summary=(
-        "steps are counted from the last batch on: a gradient that grows there makes no large "
-        "step, and the first steps on a batch are smaller"
-    ),
+    summary="restarts the step count: the first steps on a batch are smaller",
 )
 AXIS.declare(
     "batch_moments",

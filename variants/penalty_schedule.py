@@ -1,9 +1,8 @@
 # the formulas are in Greek
-"""Schedule of β, the price of policy_loss=kl_penalty, from batch to batch: a structural axis.
+"""Schedule of β, the coefficient of policy_loss=kl_penalty, from batch to batch: a structural axis.
 
-All are scalars: penalty, β of the update that is over, which starts from penalty_coefficient;
-divergence, the mean KL(π_old, π) over its batch, in closed form, of the policy after it. The output
-is β of the next update.
+All are scalars. penalty: β of the last update, at first penalty_coefficient. divergence: the mean
+KL(π_old, π) over its batch in closed form, after the update. The output is β of the next update.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from variants.registry import Axis, register
 from variants.rules import WHERE, inert_where, on_policy
 from variants.shapes import Array, Scalar, floats
 
-# Halved for long a float would be 0, which no doubling brings back.
+# Without a lower bound, repeated halving would reach 0 for good.
 LOW, HIGH = 1e-6, 1e6
 
 AXIS = register(
@@ -53,7 +52,7 @@ def constant(*, penalty: Array) -> Array:
     },
 )
 def adaptive_kl(*, penalty: Array, divergence: Array, penalty_kl: Scalar) -> Array:
-    """Double or halve β; a divergence of NaN leaves it alone."""
+    """A divergence of NaN leaves β unchanged."""
     doubled = jnp.where(divergence > 1.5 * penalty_kl, 2.0 * penalty, penalty)
     changed = jnp.where(divergence < penalty_kl / 1.5, 0.5 * penalty, doubled)
     return jnp.clip(changed, LOW, HIGH)
@@ -82,8 +81,5 @@ def the_price_has_no_gradient(
     mean_perturbation: str = "none",
 ) -> bool:
     return penalty_schedule != "constant" and on_policy(
-        epochs=epochs,
-        num_minibatches=num_minibatches,
-        observation_normalization=observation_normalization,
-        mean_perturbation=mean_perturbation,
+        epochs, num_minibatches, observation_normalization, mean_perturbation
     )

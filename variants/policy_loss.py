@@ -1,15 +1,13 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""The surrogate that the policy descends, and what keeps it close to the policy that acted.
+"""The loss of the policy, and its constraint to the policy that acted.
 
-Shapes: log_ratio and advantages are [B, L], log ρ and A with ρ = π(a|s) / π_old(a|s) of the tokens
-of B sequences, or [B], of actions: sequences of length one. mask is of that shape, 1 at the tokens
-that count (None: all do). The outputs are the loss per element and the clip fraction, a scalar: the
-share of elements whose ratio is outside the choice's own range, NaN where a choice has none.
-log_ratio is 0 at padding, which is never outside.
+Shapes: log_ratio log ρ and advantages A are [B, L] for the tokens of B sequences, or [B] for
+actions; ρ = π(a|s) / π_old(a|s), and log ρ is 0 at padding. mask has the same shape, 1 at the
+tokens that count (None: all). The outputs are the loss per element and the clip fraction: the share
+of elements whose ratio is outside the choice's range, NaN if it has no range.
 
-log_probs: log π now, differentiable; without them (None) log ρ stands for them, which differs by
-what is constant in differentiation. noise: a function, noise(shape) -> uniform in [0, 1), for the
-choice that draws.
+log_probs: log π, differentiable; None: log ρ, which differs by a constant. noise: a function,
+noise(shape) -> uniform in [0, 1), for a choice that draws.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ DUAL_CLIP = Number(3.0, 1.0, 1e6, "c of policy_loss=dual_clip and dual_clip_high
 
 
 def _in_order(shape: tuple[int, ...]) -> Array:
-    """Return ascending numbers in place of noise: the first come first."""
+    """Return ascending numbers in place of noise."""
     return jnp.linspace(0.0, 1.0, math.prod(shape), endpoint=False).reshape(shape)
 
 
 AXIS = register(
     Axis(
         "policy_loss",
-        summary="how far one batch may move the policy, and at what price",
+        summary="how the loss limits the change of the policy per batch",
         inputs={
             "log_ratio": floats(6, 4),
             "advantages": floats(6, 4),
@@ -101,7 +99,7 @@ def clip_lower_inverse(
     "dual_clip",
     formula="-max(min(ρA, clip(ρ, 1-ε, 1+ε)·A), cA)  where A < 0, else clip;  c = dual_clip",
     source="Ye et al. 2020, https://arxiv.org/abs/1912.09729; Tianshou, verl",
-    summary="clip, and one bad action that became likely cannot pull without bound",
+    summary="clip, with a bound on the loss of a bad action that became likely",
     numbers={"dual_clip": DUAL_CLIP},
 )
 def dual_clip(
@@ -133,7 +131,7 @@ def clip_higher(
     "dual_clip_higher",
     formula="-max(min(ρA, clip(ρ, 1-ε, 1+ε_high)·A), cA)  where A < 0, else clip_higher",
     source="verl's default, with clip_ratio_low, clip_ratio_high and clip_ratio_c",
-    summary="clip_higher, and dual_clip's bound of what one bad action can do",
+    summary="clip_higher with the bound of dual_clip",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH, "dual_clip": DUAL_CLIP},
 )
 def dual_clip_higher(
@@ -154,7 +152,7 @@ def dual_clip_higher(
     "none",
     formula="-ρA",
     source="the importance-weighted policy gradient; A2C at ρ = 1",
-    summary="nothing holds the policy: what clip and penalty are there to prevent",
+    summary="no constraint to the policy that acted",
 )
 def none(*, log_ratio: Array, advantages: Array) -> tuple[Array, Array]:
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
@@ -165,7 +163,7 @@ def none(*, log_ratio: Array, advantages: Array) -> tuple[Array, Array]:
     "kl_penalty",
     formula="-ρA + β(ρ - 1 - log ρ),  β = penalty_coefficient",
     source="Schulman et al. 2017, equation 8, with a fixed β and KL(π_old, π) estimated per sample",
-    summary="no clip; leaving the old policy costs, in proportion to the divergence",
+    summary="no clip; a penalty in proportion to the divergence from the old policy",
     numbers={
         "penalty_coefficient": Number(
             1.0, 0.0, 1e6, "β of policy_loss=kl_penalty, against the policy that acted"
@@ -175,11 +173,9 @@ def none(*, log_ratio: Array, advantages: Array) -> tuple[Array, Array]:
 def kl_penalty(
     *, log_ratio: Array, advantages: Array, penalty_coefficient: Scalar
 ) -> tuple[Array, Array]:
-    """-ρA + β(ρ - 1 - log ρ).
+    """ρ - 1 - log ρ is the estimate k3 of KL(π_old, π), http://joschu.net/blog/kl-approx.html.
 
-    ρ - 1 - log ρ is the estimate known as k3 (http://joschu.net/blog/kl-approx.html): over actions
-    of the old policy its mean is KL(π_old, π), and the mean of its gradient that of the divergence.
-    Every sample of it is at least 0.
+    Over actions of the old policy, k3 and its gradient are unbiased. k3 is never negative.
     """
     surrogate, fraction = none(log_ratio=log_ratio, advantages=advantages)
     # expm1 keeps ρ - 1 - log ρ from cancelling to a small negative number near ρ = 1.
@@ -194,10 +190,10 @@ def kl_penalty(
         "Simple Policy Optimization (Xie et al. 2024, https://arxiv.org/abs/2401.16025), and its "
         "authors' MyRepositories-hub/Simple-Policy-Optimization (mujoco/trainer.py)"
     ),
-    summary="a parabola for a clip: each ratio is pulled to 1 ± ε, back from beyond too",
+    summary="a parabola instead of a clip: it pulls each ratio to 1 ± ε, from both sides",
 )
 def spo(*, log_ratio: Array, advantages: Array, clip_epsilon: Scalar) -> tuple[Array, Array]:
-    """-ρA + |A|(ρ - 1)²/2ε, which is least at ρ = 1 + ε where A > 0 and at 1 - ε where A < 0."""
+    """The minimum is at ρ = 1 + ε where A > 0, and at 1 - ε where A < 0."""
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
     moved = jnp.expm1(log_ratio)
     # One product, so that a huge ratio gives no ∞ - ∞; at ε = 0 nothing may move.
@@ -215,15 +211,10 @@ def the_first_ratio_is_one(
     observation_normalization: str = "none",
     mean_perturbation: str = "none",
 ) -> dict[str, str]:
-    if not on_policy(
-        epochs=epochs,
-        num_minibatches=num_minibatches,
-        observation_normalization=observation_normalization,
-        mean_perturbation=mean_perturbation,
-    ):
+    if not on_policy(epochs, num_minibatches, observation_normalization, mean_perturbation):
         return {}
     reason = f"the policy ratio is always 1 {WHERE}, where every policy_loss has one gradient"
-    # What clip_cov leaves out, it leaves out at ρ = 1 too.
+    # clip_cov also drops tokens at ρ = 1.
     acts = ("policy_loss",) if policy_loss == "clip_cov" else ()
     names = ["policy_loss", *(n for n in AXIS.known_numbers if not n.startswith("clip_cov"))]
     return {name: reason for name in names if name not in acts}
@@ -259,7 +250,7 @@ def _sequence_sum(log_ratio: Array, mask: Array | None) -> Array:
         "GSPO (Zheng et al. 2025, https://arxiv.org/abs/2507.18071); TRL "
         "(importance_sampling_level sequence)"
     ),
-    summary="one ratio for a whole completion, differentiated through all of its tokens",
+    summary="one ratio for a whole completion, differentiated through all its tokens",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
 def gspo(
@@ -280,7 +271,7 @@ def gspo(
     "clip_sequence",
     formula="-min(sA, clip(s, 1-ε, 1+ε_high)·A),  s = π/π_old of the whole sequence",
     source="TRL (RLOOTrainer, which takes the mean over sequences)",
-    summary="the exact ratio of a completion: it leaves the range the sooner the longer it is",
+    summary="the exact ratio of a completion: long completions leave the range sooner",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
 def clip_sequence(
@@ -301,10 +292,7 @@ def clip_sequence(
     "gspo_token",
     formula="gspo with s_t = sg(s)·π_t/sg(π_t) at token t,  sg: constant in differentiation",
     source="GSPO-token (Zheng et al. 2025, section 4.3); verl (loss_mode gspo)",
-    summary=(
-        "gspo's values, each token with its own gradient: parts from gspo where the advantages of "
-        "a completion's tokens differ"
-    ),
+    summary="gspo with a gradient per token: differs from gspo if a completion's advantages differ",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
 def gspo_token(
@@ -315,10 +303,7 @@ def gspo_token(
     clip_epsilon: Scalar,
     clip_epsilon_high: Scalar,
 ) -> tuple[Array, Array]:
-    """gspo with s_t = sg(s)·π_t/sg(π_t).
-
-    verl also bounds log s_t by 10, out of reach here.
-    """
+    """verl also bounds log s_t by 10."""
     own = log_ratio - jax.lax.stop_gradient(log_ratio)
     sequence = jax.lax.stop_gradient(_sequence_mean(log_ratio, mask))
     surrogate, fraction = clipped_surrogate(
@@ -343,7 +328,7 @@ def _weighted_log_probs(
     "cispo",
     formula="-sg(clip(ρ, 1-ε, 1+ε_high))·A·log π,  sg: constant in differentiation",
     source="CISPO (MiniMax 2025, https://arxiv.org/abs/2506.13585); verl (loss_mode cispo)",
-    summary="the weight is clipped, not the gradient: every token keeps teaching",
+    summary="clips the weight, not the gradient: every token keeps a gradient",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
 def cispo(
@@ -376,7 +361,7 @@ def cispo_cap(
     "sapo",
     formula="-4/τ·sigmoid(τ(ρ - 1))·A,  τ = sapo_temperature where A > 0, else its _negative",
     source="SAPO (2025, https://arxiv.org/abs/2511.20347); TRL (loss_type sapo), verl 0.9.1 (sapo)",
-    summary="a soft gate for a clip: the gradient fades on both sides of ρ = 1, none is cut off",
+    summary="a soft gate instead of a clip: the gradient fades on both sides of ρ = 1",
     numbers={
         "sapo_temperature": Number(1.0, 1e-6, 1e6, "τ of policy_loss=sapo where A > 0"),
         "sapo_temperature_negative": Number(1.05, 1e-6, 1e6, "τ of policy_loss=sapo elsewhere"),
@@ -389,7 +374,7 @@ def sapo(
     sapo_temperature: Scalar,
     sapo_temperature_negative: Scalar,
 ) -> tuple[Array, Array]:
-    """-4/τ·sigmoid(τ(ρ - 1))·A: at ρ = 1 the gradient is that of clip."""
+    """At ρ = 1 the gradient equals the gradient of clip."""
     require_equal_shapes(log_ratio=log_ratio, advantages=advantages)
     temperature = jnp.where(advantages > 0, sapo_temperature, sapo_temperature_negative)
     gate = jax.nn.sigmoid(temperature * (jnp.exp(log_ratio) - 1)) * 4 / temperature
@@ -403,7 +388,7 @@ def sapo(
         "low < (A - mean A)(log π - mean log π) < high;  n: how many tokens count"
     ),
     source="Cui et al. 2025, https://arxiv.org/abs/2505.22617; verl (loss_mode clip_cov)",
-    summary="the few tokens that would lower the entropy most are left out",
+    summary="drops the few tokens that would lower the entropy most",
     numbers={
         "clip_epsilon_high": CLIP_EPSILON_HIGH,
         "clip_cov_ratio": Number(2e-4, 0.0, 1.0, "r of policy_loss=clip_cov: share left out"),
@@ -424,10 +409,7 @@ def clip_cov(  # noqa: PLR0913  # a choice names all that it reads
     clip_cov_low: Scalar,
     clip_cov_high: Scalar,
 ) -> tuple[Array, Array]:
-    """clip_higher with a loss of 0 where a token is dropped; the fraction is that of the dropped.
-
-    Dropped are the candidates with the least noise.
-    """
+    """Drop the candidates with the smallest noise; the fraction is the share of dropped tokens."""
     counted = jnp.ones_like(log_ratio) if mask is None else mask
     surrogate, _ = clipped_surrogate(log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high)
     tokens = jnp.sum(counted)

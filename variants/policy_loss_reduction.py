@@ -1,10 +1,9 @@
-"""Reduction of the losses of tokens to one number: the weights of lengths.
+"""Reduction of token losses to one number: it decides the weight of long and short completions.
 
 Shapes: losses and mask [B, L], B samples of up to L tokens, mask 1 at valid tokens; the output is a
-scalar. What is masked is not read at all: a NaN there reaches neither the loss nor its gradient.
-Without a valid token the loss is 0. B are the samples of one gradient step; step_tokens is the mean
-number of valid tokens of a step, over all steps of the batch that they are part of (None: those of
-this one).
+scalar. Masked losses are ignored, NaN included, also in the gradient. Without a valid token the
+loss is 0. B counts the samples of one gradient step. step_tokens: mean number of valid tokens per
+step of the batch (None: the number of this step).
 """
 
 from __future__ import annotations
@@ -67,10 +66,7 @@ def batch_token_mean(*, losses: Array, mask: Array, step_tokens: Scalar | None) 
     summary="every completion weighs the same, so the tokens of a long one weigh less",
 )
 def sequence_mean(*, losses: Array, mask: Array) -> Array:
-    """Mean over the samples that have a token of their mean loss.
-
-    TRL counts the empty ones too; OpenRLHF and verl do not.
-    """
+    """Average over samples that have a token, like OpenRLHF and verl; TRL counts empty ones too."""
     losses, lengths = _valid(losses, mask)
     means = jnp.sum(losses, axis=-1) / jnp.maximum(lengths, 1)
     return jnp.sum(means) / jnp.maximum(jnp.sum(lengths > 0, dtype=losses.dtype), 1)
@@ -86,7 +82,7 @@ def sequence_mean(*, losses: Array, mask: Array) -> Array:
     summary="every token weighs the same in every batch, however long the others are",
 )
 def constant_length(*, losses: Array, mask: Array, constant_length: Scalar) -> Array:
-    """Σ loss / (B·c), empty samples counted; c is as a rule the longest that a sample may be."""
+    """B counts empty samples too; c is usually the maximal length of a sample."""
     losses, _ = _valid(losses, mask)
     return jnp.sum(losses) / (losses.shape[0] * constant_length)
 

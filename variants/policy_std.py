@@ -1,11 +1,10 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Source of the policy's standard deviation. A structural axis.
+"""Source of the policy's standard deviation σ [..., A]. A structural axis.
 
-Shapes: the output is σ [..., A]. A choice that reads `head` [..., A] gives the policy's last layer
-A more outputs: σ depends on the state. A choice that reads `parameter` [A] gives the policy one
-more weight s per action dimension, from 0 on: σ is the same in every state. A choice that reads
-`feature_variance` [..., A] gives it a matrix W [F, A], from 0 on: Σⱼ φⱼ²·exp(2·Wⱼ), φ [..., F] the
-policy's last hidden layer, which learns nothing by it.
+The input that a choice reads decides what the policy's network gets. head [..., A]: A more outputs
+of the last layer, so that σ depends on the state. parameter [A]: one weight s per action dimension,
+from 0, the same in every state. feature_variance [..., A]: a matrix W [F, A], from 0, and
+Σⱼ φⱼ²·exp(2·Wⱼ) of the last hidden layer φ [..., F], which gets no gradient from it.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def exp_parameter(*, parameter: Array, initial_log_std: Scalar, std_low: Scalar)
     numbers={"initial_std": INITIAL_STD},
 )
 def clamped_parameter(*, parameter: Array, initial_std: Scalar) -> Array:
-    """clip(initial_std + s, 1e-6, 1e6); outside, no gradient brings it back."""
+    """Outside the bounds the gradient is 0, so s stays there."""
     return jnp.clip(initial_std + parameter, *BOUNDS)
 
 
@@ -83,7 +82,7 @@ def clamped_parameter(*, parameter: Array, initial_std: Scalar) -> Array:
     numbers={"initial_log_std": INITIAL_LOG_STD},
 )
 def clamped_exp_parameter(*, parameter: Array, initial_log_std: Scalar) -> Array:
-    """exp(clip(initial_log_std + s, log 1e-6, log 1e6)); outside, no gradient brings it back."""
+    """Outside the bounds the gradient is 0, so s stays there."""
     low, high = (math.log(bound) for bound in BOUNDS)
     return jnp.exp(jnp.clip(initial_log_std + parameter, low, high))
 

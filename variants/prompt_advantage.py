@@ -46,7 +46,7 @@ SAMPLES_EPSILON = Number(
 AXIS = register(
     Axis(
         "prompt_advantage",
-        summary="what a completion's reward is compared with, and in which unit",
+        summary="the baseline and the scale of a completion's reward",
         inputs={
             "rewards": floats(3, 2),
             "token_kl": floats(3, 2, 4),
@@ -164,7 +164,7 @@ def none(completions: Completions) -> Array:
         "GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); OpenRLHF group_norm (ε 1e-9), "
         "verl (1e-6), TRL (1e-4)"
     ),
-    summary="each prompt by itself, its unit included: easy and hard prompts weigh the same",
+    summary="mean and std of each prompt: easy and hard prompts weigh the same",
     numbers={
         "prompt_epsilon": Number(
             1e-9, 0.0, 1.0, "ε of prompt_advantage=per_prompt, added to a prompt's std"
@@ -216,7 +216,7 @@ def batch_mean(completions: Completions) -> Array:
     "batch_samples",
     pack=Completions,
     formula="a = (R - mean R) / (std R + ε) over the P·K samples",
-    source="how articles describe REINFORCE++; the unit is what parts it from batch",
+    source="how articles describe REINFORCE++; batch counts tokens instead of samples",
     summary="one mean and one scale for all samples of the batch, each counted once",
 )
 def batch_samples(
@@ -232,7 +232,7 @@ def batch_samples(
     pack=Completions,
     formula="(G - mean G) / sqrt(max(var G, ε)) over all valid tokens,  a = R - mean_p R",
     source="REINFORCE++-baseline; OpenRLHF reinforce_baseline, verl (ddof 1)",
-    summary="the prompt's mean as a baseline, the unit of the batch",
+    summary="the prompt's mean as a baseline, the scale of the batch",
 )
 def per_prompt_baseline_batch(
     completions: Completions, *, ddof: Scalar | None, epsilon: Scalar | None
@@ -281,7 +281,7 @@ def per_prompt_baseline_batch_samples(
         "RLOO (Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740); OpenRLHF; verl and TRL "
         "where no KL is in the reward: with it they compare what is left (kl_placement=sample_k1)"
     ),
-    summary="a baseline that does not contain the sample itself, so that it biases nothing",
+    summary="an unbiased baseline: it leaves the sample itself out",
 )
 def leave_one_out(completions: Completions) -> Array:
     """G_t with a = clip(K/(K-1) · (R - mean_p R)), which is the same."""
@@ -295,7 +295,7 @@ def leave_one_out(completions: Completions) -> Array:
     pack=Completions,
     formula="a = R - mean_p R",
     source="Dr. GRPO (Liu et al. 2025, https://arxiv.org/abs/2503.20783); TRL scale_rewards none",
-    summary="the prompt's mean as a baseline, rewards in their own unit",
+    summary="the prompt's mean as a baseline, rewards unscaled",
 )
 def per_prompt_mean(completions: Completions) -> Array:
     values = completions.clipped(_less_prompt_mean(completions.rewards))
@@ -313,7 +313,7 @@ def per_prompt_mean(completions: Completions) -> Array:
         "Lite PPO (Liu et al. 2025, https://arxiv.org/abs/2508.08221) in ROLL, its framework "
         "(norm_mean_type group, norm_std_type batch: ε 1e-6); TRL scale_rewards batch (ε 1e-4)"
     ),
-    summary="the prompt's mean as a baseline, the spread of the batch's rewards as the unit",
+    summary="the prompt's mean as a baseline, the std of the batch's rewards as the scale",
     numbers={"samples_epsilon": SAMPLES_EPSILON},
 )
 def per_prompt_mean_batch_std(
@@ -337,7 +337,7 @@ def per_prompt_mean_batch_std(
     pack=Completions,
     formula="a = R - R(ŷ),  ŷ: the prompt's greedy completion",
     source="ReMax (Li et al. 2023, https://arxiv.org/abs/2310.10505); verl (adv_estimator remax)",
-    summary="the baseline is what the policy would say without sampling, at the cost of saying it",
+    summary="the greedy completion as a baseline, which costs one more completion per prompt",
 )
 def greedy(completions: Completions, *, greedy_rewards: Array | None) -> Array:
     baseline = 0.0 if greedy_rewards is None else greedy_rewards[:, None]
@@ -352,10 +352,7 @@ def greedy(completions: Completions, *, greedy_rewards: Array | None) -> Array:
         "a as in per_prompt_mean_batch_std, not clipped"
     ),
     source="ROLL's page on Lite PPO (whiten_advantages, then advantage_clip)",
-    summary=(
-        "the unit is that of the tokens, whatever the rewards' was: per_prompt_baseline_batch, but "
-        "for its ddof and for being clipped at the end"
-    ),
+    summary="per_prompt_baseline_batch with ddof 1, clipped at the end: the rewards' scale cancels",
     numbers={"samples_epsilon": SAMPLES_EPSILON},
 )
 def per_prompt_mean_batch_std_whitened(

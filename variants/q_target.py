@@ -1,9 +1,8 @@
 # the formulas are in Greek
-"""Whose Q the targets are computed with: the network itself, or one that follows it.
+"""The network that computes the targets of Q values: the current one, or a slower copy.
 
-updates: scalar, iterations done, the last one included, 1 after the first. The output is the share
-c, a scalar: after an iteration the target network's parameters become θ' + c(θ - θ'), and θ where
-c = 1.
+updates: scalar, iterations done, 1 after the first. The output is the scalar c: after an iteration
+the target network's parameters become θ' + c(θ - θ'), and exactly θ if c = 1.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from variants.shapes import Array, Scalar, floats
 AXIS = register(
     Axis(
         "q_target",
-        summary="whose Q a target is computed with: the network's own, or that of a slower copy",
+        summary="which network computes targets: the current one, or a slower copy",
         inputs={"updates": floats()},
     )
 )
@@ -37,7 +36,7 @@ def none(*, updates: Array) -> Array:
     "hard",
     formula="θ' ← θ after every target_interval-th iteration",
     source="DQN (Mnih et al. 2015), there counted in gradient steps",
-    summary="a copy that stands still for some iterations",
+    summary="a copy that is updated every few iterations",
     numbers={
         "target_interval": Number(
             16.0, 1.0, 1e6, "iterations from one copy to the next with q_target=hard"

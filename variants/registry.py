@@ -1,7 +1,7 @@
-"""Design decisions (axes) and the ways to take them (choices).
+"""Axes (components) and their choices.
 
-A choice is one pure function and one decorator, in this package or in a user's own module. Its
-signature names what it reads and nothing else; a number that only it reads comes with it:
+A choice is a pure function with a decorator, in this package or in a user's module. Its signature
+names the inputs and numbers that it reads, and `numbers` declares its own:
 
     import variants
 
@@ -15,9 +15,8 @@ signature names what it reads and nothing else; a number that only it reads come
     def log_cosh(*, values, targets, softness):
         ...
 
-Registering checks it on abstract inputs (`jax.eval_shape`), so nothing is computed and no device
-is touched. This package's own choices are not traced on import, where that would take a second of
-every start; `Axis.check` does it, in the tests.
+Registration checks a user's choice on abstract inputs (`jax.eval_shape`) and uses no device. The
+tests check the choices of this package by `Axis.check`, since tracing them takes a second.
 """
 
 from __future__ import annotations
@@ -50,26 +49,25 @@ from variants.shapes import Tree, floats
 
 Function = TypeVar("Function", bound=Callable[..., Tree])
 Result = TypeVar("Result")
-NameOrIndex: TypeAlias = str | int | np.integer | jax.Array  # of a choice on its axis
+NameOrIndex: TypeAlias = str | int | np.integer | jax.Array  # of a choice
 
 
 class Axis(Mapping[str, Choice]):
-    """A design decision: an ordered mapping from the names of its choices to the choices.
+    """A component: an ordered mapping from the names of its choices to the choices.
 
-    inputs: what its choices may read, by keyword, each with a stand-in for the registration check:
-        `jax.ShapeDtypeStruct`s (or a pytree of them) for what is data, the value itself for what
-        is static, such as a count or a function. Without inputs this is a *loop axis*: its choices
-        have no function, and the trainer's loop acts on their names.
-    numbers: scalars that its choices may read as well, with defaults and bounds.
-    defaults: of inputs that may be left out.
-    init: on a *stateful* axis, init(**init_inputs) -> state: what its choices carry from one call
-        to the next, of one structure for all of them. They are functions
-        f(state, *, ...) -> (state, output), and apply takes the state too. init_inputs: what init
-        is called with in the registration check, stand-ins as in inputs.
-    required: what a trainer asks of a choice's output, required(output) -> arrays. The registration
-        check traces it, and compares what it returns instead of the output.
-    structural: compile one program per choice everywhere, since choices differ in shapes or cannot
-        be traced beside each other. They are picked by name only.
+    inputs: the inputs that choices may read, each with a stand-in for the registration check. A
+        stand-in is a pytree of `jax.ShapeDtypeStruct` for data, or the value of a static input such
+        as a count or a function. Without inputs it is a *loop axis*: its choices have no function,
+        and the trainer's loop reads their names.
+    numbers: scalars that choices may read, with defaults and bounds.
+    defaults: of optional inputs.
+    init: init(**init_inputs) -> state, of a *stateful* axis. Its choices are functions
+        f(state, *, ...) -> (state, output) with one structure of the state.
+    init_inputs: arguments of init in the registration check, with stand-ins as in inputs.
+    required: required(output) -> arrays, a function that uses a choice's output as a trainer does.
+        The registration check compares its results instead of the outputs.
+    structural: compile one program per choice, because the choices differ in shapes or cannot be
+        traced together. A structural choice is selected by name only.
     """
 
     def __init__(  # noqa: PLR0913  # an axis names all that it is
@@ -85,7 +83,7 @@ class Axis(Mapping[str, Choice]):
         required: Callable[[Tree], Tree] | None = None,
         structural: bool = False,
     ) -> None:
-        """Describe the decision. Raise RegistrationError for names that do not fit."""
+        """Raise RegistrationError for invalid names or missing inputs."""
         require_identifier("axis", name)
         where = f"axis '{name}'"
         require_text(where, summary=summary)
@@ -102,7 +100,7 @@ class Axis(Mapping[str, Choice]):
         self.inputs = None if inputs is None else MappingProxyType(dict(inputs))
         self.numbers = MappingProxyType(dict(numbers or {}))
         self.defaults = MappingProxyType(dict(defaults or {}))
-        self.init: Tree = init  # without None, which only axes without a state have
+        self.init: Tree = init
         self.init_inputs = MappingProxyType(dict(init_inputs or {}))
         self.required = required
         self.structural = structural
@@ -110,10 +108,10 @@ class Axis(Mapping[str, Choice]):
         self._known_numbers = dict(self.numbers)
 
     def __repr__(self) -> str:
-        """Return the axis' name and those of its choices."""
+        """Return the names of the axis and of its choices."""
         return f"Axis({self.name!r}: {', '.join(self)})"
 
-    # Two axes are never the same decision, whatever their choices.
+    # Two axes with equal choices are different axes.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -125,7 +123,7 @@ class Axis(Mapping[str, Choice]):
             raise UnknownName("choice", name, self, where=f" of axis '{self.name}'") from None
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the choices, in the order of registration."""
+        """Iterate over the names of the choices in the order of registration."""
         return iter(self._choices)
 
     def __len__(self) -> int:
@@ -134,21 +132,21 @@ class Axis(Mapping[str, Choice]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the choices in the order of registration, which is that of their indices."""
+        """Names of the choices in the order of registration, the order of their indices."""
         return tuple(self._choices)
 
     @property
     def known_numbers(self) -> Mapping[str, Number]:
-        """Every number that some choice may read: what the axis offers, and what choices bring."""
+        """All numbers of the axis and of its choices."""
         return MappingProxyType(self._known_numbers)
 
     @property
     def loop(self) -> bool:
-        """True where the trainer's loop reads this axis, instead of calling a function."""
+        """Whether the trainer's loop reads the choice's name instead of calling a function."""
         return self.inputs is None
 
     def index(self, name: str) -> int:
-        """Return the index of a choice in a running program. Never stored: plugins change it."""
+        """Return the index of a choice in this process. Never store it: plugins change it."""
         return self.names.index(self[name].name)
 
     def choice(
@@ -183,15 +181,13 @@ class Axis(Mapping[str, Choice]):
         def register_function(function: Function) -> Function:
             self._require_new(name)
             function.__doc__ = function.__doc__ or formula
-            returned = function
-            if pack is not None:
-                function = unpacked(function, pack, int(self.init is not None))
+            takes = function if pack is None else unpacked(function, pack, self.init is not None)
             where = f"choice '{name}' of axis '{self.name}'"
             known = {**self.numbers, **own}
             offered = {**inputs, **dict.fromkeys(known, floats())}
             reads = arguments_read(
                 where,
-                function,
+                takes,
                 stateful=self.init is not None,
                 offered=offered,
                 defaults={**self.defaults, **{n: one.default for n, one in known.items()}},
@@ -205,20 +201,20 @@ class Axis(Mapping[str, Choice]):
                 described,
                 inputs=tuple(n for n in reads if n in inputs),
                 numbers=MappingProxyType({n: known[n] for n in reads if n in known}),
-                fn=function,
+                fn=takes,
             )
             if not function.__module__.startswith(f"{__package__}."):
                 self._check(one)
             self._known_numbers.update(own)
             self._choices[name] = one
-            return returned
+            return function
 
         return register_function
 
     def check(self) -> None:
         """Trace every choice on the stand-ins.
 
-        Raise RegistrationError where one cannot be traced or returns other shapes than the first.
+        Raises RegistrationError if tracing fails, or the shapes differ from the first choice's.
         """
         for one in self._choices.values():
             if one.fn is not None:
@@ -243,10 +239,7 @@ class Axis(Mapping[str, Choice]):
         revision: int = 1,
         numbers: Mapping[str, Number] | None = None,
     ) -> Choice:
-        """Name a choice of a loop axis, and the numbers that a trainer reads for it.
-
-        Only a trainer that knows the name can run it.
-        """
+        """Register a choice of a loop axis: a trainer reads its name and its numbers."""
         if self.inputs is not None:
             raise RegistrationError(
                 f"axis '{self.name}' takes functions: use @axis.choice('{name}', ...) on one"
@@ -264,13 +257,15 @@ class Axis(Mapping[str, Choice]):
         numbers: Mapping[str, ArrayLike] | None = None,
         **inputs: Tree,
     ) -> Tree:
-        """Apply a choice to the inputs; on a stateful axis to its state too: (state, output).
+        """Apply a choice, under jit, vmap and grad too; a stateful axis returns (state, output).
 
-        choice: a name (picked when tracing), or an int scalar, traced or not, that
-            `jax.lax.switch` looks up among all choices of the axis. Works under jit, vmap and
-            grad; inputs may be functions or static. Each choice gets what its signature names.
-        numbers: of `known_numbers`, those that are not at their defaults, traced or not. They may
-            be given among the inputs as well.
+        choice: a name, selected during tracing, or an integer scalar for `jax.lax.switch` over all
+            choices.
+        state: the state of a stateful axis.
+        numbers: values of `known_numbers`, traced or not; the others have their defaults. They may
+            also be among the inputs.
+        inputs: arrays, functions or static values by keyword. Raises TypeError for missing,
+            unknown or repeated names.
         """
         if self.inputs is None:
             raise TypeError(
@@ -304,10 +299,10 @@ class Axis(Mapping[str, Choice]):
     def switch(
         self, choice: NameOrIndex, branches: Mapping[str, Callable[..., Result]], *operands: Tree
     ) -> Result:
-        """Call the branch of a choice, a name or an index as in `apply`: how a loop acts on it.
+        """Call the branch of a choice, given by name or index as in `apply`.
 
-        branches: choice name -> function(*operands), one for every choice; for an index they must
-            all return the same shapes.
+        branches: choice name -> function(*operands). An index needs a branch for every choice, and
+            all must return the same shapes. Raises ValueError for a missing branch.
         """
         if isinstance(choice, str):
             name = self[choice].name
@@ -328,7 +323,7 @@ class Axis(Mapping[str, Choice]):
         return result
 
     def matches(self, choice: NameOrIndex, *names: str) -> bool | jax.Array:
-        """Return whether a choice is among the names: a bool for a name, else a bool scalar."""
+        """Return whether a choice is among the names: a bool, or a bool scalar for an index."""
         indices = [self.index(name) for name in names]
         if isinstance(choice, str):
             return self.index(choice) in indices
@@ -351,7 +346,7 @@ class Axis(Mapping[str, Choice]):
         revision: int,
         numbers: Mapping[str, Number],
     ) -> Choice:
-        """Return a choice with the numbers that it brings, none of which means two things."""
+        """Return a choice with its own numbers. Raise RegistrationError for a conflict."""
         require_identifier(f"choice of axis '{self.name}'", name)
         self._require_new(name)
         where = f"choice '{name}' of axis '{self.name}'"
@@ -385,7 +380,7 @@ _AXES: dict[str, Axis] = {}
 
 
 def register(axis: Axis) -> Axis:
-    """Make an axis known to every command, and return it."""
+    """Register an axis for all commands and return it. Raise RegistrationError for a known name."""
     if axis.name in _AXES:
         raise RegistrationError(f"axis '{axis.name}' is registered twice: choose another name")
     _AXES[axis.name] = axis

@@ -1,11 +1,10 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""The unit in which the learner sees rewards. A stateful axis.
+"""The scale of rewards in training. A stateful axis.
 
-Shapes: rewards, termination, truncation and the scaled rewards are [T, N] (time, parallel
-environments), in the order in which they were collected; one call per batch. reward_scale c is a
-factor on whatever comes out, reward_clip the bound of |r/σ| before it. d and z are 1 where this
-very step terminated or truncated the episode, else 0. The state is of one structure for all
-choices.
+Shapes: rewards, termination, truncation and the output are [T, N] (time, parallel environments), in
+the order of collection; one call per batch. reward_scale c multiplies the output; reward_clip
+bounds |r/σ| before that. d and z are 1 if this step terminated or truncated the episode, else 0.
+All choices share one state.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from variants.registry import Axis, register
 from variants.shapes import Array, Scalar, floats, merged, require_equal_shapes
 
 EPSILON = 1e-8
-# The statistics start as those of so many samples with mean 0 and variance 1.
+# The prior counts as this many samples of mean 0 and variance 1.
 PRIOR_COUNT = 1e-4
 
 
 class Returns(NamedTuple):
     """Statistics of the discounted returns so far.
 
-    running: float32 [N], the discounted sum of each environment's rewards up to now.
-    mean, variance: float32 [N], over the running returns so far, the prior included; all N are the
-        same where all environments share them.
-    steps: uint32 scalar, how often N of them went in; does not overflow before 2**32 steps.
+    running: float32 [N], discounted sum of each environment's rewards.
+    mean, variance: float32 [N], of all running returns and the prior; N equal values if the
+        environments share them.
+    steps: uint32 scalar, number of steps.
     """
 
     running: Array
@@ -42,7 +41,7 @@ class Returns(NamedTuple):
 
 
 def init(*, num_envs: int) -> Returns:
-    """Nothing seen yet, of so many environments."""
+    """Return the state before the first reward."""
     zeros = jnp.zeros(num_envs)
     return Returns(zeros, zeros, jnp.ones(num_envs), jnp.uint32(0))
 
@@ -52,7 +51,7 @@ REWARD_CLIP = Number(10.0, 1e-6, 1e6, "bound of a reward that was divided by a r
 AXIS = register(
     Axis(
         "reward_scaling",
-        summary="the unit in which the learner sees rewards",
+        summary="the scale of rewards in training",
         init=init,
         init_inputs={"num_envs": 3},
         inputs={"rewards": floats(5, 3), "termination": floats(5, 3), "truncation": floats(5, 3)},
@@ -69,14 +68,14 @@ AXIS = register(
     "constant",
     formula="c·r,  c = reward_scale",
     source="Brax (reward_scaling); c = 1 everywhere else by default",
-    summary="a factor that somebody chose",
+    summary="a fixed factor",
 )
 def constant(state: Returns, *, rewards: Array, reward_scale: Scalar) -> tuple[Returns, Array]:
     return state, rewards * reward_scale
 
 
 def _absorb(state: Returns, running: Array) -> Returns:
-    """Return the statistics with N more returns, the prior counted as samples too."""
+    """Add N returns to the statistics."""
     weight = 1 / (state.steps.astype(jnp.float32) + 1 + PRIOR_COUNT / running.size)
     mean, variance = merged(
         state.mean[0], state.variance[0], jnp.mean(running), jnp.var(running), weight
@@ -86,7 +85,7 @@ def _absorb(state: Returns, running: Array) -> Returns:
 
 
 def _absorb_apart(state: Returns, running: Array) -> Returns:
-    """Return each environment's statistics with one more return of its own, the prior counted."""
+    """Add one return to the statistics of each environment."""
     weight = 1 / (state.steps.astype(jnp.float32) + 1 + PRIOR_COUNT)
     mean, variance = merged(state.mean, state.variance, running, jnp.zeros_like(running), weight)
     return Returns(running, mean, variance, state.steps + 1)
@@ -99,7 +98,7 @@ def _leaking(
     kept: Array,
     discount: Scalar,
 ) -> tuple[Returns, Array]:
-    """r/σ step by step, R = γR⁻·kept + r, with the statistics that `absorb` makes of R."""
+    """r/σ step by step, with R = γR⁻·kept + r in the statistics."""
 
     def step(state: Returns, now: tuple[Array, Array]) -> tuple[Returns, Array]:
         reward, keeps = now
@@ -171,7 +170,7 @@ def leaking_return_std(
         "c·clip(r/σ, -b, b),  c = reward_scale,  b = reward_clip"
     ),
     source="CleanRL through Gymnasium (gymnasium/wrappers/normalize.py), one wrapper for each",
-    summary="each environment in a unit of its own; truncation resets nothing",
+    summary="separate statistics for each environment; truncation resets nothing",
     numbers={"discount": DISCOUNT, "reward_clip": REWARD_CLIP},
 )
 def leaking_return_std_per_environment(
@@ -183,7 +182,7 @@ def leaking_return_std_per_environment(
     reward_scale: Scalar,
     reward_clip: Scalar,
 ) -> tuple[Returns, Array]:
-    """c·clip(r/σ[n], ±b); after a termination its last reward leaks on, after a truncation all."""
+    """After a termination the last reward leaks on, after a truncation the whole return."""
     require_equal_shapes(rewards=rewards, termination=termination)
     state, scaled = _leaking(state, _absorb_apart, rewards, 1 - termination, discount)
     return state, reward_scale * jnp.clip(scaled, -reward_clip, reward_clip)

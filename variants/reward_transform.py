@@ -1,6 +1,6 @@
-"""Form in which the learner sees a verifier's rewards.
+"""Transformation of a verifier's rewards.
 
-Shapes: rewards and the output are [P, K], K samples of each of P prompts; task is int [P], the task
+Shapes: rewards and the output are [P, K], K samples of each of P prompts. task is int [P], the task
 of each prompt, an index into task_scales [N].
 """
 
@@ -16,7 +16,7 @@ from variants.shapes import Array, Scalar, floats, require_equal_shapes
 AXIS = register(
     Axis(
         "reward_transform",
-        summary="in which form the learner sees a verifier's rewards",
+        summary="the transformation of a verifier's rewards",
         inputs={
             "rewards": floats(3, 2),
             "task": jax.ShapeDtypeStruct((3,), jnp.int32),
@@ -35,7 +35,7 @@ def raw(*, rewards: Array) -> Array:
     "clipped",
     formula="clip(R, -b, b),  b = reward_clip",
     source="OpenRLHF (reward_clip_range, there after the prompt's baseline); DQN at b = 1",
-    summary="no reward counts for more than a bound",
+    summary="a bound on each reward",
     numbers={"reward_clip": Number(10.0, 1e-6, 1e6, "bound of reward_transform=clipped")},
 )
 def clipped(*, rewards: Array, reward_clip: Scalar) -> Array:
@@ -55,8 +55,8 @@ def plus_minus_one(*, rewards: Array) -> Array:
 @AXIS.choice(
     "per_task_scale",
     formula="s_task·R,  s = task_scales",
-    source="rewards of several verifiers mixed in one batch, each in a unit of its own",
-    summary="each task in its own unit: what a shared scale has to cope with",
+    source="several verifiers in one batch, each with its own scale",
+    summary="a different scale for each task, to test shared statistics",
 )
 def per_task_scale(*, rewards: Array, task: Array, task_scales: Array) -> Array:
     require_equal_shapes(task=task, prompts=rewards[:, 0])

@@ -1,8 +1,7 @@
-"""Rules about whole variants: what makes no sense together, and what is read but cannot act.
+"""Rules about combinations of settings: conflicts, and settings without an effect.
 
-A rule is a function whose parameters name what it looks at: axes, numbers, structure or settings.
-It is asked, by keyword, about every variant that has all of them (or for which they have a
-default).
+The parameters of a rule name axes, numbers, static settings or settings of the task. The rule is
+called, by keyword, for every variant that has all of them or for which they have defaults.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ _INERT: list[Callable[..., Mapping[str, str]]] = []
 
 
 def conflict(rule: Conflict) -> Conflict:
-    """Register a rule about combinations that make no sense: it says what is wrong, or None."""
+    """Register a rule that returns what is wrong with a combination, or None."""
     _require_names(rule)
     _CONFLICTS.append(rule)
     return rule
 
 
 def conflict_where(sentence: str) -> Callable[[Condition], Callable[..., str | None]]:
-    """Register a combination that makes no sense: the rule returns whether a variant has it.
+    """Register a rule that returns whether a variant has an invalid combination.
 
-    sentence: what is wrong, with {name} for what the rule looks at.
+    sentence: what is wrong, with {name} for parameters of the rule.
     """
 
     def register(rule: Condition) -> Callable[..., str | None]:
@@ -49,11 +48,10 @@ def conflict_where(sentence: str) -> Callable[[Condition], Callable[..., str | N
 
 
 def conflicts(variant: Mapping[str, Setting]) -> list[str]:
-    """Return what makes no sense in a variant, in words; [] when all is well.
+    """Return the complaints about a variant.
 
-    variant: axis name -> choice name. Values that are not strings are numbers and settings for the
-        rules that look at them. Raises UnknownName for a choice, or for a string under a name that
-        is no axis.
+    variant: axis -> choice, and other settings by name. Raises UnknownName for an unknown choice,
+        or for a string whose name is not an axis.
     """
     for name, value in variant.items():
         if name in axes() or isinstance(value, str):
@@ -62,10 +60,7 @@ def conflicts(variant: Mapping[str, Setting]) -> list[str]:
 
 
 def inert(rule: Inert) -> Inert:
-    """Register a rule about settings that are read but cannot act.
-
-    It returns {} or, for each axis or number that changes nothing there, name -> why, in words.
-    """
+    """Register a rule that returns settings that are read without an effect: name -> reason."""
     _require_names(rule)
     _INERT.append(rule)
     return rule
@@ -74,9 +69,9 @@ def inert(rule: Inert) -> Inert:
 def inert_where(
     reason: str, *names: str
 ) -> Callable[[Condition], Callable[..., Mapping[str, str]]]:
-    """Register settings that cannot act: the rule returns whether a variant is such.
+    """Register a rule that returns whether the named settings have no effect in a variant.
 
-    reason: why, with {name} for what the rule looks at. names: of the settings.
+    reason: with {name} for parameters of the rule.
     """
 
     def register(rule: Condition) -> Callable[..., Mapping[str, str]]:
@@ -90,10 +85,9 @@ def inert_where(
 
 
 def inert_settings(variant: Mapping[str, Setting]) -> dict[str, str]:
-    """Return the settings that a variant reads and that cannot act in it: name -> why.
+    """Return the settings that a variant reads without an effect: name -> reason.
 
-    variant: axis name -> choice name, and numbers, structure and settings by name. Raises
-        UnknownName for a choice that does not exist.
+    variant: axis -> choice, and other settings by name. Raises UnknownName for an unknown choice.
     """
     for name, value in variant.items():
         if name in axes():
@@ -123,7 +117,7 @@ def _answers(
 
 @cache
 def _defaults(rule: Callable[..., Answer]) -> dict[str, object]:
-    """Return what a rule looks at, each with its default, or `inspect.Parameter.empty`."""
+    """Return the parameters of a rule with their defaults, or `inspect.Parameter.empty`."""
     return {name: p.default for name, p in inspect.signature(rule).parameters.items()}
 
 
@@ -131,17 +125,15 @@ WHERE = "with one epoch of one minibatch"
 
 
 def on_policy(
-    *,
     epochs: int,
     num_minibatches: int,
     observation_normalization: str,
     mean_perturbation: str = "none",
 ) -> bool:
-    """Return whether π/π_old = 1 and V = V_old, but for rounding, at every gradient step.
+    """Return whether π = π_old and V = V_old, up to rounding, at every gradient step.
 
-    With one epoch of one minibatch there is one gradient step per batch, and nothing has moved when
-    it is taken. Observations that are normalised anew before the step are the exception: policy and
-    critic see other inputs than when the batch was collected.
+    That holds for one epoch of one minibatch, unless the batch is normalised again before the step
+    or the means are displaced.
     """
     one_step = epochs == 1 and num_minibatches == 1
     return one_step and observation_normalization != "before" and mean_perturbation == "none"

@@ -1,4 +1,4 @@
-"""Arrays: shapes that must agree, merged moments, the symmetric logarithm."""
+"""Shared array functions: stand-ins, shape checks, merged moments, the symmetric logarithm."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ def floats(*shape: int) -> jax.ShapeDtypeStruct:
 
 
 def require_equal_shapes(**arrays: ArrayLike) -> None:
-    """Raise ValueError, naming the arrays, unless all of them have one shape.
-
-    A [B] by mistake against a [B, 1] would broadcast to [B, B] silently.
-    """
+    """Raise ValueError unless all arrays have one shape: [B] and [B, 1] broadcast to [B, B]."""
     shapes = {name: jnp.shape(array) for name, array in arrays.items()}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
@@ -32,9 +29,9 @@ def require_equal_shapes(**arrays: ArrayLike) -> None:
 def merged(
     mean: Array, variance: Array, new_mean: Array, new_variance: Array, weight: Array
 ) -> tuple[Array, Array]:
-    """Mean and variance (ddof 0) of two sets, by Chan, Golub and LeVeque (1979).
+    """Merge mean and variance (ddof 0) of two sets, by Chan, Golub and LeVeque (1979).
 
-    new_mean, new_variance: m and v, those of the second set. weight: w, its share in all samples.
+    new_mean m, new_variance v: of the second set. weight w: the second set's share of all samples.
 
         mean' = mean + w (m - mean)
         variance' = variance + w (v - variance + (m - mean)(m - mean'))

@@ -1,4 +1,4 @@
-"""Standardising the advantages that a critic gives to tokens.
+"""Standardisation of token advantages from a critic.
 
 Shapes: advantages and mask are [B, L], mask 1 at the tokens that count; the output is 0 elsewhere.
 """
@@ -14,7 +14,7 @@ from variants.shapes import Array, floats
 AXIS = register(
     Axis(
         "token_statistics",
-        summary="in which unit, and from which zero, the advantages of a critic's tokens count",
+        summary="how the token advantages of a critic are centred and scaled",
         inputs={"advantages": floats(6, 4), "mask": floats(6, 4)},
     )
 )
@@ -24,7 +24,7 @@ AXIS = register(
     "none",
     formula="A",
     source="Schulman et al. 2017, https://arxiv.org/abs/1707.06347",
-    summary="as generalised advantage estimation gives them",
+    summary="as the choice of advantage returns them",
 )
 def none(*, advantages: Array, mask: Array) -> Array:
     return jnp.where(mask > 0, advantages, 0)
@@ -34,7 +34,7 @@ def none(*, advantages: Array, mask: Array) -> Array:
     "standardised",
     formula="(A - mean A) / sqrt(max(var A, 1e-8)) over all tokens of the batch, ddof 0",
     source="OpenRLHF (gae); verl (gae, masked_whiten: ddof 1, var A + 1e-8)",
-    summary="mean 0 and spread 1, so that no reward's unit reaches the step",
+    summary="mean 0 and std 1: the scale of rewards cancels",
 )
 def standardised(*, advantages: Array, mask: Array) -> Array:
     return standardised_tokens(advantages, mask)
@@ -44,7 +44,7 @@ def standardised(*, advantages: Array, mask: Array) -> Array:
     "centred",
     formula="A - mean A over all tokens of the batch",
     source="OpenRLHF (gae with no_advantage_std_norm)",
-    summary="mean 0, in the unit of the reward",
+    summary="mean 0, unscaled",
 )
 def centred(*, advantages: Array, mask: Array) -> Array:
     return centred_tokens(advantages, mask)[0]

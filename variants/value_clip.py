@@ -1,10 +1,9 @@
-"""Keeping a value close to what it was at rollout: what the critic's loss becomes.
+"""Limit on the change of a value from its value at rollout, in the critic's loss.
 
-Shapes: values (the critic now), targets and old_values (the critic **at rollout**) are [B]; the
-outputs are the loss per element [B] and the clip fraction, a scalar. `error` is a function, called
-as error(values=, targets=), that returns the loss per element. value_clip_range ε is in units of
-value, so the scale of rewards decides whether it bites. Old values that come from the current
-critic would make every choice `none`, silently.
+Shapes: values (now), targets and old_values (at rollout) are [B]. The outputs are the loss per
+element [B] and the clip fraction, a scalar. error(values=, targets=) returns the loss per element.
+value_clip_range ε is in units of value, so its effect depends on the scale of rewards. old_values
+must come from the rollout: with the current critic's values every choice equals `none`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def _clip_fraction(values: Array, old_values: Array, clip_range: Scalar) -> Arra
     summary="no clipping: the critic may move as far as its loss takes it",
 )
 def none(*, error: Error, values: Array, targets: Array) -> tuple[Array, Array]:
-    """error(V), and NaN: what is not clipped has no clip fraction."""
+    """The clip fraction is NaN."""
     require_equal_shapes(values=values, targets=targets)
     return error(values=values, targets=targets), jnp.full((), jnp.nan, values.dtype)
 
@@ -98,11 +97,7 @@ def replace(
 def values_have_not_moved(
     *, value_clip: str, epochs: int, num_minibatches: int, observation_normalization: str = "none"
 ) -> dict[str, str]:
-    if not on_policy(
-        epochs=epochs,
-        num_minibatches=num_minibatches,
-        observation_normalization=observation_normalization,
-    ):
+    if not on_policy(epochs, num_minibatches, observation_normalization):
         return {}
     reason = f"values are always those at rollout {WHERE}, so no value_clip has anything to clip"
     return dict.fromkeys(["value_clip", *AXIS.known_numbers], reason)

@@ -1,8 +1,7 @@
-"""Distance of a value from its target: the loss per element, before clipping and the mean.
+"""The loss of a value per element, before clipping and the mean.
 
-Shapes: values, targets and the output are [B]; e = values - targets. What `value_coefficient`
-multiplies is the mean of these, so the ½ inside huber and smooth_l1 halves the effective
-coefficient near e = 0.
+Shapes: values, targets and the output are [B]; e = values - targets. value_coefficient multiplies
+the mean, so the ½ in huber and smooth_l1 halves the effective coefficient near e = 0.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def squared(*, values: Array, targets: Array) -> Array:
     summary="absolute error: the critic estimates a median, outliers pull no harder than others",
 )
 def absolute(*, values: Array, targets: Array) -> Array:
-    """|e|. The gradient at e = 0 is 0, where that of jnp.abs is 1."""
+    """The gradient at e = 0 is 0; the gradient of jnp.abs is 1 there."""
     require_equal_shapes(values=values, targets=targets)
     error = values - targets
     return error * jnp.sign(error)
@@ -59,7 +58,7 @@ def absolute(*, values: Array, targets: Array) -> Array:
     summary="½e² near 0, linear with slope κ far away",
 )
 def huber(*, values: Array, targets: Array, error_scale: Scalar) -> Array:
-    """½q² + κ(|e| - q) with q = min(|e|, κ): the two pieces, without squaring a large error."""
+    """½q² + κ(|e| - q) with q = min(|e|, κ), which squares no large error."""
     distance = _distance(values, targets)
     near = jnp.minimum(distance, error_scale)
     return 0.5 * jnp.square(near) + error_scale * (distance - near)
@@ -69,10 +68,10 @@ def huber(*, values: Array, targets: Array, error_scale: Scalar) -> Array:
     "smooth_l1",
     formula="½e²/β  where |e| < β,  |e| - ½β  elsewhere;  β = error_scale > 0",
     source="TorchRL's default (loss_critic_type='smooth_l1', β = 1)",
-    summary="huber divided by its scale: slope 1 far away, whatever the scale",
+    summary="huber divided by its scale: slope 1 far away",
 )
 def smooth_l1(*, values: Array, targets: Array, error_scale: Scalar) -> Array:
-    """½q²/β + |e| - q with q = min(|e|, β): the two pieces, without squaring a large error."""
+    """½q²/β + |e| - q with q = min(|e|, β), which squares no large error."""
     distance = _distance(values, targets)
     near = jnp.minimum(distance, error_scale)
     return 0.5 * near * (near / error_scale) + (distance - near)

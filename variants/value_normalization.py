@@ -1,11 +1,10 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
-"""Map from the critic's output v to V, the value in units of scaled reward. A structural axis.
+"""Map between the critic's output v and the value V in units of scaled reward. A structural axis.
 
-One function maps values to outputs (targets and old values, for the loss), and with inverse=True
-outputs to values (for advantages); x and the output are of one shape. μ and σ² are the mean and
-variance (ddof 0) of all value targets so far, scalars; 0 and 1 before the first batch. The
-statistics take a batch's targets in after its advantages were estimated and before its gradient
-steps. value_clip_range is in units of v.
+A choice maps values to outputs (for the loss), and with inverse=True outputs to values (for
+advantages); x and the output have one shape. The scalars μ and σ² are mean and variance (ddof 0) of
+all value targets so far, 0 and 1 before the first batch. A batch's targets enter after its
+advantages were estimated and before its gradient steps. value_clip_range is in units of v.
 """
 
 from __future__ import annotations

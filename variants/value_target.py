@@ -1,7 +1,7 @@
-"""λ of the critic's targets, shared with advantages or its own: a loop axis, and structural.
+"""λ of the critic's targets: a structural loop axis.
 
-A choice of advantage returns A and target by one λ, gae_lambda. The critic may learn from targets
-by another, for which the estimate is made twice.
+A choice of advantage returns A and the target with one λ, gae_lambda. With a λ of its own for the
+target, the estimate is made twice.
 """
 
 from variants.choice import Number
@@ -29,7 +29,7 @@ AXIS.declare(
         "TD(λ) beside GAE: VC-PPO (Yuan et al. 2025, arXiv 2503.01491, decoupled GAE) and VAPO "
         "(arXiv 2504.05118), with λ = 1 for the critic"
     ),
-    summary="the critic's bias and variance are chosen apart from those of advantages",
+    summary="a bias and a variance of the targets of their own",
     numbers={
         "target_lambda": Number(
             1.0, 0.0, 1.0, "λ of value_target=own_lambda; 1: Monte-Carlo returns"

@@ -1,7 +1,7 @@
-"""Pull of the weights: a loop axis, and structural, as a choice keeps the first weights.
+"""Pull of the weights towards 0 or their initial values: a structural loop axis.
 
-θ are all parameters of both networks, θ₀ those that training started from. The pull is part of the
-gradient, before gradient_clip and the optimiser see it.
+θ: all parameters of both networks. θ₀: the initial parameters. The pull is added to the gradient
+before gradient_clip and the optimiser.
 """
 
 from variants.choice import Number
@@ -30,6 +30,6 @@ AXIS.declare(
     "to_initial",
     formula="loss + c ‖θ - θ₀‖²,  c = weight_l2",
     source="L2 Init (Kumar et al. 2023, arXiv 2308.11958)",
-    summary="the weights stay near those that training started from, which keeps them plastic",
+    summary="the weights stay near their start, which keeps the network plastic",
     numbers={"weight_l2": WEIGHT_L2},
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -209,11 +209,11 @@ class TrainerSpec:
         return known
 
     @property
-    def settings(self) -> Collection[str]:
+    def settings(self) -> Set[str]:
         """The names of all its settings, in order."""
         return self._memoised("settings", self._settings)
 
-    def _settings(self) -> Collection[str]:
+    def _settings(self) -> Set[str]:
         of_axes = (name for axis in self._axes for name in axis.known_numbers)
         return dict.fromkeys([*self.axes, *self.numbers, *of_axes, *self.structure]).keys()
 

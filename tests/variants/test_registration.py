@@ -89,7 +89,7 @@ def test_a_number_means_one_thing_on_an_axis():
         with pytest.raises(RegistrationError, match="a name is an identifier"):
             axis.choice("mine", **TEXTS, numbers={name: width})
     for name in ("state", "numbers", "choice"):
-        with pytest.raises(RegistrationError, match=f"'{name}' is a word of the registry"):
+        with pytest.raises(RegistrationError, match=f"the registry reserves '{name}'"):
             axis.choice("mine", **TEXTS, numbers={name: width})
     assert "width" not in axis.known_numbers
 
@@ -271,7 +271,9 @@ def test_duplicates_and_bad_descriptions_are_refused():
     with pytest.raises(RegistrationError, match="'double' of axis 'number' is registered twice"):
         axis.choice("double", **TEXTS)
     for revision in (0, -1, 1.5, "1", True, None):
-        with pytest.raises(RegistrationError, match="revision is a whole number from 1 upwards"):
+        with pytest.raises(
+            RegistrationError, match="the revision must be an integer of at least 1"
+        ):
             axis.choice("mine", **TEXTS, revision=revision)
     for text in TEXTS:
         with pytest.raises(RegistrationError, match=f"needs a {text}"):

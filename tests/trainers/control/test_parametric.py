@@ -55,7 +55,7 @@ def test_what_belongs_to_normals_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("missing", "complaint"),
     [
-        ("kl", "a Own is no distribution: it has no kl"),
+        ("kl", "a Own is not a distribution: it lacks kl"),
         ("entropy", "these must have one shape: log_prob [6], entropy [6, 2]"),
         ("sample", "these must have one shape: sample [6], mode [6, 2]"),
     ],
@@ -80,7 +80,7 @@ def test_what_is_no_distribution_is_refused(missing: str, complaint: str) -> Non
 
 
 def test_a_tuple_is_no_choice_of_actions() -> None:
-    with pytest.raises(variants.RegistrationError, match="a tuple is no distribution"):
+    with pytest.raises(variants.RegistrationError, match="a tuple is not a distribution"):
 
         @variants.axis("action_distribution").choice("own", formula="a", source="s", summary="s")
         def returns(*, mean: jax.Array, std: jax.Array, x: jax.Array) -> object:
