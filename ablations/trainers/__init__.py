@@ -1,4 +1,4 @@
-"""The jitted programs that a composition of variants becomes. Importing this starts no JAX."""
+"""Trainers: their specifications and registry. Importing this does not start JAX."""
 
 from ablations.trainers.spec import (
     Composer,

@@ -1,4 +1,4 @@
-"""Ask the registry for a choice, whether it is data or fixed in the program."""
+"""Calls of the registry for choices that are data of a program, or compiled in."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Result = TypeVar("Result")
 
 
 class Fixed(NamedTuple):
-    """A choice that is compiled in. data: the variant's own, of which only the sign is read."""
+    """A choice that is compiled in. data: the variant's choice, of which only the sign is read."""
 
     name: str
     data: NameOrIndex
 
 
 def fix(variant: TracedConfig, names: Mapping[str, str]) -> TracedConfig:
-    """Return the variant with some choices compiled in, axis -> name, whatever its data say."""
+    """Return the variant with the choices `names`, axis -> choice, compiled in."""
     fixed = {
         axis: Fixed(name, choice)
         for axis, name in names.items()
@@ -67,10 +67,7 @@ def either(
     this: Callable[[], Result],
     other: Callable[[], Result],
 ) -> Result:
-    """Return this() where a condition of `matches` holds, else other(), without the other one.
-
-    axis: one that the condition is about.
-    """
+    """Return this() where a condition of `matches` on an axis holds, else other()."""
     if not isinstance(condition, bool):
         result: Result = jax.lax.cond(condition, this, other)
         return result
@@ -79,17 +76,17 @@ def either(
 
 
 def where(condition: bool | jax.Array, this: Result, other: Result) -> Result:
-    """Select one of two pytrees of arrays."""
+    """Return `jnp.where` of two pytrees of arrays."""
     selected: Result = jax.tree.map(lambda a, b: jnp.where(condition, a, b), this, other)
     return selected
 
 
 def _apart(axis: str, branch: Callable[[], Result], choice: Fixed) -> Result:
-    """Call a function that is compiled apart from what is around it, as a branch of a switch is.
+    """Call a function in a branch of its own, which the compiler does not fuse with its neighbours.
 
-    Otherwise the compiler fuses it with its neighbours, which rounds differently: a specialised
-    program would not give the bits of the switched one. The condition always holds, which the
-    compiler cannot know; under vmap it costs one select. A structural axis has no switched program.
+    Fusion rounds differently, and a specialised program must give the bits of the switched program.
+    The condition always holds, but the compiler does not know that; under vmap it costs one select.
+    A structural axis has no switched program.
     """
     if isinstance(choice.data, str) or variants.axis(axis).structural:
         return branch()

@@ -1,4 +1,4 @@
-"""A trainer that is a command: `python train.py --seed {seed}`, in whatever it is written.
+"""A trainer that runs a command, such as `python train.py --seed {seed}`, in any language.
 
 A study file describes it (see `ablations.engine.backends.command.study_file`). A variant sets the
 values of its placeholders. Importing this starts neither JAX nor the registry.
@@ -23,13 +23,13 @@ from ablations.trainers.trainer import Option, Program, ResolvedSettings, Traine
 if TYPE_CHECKING:
     from variants import Number
 
-# 1 counted rows without the metric as steps, and read numbers in part; 2 knew a printed metric by
-# the last word of its name.
+# Revision 1 counted rows without the metric as steps and read parts of numbers; revision 2 found a
+# printed metric by the last word of its name.
 REVISION = 3
-NAME = "command"  # of the trainer, in the configuration of every cell that is a command
+NAME = "command"  # of the trainer, in the configuration of every command's run
 RESERVED = ("seed", "folder", "task", "steps", "here")
-STDOUT = "stdout"  # in place of a curve's file: what the command prints
-CODE = "code"  # the setting that says at which of several sites a variant runs
+STDOUT = "stdout"  # the curve is in the command's output instead of a file
+CODE = "code"  # the setting that selects a site
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 _OF_A_SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1")
 _OF_THE_ENGINE = ("points", "evaluations", "evaluation_envs")
@@ -37,13 +37,13 @@ _OF_THE_ENGINE = ("points", "evaluations", "evaluation_envs")
 
 @dataclass(frozen=True)
 class Line:
-    """A command and how to read what it leaves. All of it decides a result.
+    """A command and how to read its results; every field enters the hash.
 
-    run: the program and its arguments; no shell reads them. cwd: where it runs. curve: the file of
-    its curve, in {folder}, or "stdout". metric: the column that is judged; better: "higher" or
-    "lower". step: the column that counts; "" where the file has one point, or its rows count.
-    environment: variables that are set. resume: arguments that are added where the file
-    `resume_if` is there.
+    run: the program and its arguments, without a shell. cwd: its working directory. curve: the file
+    of its curve in {folder}, or "stdout". metric: the column of the score; better: "higher" or
+    "lower". step: the column of the step; "" if rows are steps or the file has one point.
+    environment: environment variables. resume: arguments that are added if the file `resume_if`
+    exists.
     """
 
     run: tuple[str, ...]
@@ -58,7 +58,7 @@ class Line:
 
     @property
     def judged(self) -> str:
-        """Return the column by which variants are better: minus the metric where lower is."""
+        """Return the column that ranks variants: the metric, or its negative if lower is better."""
         return self.metric if self.better == "higher" else f"-{self.metric}"
 
     def placeholders(self) -> set[str]:
@@ -67,7 +67,7 @@ class Line:
         return {name for text in texts for name in _PLACEHOLDER.findall(text)}
 
     def plain(self) -> CommandLine:
-        """Return it as a configuration has it."""
+        """Return it in the form of a configuration."""
         lists = {"run": list(self.run), "resume": list(self.resume)}
         plain: CommandLine = {**asdict(self), **lists}  # type: ignore[typeddict-item]
         return plain
@@ -83,8 +83,8 @@ class Line:
 class Site:
     """A folder in which a command runs.
 
-    code: names the content of all files that decide what it does there. place: what a worker must
-    know of it and no result depends on; see `Cell.place`.
+    code: a digest of all files that decide the results. place: data for a worker on which no result
+    depends; see `Cell.place`.
     """
 
     code: str
@@ -92,9 +92,9 @@ class Site:
 
 
 def require_sound(line: Line, *, repeats: bool = False) -> None:
-    """Raise UserError for a command that no shell-less engine can run cell by cell.
+    """Raise UserError for a command that cannot run without a shell, once per run.
 
-    repeats: runs of one variant may be the same command, which then differ by chance alone.
+    repeats: whether the runs of a variant may be the same command, without {seed}.
     """
     if not line.run:
         raise UserError('the command is empty: run = "python train.py --seed {seed}"')
@@ -109,8 +109,8 @@ def require_sound(line: Line, *, repeats: bool = False) -> None:
         raise UserError("the command has no {seed}: every run of a variant would be the same")
     if line.curve != STDOUT and "folder" not in _PLACEHOLDER.findall(line.curve):
         raise UserError(
-            f"curve = '{line.curve}': two cells would write one file; it must lie in {{folder}}, "
-            f"which every cell has for itself, or be '{STDOUT}'"
+            f"curve = '{line.curve}': two runs would write one file; it must lie in {{folder}}, "
+            f"which every run has for itself, or be '{STDOUT}'"
         )
     if line.curve != STDOUT and "folder" not in named | of_environment and "folder" not in line.cwd:
         raise UserError(
@@ -121,16 +121,13 @@ def require_sound(line: Line, *, repeats: bool = False) -> None:
         raise unknown("direction of better", line.better, ("higher", "lower"))
     if bool(line.resume) != bool(line.resume_if):
         raise UserError(
-            "resume and resume_if go together: the arguments that are added, and the file in "
-            "{folder} that must be there"
+            "resume needs resume_if and the reverse: the arguments that are added, and the file in "
+            "{folder} that must exist"
         )
 
 
 def filled(texts: Iterable[str], values: Settings) -> list[str]:
-    """Fill in the placeholders of arguments.
-
-    One that is nothing but a placeholder whose value is a list becomes as many arguments.
-    """
+    """Fill in placeholders of arguments; a placeholder with a list becomes several arguments."""
     found: list[str] = []
     for text in texts:
         whole = _PLACEHOLDER.fullmatch(text)
@@ -144,16 +141,16 @@ def filled(texts: Iterable[str], values: Settings) -> list[str]:
 
 
 def as_text(value: Json) -> str:
-    """Write a value as an argument: text as it is, numbers, true and false as JSON has them."""
+    """Return a value as an argument: text unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 @dataclass(frozen=True)
 class CommandTrainer:
-    """The command of one study; see `Composer`. Raises UserError for one that cannot work.
+    """The command of one study; see `Composer`.
 
-    sites: by the value of the setting `code`; one of "" where there is a single one. tasks: the
-    names of those that it has. repeats: it may have no {seed}; see `require_sound`.
+    sites: by the value of the setting `code`; the key is "" for a single site. tasks: their names.
+    repeats: whether it may lack {seed}; see `require_sound`.
     """
 
     name: str
@@ -164,12 +161,12 @@ class CommandTrainer:
     repeats: bool = False
 
     def __post_init__(self) -> None:
-        """Raise UserError for a command that cannot work."""
+        """Raise UserError for an invalid command."""
         require_sound(self.line, repeats=self.repeats)
 
     @property
     def axes(self) -> Mapping[str, str]:
-        """Return none: a command is composed of nothing."""
+        """Return {}: a command has no components."""
         return {}
 
     @property
@@ -179,7 +176,7 @@ class CommandTrainer:
         return {name: Option("", "a placeholder of the command") for name in names}
 
     def known_numbers(self) -> dict[str, Number]:
-        """Return none."""
+        """Return {}."""
         return {}
 
     @property
@@ -192,12 +189,12 @@ class CommandTrainer:
         return frozenset(self.structure)
 
     def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
-        """Return the configuration of one command: its line, its placeholders' values, its code."""
+        """Return the configuration: the command, the values of its placeholders, its code."""
         used, structure = self.line.placeholders(), self.structure
         for name in values:
             if name in _OF_THE_ENGINE:
                 raise UserError(
-                    f"{name} is nothing that is set here: a command trains and evaluates by itself"
+                    f"a command has no setting {name}: it trains and evaluates by itself"
                 )
             if name == "steps" and "steps" not in used:
                 raise UserError("steps are set, and the command has no {steps}")
@@ -205,8 +202,8 @@ class CommandTrainer:
                 raise unknown("placeholder of the command", name, structure)
         if lacking := [name for name in structure if name not in values]:
             raise UserError(
-                f"the command has {{{lacking[0]}}}, and nothing says what it is: set it in this "
-                f"variant, or for all under [settings]"
+                f"the command has {{{lacking[0]}}}, which has no value: set it in this variant, or "
+                f"for all under [settings]"
             )
         for name in structure:
             _require_plain(name, values[name], self.line)
@@ -221,17 +218,17 @@ class CommandTrainer:
         }
 
     def completed(self, config: Configuration) -> Configuration:
-        """Return it as it is."""
+        """Return the configuration unchanged."""
         return config
 
     def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
-        """Return nothing: what a command does with its arguments is not known."""
+        """Return {}: the effects of a command's arguments are unknown."""
         return {}
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
     ) -> dict[str, dict[str, Formula]]:
-        """Return none."""
+        """Return no formulas."""
         return {name: {} for name in chosen}
 
     def task(self, name: str) -> Task:
@@ -241,7 +238,7 @@ class CommandTrainer:
         return Task(name, "", make=lambda settings: None, settings={}, steps=1)
 
     def schedule(self, config: Configuration, *, steps: int, **_: int) -> Run:
-        """Return its steps where it is told them, else 0: it ends when it ends."""
+        """Return the schedule: its steps if it has the placeholder {steps}, else 0."""
         return {
             "iteration_steps": 1,
             "updates_per_chunk": steps if "steps" in self.line.placeholders() else 0,
@@ -272,16 +269,15 @@ def _require_plain(name: str, value: Json, line: Line) -> None:
     texts = [*line.run, *line.resume, *line.environment.values(), line.cwd, line.curve]
     if listed and any(f"{{{name}}}" in text and text != f"{{{name}}}" for text in texts):
         raise UserError(
-            f"{name} is a list, which only an argument of its own can be: {{{name}}} with nothing "
-            f"around it"
+            f"{name} is a list, which needs an argument of its own: {{{name}}} with nothing around "
+            f"it"
         )
 
 
 def _make(**_: Unpack[Program[Settings]]) -> Trainer:
-    raise UserError("a command is no program of JAX: there is nothing to compose")
+    raise UserError("a command is not a JAX program and cannot be composed")
 
 
-# The name and the revision that configurations of all commands have.
 SPEC = TrainerSpec(
     name=NAME,
     summary="a command, a script, another framework: described by a study file",

@@ -1,4 +1,4 @@
-"""A pytree as named arrays on the host, and back: what checkpoints and saved policies hold."""
+"""A pytree as named arrays on the host, and back, for checkpoints and saved policies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Array: TypeAlias = "jax.Array | np.ndarray | jax.ShapeDtypeStruct"
 
 
 class Mismatch(ValueError):
-    """Arrays that are not those of the expected pytree; the message says what differs."""
+    """Arrays that differ from the expected pytree in names, shapes or dtypes."""
 
 
 def to_arrays(tree: Tree) -> dict[str, np.ndarray]:
-    """Return a copy of every leaf by its path, random keys as their uint32 data.
+    """Return a copy of every leaf by its path, such as "parameters/policy/params/hidden_0/kernel".
 
-    A path is such as "parameters/policy/params/hidden_0/kernel". Leaves without elements, such as
-    physics has of what a model lacks, are left out.
+    Random keys become their uint32 data. Leaves without elements are left out. Raises Mismatch if
+    two leaves have one path.
     """
     arrays = {name: np.array(leaf) for name, leaf in by_path(jax.tree.map(_data, tree)).items()}
     if len(arrays) != len(jax.tree.leaves(tree)):
@@ -31,11 +31,10 @@ def to_arrays(tree: Tree) -> dict[str, np.ndarray]:
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], like: Tree) -> Tree:
-    """Return the pytree of these arrays.
+    """Return a pytree of arrays by path; the inverse of `to_arrays`.
 
-    like: a pytree of the same structure whose leaves have a shape and a dtype, such as
-        `jax.eval_shape` returns. Those without elements may be missing from the arrays. Raises
-        Mismatch.
+    like: a pytree of the same structure whose leaves have a shape and a dtype, such as a result of
+        `jax.eval_shape`. Raises Mismatch.
     """
     expected, treedef = by_path(like), jax.tree.structure(like)
     data = {name: _data_like(leaf) for name, leaf in expected.items()}
@@ -61,7 +60,7 @@ def by_path(tree: Tree) -> dict[str, Tree]:
 
 
 def differences(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> str:
-    """Return in words where arrays are not those that are expected; "" where they are."""
+    """Describe up to three differences between arrays and their expected shapes; "" if equal."""
     found = [f"'{name}' is missing" for name in expected if name not in arrays]
     found += [f"'{name}' is not expected" for name in arrays if name not in expected]
     for name, leaf in expected.items():

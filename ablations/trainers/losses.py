@@ -1,6 +1,6 @@
-"""Parts of losses: means over samples, the critic's part, divergences, changing coefficients.
+"""Parts of losses: masked means, the critic's loss, metrics of the ratio, scheduled coefficients.
 
-mask: 1 at the samples that count and 0 elsewhere, of the shape of the samples; None: all count.
+mask: 1 at the samples that count and 0 elsewhere, in the shape of the samples; None: all count.
 """
 
 from __future__ import annotations
@@ -8,33 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from ablations.trainers.choices import apply
-from ablations.trainers.trainer import Metrics, TracedConfig, Tree
+from ablations.trainers.trainer import Array, Metrics, TracedConfig, Tree
 
-Array = jax.Array
-# Coefficients that may change from update to update -> the axis of their schedule.
+# Coefficient -> the axis of its schedule.
 SCHEDULES = {"entropy_coefficient": "entropy_schedule", "penalty_coefficient": "penalty_schedule"}
 
 
 def mean(samples: Array, mask: Array | None = None) -> Array:
-    """Return the mean of the samples that count; 0 where none does."""
+    """Return the mean of the samples that count; 0 without any."""
     if mask is None:
         return jnp.mean(samples)
     return jnp.sum(samples * mask) / jnp.maximum(jnp.sum(mask), 1.0)
 
 
 def variance(samples: Array, mask: Array | None = None) -> Array:
-    """Return the variance of the samples that count (ddof 0); 0 where none does."""
+    """Return the variance (ddof 0) of the samples that count; 0 without any."""
     if mask is None:
         return jnp.var(samples)
     return mean(jnp.square(samples - mean(samples, mask)), mask)
 
 
 def share_that_counts(fraction: Array, mask: Array | None) -> Array:
-    """Return a fraction of all samples, none of them outside the mask, as one of those inside."""
+    """Convert a share of all samples to a share of the samples that count."""
     if mask is None:
         return fraction
     return fraction * mask.size / jnp.maximum(jnp.sum(mask), 1.0)
@@ -49,10 +47,10 @@ def value_loss(
     mask: Array | None = None,
     error: Callable[..., Array] | None = None,
 ) -> tuple[Array, Metrics]:
-    """Return c_v E[value loss], of `value_error` under `value_clip`, and metrics of the critic.
+    """Return c_v E[value loss], with `value_error` under `value_clip`, and metrics of the critic.
 
-    value, target, old_value: of one shape; the estimates at rollout are the old ones. Outside the
-    mask all of them are 0. error: in place of `value_error`, of flat values and targets.
+    value, target, old_value (at rollout): of one shape, 0 outside the mask. error: replaces
+    `value_error`, a function of flat values and targets.
     """
 
     def of_axis(*, values: Array, targets: Array) -> Tree:
@@ -77,11 +75,10 @@ def value_loss(
 
 
 def ratio_metrics(log_ratio: Array, mask: Array | None = None) -> Metrics:
-    """Return how far the policy is from the one that acted, by log ρ of any shape, as scalars.
+    """Return scalars of the change of the policy, from log ρ of any shape.
 
-    approximate_kl is the mean of (ρ - 1) - log ρ, known as k3: never negative, and with less
-    variance than kl_k1, the mean of -log ρ. effective_sample_size is (Σρ)² / Σρ² as a share of the
-    samples: 1 where all weigh the same.
+    approximate_kl is the mean of (ρ - 1) - log ρ, the estimate k3. kl_k1 is the mean of -log ρ.
+    effective_sample_size is (Σρ)² / Σρ² as a share of the samples, 1 at equal weights.
     """
     ratio = jnp.exp(log_ratio)
     return {
@@ -95,9 +92,9 @@ def ratio_metrics(log_ratio: Array, mask: Array | None = None) -> Metrics:
 
 
 class Measured(NamedTuple):
-    """Scalars of an update that is over.
+    """Scalars after an update.
 
-    progress: share of the run that is behind. entropy: of the policy, per dimension of the action.
+    progress: share of the run that is done. entropy: of the policy, per dimension of the action.
     divergence: KL(π_old, π) over the batch.
     """
 
@@ -107,9 +104,9 @@ class Measured(NamedTuple):
 
 
 def scheduled(fixed: Mapping[str, str], variant: TracedConfig) -> dict[str, Array]:
-    """Return the coefficients whose schedule is not constant, at their numbers.
+    """Return the first values of the coefficients with a schedule.
 
-    fixed: axis -> the choice that is compiled in.
+    fixed: axis -> compiled-in choice.
     """
     return {
         name: jnp.asarray(variant.numbers[name], jnp.float32)
@@ -121,7 +118,7 @@ def scheduled(fixed: Mapping[str, str], variant: TracedConfig) -> dict[str, Arra
 def next_coefficients(
     coefficients: Mapping[str, Array], variant: TracedConfig, measure: Callable[[], Measured]
 ) -> dict[str, Array]:
-    """Return the coefficients of the next update. measure: called only where some change."""
+    """Return the coefficients of the next update. measure is called only if there are any."""
     if not coefficients:
         return {}
     measured = measure()

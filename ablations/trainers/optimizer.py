@@ -1,4 +1,4 @@
-"""A step down a gradient, as every trainer takes it: of Adam, if no other rule is compiled in."""
+"""A gradient step, the same for every trainer: by Adam, unless another rule is compiled in."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ import optax
 import variants
 from ablations.trainers.choices import apply
 from ablations.trainers.spec import number, static
-from ablations.trainers.trainer import Metrics, Scalar, TracedConfig, Tree
+from ablations.trainers.trainer import Array, Metrics, Scalar, TracedConfig, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings:
-    """Hyperparameters of every trainer that takes these steps; see `spec.component`.
+    """Hyperparameters of the optimiser, in every trainer.
 
-    β₁ and β₂ are static: 1-β is computed in double precision and written into the program, where
-    data would round otherwise than before β could be set.
+    β₁ and β₂ are static, so that 1-β is rounded from double precision, as before β was a setting.
     """
 
     adam_epsilon: float = number(
@@ -38,7 +37,7 @@ class StepSettings:
 
 
 def complaints_of(structure: Mapping[str, Any]) -> list[str]:
-    """Return complaints about static settings of steps."""
+    """Return complaints about the optimiser's static settings."""
     return [
         f"{name}={structure[name]:g} must be below 1: at 1 nothing is learned"
         for name in ("adam_beta1", "adam_beta2")
@@ -47,11 +46,7 @@ def complaints_of(structure: Mapping[str, Any]) -> list[str]:
 
 
 class Rule(NamedTuple):
-    """The compiled part of an optimiser step.
-
-    optimizer, reset, regularization, warmup: choices of the axes optimizer, optimizer_reset,
-    weight_regularization and learning_rate_warmup. beta1, beta2: Adam's β₁ and β₂.
-    """
+    """The compiled part of a gradient step: choices of the axes in `OF_RULES`, β₁ and β₂."""
 
     optimizer: str = "adam"
     reset: str = "none"
@@ -71,7 +66,7 @@ OF_RULES = {
 
 
 def rule_of(settings: StepSettings, fixed: Mapping[str, str]) -> Rule:
-    """Return the rule of some settings; fixed: axis -> the choice that is compiled in."""
+    """Return the rule of some settings; fixed: axis -> compiled-in choice."""
     chosen = {name: fixed[axis] for name, axis in OF_RULES.items() if axis in fixed}
     return Rule(beta1=settings.adam_beta1, beta2=settings.adam_beta2, **chosen)
 
@@ -79,15 +74,14 @@ def rule_of(settings: StepSettings, fixed: Mapping[str, str]) -> Rule:
 class Learner(NamedTuple):
     """The state of gradient descent.
 
-    schedule: what the axis learning_rate_schedule carries. began: int32, steps before those on this
-    batch; None where Adam does not start anew. initial: the parameters that training started from;
-    None where nothing pulls towards them.
+    schedule: state of learning_rate_schedule. began: int32, steps before this batch; None if Adam
+    is not reset. initial: the initial parameters; None if no regularisation reads them.
     """
 
     parameters: Tree
     optimizer: optax.ScaleByAdamState | optax.ScaleByScheduleState
     schedule: Tree
-    began: jax.Array | None = None
+    began: Array | None = None
     initial: Tree = None
 
 
@@ -100,7 +94,7 @@ def start(parameters: Tree, variant: TracedConfig, rule: Rule = ADAM) -> Learner
         schedule=variants.axis("learning_rate_schedule").init(
             learning_rate=variant.numbers["learning_rate"]
         ),
-        # A copy: a compiled chunk writes over what it is given, each array once.
+        # A copy, since a compiled chunk overwrites each array of its input once.
         initial=jax.tree.map(jnp.copy, parameters) if rule.regularization == "to_initial" else None,
     )
 
@@ -123,14 +117,14 @@ def end(learner: Learner) -> Learner:
 
 
 class Divergence(NamedTuple):
-    """Scalars that say how far the policy is from the one that acted, for the schedule.
+    """Divergences of the policy from the policy that acted, scalars for the schedule.
 
-    exact, offset: NaN where a trainer does not know them.
+    exact, offset: NaN if the trainer does not compute them.
     """
 
-    approximate: jax.Array
-    exact: jax.Array | float = jnp.nan
-    offset: jax.Array | float = jnp.nan
+    approximate: Array
+    exact: Array | float = jnp.nan
+    offset: Array | float = jnp.nan
 
 
 def descend(
@@ -138,16 +132,16 @@ def descend(
     gradient: Tree,
     *,
     divergence: Divergence,
-    progress: jax.Array,
+    progress: Array,
     steps: int,
     variant: TracedConfig,
     factors: Mapping[str, Scalar] | None = None,
     rule: Rule = ADAM,
 ) -> tuple[Learner, Metrics]:
-    """Return the learner after one step, and the norm of its gradient and its learning rate.
+    """Return the learner after one step, and metrics: norm of the gradient, learning rate.
 
-    progress: share of the run that is done. steps: of an iteration. factors: of outermost entries
-        of the parameters, what multiplies the rate there. rule: what is compiled in.
+    progress: share of the run that is done. steps: gradient steps per iteration. factors: outermost
+        entry of the parameters -> factor on its learning rate.
     """
     taken = learner.optimizer.count.astype(jnp.float32)
     norm = optax.tree.norm(gradient)
@@ -182,7 +176,7 @@ def descend(
 
 
 def _pulled(gradient: Tree, learner: Learner, rule: Rule, variant: TracedConfig) -> Tree:
-    """Add the gradient of c ‖θ‖² or c ‖θ - θ₀‖², by the choice of weight_regularization."""
+    """Add the gradient of c ‖θ‖² or c ‖θ - θ₀‖², by weight_regularization."""
     if rule.regularization == "none":
         return gradient
     twice, pulled = 2.0 * variant.numbers["weight_l2"], learner.parameters
@@ -194,7 +188,7 @@ def _pulled(gradient: Tree, learner: Learner, rule: Rule, variant: TracedConfig)
 def _direction(
     gradient: Tree, learner: Learner, rule: Rule, variant: TracedConfig
 ) -> tuple[Tree, optax.ScaleByAdamState | optax.ScaleByScheduleState]:
-    """Return the direction of a step, before its rate, and the optimiser's next state."""
+    """Return the direction of a step without its learning rate, and the next state."""
     state, began = learner.optimizer, learner.began
     if rule.optimizer == "sgd":
         return gradient, state._replace(count=optax.safe_increment(state.count))

@@ -1,9 +1,9 @@
 """Matrix products whose gradients XLA compiles itself on a CPU.
 
-XLA's own code for a product has the same bits on every processor of an instruction set, but it
-takes only products of the form [M, K] by [K, N]; others go to a library that looks at the machine.
-The gradient of a product has two of those others, so here it transposes first. `worker_environment`
-of ablations/engine/machine.py sets the flags that go with it.
+XLA's own code for a product gives the same bits on every processor of an instruction set, but it
+takes only products [M, K] by [K, N]. The gradient of a product contains two other forms, which XLA
+passes to a library that adapts to the machine. Here these are transposed first.
+`worker_environment` in ablations/engine/machine.py sets the flags for this.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 from flax import linen
+
+from ablations.trainers.trainer import Array
 
 Arrays = TypeVar("Arrays")
 
@@ -33,12 +35,12 @@ def materialized(arrays: Arrays) -> Arrays:
 
 
 @jax.custom_vjp
-def product(left: jax.Array, right: jax.Array) -> jax.Array:
+def product(left: Array, right: Array) -> Array:
     """Multiply left [..., M, K] by right [..., K, N]; the leading axes are the same."""
     return jnp.matmul(left, right)
 
 
-def transposed(matrix: jax.Array) -> jax.Array:
+def transposed(matrix: Array) -> Array:
     """Transpose [..., M, N], on a CPU by a copy, which XLA may fuse with what makes the matrix.
 
     The factor 1 is behind a barrier, so XLA cannot leave out the multiplication and fold the
@@ -47,9 +49,7 @@ def transposed(matrix: jax.Array) -> jax.Array:
     return jnp.swapaxes(matrix, -1, -2) * materialized(jnp.ones((), matrix.dtype))
 
 
-def _backward(
-    factors: tuple[jax.Array, jax.Array], gradient: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def _backward(factors: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
     left, right = factors
     return jnp.matmul(gradient, transposed(right)), jnp.matmul(transposed(left), gradient)
 
@@ -58,7 +58,7 @@ product.defvjp(lambda left, right: (jnp.matmul(left, right), (left, right)), _ba
 
 
 @jax.custom_vjp
-def affine(inputs: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
+def affine(inputs: Array, kernel: Array, bias: Array) -> Array:
     """Multiply inputs [M, K] by kernel [K, N] and add bias [N] to every row.
 
     The gradient of the bias is one more row of the kernel's. XLA would fuse its sum over M with
@@ -67,9 +67,7 @@ def affine(inputs: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
     return jnp.matmul(inputs, kernel) + bias
 
 
-def _affine_backward(
-    factors: tuple[jax.Array, jax.Array], gradient: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _affine_backward(factors: tuple[Array, Array], gradient: Array) -> tuple[Array, Array, Array]:
     inputs, kernel = factors
     if jax.default_backend() != "cpu":
         return *_backward(factors, gradient), gradient.sum(0)
@@ -85,12 +83,12 @@ affine.defvjp(
 )
 
 
-def dense_product(inputs: jax.Array, kernel: jax.Array) -> jax.Array:
+def dense_product(inputs: Array, kernel: Array) -> Array:
     """Multiply the last axis of inputs [..., I] by kernel [I, O], as `product` does."""
     return _of_rows(product, inputs, kernel)
 
 
-def _of_rows(function: Callable[..., jax.Array], inputs: jax.Array, *more: jax.Array) -> jax.Array:
+def _of_rows(function: Callable[..., Array], inputs: Array, *more: Array) -> Array:
     """Apply a function of inputs [M, I], with rows of outputs, to inputs [..., I]."""
     rows = function(inputs.reshape(-1, inputs.shape[-1]), *more)
     return rows.reshape(*inputs.shape[:-1], rows.shape[-1])
@@ -101,11 +99,11 @@ class Dense(linen.Module):
 
     features: int
     use_bias: bool = True
-    kernel_init: Callable[..., jax.Array] = linen.initializers.lecun_normal()
-    bias_init: Callable[..., jax.Array] = linen.initializers.zeros_init()
+    kernel_init: Callable[..., Array] = linen.initializers.lecun_normal()
+    bias_init: Callable[..., Array] = linen.initializers.zeros_init()
 
     @linen.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: Array) -> Array:
         """Return the outputs [..., features] for inputs x [..., I]."""
         kernel = self.param("kernel", self.kernel_init, (x.shape[-1], self.features), jnp.float32)
         if not self.use_bias:

@@ -1,8 +1,8 @@
-"""From a resolved configuration to the code that it names: its revisions, and its program.
+"""Revisions of choices, trainers and tasks, and the composition of a configuration's program.
 
-A choice, a trainer and a task carry a revision, which is bumped when what they compute changes.
-Commands that only read results start no JAX, so where the registry is not there its revisions are
-read from its source, in which they are literals.
+A revision is raised when the meaning of a choice, a trainer or a task changes. Commands that only
+read results do not start JAX. If the registry is not imported, they read the revisions from its
+source, where they are literals.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from ablations.trainers.trainer import TracedConfig, Trainer
 
 
 def stated(config: Configuration) -> dict[str, int]:
-    """Return the revisions that a configuration rests on, by what they are of.
-
-    There are none where it says none, as that of an imported run.
-    """
+    """Return the revisions in a configuration by name; {} for an imported run without revisions."""
     try:
         found = {_trainer(config["trainer"]["name"]): config["trainer"]["revision"]}
         found[_task(config["task"]["name"])] = config["task"]["revision"]
@@ -38,9 +35,9 @@ def stated(config: Configuration) -> dict[str, int]:
 
 
 def differences(config: Configuration, now: Mapping[str, int]) -> list[str]:
-    """Return what of a configuration is of another revision than now, in words.
+    """Describe the revisions in a configuration that differ from `now`.
 
-    What is no longer there, or of a plugin that is not loaded, is passed over.
+    Names missing in `now`, for example of a plugin that is not loaded, are ignored.
     """
     return [
         f"{what} is of revision {then}, now {now[what]}"
@@ -50,10 +47,7 @@ def differences(config: Configuration, now: Mapping[str, int]) -> list[str]:
 
 
 def current() -> dict[str, int]:
-    """Return the revisions of the code that runs, and of plugins that are loaded.
-
-    They are named by what they are of.
-    """
+    """Return the revisions of this code and of loaded plugins, by name."""
     found = {_task(name): one.revision for name, one in tasks().items()}
     if (registry := sys.modules.get("variants")) is None:
         return {**found, **from_source()}
@@ -66,10 +60,7 @@ def current() -> dict[str, int]:
 
 
 def require_current(config: Configuration) -> None:
-    """Raise UserError for a configuration that code of other revisions resolved.
-
-    What it stands for cannot be computed by this code, nor under its name.
-    """
+    """Raise UserError for a configuration of other revisions, which this code cannot run."""
     spec = trainer(config["trainer"]["name"])
     task(config["task"]["name"])
     for axis, one in config["choices"].items():
@@ -85,9 +76,9 @@ def require_current(config: Configuration) -> None:
 def compose(
     config: Configuration, fixed: Sequence[str] = ()
 ) -> tuple[Trainer, Callable[[Configuration], TracedConfig]]:
-    """Compose the trainer of a configuration, and the function from such to their data.
+    """Return the trainer of a configuration, and a function from configurations to their data.
 
-    fixed: axes whose choice is compiled in. Raises UserError for one of other revisions.
+    fixed: axes whose choice is compiled in. Raises UserError for other revisions of the code.
     """
     require_current(config)
     spec = trainer(config["trainer"]["name"])
@@ -111,7 +102,7 @@ def compose(
 
 @cache
 def from_source() -> Mapping[str, int]:
-    """Return the revisions that our own files state, without importing trainers and choices."""
+    """Read the revisions of this project from its source, without imports."""
     ours, package = Path(__file__).parents[2], find_spec("variants")
     found = {}
     for name, module in BUILT_IN.items():
@@ -137,7 +128,7 @@ def _choice(axis: str, name: str) -> str:
 
 
 def _of_specs(path: Path) -> Iterator[int]:
-    """Yield the revisions that a module gives to instances of TrainerSpec."""
+    """Yield the revisions of the instances of TrainerSpec in a module."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "TrainerSpec":
@@ -145,9 +136,9 @@ def _of_specs(path: Path) -> Iterator[int]:
 
 
 def _of_choices(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Yield axis, name and revision of what a module registers: calls with a name and a formula.
+    """Yield axis, choice and revision of the calls with a formula in a module.
 
-    A module is called as its axis is, or imports the axis that it adds to.
+    The axis has the name of the module, or the module imports AXIS from the axis' module.
     """
     tree = ast.parse(path.read_text())
     imported = (one for one in tree.body if isinstance(one, ast.ImportFrom))
@@ -166,7 +157,7 @@ def _revision(call: ast.Call, tree: ast.Module) -> int:
 
 
 def _literal(node: ast.expr, tree: ast.Module) -> str | int | None:
-    """Return the value of a literal, or of a name that the module gives to a literal, or None."""
+    """Return the value of a literal, or of a module constant with a literal value, or None."""
     named = [
         one.value
         for one in tree.body

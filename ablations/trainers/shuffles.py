@@ -1,4 +1,4 @@
-"""The order in which the epochs of an update take what was collected, cut into minibatches."""
+"""The order in which the epochs of an update take the units of a batch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ablations.trainers.choices import switch
-from ablations.trainers.trainer import TracedConfig
+from ablations.trainers.trainer import Array, TracedConfig
 
 
-def permutation(key: jax.Array, size: int) -> jax.Array:
-    """Return `jax.random.permutation(key, size)` in a quarter of a CPU's time.
+def permutation(key: Array, size: int) -> Array:
+    """Return `jax.random.permutation(key, size)` in a quarter of its time on a CPU.
 
-    It sorts by random keys, as many rounds as make a permutation in which two were equal rare.
+    It sorts by random keys, in so many rounds that equal keys hardly matter.
     """
     order = jnp.arange(size)
     for _ in range(math.ceil(3 * math.log(max(1, size)) / math.log(2**32 - 1))):
@@ -24,10 +24,10 @@ def permutation(key: jax.Array, size: int) -> jax.Array:
     return order
 
 
-def ascending(keys: jax.Array) -> jax.Array:
-    """Return the places of keys, uint32 [N], in ascending order; equal ones as they stand.
+def ascending(keys: Array) -> Array:
+    """Return the stable argsort of keys, uint32 [N].
 
-    XLA sorts one array of numbers faster than two by a comparison, so key and place are one number.
+    Key and position are packed into one integer, which XLA sorts faster than two arrays.
     """
     with jax.enable_x64(True):
         places = jnp.arange(keys.size, dtype=jnp.uint64)
@@ -35,15 +35,15 @@ def ascending(keys: jax.Array) -> jax.Array:
         return (together & np.uint64(2**32 - 1)).astype(jnp.int32)
 
 
-def orders(keys: jax.Array, size: int, variant: TracedConfig) -> jax.Array:
+def orders(keys: Array, size: int, variant: TracedConfig) -> Array:
     """Return the order of `size` units in each epoch, int32 [epochs, size], by minibatch_order.
 
-    keys: of each epoch.
+    keys: one per epoch.
     """
     fresh = jax.vmap(lambda key: permutation(key, size))(keys)
 
-    def shuffled_on() -> jax.Array:
-        def epoch(order: jax.Array, fresh: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def shuffled_on() -> Array:
+        def epoch(order: Array, fresh: Array) -> tuple[Array, Array]:
             return order[fresh], order[fresh]
 
         _, shuffled = jax.lax.scan(epoch, jnp.arange(size, dtype=fresh.dtype), fresh)

@@ -1,16 +1,16 @@
-"""A trainer by name: its hyperparameters, and how they become configurations and programs.
+"""Specification of a trainer: its hyperparameters, and their way into configurations and programs.
 
 A trainer declares each hyperparameter once, as a field of a dataclass:
 
     @dataclass(frozen=True, kw_only=True)
     class Settings:
-        advantage: str = component("standard")              # an axis, and its default choice
-        learning_rate: float = number(3e-4, 0.0, 1.0, "…")  # a number that the trainer reads
-        discount: float = number_default(0.97)              # of a number that a choice declares
+        advantage: str = component("standard")              # an axis with its default choice
+        learning_rate: float = number(3e-4, 0.0, 1.0, "…")  # a number of the trainer
+        discount: float = number_default(0.97)              # default of a number of some choice
         epochs: int = static(4, "passes over a batch", low=1)
 
-Components and numbers are data of a compiled program (`TracedConfig`). Static settings are compiled
-in. Importing this starts neither JAX nor the registry: functions that need them import them.
+Components and numbers are data of a compiled program (`TracedConfig`); static settings are compiled
+in. Importing this starts neither JAX nor the registry.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ PARTS: Final = ("choices", "numbers", "structure")  # of a configuration
 
 
 def component(default: str, *, neutral: str | None = None) -> Any:
-    """Declare an axis that the trainer reads, by its name.
+    """Declare an axis that the trainer reads.
 
-    neutral: of an axis that joined later, the choice under which the trainer does what it did
-        before. Configurations leave the axis out there, so that no earlier result is renamed.
+    neutral: for an axis that was added later, the compatible default. At this choice the trainer
+        does what it did before, and configurations leave the axis out, so that hashes stay.
     """
     return field(default=default, metadata={"kind": "component", "neutral": neutral})
 
@@ -54,7 +54,7 @@ def component(default: str, *, neutral: str | None = None) -> Any:
 def number(
     default: float, low: float, high: float, summary: str, *, neutral: float | None = None
 ) -> Any:
-    """Declare a traced number; the arguments are those of `variants.Number`."""
+    """Declare a traced number, with the arguments of `variants.Number`."""
     about = (default, low, high, summary, neutral)
     return field(default=default, metadata={"kind": "number", "about": about})
 
@@ -72,10 +72,7 @@ def static(
     low: float | None = None,
     neutral: Json = None,
 ) -> Any:
-    """Declare a setting that is compiled in; the arguments are those of `Option`.
-
-    A tuple is a list of counts, such as layers.
-    """
+    """Declare a static setting, with the arguments of `Option`. A tuple is a list of counts."""
     plain = list(default) if isinstance(default, tuple) else default
     option = Option(plain, summary, allowed, low, neutral)
     return field(default=default, metadata={"kind": "static", "about": option})
@@ -83,27 +80,24 @@ def static(
 
 @dataclass(frozen=True)
 class NoSettings:
-    """The settings of a trainer that has none."""
+    """The settings of a trainer without settings."""
 
 
 @dataclass(frozen=True)
 class TrainerSpec:
-    """A trainer by name, and all that one can set on it. No two settings have one name.
+    """A trainer with its settings, whose names are all different.
 
-    make(task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer: `task`
-        is an `ablations.tasks.Task`, `settings` are the task's and `structure` the static ones,
-        both resolved; `choices` names those of the axes that this program fixes (usually none).
-    iteration_steps(structure) -> steps of one iteration, in `step_unit`.
-    hyperparameters: a dataclass whose fields are made by the functions above.
-    unread(resolved) -> the settings that `ResolvedSettings` do not read, and why.
-    compiles(structure) -> axes whose choice is compiled in with this structure, beside those that
-        are structural; None: no other.
-    refuses(task) -> why it cannot train on a task at all, [] where it can.
-    check(structure, numbers, settings) -> complaints about what is read, [] when all is well.
-    ranked_by: the column by which its policies are better or worse, where a run has evaluations and
-        where it has none.
-    step_unit: what the step of a curve counts, in the singular: "environment step".
-    revision: bumped when the meaning of the trainer changes; part of every run's hash.
+    make: (task, settings, structure, updates_per_chunk, evaluation_envs, choices) -> Trainer, from
+        a `Task`, its settings, the static settings, and the choices that are compiled in.
+    iteration_steps: (structure) -> steps of one iteration, in `step_unit`.
+    hyperparameters: a dataclass with fields from the functions above.
+    unread: (resolved) -> settings without an effect in these `ResolvedSettings`: name -> reason.
+    compiles: (structure) -> axes that are compiled in beside the structural ones.
+    refuses: (task) -> reasons why it cannot train on a task.
+    check: (structure, numbers, settings) -> complaints about settings.
+    ranked_by: the column that ranks policies of runs with evaluations, and of runs without.
+    step_unit: the unit of a curve's steps, in the singular.
+    revision: raised when the meaning of the trainer changes; part of every run's hash.
     """
 
     name: str
@@ -111,7 +105,7 @@ class TrainerSpec:
     iteration_steps: Callable[..., int]
     hyperparameters: type = NoSettings
     unread: Callable[..., Mapping[str, str]] = field(default=lambda resolved: {})
-    compiles: Callable[..., Collection[str]] | None = None
+    compiles: Callable[..., Collection[str]] = field(default=lambda structure: ())
     refuses: Callable[[Task], list[str]] = field(default=lambda task: [])
     check: Callable[..., list[str]] = field(default=lambda **_: [])
     ranked_by: tuple[str, str] = ("evaluation/return", "training/return")
@@ -120,7 +114,7 @@ class TrainerSpec:
     summary: str = ""
 
     def __post_init__(self) -> None:
-        """Raise UserError for a hyperparameter that is not declared by a function of this page."""
+        """Raise UserError for a hyperparameter that no function of this module declares."""
         for one in fields(self.hyperparameters):
             if "kind" not in one.metadata:
                 raise UserError(
@@ -137,7 +131,7 @@ class TrainerSpec:
 
     @cached_property
     def axes(self) -> dict[str, str]:
-        """The axes that it reads, and their default choices."""
+        """Axis -> default choice."""
         return self._declared("component", "default")
 
     @cached_property
@@ -146,7 +140,7 @@ class TrainerSpec:
 
     @cached_property
     def numbers(self) -> dict[str, Number]:
-        """The numbers that it declares itself."""
+        """The trainer's own numbers."""
         from variants import Number
 
         declared = self._declared("number", "about")
@@ -154,7 +148,7 @@ class TrainerSpec:
 
     @cached_property
     def defaults(self) -> dict[str, float]:
-        """Its defaults of numbers that choices declare."""
+        """The trainer's defaults of numbers that choices declare."""
         return self._declared("number_default", "default")
 
     @cached_property
@@ -164,19 +158,19 @@ class TrainerSpec:
 
     @cached_property
     def neutral(self) -> dict[str, str]:
-        """The neutral choices of its axes, where they have one."""
+        """Axis -> compatible default, for axes that have one."""
         neutral = self._declared("component", "neutral")
         return {axis: choice for axis, choice in neutral.items() if choice is not None}
 
     def known_numbers(self) -> dict[str, Number]:
-        """Return every number that it or a choice of its axes reads, with the trainer's default.
+        """Return the numbers of the trainer and of its choices, with the trainer's defaults.
 
-        Raises UserError where a name has two meanings, or the trainer has a default for no number.
+        Raises UserError for a name with two meanings, or for a default of an unknown number.
         """
         return self._memoised("known_numbers", self._known_numbers)
 
     def _memoised(self, name: str, compute: Callable[[], T]) -> T:
-        """Return what was computed before, until a plugin's choice brings one more number."""
+        """Return a memoised value, computed again after a plugin registered a number."""
         counts = [len(axis.known_numbers) for axis in self._axes]
         memo = self.__dict__.setdefault("_memo", {})
         if memo.get(name, (None, None))[0] != counts:
@@ -186,12 +180,12 @@ class TrainerSpec:
 
     def _known_numbers(self) -> dict[str, Number]:
         known = dict(self.numbers)
-        for axis in self.axes:
-            for name, declared in _axis(axis).known_numbers.items():
+        for axis in self._axes:
+            for name, declared in axis.known_numbers.items():
                 if name in self.axes or name in self.structure:
                     raise UserError(
-                        f"trainer '{self.name}' has a setting '{name}', which a choice of "
-                        f"{axis} cannot bring as a number: give it another name"
+                        f"trainer '{self.name}' has a setting '{name}', so a number of a choice of "
+                        f"{axis.name} needs another name"
                     )
                 default = _within(name, self.defaults.get(name, declared.default), declared)
                 mine = (
@@ -200,7 +194,7 @@ class TrainerSpec:
                 other = known.setdefault(name, mine)
                 if other is not mine and replace(mine, summary=other.summary) != other:
                     raise UserError(
-                        f"the number '{name}' of {axis} means something else elsewhere in the "
+                        f"the number '{name}' of {axis.name} means something else elsewhere in the "
                         f"trainer '{self.name}': {_range(mine)} and {_range(other)}"
                     )
         for name in self.defaults:
@@ -218,19 +212,19 @@ class TrainerSpec:
         return dict.fromkeys([*self.axes, *self.numbers, *of_axes, *self.structure]).keys()
 
     def reads(self, resolved: ResolvedSettings) -> frozenset[str]:
-        """Return the names of axes, numbers and options that are read, whatever their values."""
+        """Return the names of the axes, numbers and static settings that are read."""
         own = {*self.axes, *self.numbers, *self.structure} - self.unread(resolved).keys()
         used = [_axis(axis)[resolved.choices[axis]] for axis in self.axes if axis in own]
         return frozenset(own.union(*(choice.numbers for choice in used)))
 
     def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
-        """Return a configuration without its seed and its run: the values over the defaults.
+        """Return a configuration without seed and run, from values over the defaults.
 
-        Of choices, numbers and structure it has what is read and not neutral.
+        It contains the settings that are read and differ from their compatible defaults. Unread
+        values are checked and left out.
 
-        more: names among the values that are none of the trainer's or the task's, and left alone.
-        Raises UserError for a name that nothing has, a value out of range, a combination that makes
-        no sense. A value that is not read is checked, and left out.
+        more: further allowed names, which are ignored. Raises UserError for an unknown name, a
+            value out of range or an invalid combination.
         """
         import variants
 
@@ -284,7 +278,7 @@ class TrainerSpec:
         return whole
 
     def _unknown(self, name: str, known: Collection[str]) -> UserError:
-        """Return what is wrong with a name that is no setting."""
+        """Return the error for a name that is not a setting."""
         import variants
 
         readers = [f"'{spec.name}'" for spec in trainers().values() if name in spec.settings]
@@ -298,36 +292,29 @@ class TrainerSpec:
         )
 
     def neutral_values(self) -> Configuration:
-        """Return what a configuration leaves out, by part and as it would stand there.
+        """Return the compatible defaults that a configuration leaves out, by part.
 
-        A choice whose revision was bumped is no longer what a trainer did before it had the axis.
-        Raises UserError for a choice that is not there.
+        Choices have revision 1: at a later revision a choice is not the earlier behaviour. Raises
+        UserError for an unknown choice.
         """
         return self._memoised("neutral", self._neutral_values)
 
     def _neutral_values(self) -> Configuration:
         numbers = dict(self.numbers)
-        for axis in self.axes:
-            numbers |= _axis(axis).known_numbers
+        for axis in self._axes:
+            numbers |= axis.known_numbers
+        choices: Any = {
+            axis: {"name": choice_named(axis, name), "revision": 1}
+            for axis, name in self.neutral.items()
+        }
         return {
-            "choices": {
-                axis: {"name": choice_named(axis, name), "revision": 1}
-                for axis, name in self.neutral.items()
-            },
-            "numbers": {
-                name: number.neutral
-                for name, number in numbers.items()
-                if number.neutral is not None
-            },
-            "structure": {
-                name: option.neutral
-                for name, option in self.structure.items()
-                if option.neutral is not None
-            },
+            "choices": choices,
+            "numbers": {n: x.neutral for n, x in numbers.items() if x.neutral is not None},
+            "structure": {n: x.neutral for n, x in self.structure.items() if x.neutral is not None},
         }
 
     def completed(self, config: Configuration) -> Configuration:
-        """Return a configuration with what it reads and leaves out, as `resolve` saw it."""
+        """Return a configuration with the compatible defaults that it reads and leaves out."""
         about = config["task"]
         settings = self.task(about["name"]).completed(about["settings"])
         config = {**config, "task": {**about, "settings": settings}}
@@ -350,7 +337,7 @@ class TrainerSpec:
         return complete
 
     def _resolved(self, config: Configuration, left_out: Configuration) -> ResolvedSettings:
-        """Return the settings of a configuration, its task's completed."""
+        """Return the settings of a configuration whose task settings are complete."""
         about = config["task"]
         options = {name: option.default for name, option in self.structure.items()}
         made = {**left_out["choices"], **config["choices"]}
@@ -363,10 +350,9 @@ class TrainerSpec:
         )
 
     def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
-        """Return which of the names cannot act in a configuration, and why.
+        """Return the names without an effect in a configuration: name -> reason.
 
-        It does not read them, or to no effect. Names that the trainer does not know are passed
-        over.
+        Names that are unknown to the trainer are ignored.
         """
         import variants
 
@@ -375,45 +361,36 @@ class TrainerSpec:
         read = {*config["choices"], *config["numbers"], *config["structure"]}
         task = self.task(config["task"]["name"])
         reasons = variants.inert_settings(_named_values(config, task))
-        of_axes = self.unread(self._resolved(config, self.neutral_values()))
-        unread = {
-            number: reason
-            for axis, reason in of_axes.items()
-            if axis in self.axes
-            for number in _axis(axis).known_numbers
-        } | {**of_axes}
-        cannot = {}
-        for name in names:
-            if name in known and name not in read:
-                cannot[name] = unread.get(name, "nothing in this composition reads it")
-            elif name in reasons:
-                cannot[name] = reasons[name]
-        return cannot
+        of_names = self.unread(self._resolved(config, self.neutral_values()))
+        unread = dict.fromkeys(known, "nothing in this composition reads it")
+        for axis, reason in of_names.items():
+            if axis in self.axes:
+                unread |= dict.fromkeys(_axis(axis).known_numbers, reason)
+        unread |= of_names
+        reasons |= {name: unread[name] for name in known - read}
+        return {name: reasons[name] for name in names if name in reasons}
 
     def compiled_in(
         self, config: Configuration, varied: Collection[str] | None = None
     ) -> tuple[str, ...]:
-        """Return the axes whose choice is part of a configuration's program, instead of data.
+        """Return the axes that are compiled into a configuration's program.
 
-        varied: the axes in which the runs of a plan differ; None: any. Of these, structural ones
-        and those that the structure asks for are compiled in as well.
+        varied: the axes that a plan varies; they are data, unless they are structural or
+            `compiles` returns them. None: all axes.
         """
         config = self.completed(config)
-        asked = self.compiles(config["structure"]) if self.compiles else ()
-        return tuple(
-            name
-            for name in config["choices"]
-            if _axis(name).structural
-            or name in asked
-            or (varied is not None and name not in varied)
-        )
+        fixed = {axis.name for axis in self._axes if axis.structural}
+        fixed |= {*self.compiles(config["structure"])}
+        if varied is not None:
+            fixed |= config["choices"].keys() - {*varied}
+        return tuple(name for name in config["choices"] if name in fixed)
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
     ) -> dict[str, dict[str, Formula]]:
-        """Return the formulas of the axes that variants set or in which they differ, by variant.
+        """Return variant -> axis -> formula, for axes that a variant sets or that differ.
 
-        chosen: variant -> axis -> choice. sets: variant -> the names that it sets.
+        chosen: variant -> axis -> choice. sets: variant -> names of the settings that it sets.
         """
         import variants
 
@@ -446,10 +423,7 @@ class TrainerSpec:
         evaluations: int,
         evaluation_envs: int,
     ) -> Run:
-        """Return how a configuration trains for so many steps, rounded up.
-
-        Its chunks are of equal length, so that one compiled program serves them all.
-        """
+        """Return the schedule of a run of at least `steps` steps, in chunks of equal length."""
         iteration_steps = self.iteration_steps(self.completed(config)["structure"])
         iterations = math.ceil(steps / iteration_steps)
         updates = max(1, round(iterations / points))
@@ -463,9 +437,9 @@ class TrainerSpec:
         }
 
     def program(self, config: Configuration, varied: Collection[str] | None = None) -> ProgramName:
-        """Return what names the program of a configuration: all of it that is not data.
+        """Return the parts of a configuration that identify its program.
 
-        varied: the axes that its plan varies, see `compiled_in`.
+        varied: the axes that the plan varies, see `compiled_in`.
         """
         run = config["run"]
         fixed = self.compiled_in(config, varied)
@@ -478,7 +452,7 @@ class TrainerSpec:
             "compiled_in": {
                 axis: config["choices"][axis]
                 for axis in fixed
-                if axis in config["choices"]  # else it is neutral, and names nothing
+                if axis in config["choices"]  # left out at its compatible default
             },
         }
         if varied is not None:
@@ -486,15 +460,11 @@ class TrainerSpec:
         return name
 
     def place(self, config: Configuration) -> Context:
-        """Return nothing: a program runs anywhere."""
+        """Return nothing: a program runs in any folder."""
         return {}
 
     def data(self, config: Configuration) -> TracedConfig:
-        """Return a configuration as the data of its program.
-
-        What it does not read is at its default, so that all configurations of a program have data
-        of one shape.
-        """
+        """Return a configuration as data of its program; unread settings have their defaults."""
         config = self.completed(config)
         choices = {name: choice["name"] for name, choice in config["choices"].items()}
         numbers = {name: number.default for name, number in self.known_numbers().items()}
@@ -515,7 +485,7 @@ class TrainerSpec:
 
 
 def choice_named(axis: str, name: Json) -> str:
-    """Return the name of a choice that an axis has. Raises UserError."""
+    """Return a name if the axis has that choice, else raise UserError."""
     try:
         return _axis(axis)[name if isinstance(name, str) else repr(name)].name
     except KeyError as error:
@@ -533,7 +503,7 @@ def _without(neutral: Mapping[str, T], values: Mapping[str, T]) -> dict[str, T]:
 
 
 def _named_values(config: Configuration, task: Task) -> dict[str, str | float]:
-    """Return choices, counts and numbers by name, for rules; discrete: of the task's actions."""
+    """Return the settings by name, for rules; discrete: whether actions are integers."""
     settings = {**config["task"]["settings"], **config["structure"], **config["numbers"]}
     return {
         "discrete": task.discrete,
@@ -550,9 +520,9 @@ def _range(number: Number) -> str:
     return f"{number.default:g} within {number.low:g} to {number.high:g}"
 
 
-# What planning asks to turn settings into configurations: of programs, or of a user's command.
+# Turns settings into configurations: of JAX programs, or of a user's command.
 Composer: TypeAlias = "TrainerSpec | CommandTrainer"
-# Imported when they are asked for: they import JAX.
+# Imported on demand, since they import JAX.
 BUILT_IN = {
     "ppo": "ablations.trainers.control.ppo",
     "pqn": "ablations.trainers.control.pqn",
@@ -564,7 +534,7 @@ _REGISTERED: dict[str, TrainerSpec] = {}
 
 
 def register(spec: TrainerSpec, *, again: bool = False) -> TrainerSpec:
-    """Make a trainer known to every command. again: in place of one of its name."""
+    """Register a trainer for all commands. again: replace a trainer of the same name."""
     if spec.name in BUILT_IN or (spec.name in _REGISTERED and not again):
         raise UserError(f"trainer '{spec.name}' is registered twice: choose another name")
     _REGISTERED[spec.name] = spec
@@ -599,5 +569,5 @@ def _built_in(name: str) -> TrainerSpec:
 
 
 def composer(of: str | Composer) -> Composer:
-    """Return the trainer of a study, which names one or brings its own."""
+    """Return the trainer of a study, given by name or as itself."""
     return trainer(of) if isinstance(of, str) else of

@@ -1,7 +1,7 @@
-"""The form of a trainer: a few pure functions that the engine compiles, and their settings.
+"""The interface of a trainer: a few pure functions that the engine compiles, and their settings.
 
-The engine (workers, records, progress, checkpoints, SLURM) knows this page and nothing of RL.
-Importing it starts neither JAX nor the registry.
+The engine uses this module and knows nothing about RL. Importing it starts neither JAX nor the
+registry.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ablations.trainers.choices import Fixed
     from variants.registry import NameOrIndex
 
+Array: TypeAlias = "jax.Array"
 Tree: TypeAlias = Any  # a pytree of arrays
 Scalar: TypeAlias = "jax.Array | np.float32 | float"
 Metrics: TypeAlias = "dict[str, jax.Array]"  # name -> scalar
@@ -40,14 +41,12 @@ SettingsT = TypeVar("SettingsT")
 
 
 class TracedConfig(NamedTuple):
-    """The differences between two runs of one program, as data.
+    """The data of a run that a compiled program takes.
 
-    choices: axis name -> index of the choice (int32 scalar), or its name, which is then fixed in
-        the program.
-    numbers: name -> float32 scalar, of all numbers that the trainer knows.
-    iterations: float32 scalar, how many the whole run has, for what changes over training; infinite
-        where no end is planned.
-    task: name -> array, of the task's settings that are data (`Task.data`).
+    choices: axis -> index of the choice (int32 scalar), or the name of a compiled-in choice.
+    numbers: name -> float32 scalar, all numbers of the trainer.
+    iterations: float32 scalar, iterations of the whole run; infinite if no end is planned.
+    task: name -> array, settings of the task that are data (`Task.data`).
     """
 
     choices: Mapping[str, NameOrIndex | Fixed]
@@ -57,10 +56,7 @@ class TracedConfig(NamedTuple):
 
 
 class ResolvedSettings(NamedTuple):
-    """The task, choices and static settings that decide which settings a trainer reads.
-
-    settings: the task's. structure, choices: the trainer's, all of them.
-    """
+    """A task, its settings, and all static settings and choices of a trainer."""
 
     task: Task
     settings: Settings
@@ -69,21 +65,20 @@ class ResolvedSettings(NamedTuple):
 
 
 class Trainer(NamedTuple):
-    """One composed, not yet compiled, training program.
+    """A composed training program, before compilation.
 
-    init(key, variant, *given) -> state: everything that the run will ever need, one pytree.
-    chunk(state, variant) -> (state, metrics): `updates_per_chunk` iterations; metrics is a flat
+    init: (key, variant, *given) -> state, one pytree with the whole state of the run.
+    chunk: (state, variant) -> (state, metrics), `updates_per_chunk` iterations; metrics is a flat
         dict of scalars.
-    evaluate(state, variant, key) -> metrics: a flat dict of scalars; reads the state.
-    policy(state) -> what a snapshot of the policy keeps, one pytree.
-    steps_per_chunk: steps that one chunk takes, in the trainer's `step_unit`.
-    act(policy, observation, key) -> action: what `policy` kept, at work on one observation; the
-        mode where key is None, else a sample. None for a trainer whose policies do not act.
-    start(seed) -> a pytree of arrays on the host, passed to init as `given`: what all variants of a
-        seed start from and no program computes, such as a model that was taught before. None:
-        nothing is given.
-    given: what `start` returns, as shapes and dtypes, so that init compiles before anything starts;
-        None: as `start` is seen to return it.
+    evaluate: (state, variant, key) -> metrics, a flat dict of scalars.
+    policy: (state) -> policy, the pytree that a saved policy contains.
+    steps_per_chunk: steps of one chunk, in the trainer's `step_unit`.
+    act: (policy, observation, key) -> action for one observation: a sample, or without a key the
+        mode. None if policies do not act.
+    start: (seed) -> a pytree of host arrays, which init takes as `given`: the common start of all
+        variants of a seed, such as a pretrained model. None: init takes nothing.
+    given: shapes and dtypes of `start`'s result, so that init compiles before `start` runs; None:
+        taken from the result.
     """
 
     init: Callable[..., Tree]
@@ -97,7 +92,7 @@ class Trainer(NamedTuple):
 
 
 class ProgramName(TypedDict):
-    """Parts of a configuration that name its program; see `TrainerSpec.program`."""
+    """Parts of a configuration that identify its program; see `TrainerSpec.program`."""
 
     trainer: Named
     task: TaskName
@@ -121,9 +116,9 @@ class Program(TypedDict, Generic[SettingsT]):
 
 @dataclass(frozen=True)
 class Option:
-    """A setting that forces its own compilation: a layer list, a count, a name.
+    """A static setting: a list of layers, a count or a name.
 
-    neutral: of an option that joined later, as of a `variants.Number`; None: it has none.
+    neutral: the compatible default, see `variants.Number`; None: the setting has none.
     """
 
     default: Json

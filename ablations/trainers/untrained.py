@@ -1,7 +1,7 @@
-"""Policies that learn nothing, evaluated as those that do: what a score of a task has to beat.
+"""Untrained policies, with zero or random actions: the scores that a trained policy has to beat.
 
-The evaluation is the trainer's own, with its environments or prompts, its counts and its keys. So a
-run with the seed, points and evaluations of another has the resets of that one.
+The evaluation is the trainer's own, with its environments or prompts, counts and keys. With the
+same seed, points and evaluations it therefore has the same resets as a trained run.
 """
 
 from __future__ import annotations
@@ -19,43 +19,38 @@ from ablations.trainers.control.environment import Environments
 from ablations.trainers.control.rollouts import whole_episodes
 from ablations.trainers.language import trainer as language
 from ablations.trainers.spec import TrainerSpec, static
-from ablations.trainers.trainer import Metrics, Program, TracedConfig, Trainer, Tree
+from ablations.trainers.trainer import Array, Metrics, Program, TracedConfig, Trainer, Tree
 
-# Of a decoder whose weights are 0, so that any size answers alike.
+# The decoder's weights are 0, so its size does not matter.
 DECODER = {"layers": 1, "width": 2, "heads": 1, "mlp_width": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Hyperparameters of `SPEC`."""
+    """Hyperparameters of untrained policies."""
 
     policy: str = static(
         "zero",
-        "what is done whatever is seen: nothing, or uniformly random actions or tokens",
+        "actions of zero, or uniformly random actions or tokens",
         ("zero", "uniform"),
     )
 
 
 def make(**program: Unpack[Program[Tree]]) -> Trainer:
-    """Return the policy in the form that the engine runs; its chunks do nothing."""
+    """Return the policy as a trainer whose chunks do nothing."""
     return writer(**program) if "kinds" in program["settings"] else actor(**program)
 
 
 def actor(**program: Unpack[Program[Tree]]) -> Trainer:
-    """Return a policy of actions of 0, or uniform over all, whatever is observed."""
+    """Return a policy of zero actions, or of uniformly random actions."""
     task, settings = program["task"], program["settings"]
     env = adapted(task.made(settings), task)
     environments = Environments(
-        env,
-        program["evaluation_envs"],
-        settings["episode_length"],
-        unpaid=task.unpaid(settings),
+        env, program["evaluation_envs"], settings["episode_length"], unpaid=task.unpaid(settings)
     )
     scale = float(program["structure"]["policy"] == "uniform")
 
-    def act(
-        kept: dict[str, jax.Array], observation: jax.Array, key: jax.Array | None = None
-    ) -> jax.Array:
+    def act(kept: dict[str, Array], observation: Array, key: Array | None = None) -> Array:
         if isinstance(env.actions, Discrete):
             shape = observation.shape[:-1]
             random = (
@@ -67,10 +62,10 @@ def actor(**program: Unpack[Program[Tree]]) -> Trainer:
             return jnp.zeros(shape)
         return kept["scale"] * jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
 
-    def evaluate(state: jax.Array, variant: TracedConfig, key: jax.Array) -> Metrics:
+    def evaluate(state: Array, variant: TracedConfig, key: Array) -> Metrics:
         noise = jax.random.fold_in(key, 2)  # beside the two keys of a reset
 
-        def at(observation: jax.Array, step: jax.Array) -> jax.Array:
+        def at(observation: Array, step: Array) -> Array:
             return act({"scale": state}, observation, jax.random.fold_in(noise, step))
 
         return whole_episodes(environments, at, key, counted=True)
@@ -86,7 +81,7 @@ def actor(**program: Unpack[Program[Tree]]) -> Trainer:
 
 
 def writer(**program: Unpack[Program[Tree]]) -> Trainer:
-    """Return a policy of uniformly random tokens; its greedy completion is always the same."""
+    """Return a policy of uniformly random tokens, with one constant greedy completion."""
     task, settings = program["task"], program["settings"]
     composed = language.compose(
         task=task,
@@ -100,7 +95,7 @@ def writer(**program: Unpack[Program[Tree]]) -> Trainer:
     def known(variant: TracedConfig) -> TracedConfig:
         return plain._replace(task=variant.task)
 
-    def init(key: jax.Array, variant: TracedConfig) -> language.State:
+    def init(key: Array, variant: TracedConfig) -> language.State:
         state = composed.init(key, known(variant))
         nothing = jax.tree.map(jnp.zeros_like, state.parameters)
         return state._replace(learner=state.learner._replace(parameters=nothing))
@@ -116,7 +111,7 @@ def writer(**program: Unpack[Program[Tree]]) -> Trainer:
 
 
 def _nothing(state: Tree, variant: TracedConfig) -> tuple[Tree, Metrics]:
-    """Return the state of before: in such a chunk nothing is trained and no episode ends."""
+    """Return the state unchanged, and NaN as the return of training."""
     return state, {"training/return": jnp.float32(jnp.nan)}
 
 
@@ -133,7 +128,7 @@ def check(
 
 SPEC = TrainerSpec(
     name="trivial",
-    summary="policies that learn nothing, evaluated as all others: zero or random actions, tokens",
+    summary="untrained policies: zero or random actions, random tokens",
     hyperparameters=Settings,
     make=make,
     iteration_steps=lambda structure: 1,

@@ -1,6 +1,6 @@
-"""Settings as users give them: names of other libraries, and values checked by their default.
+"""Checks of users' settings: names of other libraries, and values by the type of their default.
 
-No registry, so that trainers without it have the same messages.
+This module works without the registry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def number(name: str, value: Json, low: float, high: float) -> float:
-    """Return a number between two bounds, both included. Raises UserError."""
+    """Return a number within two inclusive bounds, or raise UserError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UserError(f"{name} must be a number, not {value!r}")
     if not low <= value <= high:
@@ -27,7 +27,7 @@ def number(name: str, value: Json, low: float, high: float) -> float:
 
 
 def count(name: str, value: Json, low: int) -> int:
-    """Return a whole number from a bound upwards. Raises UserError."""
+    """Return an integer of at least `low`, or raise UserError."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -38,7 +38,7 @@ def count(name: str, value: Json, low: int) -> int:
 
 
 def option(name: str, value: Json, of: Option) -> Json:
-    """Return a value that an option of structure can have. Raises UserError."""
+    """Return a valid value of a static setting, or raise UserError."""
     value = like(name, value, of.default)
     if of.allowed is not None and value not in of.allowed:
         raise unknown(name, str(value), map(str, of.allowed))
@@ -49,9 +49,9 @@ def option(name: str, value: Json, of: Option) -> Json:
 
 
 def like(name: str, value: Json, default: Json) -> Json:
-    """Return a value in the type of its default. Raises UserError.
+    """Return a value of the default's type: bool, int, float, list of counts or text.
 
-    That is a flag, a whole number, a number, a list of counts or a text.
+    Raises UserError for another type.
     """
     if isinstance(default, bool):
         if not isinstance(value, bool):
@@ -70,7 +70,7 @@ def like(name: str, value: Json, default: Json) -> Json:
     return value
 
 
-# Of CleanRL, SB3, Brax, RSL-RL, rejax, PureJaxRL, TorchRL and TRL, where one name is one setting.
+# Names in CleanRL, SB3, Brax, RSL-RL, rejax, PureJaxRL, TorchRL and TRL that mean one setting.
 FIELD_NAMES: Mapping[str, str] = {
     theirs: ours
     for ours, names in {
@@ -99,14 +99,10 @@ FIELD_NAMES: Mapping[str, str] = {
 
 
 def in_our_names(settings: Mapping[str, T], known: Collection[str]) -> dict[str, T]:
-    """Return settings by the names that they have here, and note each that has another.
+    """Translate other libraries' names of settings, with a note for each translation.
 
-    Args:
-        settings: name -> anything.
-        known: the names that a trainer has. A name among them means itself.
-
-    Raises:
-        UserError: two names of one setting.
+    known: the names of a trainer's settings, which are never translated. Raises UserError if a
+        setting has two names.
     """
     named: dict[str, T] = {}
     for name, value in settings.items():

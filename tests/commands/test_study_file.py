@@ -14,7 +14,7 @@ from ablations.errors import UserError
 REFUSED = [
     ("{seed} ", "", "the command has no {seed}"),
     ("{folder} {seed}", "{seed}", "the command has no {folder}"),
-    ('curve = "{folder}/log.csv"', 'curve = "log.csv"', "two cells would write one file"),
+    ('curve = "{folder}/log.csv"', 'curve = "log.csv"', "two runs would write one file"),
     ("{drift}", "{drfit}", "unknown placeholder of the command 'drift': did you mean 'drfit'?"),
     ('{drift}"', '{drift} | tee log"', "the command has '|', and no shell reads it"),
     ('{drift}"', '{drift} {steps}"', "set steps in [study]"),
@@ -22,10 +22,10 @@ REFUSED = [
     ("seeds = 3", "sedes = 3", "[study] unknown key 'sedes': did you mean 'seeds'?"),
     ('name = "walk"', 'name = "gae"', "study 'gae' already exists"),
     ('metric = "return"\n', "", "metric is missing in [command]"),
-    ('step = "step"', 'step = "step"\nresume = "--go-on"', "resume and resume_if go together"),
+    ('step = "step"', 'step = "step"\nresume = "--go-on"', "resume needs resume_if"),
     ('step = "step"', 'step = "step"\ndepends = ["lib"]', "depends names 'lib', which"),
     ("fast = {drift = 12}", "fast = {drift = 10}", "are identical"),
-    ('{drift}"', 'x={drift}"\n#', "drift is a list, which only an argument of its own can be"),
+    ('{drift}"', 'x={drift}"\n#', "drift is a list, which needs an argument of its own"),
     ("seeds = 3", 'seeds = 3\ntasks = ["a", "b"]', "does not use {task}"),
 ]
 

@@ -1,9 +1,8 @@
-"""Advantages and value targets of a batch: when they are estimated, and what standardises them.
+"""Advantages and value targets of a batch: when they are estimated, and how they are standardised.
 
-The axis advantage_timing says when: once per iteration with the critic of the rollout, or again at
-the start of each epoch or within each minibatch, with the critic as it is then. The axis
-advantage_scope says over which samples: those of a minibatch, in the loss, or those of the whole
-batch, before it is cut.
+advantage_timing decides when: once per iteration with the critic of the rollout, or at each epoch
+or minibatch with the current critic. advantage_scope decides over which samples they are
+standardised: a minibatch, in the loss, or the whole batch, before it is cut.
 """
 
 from __future__ import annotations
@@ -17,18 +16,17 @@ import jax.numpy as jnp
 import variants
 from ablations.trainers.choices import apply, either, matches, switch
 from ablations.trainers.control.networks import Critic
-from ablations.trainers.trainer import TracedConfig, Tree
+from ablations.trainers.trainer import Array, TracedConfig, Tree
 from variants.advantage import WITHIN_EPISODES
 
-Array = jax.Array
 Result = TypeVar("Result")
-LogRatio = Callable[[], Array]  # log ρ [T, N] of the policy now against the one that acted
+LogRatio = Callable[[], Array]  # log ρ [T, N] of the current policy to the policy that acted
 MOMENTS = ("iteration", "epoch", "minibatch")
 SCOPES = ("minibatch", "batch")
 
 
 class Experience(NamedTuple):
-    """Steps as the learner sees them, from which advantages are estimated.
+    """The steps from which advantages are estimated.
 
     observation, next_observation: [T, N, O], normalised. reward: [T, N], scaled. The rest [T, N].
     """
@@ -54,10 +52,10 @@ def estimate(
     variant: TracedConfig,
     log_ratio: LogRatio | None = None,
 ) -> Estimate:
-    """Estimate by the choices of `advantage` and value_target; the result has no gradient.
+    """Estimate by `advantage` and value_target; the result has no gradient.
 
-    next_value[t]: of the true next observation, whatever was reset after it. log_ratio: where the
-    policy is no longer the one that acted.
+    next_value[t]: of the true next observation, before any reset. log_ratio: None for the policy
+    that acted.
     """
     moved = {} if log_ratio is None else {"log_ratio": log_ratio}
 
@@ -86,11 +84,11 @@ def estimate(
 
 
 class Estimator(NamedTuple):
-    """Advantage estimates by one state of the critic, each where advantage_timing asks for it.
+    """Advantage estimates with one state of the critic, at the moments of advantage_timing.
 
-    alike: whether one observation, as a step's next and as the next step's own, has one normalised
-        form; not so with statistics that move at every step.
-    log_ratio: None where the policy is the one that acted.
+    alike: whether a step's next observation and the next step's observation are normalised alike;
+        False for statistics that change at every step.
+    log_ratio: None for the policy that acted.
     """
 
     critic: Critic
@@ -107,10 +105,8 @@ class Estimator(NamedTuple):
     ) -> tuple[Array, Estimate]:
         """Return values [T, N] and the estimate, both in units of scaled reward.
 
-        The values are 0 where nothing reads them, and the estimate where advantage_timing is not
-        "iteration".
-
-        observation, next_observation: [T, N, O], normalised as at rollout.
+        The values are 0 if no choice reads them, the estimate is 0 unless advantage_timing is
+        "iteration". observation, next_observation: [T, N, O], normalised as at rollout.
         """
         zeros = jnp.zeros_like(experience.reward)
         value = either(
@@ -130,12 +126,10 @@ class Estimator(NamedTuple):
     def at_epoch(
         self, experience: Experience, old_value: Array, before: Estimate
     ) -> tuple[Array, Estimate]:
-        """Return the critic's output [T, N] that a value clip measures from, and the estimate.
+        """Return the reference output [T, N] of value_clip, and the estimate, for a new epoch.
 
-        Both are of an epoch that begins.
-
-        old_value: that at rollout. old_value=epoch comes with advantage_timing=epoch, so that one
-            pass of the critic serves both.
+        old_value: the reference at rollout. old_value=epoch requires advantage_timing=epoch, so
+            that one pass of the critic serves both.
         """
 
         def now() -> tuple[Array, Estimate]:
@@ -149,20 +143,14 @@ class Estimator(NamedTuple):
     def at_minibatch(
         self, experience: Callable[[], Experience], before: Estimate, output: Array
     ) -> Estimate:
-        """Return the estimate for a gradient step.
-
-        output: [T, M], what the critic's network answers for the observations.
-        """
+        """Return the estimate for a gradient step; output: [T, M], of the critic's network."""
         return self._at("minibatch", lambda: self._of_outputs(experience(), output), lambda: before)
 
     def next_values(self, value: Array, observation: Array) -> Array:
         """Return the values [T, N] of the true next observations [T, N, O].
 
-        Where the choice of `advantage` does not read them they are any number.
-
-        value: [T, N], of the observations that the policy acted on. While an episode goes on the
-            next of those is the true next one, so for most choices the network looks at the last
-            step alone.
+        Inside an episode this is the next row of `value` [T, N], so for most choices of `advantage`
+        the network evaluates the last step only. Values that no choice reads are arbitrary.
         """
 
         def of_the_last() -> Array:
@@ -175,7 +163,7 @@ class Estimator(NamedTuple):
 
     @property
     def _measured_from_rollout(self) -> bool | Array:
-        """True where a value clip measures from the values at rollout: bool, or a bool scalar."""
+        """Whether value_clip measures from the values at rollout: bool, or a bool scalar."""
         clips = variants.axis("value_clip").values()
         reading = [clip.name for clip in clips if "old_values" in clip.inputs]
         measured = matches("value_clip", self.variant, *reading)
@@ -194,7 +182,7 @@ class Estimator(NamedTuple):
         return estimate(experience, value, next_value, self.variant, self.log_ratio)
 
     def _of_outputs(self, experience: Experience, output: Array) -> Estimate:
-        """Estimate with targets as what the network should answer."""
+        """Estimate with targets in units of the network's output."""
         value = self.critic.meant(output)
         made = self._of_values(experience, value, experience.next_observation)
         return made._replace(target=self.critic.output(made.target))
@@ -203,11 +191,9 @@ class Estimator(NamedTuple):
 def standardised(
     scope: str, advantage: Array, group: Array, num_groups: int, variant: TracedConfig
 ) -> Array:
-    """Standardise advantages over these samples where advantage_scope is this one.
+    """Apply `advantage_statistics` if advantage_scope is `scope`, else return the advantages.
 
-    The choice of `advantage_statistics` does it; elsewhere they stay as they are.
-
-    advantage, group: of one shape; which environments share a reset, ids below num_groups.
+    advantage, group: of one shape; group: ids below num_groups of environments that share a reset.
     """
 
     def now() -> Array:

@@ -1,9 +1,9 @@
-"""`jax.vmap` with the batch as the last axis of every array on the way, instead of the first.
+"""`jax.vmap` with the batch as the last axis of every array, instead of the first.
 
 A step of rigid-body physics works on arrays of a few numbers, such as [links, 3]. With a leading
-batch axis, [N, links, 3], compiled loops run over three numbers at a time and small products are
-calls of their own. With a trailing one, [links, 3, N], all run over the N environments and fuse. A
-CPU is then much faster (benchmarks/README.md).
+batch axis, [N, links, 3], compiled loops run over three numbers at a time, and small products are
+separate calls. With a trailing axis, [links, 3, N], all loops run over the N environments and fuse.
+This is much faster on a CPU (benchmarks/README.md).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.typing import ArrayLike
 
 from ablations.trainers.products import materialized
-from ablations.trainers.trainer import Tree
+from ablations.trainers.trainer import Array, Tree
 
 Result = TypeVar("Result")
 
-# Arc tangent, arc sine and arc cosine in float32. XLA on a CPU calls the C library for them, one
-# number at a time, whose last bits changed with glibc 2.41. These vectorize, with the same bits on
-# every x86 processor that has AVX2, given the flags of `worker_environment` in
-# ablations/engine/machine.py. They are not made to be differentiated.
+# Arc tangent, arc sine and arc cosine in float32. XLA on a CPU calls the C library for each number,
+# and its last bits changed with glibc 2.41. These functions vectorize, with the same bits on every
+# x86 processor with AVX2, given the flags of `worker_environment` in ablations/engine/machine.py.
+# Their derivatives are not supported.
 
-# atan(t) = t + t z q(z) with z = t^2: q on [0, 1], highest power first, where the largest relative
-# error of the whole is least (2e-9, by reweighted least squares).
+# atan(t) = t + t z q(z) with z = t²; q on [0, 1], highest power first, by reweighted least squares;
+# the relative error is at most 2e-9.
 _Q = np.array(
     [
         -0.0017539302,
@@ -46,7 +46,7 @@ _Q = np.array(
 )
 
 
-def arctan2(y: jax.Array, x: jax.Array) -> jax.Array:
+def arctan2(y: Array, x: Array) -> Array:
     """Angle of the point (x, y) in radians, float32, within 2 units in the last place.
 
     Subnormal numbers count as 0, as everywhere in XLA's code.
@@ -62,17 +62,17 @@ def arctan2(y: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.copysign(angle, y)
 
 
-def arctan(x: jax.Array) -> jax.Array:
+def arctan(x: Array) -> Array:
     """Angle whose tangent is x, in radians."""
     return arctan2(x, jnp.ones_like(x))
 
 
-def arcsin(x: jax.Array) -> jax.Array:
+def arcsin(x: Array) -> Array:
     """Angle whose sine is x, in radians; not a number beyond 1."""
     return arctan2(x, jnp.sqrt((1 - x) * (1 + x)))
 
 
-def arccos(x: jax.Array) -> jax.Array:
+def arccos(x: Array) -> Array:
     """Angle whose cosine is x, in radians; not a number beyond 1."""
     return arctan2(jnp.sqrt((1 - x) * (1 + x)), x)
 
@@ -80,11 +80,11 @@ def arccos(x: jax.Array) -> jax.Array:
 class Value(NamedTuple):
     """An array, and whether its last axis is the batch."""
 
-    array: jax.Array
+    array: Array
     batched: bool
 
 
-# Of each element on its own; operands of rank 0 and axes of size 1 are broadcast.
+# Element-wise operations; operands of rank 0 and axes of size 1 are broadcast.
 _ELEMENTWISE = str.split(
     """
     abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy
@@ -93,13 +93,13 @@ _ELEMENTWISE = str.split(
     stop_gradient sub tan tanh xor
     """
 )
-_OWN: dict[str, Callable[..., jax.Array]] = {
+_OWN: dict[str, Callable[..., Array]] = {
     "acos": arccos,
     "asin": arcsin,
     "atan": arctan,
     "atan2": arctan2,
 }
-# Their parameters count axes from the front: one more behind changes nothing.
+# Operations whose parameters count axes from the front.
 _FROM_THE_FRONT = str.split(
     """
     argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max
@@ -116,14 +116,12 @@ _CALLS = {
 
 
 def vmap_trailing(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Vectorize as `jax.vmap(function)`: arguments and results are pytrees of arrays [N, ...].
+    """Vectorize like `jax.vmap(function)`: arguments and results are pytrees of arrays [N, ...].
 
-    Inside, the batch is the last axis. Numbers are those of `jax.vmap` up to the order in which the
-    terms of a product are added and, in float32, the last bits of arc tangents. An operation
-    without a rule here is batched by `jax.vmap`. Not kept: rules of `jax.custom_jvp` and
-    `jax.custom_vjp`, `jax.checkpoint`, weak types of results, derivatives of arc tangents; and
-    there is no `jax.shard_map` around or inside. Raises ValueError where N is not everywhere the
-    same.
+    The results equal those of `jax.vmap` up to the order of sums in products and, in float32, the
+    last bits of arc tangents. `jax.vmap` batches operations without a rule. Not supported: rules of
+    `jax.custom_jvp` and `jax.custom_vjp`, `jax.checkpoint`, weak types of results, derivatives of
+    arc tangents, `jax.shard_map`. Raises ValueError unless all arrays have one N.
     """
 
     def batched(*arguments: Tree) -> Result:
@@ -150,7 +148,7 @@ def vmap_trailing(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def _run(program: ClosedJaxpr | Jaxpr, values: Sequence[Value], size: int) -> list[Value]:
-    """Return what a jaxpr returns for these values."""
+    """Evaluate a jaxpr."""
     jaxpr = _open(program)
     consts = [Value(x, False) for x in getattr(program, "consts", ())]
     known: dict[Var, Value] = dict(
@@ -171,7 +169,7 @@ def _run(program: ClosedJaxpr | Jaxpr, values: Sequence[Value], size: int) -> li
 
 
 def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
-    """Return what one operation returns for these values."""
+    """Evaluate one operation."""
     name = equation.primitive.name
     if name in _CALLS:
         return _run(equation.params[_CALLS[name]], values, size)
@@ -194,10 +192,9 @@ def _apply(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
 
 
 def _stacks(equation: JaxprEqn) -> bool:
-    """Return whether an operation makes an axis of single numbers, such as a vector's components.
+    """Return whether an operation stacks single numbers, such as the components of a vector.
 
-    Fused into what follows, the loop over the batch asks for each element which operand it is of,
-    and is not vectorized.
+    Fused into later operations, it would select the operand per element, which does not vectorize.
     """
     name, operands = equation.primitive.name, [_shaped(one).shape for one in equation.invars]
     if name == "concatenate":
@@ -210,12 +207,12 @@ def _shaped(variable: Var | Literal) -> Tree:
     return variable.aval
 
 
-def _bind(equation: JaxprEqn, *arrays: ArrayLike, **changed: Tree) -> list[jax.Array]:
+def _bind(equation: JaxprEqn, *arrays: ArrayLike, **changed: Tree) -> list[Array]:
     found = equation.primitive.bind(*arrays, **{**equation.params, **changed})
     return found if equation.primitive.multiple_results else [found]
 
 
-def _trailing(value: Value, size: int, shape: tuple[int, ...] | None = None) -> jax.Array:
+def _trailing(value: Value, size: int, shape: tuple[int, ...] | None = None) -> Array:
     """Return the array with the batch, broadcast to a shape (without the batch)."""
     array = jnp.asarray(value.array)
     own = array.shape[:-1] if value.batched else array.shape
@@ -228,8 +225,8 @@ def _trailing(value: Value, size: int, shape: tuple[int, ...] | None = None) -> 
     )
 
 
-def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[jax.Array]:
-    """Apply its own rule for batches, which mostly takes the batch to the front and back."""
+def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[Array]:
+    """Apply the rule of `jax.vmap`, which mostly moves the batch to the front and back."""
     return jax.vmap(
         lambda *arrays: _bind(equation, *arrays),
         in_axes=[-1 if value.batched else None for value in values],
@@ -238,7 +235,7 @@ def _by_vmap(equation: JaxprEqn, values: list[Value], size: int) -> list[jax.Arr
     )(*[value.array for value in values])
 
 
-def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[jax.Array]:
+def _elementwise(equation: JaxprEqn, values: list[Value], size: int) -> list[Array]:
     out = _shaped(equation.outvars[0])
     arrays = [_trailing(value, size, out.shape) for value in values]
     if out.dtype == jnp.float32 and (own := _OWN.get(equation.primitive.name)):
@@ -258,8 +255,8 @@ def _as_many_axes(outside: Sequence[Var | Literal], inside: Sequence[Var | Liter
 
 def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     params = equation.params
-    # what is scanned over, and what is stacked, has one axis more than inside: releases of JAX say
-    # how many these are in different ways
+    # Scanned and stacked arrays have one axis more outside the loop. The parameters that count them
+    # differ between releases of JAX.
     inner = _open(params["jaxpr"])
     last = _as_many_axes(equation.invars, inner.invars)
     first = last - _as_many_axes(equation.outvars, inner.outvars)
@@ -267,14 +264,12 @@ def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     batched = [x.batched for x in start]
     returned: list[bool] = []
 
-    def as_carried(carry: Sequence[Value]) -> list[jax.Array]:
+    def as_carried(carry: Sequence[Value]) -> list[Array]:
         return [
             _trailing(x, size) if yes else x.array for x, yes in zip(carry, batched, strict=True)
         ]
 
-    def step(
-        carry: list[jax.Array], row: list[jax.Array]
-    ) -> tuple[list[jax.Array], list[jax.Array]]:
+    def step(carry: list[Array], row: list[Array]) -> tuple[list[Array], list[Array]]:
         nonlocal returned
         inside = [*map(Value, carry, batched), *map(Value, row, [x.batched for x in rows])]
         found = _run(params["jaxpr"], [*fixed, *inside], size)
@@ -283,7 +278,7 @@ def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
 
     arrays = [x.array for x in rows]
     one = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in arrays]
-    while True:  # until no step gives a batch to what came into it without one
+    while True:  # until the set of batched carries is stable
         jax.eval_shape(step, as_carried(start), one)
         grown = [yes or new for yes, new in zip(batched, returned, strict=False)]
         if grown == batched:
@@ -294,35 +289,35 @@ def _scan(equation: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     return list(map(Value, [*carry, *out], [*batched, *returned[len(start) :]]))
 
 
-def _broadcast(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+def _broadcast(equation: JaxprEqn, size: int, array: Array) -> Array:
     shape, axes = equation.params["shape"], equation.params["broadcast_dimensions"]
     return lax.broadcast_in_dim(array, (*shape, size), (*axes, len(shape)))
 
 
-def _reshape(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+def _reshape(equation: JaxprEqn, size: int, array: Array) -> Array:
     return lax.reshape(array, (*equation.params["new_sizes"], size))
 
 
-def _transpose(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+def _transpose(equation: JaxprEqn, size: int, array: Array) -> Array:
     return lax.transpose(array, (*equation.params["permutation"], array.ndim - 1))
 
 
-def _tile(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+def _tile(equation: JaxprEqn, size: int, array: Array) -> Array:
     return _bind(equation, array, reps=(*equation.params["reps"], 1))[0]
 
 
-def _slice(equation: JaxprEqn, size: int, array: jax.Array) -> jax.Array:
+def _slice(equation: JaxprEqn, size: int, array: Array) -> Array:
     params = equation.params
     strides = params["strides"] or (1,) * (array.ndim - 1)
     starts, limits = (*params["start_indices"], 0), (*params["limit_indices"], size)
     return lax.slice(array, starts, limits, (*strides, 1))
 
 
-def _pad(equation: JaxprEqn, size: int, array: jax.Array, value: jax.Array) -> jax.Array:
+def _pad(equation: JaxprEqn, size: int, array: Array, value: Array) -> Array:
     return lax.pad(array, value, (*equation.params["padding_config"], (0, 0, 0)))
 
 
-def _gather(equation: JaxprEqn, size: int, array: jax.Array, indices: jax.Array) -> jax.Array:
+def _gather(equation: JaxprEqn, size: int, array: Array, indices: Array) -> Array:
     params, behind = equation.params, _shaped(equation.outvars[0]).ndim
     numbers = params["dimension_numbers"]
     numbers = numbers._replace(offset_dims=(*numbers.offset_dims, behind))
@@ -330,7 +325,7 @@ def _gather(equation: JaxprEqn, size: int, array: jax.Array, indices: jax.Array)
     return _bind(equation, array, indices, dimension_numbers=numbers, slice_sizes=sizes)[0]
 
 
-def _scatter(equation: JaxprEqn, size: int, *operands: jax.Array) -> jax.Array:
+def _scatter(equation: JaxprEqn, size: int, *operands: Array) -> Array:
     numbers = equation.params["dimension_numbers"]
     windows = (*numbers.update_window_dims, operands[2].ndim - 1)
     numbers = numbers._replace(update_window_dims=windows)
@@ -338,16 +333,16 @@ def _scatter(equation: JaxprEqn, size: int, *operands: jax.Array) -> jax.Array:
 
 
 def _of_whole_floats(equation: JaxprEqn) -> bool:
-    """Return False for integers and half floats, whose sums have another dtype than their terms."""
+    """Return False for integers and half floats, whose sums have another dtype."""
     return _shaped(equation.outvars[0]).dtype in (jnp.float32, jnp.float64)
 
 
-def _dot_general(equation: JaxprEqn, size: int, left: jax.Array, right: jax.Array) -> jax.Array:
-    """Sum products of elements, which fuses with what is around it."""
+def _dot_general(equation: JaxprEqn, size: int, left: Array, right: Array) -> Array:
+    """Sum products of elements, which fuses with neighbouring operations."""
     (left_sum, right_sum), (left_batch, right_batch) = equation.params["dimension_numbers"]
     dtype = _shaped(equation.outvars[0]).dtype
 
-    def rest(array: jax.Array, *taken: Sequence[int]) -> list[int]:
+    def rest(array: Array, *taken: Sequence[int]) -> list[int]:
         return [axis for axis in range(array.ndim - 1) if axis not in sum(map(tuple, taken), ())]
 
     left_rest, right_rest = rest(left, left_sum, left_batch), rest(right, right_sum, right_batch)
@@ -363,18 +358,17 @@ def _dot_general(equation: JaxprEqn, size: int, left: jax.Array, right: jax.Arra
 
 
 class Rule(NamedTuple):
-    """The form of an operation on arrays with a trailing batch axis, where it has one.
+    """The rule of an operation for arrays with a trailing batch axis.
 
-    unbatched: operands that must have no batch; indices, mostly.
-    only: what else must be so.
+    unbatched: operands that must not have a batch, mostly indices. only: a further condition.
     """
 
-    apply: Callable[..., jax.Array]
+    apply: Callable[..., Array]
     unbatched: slice = slice(0)
     only: Callable[[JaxprEqn], bool] = lambda equation: True
 
     def holds(self, equation: JaxprEqn, values: Sequence[Value]) -> bool:
-        """Return whether an operation on these values goes by the rule."""
+        """Return whether the rule applies to an operation on these values."""
         return not any(x.batched for x in values[self.unbatched]) and self.only(equation)
 
 

@@ -1,8 +1,8 @@
 # ruff: noqa: D102  # `Distribution` documents the methods
-"""The policy's distribution over actions, by the raw outputs of its network.
+"""The policy's distribution over actions, from the raw outputs of its network.
 
-`Normal` is what the axes policy_std, action_distribution and entropy_estimate make of it,
-`Parametric` what a choice of action_distribution alone does; `Categorical` has nothing to choose.
+`Normal` combines policy_std, action_distribution and entropy_estimate. `Parametric` uses a choice
+of action_distribution that reads the outputs. `Categorical` reads no component.
 """
 
 from __future__ import annotations
@@ -20,86 +20,80 @@ from ablations.environments import Actions, Box, Discrete
 from ablations.tasks.task import Task
 from ablations.trainers.choices import apply, switch
 from ablations.trainers.control.networks import Outputs
-from ablations.trainers.trainer import TracedConfig
+from ablations.trainers.trainer import Array, TracedConfig
 from variants.action_distribution import Drawn
 
 BRAX_KL_OFFSET = 1e-5
 
 
 class Sample(NamedTuple):
-    """An action of the policy, as the learner keeps it and as the environment gets it.
+    """A draw x [..., A] or [...], its action, and the log density or probability [...] of x."""
 
-    x: [..., A] or [...], what was drawn and is scored later. action: what became of it.
-    log_prob: [...], the log density of x, or the log probability.
-    """
-
-    x: jax.Array
-    action: jax.Array
-    log_prob: jax.Array
+    x: Array
+    action: Array
+    log_prob: Array
 
 
 class Distribution(Protocol):
     """A distribution over actions, by raw outputs [..., R] of the policy's network.
 
-    Randomness is drawn ahead of a rollout, so that one seed gives every variant the same.
+    Noise is drawn before a rollout, so that all variants of a seed have the same noise.
     """
 
     @property
     def outputs(self) -> Outputs:
-        """The R outputs that the policy's network has."""
+        """The R outputs of the policy's network."""
 
     @property
     def dimensions(self) -> int:
-        """The numbers that an action has."""
+        """Numbers per action."""
 
-    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Draw the noise of so many actions: [*shape, ...]."""
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
+        """Draw the noise [*shape, ...] of actions [*shape]."""
 
-    def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
-        """Return an action by raw [..., R] and noise [..., ...]."""
+    def sample(self, raw: Array, noise: Array, variant: TracedConfig) -> Sample:
+        """Return an action by raw [..., R] and its noise."""
 
-    def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return the action that the policy takes where it does not explore."""
+    def mode(self, raw: Array, variant: TracedConfig) -> Array:
+        """Return the action without exploration."""
 
-    def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
+    def log_prob(self, raw: Array, x: Array, variant: TracedConfig) -> Array:
         """Return the log density [...] of an x."""
 
-    def perturbed(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return raw as the loss scores it: as it is, where no mean is displaced at random."""
+    def perturbed(self, raw: Array, key: Array, variant: TracedConfig) -> Array:
+        """Return raw for the loss, by default unchanged."""
         return raw
 
-    def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Return the entropy that the policy is rewarded for, [B]; key: of an estimate's noise."""
+    def entropy(self, raw: Array, key: Array, variant: TracedConfig) -> Array:
+        """Return the entropy [B] of the bonus; key: for the noise of an estimate."""
 
-    def kl(
-        self, old: jax.Array, new: jax.Array, variant: TracedConfig, offset: float = 0.0
-    ) -> jax.Array:
-        """Return the mean of KL(old, new), a scalar; offset: that of Brax's, in its logarithm."""
+    def kl(self, old: Array, new: Array, variant: TracedConfig, offset: float = 0.0) -> Array:
+        """Return the mean of KL(old, new), a scalar; offset: added in the logarithm, as in Brax."""
 
 
-def mean_and_std(raw: jax.Array, variant: TracedConfig) -> tuple[jax.Array, jax.Array]:
-    """Return mean and std [..., A] of the normal that x is drawn from, by a network's [..., 2A]."""
+def mean_and_std(raw: Array, variant: TracedConfig) -> tuple[Array, Array]:
+    """Return mean and std [..., A] of the normal distribution of x, by raw [..., 2A]."""
     mean, spread = jnp.split(raw, 2, axis=-1)
     std = apply("policy_std", variant, head=spread, parameter=spread, feature_variance=spread)
     return mean, std
 
 
-def drawn(mean: jax.Array, std: jax.Array, x: jax.Array, variant: TracedConfig) -> Drawn:
-    """Return what becomes of x [..., A]: the action, and the log density of x."""
+def drawn(mean: Array, std: Array, x: Array, variant: TracedConfig) -> Drawn:
+    """Return the action of x [..., A], and the log density of x."""
     result: Drawn = apply("action_distribution", variant, mean=mean, std=std, x=x)
     return result
 
 
-def entropy_noise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+def entropy_noise(key: Array, shape: tuple[int, ...]) -> Array:
     """Draw standard normal noise, for one estimate of the entropy."""
     return jax.random.normal(key, shape)
 
 
 @dataclass(frozen=True)
 class Normal(Distribution):
-    """x = μ + σ·noise in each of `size` dimensions, raw: means, then what policy_std makes σ of.
+    """x = μ + σ·noise in each of `size` dimensions; raw: means, then the input of policy_std.
 
-    spread: the input of policy_std that the second half of raw is.
+    spread: the name of that input.
     """
 
     size: int
@@ -117,24 +111,24 @@ class Normal(Distribution):
     def dimensions(self) -> int:
         return self.size
 
-    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.normal(key, (*shape, self.size))
 
-    def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
+    def sample(self, raw: Array, noise: Array, variant: TracedConfig) -> Sample:
         mean, std = mean_and_std(raw, variant)
         x = mean + std * noise
         action, log_prob, _ = drawn(mean, std, x, variant)
         return Sample(x, action, log_prob)
 
-    def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
+    def mode(self, raw: Array, variant: TracedConfig) -> Array:
         mean, std = mean_and_std(raw, variant)
         return drawn(mean, std, mean, variant).action
 
-    def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
+    def log_prob(self, raw: Array, x: Array, variant: TracedConfig) -> Array:
         return drawn(*mean_and_std(raw, variant), x, variant).log_prob
 
-    def perturbed(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
-        def displaced() -> jax.Array:
+    def perturbed(self, raw: Array, key: Array, variant: TracedConfig) -> Array:
+        def displaced() -> Array:
             mean, spread = jnp.split(raw, 2, axis=-1)
             noise = jax.random.uniform(jax.random.fold_in(key, 2), mean.shape)
             mean = apply("mean_perturbation", variant, mean=mean, noise=noise)
@@ -142,9 +136,9 @@ class Normal(Distribution):
 
         return switch("mean_perturbation", variant, {"none": lambda: raw, "uniform": displaced})
 
-    def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
+    def entropy(self, raw: Array, key: Array, variant: TracedConfig) -> Array:
         mean, std = (x.reshape(-1, x.shape[-1]) for x in mean_and_std(raw, variant))
-        estimate: jax.Array = apply(
+        estimate: Array = apply(
             "entropy_estimate",
             variant,
             mean=mean,
@@ -154,14 +148,8 @@ class Normal(Distribution):
         )
         return estimate
 
-    def kl(
-        self, old: jax.Array, new: jax.Array, variant: TracedConfig, offset: float = 0.0
-    ) -> jax.Array:
-        """Mean of KL(old, new) in closed form, a scalar; both raw [..., 2A].
-
-        Σ log(σ'/σ + offset) + (σ² + (μ - μ')²)/2σ'² - ½, of x: what becomes of it changes no
-        divergence.
-        """
+    def kl(self, old: Array, new: Array, variant: TracedConfig, offset: float = 0.0) -> Array:
+        """Mean of Σ log(σ'/σ + offset) + (σ² + (μ - μ')²)/2σ'² - ½, a scalar."""
         old_mean, old_std = mean_and_std(old, variant)
         mean, std = mean_and_std(new, variant)
         moved = jnp.square(old_std) + jnp.square(old_mean - mean)
@@ -169,8 +157,8 @@ class Normal(Distribution):
         return jnp.mean(jnp.sum(each, axis=-1))
 
 
-def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: TracedConfig) -> jax.Array:
-    """Draw the noise of an entropy estimate that reads some; zeros elsewhere."""
+def _noise_where_read(key: Array, shape: tuple[int, ...], variant: TracedConfig) -> Array:
+    """Draw the noise of an entropy estimate; zeros for a choice that reads none."""
     axis = variants.axis("entropy_estimate")
     branches = {
         name: (lambda: entropy_noise(key, shape))
@@ -185,7 +173,7 @@ def _noise_where_read(key: jax.Array, shape: tuple[int, ...], variant: TracedCon
 class Parametric(Distribution):
     """Vectors of `size` numbers, by a choice of action_distribution that reads the outputs.
 
-    Two outputs for each number. Noise is a key for each action, which any distribution can draw by.
+    The network has two outputs per number. The noise is a random key per action.
     """
 
     size: int
@@ -198,11 +186,11 @@ class Parametric(Distribution):
     def dimensions(self) -> int:
         return self.size
 
-    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.split(key, shape)
 
-    def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
-        def draw(raw: jax.Array, key: jax.Array) -> jax.Array:
+    def sample(self, raw: Array, noise: Array, variant: TracedConfig) -> Sample:
+        def draw(raw: Array, key: Array) -> Array:
             return _by_choice(raw, variant).sample(key)
 
         for _ in noise.shape:
@@ -210,25 +198,23 @@ class Parametric(Distribution):
         made, x = _by_choice(raw, variant), draw(raw, noise)
         return Sample(x, made.action(x), made.log_prob(x))
 
-    def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
+    def mode(self, raw: Array, variant: TracedConfig) -> Array:
         made = _by_choice(raw, variant)
         return made.action(made.mode())
 
-    def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
+    def log_prob(self, raw: Array, x: Array, variant: TracedConfig) -> Array:
         return _by_choice(raw, variant).log_prob(x)
 
-    def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
+    def entropy(self, raw: Array, key: Array, variant: TracedConfig) -> Array:
         return _by_choice(raw, variant).entropy().reshape(-1)
 
-    def kl(
-        self, old: jax.Array, new: jax.Array, variant: TracedConfig, offset: float = 0.0
-    ) -> jax.Array:
-        """Mean of KL(old, new), a scalar, whatever the offset: Brax's policies are normal."""
+    def kl(self, old: Array, new: Array, variant: TracedConfig, offset: float = 0.0) -> Array:
+        """Mean of KL(old, new), a scalar; the offset is ignored."""
         return jnp.mean(_by_choice(old, variant).kl(_by_choice(new, variant)))
 
 
-def _by_choice(raw: jax.Array, variant: TracedConfig) -> variants.action_distribution.Distribution:
-    """Return the distribution that a choice of action_distribution makes of outputs [..., 2A]."""
+def _by_choice(raw: Array, variant: TracedConfig) -> variants.action_distribution.Distribution:
+    """Return the distribution of outputs [..., 2A] by action_distribution."""
     made: variants.action_distribution.Distribution = apply(
         "action_distribution", variant, outputs=raw
     )
@@ -237,10 +223,10 @@ def _by_choice(raw: jax.Array, variant: TracedConfig) -> variants.action_distrib
 
 @dataclass(frozen=True)
 class Categorical(Distribution):
-    """One of `count` actions, by their logits [..., count]: x is its number, int32 [...].
+    """One of `count` actions by logits [..., count]; x is its index, int32 [...].
 
-    π(a) = softmax(logits)[a]; a = argmax(logits + g), g of Gumbel's distribution (Maddison et al.
-    2014), so that the noise does not depend on the policy.
+    π(a) = softmax(logits)[a]. The draw is argmax(logits + g) with Gumbel noise g (Maddison et al.
+    2014), which does not depend on the policy.
     """
 
     count: int
@@ -250,40 +236,35 @@ class Categorical(Distribution):
     def outputs(self) -> Outputs:
         return Outputs(self.count)
 
-    def noise(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.gumbel(key, (*shape, self.count))
 
-    def sample(self, raw: jax.Array, noise: jax.Array, variant: TracedConfig) -> Sample:
+    def sample(self, raw: Array, noise: Array, variant: TracedConfig) -> Sample:
         action = self.mode(raw + noise, variant)
         return Sample(action, action, self.log_prob(raw, action, variant))
 
-    def mode(self, raw: jax.Array, variant: TracedConfig) -> jax.Array:
+    def mode(self, raw: Array, variant: TracedConfig) -> Array:
         return jnp.argmax(raw, axis=-1).astype(jnp.int32)
 
-    def log_prob(self, raw: jax.Array, x: jax.Array, variant: TracedConfig) -> jax.Array:
-        # A sum over all instead of a gather: its gradient is one, too, and not a scatter
+    def log_prob(self, raw: Array, x: Array, variant: TracedConfig) -> Array:
+        # A sum instead of a gather, whose gradient would be a scatter.
         chosen = jax.nn.one_hot(x, self.count, dtype=raw.dtype)
         return jnp.sum(jax.nn.log_softmax(raw) * chosen, axis=-1)
 
-    def entropy(self, raw: jax.Array, key: jax.Array, variant: TracedConfig) -> jax.Array:
+    def entropy(self, raw: Array, key: Array, variant: TracedConfig) -> Array:
         log_probs = jax.nn.log_softmax(raw.reshape(-1, self.count))
         return -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
 
-    def kl(
-        self, old: jax.Array, new: jax.Array, variant: TracedConfig, offset: float = 0.0
-    ) -> jax.Array:
-        """Mean of Σ π log(π/π'), a scalar, whatever the offset: Brax has no categorical policy."""
+    def kl(self, old: Array, new: Array, variant: TracedConfig, offset: float = 0.0) -> Array:
+        """Mean of Σ π log(π/π'), a scalar; the offset is ignored."""
         old_log, new_log = jax.nn.log_softmax(old), jax.nn.log_softmax(new)
         return jnp.mean(jnp.sum(jnp.exp(old_log) * (old_log - new_log), axis=-1))
 
 
-def brax_kl(
-    distribution: Distribution, old: jax.Array, new: jax.Array, variant: TracedConfig
-) -> jax.Array:
-    """Return Brax's divergence where learning_rate_schedule reads it, else NaN; a scalar.
+def brax_kl(distribution: Distribution, old: Array, new: Array, variant: TracedConfig) -> Array:
+    """Return Brax's divergence, a scalar, if learning_rate_schedule reads it, else NaN.
 
-    A branch of its own: elsewhere it costs nothing, and does not change how other divergences are
-    rounded.
+    In a branch of its own it costs other choices nothing and does not change their rounding.
     """
     axis = "learning_rate_schedule"
     branches = dict.fromkeys(variants.axis(axis), lambda: jnp.asarray(jnp.nan, jnp.float32))
@@ -292,7 +273,7 @@ def brax_kl(
 
 
 def unshaped(task: Task, choice: str) -> dict[str, str]:
-    """Return the axes that shape no action on a task, and why; choice: of action_distribution."""
+    """Return the axes without an effect on a task's actions; choice: of action_distribution."""
     of_normals = ("entropy_estimate", "mean_perturbation", "policy_std")
     if task.discrete:
         return dict.fromkeys(
@@ -305,7 +286,7 @@ def unshaped(task: Task, choice: str) -> dict[str, str]:
 
 
 def distribution_of(actions: Actions, fixed: Mapping[str, str]) -> Distribution:
-    """Return the distribution over these actions; fixed: axis -> the choice that is compiled in."""
+    """Return the distribution over these actions; fixed: axis -> compiled-in choice."""
     if isinstance(actions, Discrete):
         return Categorical(actions.choices)
     assert isinstance(actions, Box)

@@ -1,4 +1,4 @@
-"""N episodes at once: batched steps, truncation, automatic reset, and the true last observation."""
+"""N parallel episodes: batched steps, truncation, reset, and the true last observation."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from ablations.environments import Environment, State, Step
 from ablations.errors import UserError
 from ablations.trainers.control.batching import vmap_trailing
 from ablations.trainers.leaves import by_path, differences
-from ablations.trainers.trainer import Tree
+from ablations.trainers.trainer import Array, Tree
 
 
-def batched_step(env: Environment) -> Callable[[State, jax.Array], tuple[State, Step]]:
+def batched_step(env: Environment) -> Callable[[State, Array], tuple[State, Step]]:
     """Return `env.step` of N copies, whose states and actions have a leading [N]."""
     return (vmap_trailing if env.trailing else jax.vmap)(env.step)
 
 
-def batched_reset(env: Environment) -> Callable[[jax.Array], State]:
+def batched_reset(env: Environment) -> Callable[[Array], State]:
     """Return `env.reset` of N copies: keys [N] give states with a leading [N].
 
-    One after the other on a CPU: the program compiles faster, and runs once for a cell and for an
-    evaluation.
+    On a CPU the resets run in sequence, which compiles faster.
     """
     on_cpu = jax.default_backend() == "cpu"
     return partial(jax.lax.map, env.reset) if on_cpu else jax.vmap(env.reset)
 
 
 def _each(tree: Tree) -> Tree:
-    """Return the form of each copy in arrays with a leading [N]."""
+    """Return shapes and dtypes of arrays without their leading [N]."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x)[1:], jnp.result_type(x)), tree)
 
 
@@ -41,28 +40,27 @@ class Episodes(NamedTuple):
     """The running episodes of N environments.
 
     state: the environment's state, every leaf with a leading [N].
-    first: the physics and the observation [N, O] to which an episode's end returns; [N, P, ...]
-        where each environment has a pool of P resets; the key [N] of its resets where every episode
-        starts from a fresh one.
-    elapsed: int32 [N], steps on the clock; truncation comes when it reaches episode_length.
-    whole: bool [N], False in a first episode that started with time on its clock.
+    first: physics and observation [N, O] after a reset; [N, P, ...] for a pool of P resets; the
+        keys [N] of resets if every episode has a fresh reset.
+    elapsed: int32 [N], steps until now; truncation at episode_length.
+    whole: bool [N], False in a first episode that started with elapsed steps.
     length: int32 [N], steps of the running episode.
     reward_sum: float32 [N], its undiscounted return so far.
-    place: int32 [N], where in the pool the running episode started, or its number where resets are
-        fresh; None without either.
+    place: int32 [N], position of the running episode in the pool, or its number with fresh resets;
+        None otherwise.
     """
 
     state: State
     first: Tree
-    elapsed: jax.Array
-    whole: jax.Array
-    length: jax.Array
-    reward_sum: jax.Array
-    place: jax.Array | None = None
+    elapsed: Array
+    whole: Array
+    length: Array
+    reward_sum: Array
+    place: Array | None = None
 
     @property
-    def observation(self) -> jax.Array:
-        """Observations [N, O] that the policy sees now."""
+    def observation(self) -> Array:
+        """Current observations [N, O]."""
         return self.state.observation
 
 
@@ -70,20 +68,20 @@ class Outcome(NamedTuple):
     """The outcome of one step of N environments.
 
     reward: float32 [N].
-    termination: bool [N], the episode ended in itself.
-    truncation: bool [N], the clock ran out; never where the same step terminates.
-    next_observation: [N, O], the true next one, before any reset.
-    finished: bool [N], a whole episode ended here.
-    length: int32 [N] and reward_sum: float32 [N] of the episode so far, this step included.
+    termination: bool [N], the environment ended the episode.
+    truncation: bool [N], the time limit ended it, and the step did not terminate.
+    next_observation: [N, O], before any reset.
+    finished: bool [N], a whole episode ended.
+    length: int32 [N], reward_sum: float32 [N], of the episode including this step.
     """
 
-    reward: jax.Array
-    termination: jax.Array
-    truncation: jax.Array
-    next_observation: jax.Array
-    finished: jax.Array
-    length: jax.Array
-    reward_sum: jax.Array
+    reward: Array
+    termination: Array
+    truncation: Array
+    next_observation: Array
+    finished: Array
+    length: Array
+    reward_sum: Array
 
 
 @dataclass(frozen=True)
@@ -91,16 +89,15 @@ class Environments:
     """N copies of one environment.
 
     episode_length: steps until truncation.
-    reset_group_size: so many neighbouring environments share one reset, and the randomness of their
-        steps where the environment draws some from its reset's key; divides num_envs.
-    random_elapsed_steps: clocks start uniformly in [0, episode_length) instead of at 0, as in
-        RSL-RL, so that environments that never terminate do not all end their episodes at the same
-        step. These shortened first episodes are trained on, but are not counted as finished.
-    reset_pool: so many resets of each environment, drawn at the start, are taken in turn: episode k
-        starts from reset k mod reset_pool. 1: every episode starts from the first, as in Brax's
-        AutoResetWrapper. A larger pool goes on where a smaller one begins anew. Not read where
-        resets are fresh.
-    unpaid: reward per step that the task usually pays and here does not; `Task.unpaid`.
+    reset_group_size: number of neighbouring environments that share a reset, and the randomness of
+        steps if it derives from the reset's key; divides num_envs.
+    random_elapsed_steps: first episodes start with uniformly random elapsed steps, as in RSL-RL, so
+        that episodes do not all end at the same step. These first episodes are trained on, but not
+        counted as finished.
+    reset_pool: number of resets per environment, drawn at the start: episode k starts from reset k
+        mod reset_pool. 1: always the same reset, as in Brax's AutoResetWrapper. Not read with fresh
+        resets. The resets of a smaller pool are the first ones of a larger pool.
+    unpaid: reward per step that these settings leave out, see `Task.unpaid`.
     """
 
     env: Environment
@@ -113,16 +110,16 @@ class Environments:
 
     @property
     def num_groups(self) -> int:
-        """Number of environments, or groups of them, that have resets of their own."""
+        """Number of groups with one reset each."""
         return self.num_envs // self.reset_group_size
 
     @property
-    def groups(self) -> jax.Array:
-        """Index of the reset that each environment has, int32 [N]."""
+    def groups(self) -> Array:
+        """Index of the reset of each environment, int32 [N]."""
         return jnp.arange(self.num_envs) // self.reset_group_size
 
-    def reset(self, key: jax.Array) -> Episodes:
-        """Start all environments, as the key alone decides."""
+    def reset(self, key: Array) -> Episodes:
+        """Start all environments."""
         key_reset, key_elapsed = jax.random.split(key)
         keys = jax.random.split(key_reset, self.num_groups)
         state = batched_reset(self.env)(keys[self.groups])
@@ -132,7 +129,6 @@ class Environments:
         if self.env.fresh:
             first, place = keys[self.groups], jnp.zeros(self.num_envs, jnp.int32)
         elif self.reset_pool > 1:
-            # A third key beside the two above
             first = self._pool(jax.random.fold_in(key, 2), first)
             place = jnp.zeros(self.num_envs, jnp.int32)
         zeros = jnp.zeros(self.num_envs, jnp.int32)
@@ -149,12 +145,12 @@ class Environments:
             place=place,
         )
 
-    def _pool(self, key: jax.Array, first: tuple[Tree, jax.Array]) -> tuple[Tree, jax.Array]:
+    def _pool(self, key: Array, first: tuple[Tree, Array]) -> tuple[Tree, Array]:
         """Return physics and observations [N, reset_pool, ...], `first` [N, ...] at place 0."""
         places = jnp.arange(1, self.reset_pool)
         reset = batched_reset(self.env)
 
-        def split(place: jax.Array) -> jax.Array:
+        def split(place: Array) -> Array:
             return jax.random.split(jax.random.fold_in(key, place), self.num_groups)
 
         later: State = jax.lax.map(lambda keys: reset(keys[self.groups]), jax.vmap(split)(places))
@@ -165,11 +161,8 @@ class Environments:
         )
         return physics, observation
 
-    def step(self, episodes: Episodes, action: jax.Array) -> tuple[Episodes, Outcome]:
-        """Step all environments by actions [N, A].
-
-        Those that end start again, as `first` has it.
-        """
+    def step(self, episodes: Episodes, action: Array) -> tuple[Episodes, Outcome]:
+        """Step all environments by actions [N, A], and reset those whose episode ended."""
         after, given = self._stepped(episodes.state, action)
         self._require("observation", after.observation, self.env.observations.size)
         self._require("reward", given.reward)
@@ -196,7 +189,7 @@ class Environments:
 
         first, place = self._next(episodes, after, done)
 
-        def restart(first: jax.Array, now: jax.Array) -> jax.Array:
+        def restart(first: Array, now: Array) -> Array:
             return jnp.where(done.reshape(done.shape + (1,) * (now.ndim - 1)), first, now)
 
         physics, observation = jax.tree.map(restart, first, (after.physics, after.observation))
@@ -211,8 +204,8 @@ class Environments:
         )
         return running, outcome
 
-    def _stepped(self, state: State, action: jax.Array) -> tuple[State, Step]:
-        """Return the state after actions [N, A], and what they gave."""
+    def _stepped(self, state: State, action: Array) -> tuple[State, Step]:
+        """Return the state after actions [N, A], and the step's results."""
         returned: Tree = batched_step(self.env)(state, action)
         pair = isinstance(returned, tuple | list) and len(returned) == 2
         if not (pair and isinstance(returned[0], State) and isinstance(returned[1], Step)):
@@ -220,13 +213,13 @@ class Environments:
         return returned[0], returned[1]
 
     def _require(self, name: str, array: Tree, *shape: int) -> None:
-        """Raise UserError for an array [N, ...] whose shape in each environment is another."""
+        """Raise UserError unless the array has the shape [N, *shape]."""
         each = jax.tree.map(jnp.shape, _each(array))
         if each != shape:
             raise UserError(f"{name} of {self._name} is {each}, and is to be {shape}")
 
     def _require_kept(self, before: State, after: State) -> None:
-        """Raise UserError for a step after which the state has another form than before."""
+        """Raise UserError if a step changes the structure of the state."""
         if differing := differences(*(by_path(_each(state)) for state in (after, before))):
             raise UserError(f"a step of {self._name} changes what its reset returned: {differing}")
 
@@ -235,19 +228,19 @@ class Environments:
         return type(getattr(self.env, "env", self.env)).__name__
 
     def _next(
-        self, episodes: Episodes, after: State, done: jax.Array
-    ) -> tuple[tuple[Tree, jax.Array], jax.Array | None]:
+        self, episodes: Episodes, after: State, done: Array
+    ) -> tuple[tuple[Tree, Array], Array | None]:
         """Return physics and observation [N, ...] of the next resets, and their `place`.
 
-        after: the state of this step. Fresh resets take longer than most steps, so where no episode
-        is done none is made, and what is returned is no reset.
+        after: the state after the step, returned instead of fresh resets if no episode is done,
+            since a reset takes longer than a step.
         """
         if episodes.place is None:
             return episodes.first, None
         place = jnp.where(done, episodes.place + 1, episodes.place)
         if self.env.fresh:
 
-            def fresh() -> tuple[Tree, jax.Array]:
+            def fresh() -> tuple[Tree, Array]:
                 keys = jax.vmap(jax.random.fold_in)(episodes.first, place)
                 state = jax.vmap(self.env.reset)(keys)
                 return state.physics, state.observation

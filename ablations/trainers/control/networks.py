@@ -1,4 +1,4 @@
-"""Policy and value networks, and what their outputs stand for."""
+"""Policy and value networks, and the values of their outputs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ablations.trainers.choices import apply
 from ablations.trainers.control import normalizer as statistics
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.products import Dense, dense_product
-from ablations.trainers.trainer import Scalar, TracedConfig, Tree
+from ablations.trainers.trainer import Array, Scalar, TracedConfig, Tree
 
-ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
+ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "tanh": jnp.tanh,
     "swish": jax.nn.swish,
     "relu": jax.nn.relu,
@@ -29,37 +29,32 @@ ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
 
 HIDDEN_GAIN = math.sqrt(2.0)
 NORM_EPSILON = 1e-6
-# Where the policy's parameters hold the weights of its std.
+# The name of the std's weights among the policy's parameters.
 SPREAD = "spread"
 
 
 class Start(NamedTuple):
-    """The start of the parameters of both networks.
+    """Initialisation of both networks.
 
-    kernel(key, shape [I, O], gain) -> weights [I, O] of one layer; gain is that of the layer's
-        activation, 1 without. bias(key, fan_in, size) -> biases [size].
-    policy_gain, value_gain: of the hidden layers. policy_scale, value_scale: factors on the weights
-        of the last ones.
+    kernel: (key, shape [I, O], gain) -> weights [I, O]; the gain is 1 without an activation.
+    bias: (key, fan_in, size) -> biases [size].
+    policy_gain, value_gain: gains of hidden layers. policy_scale, value_scale: factors on the
+        weights of the last layers.
     """
 
-    kernel: Callable[..., jax.Array] = partial(variants.axis("network_init").apply, "lecun_uniform")
-    bias: Callable[..., jax.Array] = partial(variants.axis("bias_init").apply, "zeros")
+    kernel: Callable[..., Array] = partial(variants.axis("network_init").apply, "lecun_uniform")
+    bias: Callable[..., Array] = partial(variants.axis("bias_init").apply, "zeros")
     policy_gain: Scalar = HIDDEN_GAIN
     value_gain: Scalar = HIDDEN_GAIN
     policy_scale: Scalar = 1.0
     value_scale: Scalar = 1.0
 
     def of(
-        self,
-        net: MLP,
-        key: jax.Array,
-        example: jax.Array,
-        gain: Scalar,
-        scale: Scalar | None = None,
+        self, net: MLP, key: Array, example: Array, gain: Scalar, scale: Scalar | None = None
     ) -> Tree:
-        """Initialize a network that takes inputs such as an example.
+        """Initialize a network for an example input.
 
-        gain: of the hidden layers. scale: a factor on the weights of the last one.
+        gain: of the hidden layers. scale: a factor on the weights of the last layer.
         """
         net = net.clone(kernel_init=self.kernel, bias_init=self.bias, hidden_gain=gain)
         parameters: Tree = net.init(key, example)
@@ -72,11 +67,11 @@ class Start(NamedTuple):
 class LayerNorm(linen.Module):
     """Layer normalisation: γ·(x - mean(x))/√(var(x) + 1e-6) + β over the last axis.
 
-    As `linen.LayerNorm` in float32, by operations that every processor rounds alike.
+    It equals `linen.LayerNorm` in float32, and every processor gives the same bits.
     """
 
     @linen.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: Array) -> Array:
         """Normalize x [..., D]."""
         size = (x.shape[-1],)
         scale = self.param("scale", linen.initializers.ones_init(), size, jnp.float32)
@@ -87,31 +82,31 @@ class LayerNorm(linen.Module):
 
 
 def layers_of(network: Mapping[str, Mapping[str, Tree]]) -> int:
-    """Return how many dense layers a network's parameters have."""
+    """Return the number of dense layers of a network."""
     return sum(name.startswith("hidden_") for name in network["params"])
 
 
 class MLP(linen.Module):
     """Dense layers with an activation between them.
 
-    layers: output size of each layer. activate_final: whether the last one is activated too.
-    hidden_gain: what `kernel_init` is told of the layers that are activated. normalized: whether a
-    LayerNorm stands before each activation. image: height, width, channels of inputs that are
-    images; a convolution of 3 by 3 with so many `filters` is the first layer, activated as all.
+    layers: output size of each layer. activate_final: whether the last layer has an activation.
+    hidden_gain: gain of `kernel_init` in layers with an activation. normalized: whether each
+    activation follows a LayerNorm. image: height, width and channels of image inputs, whose first
+    layer is a 3 by 3 convolution with `filters` outputs.
     """
 
     layers: Sequence[int]
-    activation: Callable[[jax.Array], jax.Array]
+    activation: Callable[[Array], Array]
     activate_final: bool = False
-    kernel_init: Callable[..., jax.Array] = Start().kernel
-    bias_init: Callable[..., jax.Array] = Start().bias
+    kernel_init: Callable[..., Array] = Start().kernel
+    bias_init: Callable[..., Array] = Start().bias
     hidden_gain: Scalar = HIDDEN_GAIN
     normalized: bool = False
     image: tuple[int, int, int] | None = None
     filters: int = 0
 
     @linen.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, x: Array) -> Array:
         """Return the outputs [..., O] for inputs x [..., I]."""
         if self.image is not None and self.filters:
             x = self._dense(self.filters, "convolution", patches(x, self.image), activated=True)
@@ -124,8 +119,8 @@ class MLP(linen.Module):
                 x = self._activated(x, f"norm_{i}")
         return x
 
-    def _dense(self, size: int, name: str, x: jax.Array, activated: bool) -> jax.Array:
-        outputs: jax.Array = Dense(
+    def _dense(self, size: int, name: str, x: Array, activated: bool) -> Array:
+        outputs: Array = Dense(
             size,
             kernel_init=lambda key, shape, _: self.kernel_init(
                 key=key, shape=shape, gain=self.hidden_gain if activated else 1.0
@@ -137,11 +132,11 @@ class MLP(linen.Module):
         )(x)
         return outputs
 
-    def _activated(self, x: jax.Array, name: str) -> jax.Array:
+    def _activated(self, x: Array, name: str) -> Array:
         return self.activation(LayerNorm(name=name)(x) if self.normalized else x)
 
 
-def patches(x: jax.Array, image: tuple[int, int, int]) -> jax.Array:
+def patches(x: Array, image: tuple[int, int, int]) -> Array:
     """Return the 3 by 3 patches of flat images [..., H·W·C]: [..., (H-2)·(W-2), 9·C].
 
     A dense layer on them is a convolution of stride 1 without padding, as a matrix product.
@@ -159,11 +154,11 @@ def patches(x: jax.Array, image: tuple[int, int, int]) -> jax.Array:
 
 
 class Outputs(NamedTuple):
-    """The outputs of a policy's network: of its last layer, then what other weights make.
+    """The numbers of outputs of a policy's network, in this order.
 
-    weights: that many of their own, from 0, the same in every state. feature_variances: that many,
-    of the features φ [F] of the last hidden layer and a matrix W [F, A] from 0, Σⱼ φⱼ²·exp(2·Wⱼ),
-    through which no gradient reaches φ.
+    layer: outputs of the last layer. weights: weights from 0, the same in every state.
+    feature_variances: A outputs Σⱼ φⱼ²·exp(2·Wⱼ) of the last hidden layer φ [F], without a gradient
+    through φ, and a matrix W [F, A] from 0.
     """
 
     layer: int
@@ -172,17 +167,17 @@ class Outputs(NamedTuple):
 
 
 class PolicyHead(NamedTuple):
-    """The policy's network, behind a torso where one is shared.
+    """The policy's network, after a shared torso if there is one.
 
-    seen: the part of its inputs that it sees, as in `seen`.
+    seen: the part of the inputs that it reads, see `seen`.
     """
 
     net: MLP
     outputs: Outputs
     seen: tuple[int, int] | None
 
-    def init(self, key: jax.Array, start: Start, x: jax.Array) -> Tree:
-        """Initialize its parameters for inputs such as x [..., I]."""
+    def init(self, key: Array, start: Start, x: Array) -> Tree:
+        """Initialize the parameters for inputs x [..., I]."""
         policy = start.of(self.net, key, seen(self.seen, x), start.policy_gain, start.policy_scale)
         if self.outputs.weights:
             policy["params"][SPREAD] = jnp.zeros(self.outputs.weights)
@@ -191,7 +186,7 @@ class PolicyHead(NamedTuple):
             policy["params"][SPREAD] = jnp.zeros((size, self.outputs.feature_variances))
         return policy
 
-    def raw(self, policy: Tree, x: jax.Array) -> jax.Array:
+    def raw(self, policy: Tree, x: Array) -> Array:
         """Return its outputs [..., R]."""
         layer = jnp.asarray(self.net.apply(policy, seen(self.seen, x)))
         if self.outputs.weights:
@@ -204,28 +199,25 @@ class PolicyHead(NamedTuple):
             return layer
         return jnp.concatenate([layer, spread], axis=-1)
 
-    def _features(self, policy: Tree, x: jax.Array) -> Tree:
-        """Return its last hidden layer [..., F], constant in differentiation."""
+    def _features(self, policy: Tree, x: Array) -> Tree:
+        """Return the last hidden layer [..., F] without a gradient."""
         hidden = self.net.clone(layers=self.net.layers[:-1], activate_final=True)
         return jax.lax.stop_gradient(hidden.apply(policy, seen(self.seen, x)))
 
 
 class Head(NamedTuple):
-    """A choice of critic_head, with what it fixes of the network.
-
-    size: outputs of the last layer. value_range: bins lie from minus that to that.
-    """
+    """A choice of critic_head. size: outputs of the last layer. value_range: bound of the bins."""
 
     choice: str = "scalar"
     size: int = 1
     value_range: float = 10.0
 
-    def outputs(self, layer: jax.Array) -> jax.Array:
-        """Return what the critic answers by its last layer [..., K]: [...] where K is 1 number."""
+    def outputs(self, layer: Array) -> Array:
+        """Return the critic's outputs: the last layer [..., K], or [...] for a scalar."""
         return layer[..., 0] if self.choice == "scalar" else layer
 
-    def values(self, outputs: jax.Array) -> jax.Array:
-        """Return the values [...] that are meant by `outputs`."""
+    def values(self, outputs: Array) -> Array:
+        """Return the values [...] of `outputs`."""
         if self.choice == "scalar":
             return outputs
         answer = variants.axis("critic_head").apply(
@@ -234,15 +226,15 @@ class Head(NamedTuple):
             targets=jnp.zeros(outputs.shape[:-1]),
             value_range=self.value_range,
         )
-        values: jax.Array = answer.value
+        values: Array = answer.value
         return values
 
-    def error(self, outputs: jax.Array, variant: TracedConfig) -> Callable[..., jax.Array] | None:
-        """Return the loss of each sample as a function of flat targets; None: that of a number."""
+    def error(self, outputs: Array, variant: TracedConfig) -> Callable[..., Array] | None:
+        """Return the loss per sample as a function of flat targets; None for a scalar."""
         if self.choice == "scalar":
             return None
 
-        def error(*, values: jax.Array, targets: jax.Array) -> jax.Array:
+        def error(*, values: Array, targets: Array) -> Array:
             answer = apply(
                 "critic_head",
                 variant,
@@ -250,7 +242,7 @@ class Head(NamedTuple):
                 targets=targets,
                 value_range=self.value_range,
             )
-            losses: jax.Array = answer.loss
+            losses: Array = answer.loss
             return losses
 
         return error
@@ -260,23 +252,23 @@ SCALAR = Head()
 
 
 class Networks(NamedTuple):
-    """Pure functions of the parameters; observations are normalised [..., O].
+    """Pure functions of parameters and normalised observations [..., O].
 
-    init(key, start=Start()) -> parameters {"policy", "value"} and, if shared, "torso".
-    policy(parameters, observation) -> raw [..., R], of which a `Distribution` makes actions.
-    value(parameters, observation) -> [...].
-    both(parameters, observation) -> (raw, outputs of the critic), the torso run once.
-    head: what those stand for; of a scalar one they are the values.
+    init: (key, start=Start()) -> parameters {"policy", "value"}, and "torso" if it is shared.
+    policy: (parameters, observation) -> raw [..., R], the input of a `Distribution`.
+    value: (parameters, observation) -> [...].
+    both: (parameters, observation) -> (raw, outputs of the critic), with one pass of the torso.
+    head: maps the critic's outputs to values.
     """
 
     init: Callable[..., Tree]
-    policy: Callable[[Tree, jax.Array], jax.Array]
-    value: Callable[[Tree, jax.Array], jax.Array]
-    both: Callable[[Tree, jax.Array], tuple[jax.Array, jax.Array]]
+    policy: Callable[[Tree, Array], Array]
+    value: Callable[[Tree, Array], Array]
+    both: Callable[[Tree, Array], tuple[Array, Array]]
     head: Head = SCALAR
 
 
-def make_networks(  # noqa: PLR0913  # a network names all that it is made of
+def make_networks(  # noqa: PLR0913
     observations: Observations | int,
     outputs: Outputs,
     policy_layers: Sequence[int] = (64, 64),
@@ -289,9 +281,9 @@ def make_networks(  # noqa: PLR0913  # a network names all that it is made of
 ) -> Networks:
     """Make two networks, or one torso of `policy_layers` with two linear heads (torso="shared").
 
-    observations: their form, or the size of vectors. outputs: of the policy. normalized: the choice
-        of network_normalization. filters: of the convolution that images meet first, 0 for none.
-        head: of the critic.
+    observations: their form, or the size of vectors. outputs: of the policy. normalized: a choice
+        of network_normalization. filters: of the convolution of images, 0 for none. head: of the
+        critic.
     """
     form = Observations(observations) if isinstance(observations, int) else observations
     shared = torso == "shared"
@@ -311,7 +303,7 @@ def make_networks(  # noqa: PLR0913  # a network names all that it is made of
 
     head_of_policy = PolicyHead(policy_net, outputs, form.policy)
 
-    def init(key: jax.Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
+    def init(key: Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
         key_policy, key_value, key_torso = jax.random.split(key, 3)
         example, torso = jnp.zeros(form.size), {}
         if shared:
@@ -323,14 +315,14 @@ def make_networks(  # noqa: PLR0913  # a network names all that it is made of
         )
         return {"policy": policy, "value": value, **torso}
 
-    def features(parameters: Tree, observation: jax.Array) -> Tree:
+    def features(parameters: Tree, observation: Array) -> Tree:
         return trunk.apply(parameters["torso"], observation) if shared else observation
 
-    def value_head(parameters: Tree, x: jax.Array) -> Tree:
+    def value_head(parameters: Tree, x: Array) -> Tree:
         layer: Tree = value_net.apply(parameters["value"], seen(form.value, x))
         return head.outputs(layer)
 
-    def both(parameters: Tree, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def both(parameters: Tree, observation: Array) -> tuple[Array, Array]:
         x = features(parameters, observation)
         return head_of_policy.raw(parameters["policy"], x), value_head(parameters, x)
 
@@ -344,38 +336,38 @@ def make_networks(  # noqa: PLR0913  # a network names all that it is made of
 
 
 class Critic(NamedTuple):
-    """A value network, and the statistics that its outputs are scaled by.
+    """A value network, and the statistics that scale its outputs.
 
     network: (parameters, normalised observations [..., O]) -> outputs [...].
     choice: of value_normalization. seen: statistics of the value targets so far.
     """
 
-    network: Callable[[Tree, jax.Array], jax.Array]
+    network: Callable[[Tree, Array], Array]
     choice: str
     seen: Normalizer | None
 
     @staticmethod
     def start(choice: str) -> Normalizer | None:
-        """Return the statistics of no value targets; None where a choice reads none."""
+        """Return the first statistics of value targets; None if the choice reads none."""
         reads = "mean" in variants.axis("value_normalization")[choice].inputs
         return statistics.empty(1) if reads else None
 
-    def value(self, parameters: Tree, observation: jax.Array) -> jax.Array:
+    def value(self, parameters: Tree, observation: Array) -> Array:
         """Return values [...] of observations [..., O], in units of scaled reward."""
         return self.meant(self.network(parameters, observation))
 
-    def meant(self, output: jax.Array) -> jax.Array:
-        """Return the values that outputs of the network stand for."""
+    def meant(self, output: Array) -> Array:
+        """Convert outputs of the network to values."""
         return self._map(output, inverse=True)
 
-    def output(self, value: jax.Array) -> jax.Array:
-        """Return what the network would have to answer for these values."""
+    def output(self, value: Array) -> Array:
+        """Convert values to outputs of the network."""
         return self._map(value, inverse=False)
 
-    def after(self, targets: jax.Array, parameters: Tree) -> tuple[Critic, Tree]:
-        """Return the critic whose statistics have seen these targets [T, N] too, and parameters.
+    def after(self, targets: Array, parameters: Tree) -> tuple[Critic, Tree]:
+        """Add targets [T, N] to the statistics; return the new critic and the parameters.
 
-        With "popart" those are changed so that they answer the same values as before.
+        With "popart" the last layer is rescaled so that the network's values stay the same.
         """
         if self.seen is None:
             return self, parameters
@@ -383,8 +375,8 @@ class Critic(NamedTuple):
         if self.choice != "popart":
             return critic, parameters
 
-        # Both maps are affine, so two values say what becomes of the last layer.
-        def moved(output: jax.Array) -> jax.Array:
+        # Both maps are affine, so two points determine the new layer.
+        def moved(output: Array) -> Array:
             return critic.output(self._map(output, inverse=True))
 
         shift = moved(jnp.zeros(1))
@@ -396,26 +388,25 @@ class Critic(NamedTuple):
         value = {**parameters["value"], "params": {**layers, last: rescaled}}
         return critic, {**parameters, "value": value}
 
-    def _map(self, x: jax.Array, *, inverse: bool) -> jax.Array:
+    def _map(self, x: Array, *, inverse: bool) -> Array:
         mean, variance = (
             (0.0, 1.0) if self.seen is None else (self.seen.mean[0], self.seen.spread[0])
         )
-        mapped: jax.Array = variants.axis("value_normalization").apply(
+        mapped: Array = variants.axis("value_normalization").apply(
             self.choice, x=x, inverse=inverse, mean=mean, variance=variance
         )
         return mapped
 
 
 class QNetwork(NamedTuple):
-    """Pure functions of the parameters; observations are normalised [..., O].
+    """Pure functions of parameters and normalised observations [..., O].
 
-    init(key, start=Start()) -> parameters {"q"}; start's gain and scale are those of a critic.
-    values(parameters, observation) -> [..., A], of every action.
-    actions: A.
+    init: (key, start=Start()) -> parameters {"q"}, by the value gain and scale of `start`.
+    values: (parameters, observation) -> [..., A], the values of all A actions.
     """
 
     init: Callable[..., Tree]
-    values: Callable[[Tree, jax.Array], jax.Array]
+    values: Callable[[Tree, Array], Array]
     actions: int
 
 
@@ -428,10 +419,10 @@ def make_q_network(
     normalized: bool = True,
     filters: int = 0,
 ) -> QNetwork:
-    """Make a network that has a value for each action.
+    """Make a network with one output per action.
 
-    normalized: whether a LayerNorm stands before each activation. filters: of the convolution that
-    images meet first, 0 for none.
+    normalized: whether each activation follows a LayerNorm. filters: of the convolution of images,
+    0 for none.
     """
     net = MLP(
         (*layers, actions),
@@ -441,17 +432,17 @@ def make_q_network(
         filters=filters,
     )
 
-    def init(key: jax.Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
+    def init(key: Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
         example = seen(observations.policy, jnp.zeros(observations.size))
         return {"q": start.of(net, key, example, start.value_gain, start.value_scale)}
 
-    def values(parameters: Tree, observation: jax.Array) -> jax.Array:
+    def values(parameters: Tree, observation: Array) -> Array:
         outputs: Tree = net.apply(parameters["q"], seen(observations.policy, observation))
         return jnp.asarray(outputs)
 
     return QNetwork(init, values, actions)
 
 
-def seen(part: tuple[int, int] | None, observation: jax.Array) -> jax.Array:
+def seen(part: tuple[int, int] | None, observation: Array) -> Array:
     """Return the part [start, stop) of an observation [..., O]; None: all of it."""
     return observation if part is None else observation[..., slice(*part)]

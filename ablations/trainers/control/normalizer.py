@@ -1,6 +1,6 @@
-"""Running mean and standard deviation of observations: what the axis observation_statistics holds.
+"""Running mean and standard deviation of observations, by observation_statistics.
 
-What they make of an observation is the matter of observation_scaling.
+observation_scaling decides how they normalise an observation.
 """
 
 from __future__ import annotations
@@ -10,46 +10,44 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ablations.trainers.trainer import Scalar
+from ablations.trainers.trainer import Array, Scalar
 from variants.shapes import merged
 
-# Per-step statistics start as those of so many observations of mean 0 and variance 1.
+# Per-step statistics start from this many observations of mean 0 and variance 1.
 PRIOR_COUNT = 1e-4
 
 
 class Normalizer(NamedTuple):
     """Running statistics of observations.
 
-    mean, variance: float32 [O], or [N, O] where each environment has its own; the variance is that
-        of the population (ddof 0).
-    batches: uint32 scalar or [N], how many batches went in. All are of one size, so that it stands
-        for the number of samples and does not overflow before 2**32 batches. With
-        per_step_forgetting a float32 scalar, how many observations it still holds.
+    mean, variance: float32 [O], or [N, O] for separate statistics per environment; ddof 0.
+    batches: uint32 scalar or [N], number of batches, all of one size. With per_step_forgetting a
+        float32 scalar: the weight of all observations.
     """
 
-    mean: jax.Array
-    variance: jax.Array
-    batches: jax.Array
+    mean: Array
+    variance: Array
+    batches: Array
 
     @property
-    def spread(self) -> jax.Array:
+    def spread(self) -> Array:
         """The variance; 1 before the first batch."""
         seen = jnp.expand_dims(self.batches, tuple(range(self.batches.ndim, self.mean.ndim)))
         return jnp.where(seen > 0, self.variance, 1.0)
 
     @property
-    def std(self) -> jax.Array:
+    def std(self) -> Array:
         """The standard deviation, within [1e-6, 1e6] as in Brax; 1 before the first batch."""
         return jnp.clip(jnp.sqrt(self.spread), 1e-6, 1e6)
 
 
 def empty(size: int) -> Normalizer:
-    """Return statistics of `size` features that have seen nothing."""
+    """Return the statistics of `size` features before the first batch."""
     return Normalizer(jnp.zeros(size), jnp.zeros(size), jnp.uint32(0))
 
 
-def update(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
-    """Update the statistics by one more batch [..., O], of the same size each time."""
+def update(normalizer: Normalizer, observation: Array) -> Normalizer:
+    """Add one batch [..., O] of the common size."""
     axes = tuple(range(observation.ndim - 1))
     weight = 1.0 / (normalizer.batches.astype(jnp.float32) + 1.0)
     mean, variance = merged(
@@ -62,11 +60,11 @@ def update(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
     return Normalizer(mean, variance, normalizer.batches + 1)
 
 
-def start(statistics: str, observation: jax.Array, forgetting: Scalar) -> Normalizer:
+def start(statistics: str, observation: Array, forgetting: Scalar) -> Normalizer:
     """Return the statistics before the first step.
 
-    observation: [N, O], those of the first reset.
-    statistics: a choice of observation_statistics, and forgetting its number, as in `step`.
+    statistics: a choice of observation_statistics. observation: [N, O], of the first reset.
+    forgetting: the number observation_forgetting.
     """
     N, size = observation.shape
     if statistics == "per_batch":
@@ -85,16 +83,16 @@ def start(statistics: str, observation: jax.Array, forgetting: Scalar) -> Normal
 def step(
     statistics: str,
     normalizer: Normalizer,
-    final: jax.Array,
-    observation: jax.Array,
-    done: jax.Array,
+    final: Array,
+    observation: Array,
+    done: Array,
     forgetting: Scalar,
 ) -> tuple[Normalizer, Normalizer]:
-    """Return the statistics that normalize the true next observation, and those after the step.
+    """Return the statistics for the true next observation, and the statistics after the step.
 
-    final: [N, O], the true next observation; one that ended an episode by no number in it is not
-        taken in. observation: [N, O], what the policy sees next, after any reset. done: [N], where
-        there was one.
+    final: [N, O], the true next observation; a NaN that ended an episode is left out.
+    observation: [N, O], the policy's next input, after any reset. done: [N], whether there was a
+    reset.
     """
     here = ~done | jnp.all(jnp.isfinite(final), axis=-1)
     if statistics == "per_environment":
@@ -108,33 +106,33 @@ def step(
 
 
 def pooled(normalizer: Normalizer) -> Normalizer:
-    """Return statistics for any environment: where each has its own, those of all together."""
+    """Pool separate statistics of environments into statistics for any environment."""
     if normalizer.mean.ndim == 1:
         return normalizer
     variance = jnp.mean(normalizer.variance, 0) + jnp.var(normalizer.mean, 0)
     return Normalizer(jnp.mean(normalizer.mean, 0), variance, jnp.max(normalizer.batches))
 
 
-def _where(here: jax.Array, these: Normalizer, others: Normalizer) -> Normalizer:
-    """Select these statistics [N, ...] where `here` [N] holds, elsewhere the others."""
+def _where(here: Array, these: Normalizer, others: Normalizer) -> Normalizer:
+    """Select statistics [N, ...] by `here` [N]."""
     selected: Normalizer = jax.tree.map(
         lambda a, b: jnp.where(jnp.expand_dims(here, tuple(range(1, a.ndim))), a, b), these, others
     )
     return selected
 
 
-def _seen_together(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
+def _seen_together(normalizer: Normalizer, observation: Array) -> Normalizer:
     before = normalizer.batches + PRIOR_COUNT / observation.shape[0]
     return _joined(normalizer, jnp.mean(observation, 0), jnp.var(observation, 0), before)
 
 
 def _seen_and_forgotten(
-    normalizer: Normalizer, observation: jax.Array, here: jax.Array, forgetting: Scalar
+    normalizer: Normalizer, observation: Array, here: Array, forgetting: Scalar
 ) -> Normalizer:
-    """Take in those observations [N, O] that are `here` [N]; see per_step_forgetting.
+    """Add the observations [N, O] with `here` [N], by per_step_forgetting.
 
-    A decay is that of all three sums, so that mean and variance are those of a set that weighs
-    βn, and are kept instead of S and Q, whose difference a large mean would round away.
+    The decay scales all three sums of its formula, so the old set keeps its mean and variance and
+    gets the weight βn. Differences of the sums S and Q would lose digits at a large mean.
     """
     k = jnp.sum(here).astype(jnp.float32)
     old = normalizer.batches * (1.0 - jnp.where(k > 0, forgetting, 0.0))
@@ -145,18 +143,16 @@ def _seen_and_forgotten(
     return Normalizer(*(jnp.where(k > 0, new, before) for new, before in kept))
 
 
-def _seen_apart(normalizer: Normalizer, observation: jax.Array) -> Normalizer:
+def _seen_apart(normalizer: Normalizer, observation: Array) -> Normalizer:
     before = (normalizer.batches + PRIOR_COUNT)[:, None]
     return _joined(normalizer, observation, jnp.zeros_like(observation), before)
 
 
-def _joined(
-    normalizer: Normalizer, mean: jax.Array, variance: jax.Array, before: jax.Array
-) -> Normalizer:
-    """Join the statistics with those of one more batch; before: how many there were, in batches.
+def _joined(normalizer: Normalizer, mean: Array, variance: Array, before: Array) -> Normalizer:
+    """Merge the statistics with one more batch; before: their weight in batches.
 
-    What `shapes.merged` says, for a prior that weighs next to nothing: 1 less a weight of nearly 1
-    would keep three digits of it.
+    Like `shapes.merged`, but exact for a prior of tiny weight, of which 1 - weight would keep three
+    digits.
     """
     shift = mean - normalizer.mean
     old, new = before / (before + 1.0), 1.0 / (before + 1.0)

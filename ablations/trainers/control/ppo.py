@@ -1,10 +1,10 @@
 """Proximal policy optimisation (Schulman et al. 2017), composed from the registry.
 
 Read it from top to bottom: the settings; `PPO.choose`, which acts in a rollout; `PPO.learn`, one
-update on a rollout; `ppo_loss`, the formula to check against the paper. The loop around an update
-is `RolloutTrainer`, advantages are those of `Estimator`, a step of Adam is `optimizer.descend`.
+update on a rollout; `ppo_loss`, the formula to check against the paper. `RolloutTrainer` is the
+loop around an update, `Estimator` computes advantages, `optimizer.descend` takes a gradient step.
 
-Shapes: T steps of N environments; M of them in a minibatch; O numbers of an observation.
+Shapes: T steps of N environments; M environments in a minibatch; O numbers of an observation.
 """
 
 from __future__ import annotations
@@ -33,21 +33,17 @@ from ablations.trainers.control.rollouts import Draws, Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
 from ablations.trainers.products import materialized
 from ablations.trainers.spec import TrainerSpec, component, number, number_default, static
-from ablations.trainers.trainer import Metrics, Program, ResolvedSettings, TracedConfig, Tree
+from ablations.trainers.trainer import Array, Metrics, Program, ResolvedSettings, TracedConfig, Tree
 from variants.observation_statistics import PER_BATCH
 
-Array = jax.Array
-# The learner, and whether kl_stop has ended the update, None where it never does.
-Update: TypeAlias = tuple[Learner, Array | None]
+# The learner, and whether kl_stop has ended the update; None without kl_stop.
+Update: TypeAlias = "tuple[Learner, Array | None]"
 PPOState: TypeAlias = "State[Carried]"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(rollouts.RolloutSettings):
-    """Hyperparameters of PPO, each declared once; see `ablations.trainers.spec`.
-
-    Numbers that only a choice reads, such as `clip_epsilon`, are declared with the choice.
-    """
+    """Hyperparameters of PPO. A choice declares the numbers that only it reads."""
 
     advantage: str = component("standard")
     advantage_timing: str = component("iteration")
@@ -124,7 +120,7 @@ class Settings(rollouts.RolloutSettings):
 
 
 def unread(resolved: ResolvedSettings) -> dict[str, str]:
-    """Return the settings that PPO does not read, and why."""
+    """Return the settings that PPO does not read: name -> reason."""
     reasons = unshaped(resolved.task, resolved.choices["action_distribution"])
     if resolved.structure["torso"] == "shared":
         reasons |= dict.fromkeys(
@@ -134,9 +130,9 @@ def unread(resolved: ResolvedSettings) -> dict[str, str]:
 
 
 class Sample(NamedTuple):
-    """Actions as the policy drew them, leaves [T, N, ...].
+    """Draws of the policy, leaves [T, N, ...].
 
-    raw: output of its network. x: what was drawn, before it became an action. log_prob: of x.
+    raw: output of its network. x: the draw, before it becomes an action. log_prob: of x.
     """
 
     raw: Array
@@ -145,11 +141,11 @@ class Sample(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """State of PPO alone, carried from one iteration to the next.
+    """State of PPO between iterations, beside `rollouts.State`.
 
-    advantage_scaling: what the axis of that name carries.
-    value_targets: statistics of them for value_normalization; None where it reads none.
-    coefficients: of the loss, those that a schedule changes, by name.
+    advantage_scaling: state of that axis.
+    value_targets: statistics for value_normalization; None if it reads none.
+    coefficients: coefficients of the loss with a schedule, by name.
     """
 
     advantage_scaling: Tree
@@ -161,11 +157,11 @@ class Minibatch(NamedTuple):
     """A minibatch: M segments of T steps, from M environments.
 
     observation: [T, M, O], normalised.
-    raw, x, log_prob: as in `Sample`, by the policy that acted.
-    old_value: [T, M], the critic's output that value_clip measures from, where it reads it.
-    advantage: [T, M], not standardised yet unless advantage_scope is "batch".
-    target: [T, M], what the critic's network should answer.
-    group: int32 [T, M], which environments share a reset.
+    raw, x, log_prob: as in `Sample`.
+    old_value: [T, M], reference output of the critic for value_clip.
+    advantage: [T, M], standardised if advantage_scope is "batch".
+    target: [T, M], in units of the critic's output.
+    group: int32 [T, M], index of the environment's reset.
     """
 
     observation: Array
@@ -200,7 +196,7 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
         return self.networks.init(key, start)
 
     def initial_own(self, learner: Learner, variant: TracedConfig) -> Carried:
-        """Return what is carried before the first iteration."""
+        """Return the state before the first iteration."""
         return Carried(
             advantage_scaling=variants.axis("advantage_scaling").init(),
             value_targets=Critic.start(self.fixed["value_normalization"]),
@@ -230,7 +226,7 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
         self, state: PPOState, rollout: Rollout[Sample], draws: Draws, variant: TracedConfig
     ) -> tuple[PPOState, Metrics]:
         """Run `epochs` epochs of minibatch SGD on one rollout; metrics [epochs, minibatches]."""
-        # With "before" the first ratio is not 1: the policy is scored on other inputs.
+        # With observation_normalization=before, the inputs change and the first ratio is not 1.
         current, normalizer = self.batch_statistics(state.normalizer, rollout.observation, variant)
         reward_scaling, reward = rollouts.scaled_rewards(
             state.reward_scaling, rollout.outcome, variant
@@ -293,8 +289,8 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
     ) -> tuple[Experience, Minibatch]:
         """Return the whole batch, its observations normalised by `normalizer`.
 
-        Values and targets are in units of scaled reward. Values at rollout, and advantages that
-        rest on them, are of the statistics at rollout; both are 0 where nothing reads them.
+        Values and targets are in units of scaled reward. Values at rollout use the statistics at
+        rollout, and so do their advantages; both are 0 if no choice reads them.
 
         reward: [T, N], scaled.
         """
@@ -337,7 +333,7 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
         critic: Critic,
         variant: TracedConfig,
     ) -> tuple[Update, Metrics]:
-        """Pass once over the batch in minibatches; draws: of this epoch."""
+        """Run one epoch over the batch; draws: of this epoch."""
         learner, _ = now
         estimator = self.estimator(critic, learner.parameters, variant, batch)
         before = Estimate(batch.advantage, batch.target)
@@ -378,9 +374,9 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
         critic: Critic,
         variant: TracedConfig,
     ) -> tuple[Learner, Metrics]:
-        """Take one step down the gradient of the loss, of Adam unless the rule says otherwise.
+        """Take one gradient step.
 
-        experience: that of the minibatch, which only advantage_timing=minibatch gathers.
+        experience: gathers the experience of the minibatch, for advantage_timing=minibatch.
         """
         estimator = self.estimator(critic, learner.parameters, variant, batch)
         before = Estimate(batch.advantage, batch.target)
@@ -420,7 +416,7 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
         variant: TracedConfig,
         batch: Minibatch | None = None,
     ) -> Estimator:
-        """Return the estimator by this critic; batch: its steps, once the policy may have moved."""
+        """Return the estimator with this critic; batch: for ratios after the first gradient step."""
 
         def log_ratio(batch: Minibatch) -> Array:
             raw = self.networks.policy(parameters, batch.observation)
@@ -456,9 +452,8 @@ def ppo_loss(
 ) -> tuple[Array, Metrics]:
     """Compute loss = E[policy loss] + c_v E[value loss] - c_e E[entropy], and scalar metrics.
 
-    key: for the entropy estimate, and what else draws. num_groups: how many reset groups there are
-    (static). estimated: advantages and targets instead of the batch's, by what the critic's network
-    answers now [T, M].
+    key: for choices that draw. num_groups: number of reset groups (static). estimated: a function
+    of the critic's current values [T, M] that replaces the batch's advantages and targets.
     """
     raw, outputs = networks.both(parameters, batch.observation)
     value = networks.head.values(outputs)
@@ -495,7 +490,7 @@ def ppo_loss(
     entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
 
     loss = policy_loss + value_part + entropy_loss
-    # As where learning_rate_schedule is data: else exact_kl is rounded otherwise.
+    # The barrier keeps the rounding of exact_kl the same for a compiled-in learning_rate_schedule.
     old_raw, now_raw = materialized((batch.raw, jax.lax.stop_gradient(raw)))
     return loss, {
         "loss/policy": policy_loss,
@@ -513,16 +508,13 @@ def ppo_loss(
 
 
 def compose(**program: Unpack[Program[EpisodeSettings]]) -> PPO:
-    """Compose PPO for one task and its static settings.
-
-    Raises UserError for an environment that the task does not describe.
-    """
+    """Compose PPO. Raise UserError for an environment that differs from the task's description."""
     task, settings = program["task"], Settings(**program["structure"])
     env = adapted(task.made(program["settings"]), task)
     if settings.torso == "shared" and env.observations.policy is not None:
         raise UserError(
-            f"torso=shared has one observation for policy and critic, and those of task "
-            f"'{task.name}' differ: use torso=separate"
+            f"torso=shared needs one observation for policy and critic, and task '{task.name}' has "
+            f"two: use torso=separate"
         )
     fixed = rollouts.fixed_choices(SPEC.axes, settings, program)
     distribution, head = distribution_of(env.actions, fixed), SCALAR

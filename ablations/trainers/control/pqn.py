@@ -1,8 +1,8 @@
 """Parallelised Q-network (Gallici et al. 2025): Q-learning on rollouts, without a replay buffer.
 
 Read it from top to bottom: the settings; `PQN.choose`, which takes the best action by Q or a random
-one; `PQN.learn`, which passes over a rollout in minibatches towards targets that are computed once.
-The loop around an update is `RolloutTrainer`, a step of the optimiser is `optimizer.descend`.
+one; `PQN.learn`, which makes passes in minibatches towards targets that are computed once.
+`RolloutTrainer` is the loop around an update, `optimizer.descend` takes a gradient step.
 """
 
 from __future__ import annotations
@@ -25,17 +25,15 @@ from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.rollouts import Draws, Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
 from ablations.trainers.spec import TrainerSpec, component, number, number_default, static
-from ablations.trainers.trainer import Metrics, Program, TracedConfig, Tree
-
-Array = jax.Array
+from ablations.trainers.trainer import Array, Metrics, Program, TracedConfig, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(rollouts.RolloutSettings):
-    """Hyperparameters of PQN, each declared once; see `ablations.trainers.spec`.
+    """Hyperparameters of PQN.
 
-    Defaults are those of PureJaxQL's configuration of CartPole (config/alg/pqn_cartpole.yaml), but
-    for q_return, which is as the paper has it, and q_truncation.
+    The defaults come from PureJaxQL's configuration of CartPole (config/alg/pqn_cartpole.yaml),
+    except q_return, which follows the paper, and q_truncation.
     """
 
     q_return: str = component("peng")
@@ -76,12 +74,12 @@ class Settings(rollouts.RolloutSettings):
 
 
 def refuses(task: Task) -> list[str]:
-    """Return why it cannot train on a task."""
+    """Return reasons why PQN cannot train on a task."""
     if task.discrete:
         return []
     return [
-        f"pqn has a value for each of a few actions, and those of task '{task.name}' are not "
-        f"counted: choose one such as cartpole"
+        f"pqn needs a few discrete actions, and task '{task.name}' has continuous ones: choose a "
+        f"task such as cartpole"
     ]
 
 
@@ -94,9 +92,9 @@ class Batch(NamedTuple):
 
 
 def epsilon_greedy(values: Array, noise: Array, epsilon: Array) -> Array:
-    """Return actions [...]: the best by values [..., A], with probability epsilon any.
+    """Return actions [...]: the best by values [..., A], or with probability epsilon a random one.
 
-    noise: uniform in [0, 1) [..., 2], which decides whether an action is random, and which.
+    noise: uniform in [0, 1) [..., 2], for whether the action is random, and for which.
     """
     count = values.shape[-1]
     random = jnp.minimum(jnp.floor(noise[..., 1] * count).astype(jnp.int32), count - 1)
@@ -105,13 +103,13 @@ def epsilon_greedy(values: Array, noise: Array, epsilon: Array) -> Array:
 
 
 def taken(values: Array, action: Array) -> Array:
-    """Return the values [...] of the actions [...] among those of all [..., A]."""
-    # A sum over all instead of a gather: its gradient is one, too, and not a scatter
+    """Select the values [...] of the actions [...] from values [..., A]."""
+    # A sum instead of a gather, whose gradient would be a scatter.
     return jnp.sum(values * jax.nn.one_hot(action, values.shape[-1], dtype=values.dtype), axis=-1)
 
 
 class Carried(NamedTuple):
-    """State of PQN alone. target: the parameters that targets are computed with."""
+    """State of PQN, beside `rollouts.State`. target: parameters of the target network."""
 
     target: Tree
 
@@ -121,7 +119,7 @@ PQNState: TypeAlias = State[Carried]
 
 @dataclass(frozen=True, kw_only=True)
 class PQN(rollouts.RolloutTrainer[Carried, Array]):
-    """The functions of PQN, closed over a task and static settings; it keeps actions [T, N]."""
+    """The functions of PQN for a task and static settings; a rollout keeps actions [T, N]."""
 
     ACTING = ("observation_scaling",)
 
@@ -138,15 +136,12 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
         return self.network.init(key, start)
 
     def initial_own(self, learner: Learner, variant: TracedConfig) -> Carried:
-        """Return what is carried before the first iteration."""
-        # A copy: a compiled chunk writes over what it is given, each array once.
+        """Return the state before the first iteration."""
+        # A copy, since a compiled chunk overwrites each array of its input once.
         return Carried(target=jax.tree.map(jnp.copy, learner.parameters))
 
     def acting(self, variant: TracedConfig) -> dict[str, Array]:
-        """Return the numbers that a policy needs to act.
-
-        With a key a policy acts as at the end of training, but for environments that are unlike.
-        """
+        """Return the numbers that a policy needs to act: with a key it uses epsilon_end."""
         return super().acting(variant) | {
             "epsilon_end": jnp.asarray(variant.numbers["epsilon_end"])
         }
@@ -249,10 +244,7 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
         termination, truncation = switch(
             "q_truncation",
             variant,
-            {
-                "bootstrap": lambda: (outcome.termination, outcome.truncation),
-                "terminal": terminal,
-            },
+            {"bootstrap": lambda: (outcome.termination, outcome.truncation), "terminal": terminal},
         )
         target: Array = apply(
             "q_return",
@@ -274,10 +266,7 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
         def loss(parameters: Tree) -> tuple[Array, Metrics]:
             value = taken(self.network.values(parameters, batch.observation), batch.action)
             error = apply(
-                "value_error",
-                variant,
-                values=value.reshape(-1),
-                targets=batch.target.reshape(-1),
+                "value_error", variant, values=value.reshape(-1), targets=batch.target.reshape(-1)
             )
             total = variant.numbers["value_coefficient"] * jnp.mean(error)
             means = {"value/mean": jnp.mean(value), "value/target_mean": jnp.mean(batch.target)}
@@ -287,7 +276,7 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
         learner, step = optimizer.descend(
             learner,
             gradient,
-            # No choice that reads it can be had here.
+            # Rules refuse choices that read it.
             divergence=Divergence(jnp.float32(jnp.nan)),
             progress=progress,
             steps=self.settings.epochs * self.settings.num_minibatches,
@@ -297,10 +286,7 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
         return learner, metrics | step
 
     def act(self, policy: Policy, observation: Array, key: Array | None = None) -> Array:
-        """Return actions on observations [..., O] as the environment gives them.
-
-        They are the best by Q; with a key, random with the probability of the end of training.
-        """
+        """Return the best actions by Q on raw observations [..., O]; with a key, epsilon-greedy."""
         numbers = policy["numbers"]
         seen = self.normalized(policy["normalizer"], observation, numbers)
         values = self.network.values(policy["parameters"], seen)
@@ -311,10 +297,7 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
 
 
 def compose(**program: Unpack[Program[EpisodeSettings]]) -> PQN:
-    """Compose PQN for one task and its static settings.
-
-    Raises UserError for an environment that the task does not describe.
-    """
+    """Compose PQN. Raise UserError for an environment that differs from the task's description."""
     task, settings = program["task"], Settings(**program["structure"])
     env = adapted(task.made(program["settings"]), task)
     assert isinstance(env.actions, Discrete), "`refuses` lets no other task through"

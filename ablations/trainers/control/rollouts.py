@@ -1,10 +1,10 @@
-"""Training on rollouts: the settings, the loop and the state that PPO and PQN share.
+"""Training on rollouts: the settings, the state and the loop of PPO and PQN.
 
 A chunk is a scan over iterations. An iteration rolls the policy out in all environments, then a
-trainer's `learn` passes over what was collected, `epochs` times, in minibatches.
+trainer's `learn` makes `epochs` passes over the batch in minibatches.
 
-All randomness comes from the seed's key and the number of the iteration, never from the variant. So
-one seed gives every variant the same initial networks, resets, sampling noise and minibatches.
+All randomness derives from the seed's key and the number of the iteration. So all variants of a
+seed have the same initial networks, resets, sampling noise and minibatches.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.optimizer import Learner, Rule, StepSettings, complaints_of
 from ablations.trainers.shuffles import orders
 from ablations.trainers.spec import static
-from ablations.trainers.trainer import Metrics, Program, TracedConfig, Trainer, Tree
+from ablations.trainers.trainer import Array, Metrics, Program, TracedConfig, Trainer, Tree
 from variants.observation_statistics import PER_BATCH
 
 OwnT = TypeVar("OwnT")
 KeptT = TypeVar("KeptT")
 Batch = TypeVar("Batch")
-# (normalised observations [N, O], noise of one step) -> (actions, what is kept of them).
-Choose: TypeAlias = Callable[[jax.Array, Tree], tuple[jax.Array, KeptT]]
-# Episodes, which of them count, returns and lengths so far, the number of the step if asked for.
-Evaluation: TypeAlias = tuple[Episodes, jax.Array, jax.Array, jax.Array, *tuple[jax.Array, ...]]
+# (normalised observations [N, O], noise of one step) -> (actions, data to keep for learning).
+Choose: TypeAlias = Callable[[Array, Tree], tuple[Array, KeptT]]
+# Episodes, whether each is running, returns and lengths so far, optionally the step.
+Evaluation: TypeAlias = tuple[Episodes, Array, Array, Array, *tuple[Array, ...]]
 
 
 # Settings
@@ -47,7 +47,7 @@ Evaluation: TypeAlias = tuple[Episodes, jax.Array, jax.Array, jax.Array, *tuple[
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutSettings(StepSettings):
-    """Hyperparameters of every trainer of control tasks; see `spec.component`."""
+    """Hyperparameters of every trainer of control tasks."""
 
     num_envs: int = static(64, "environments stepped together", low=1)
     unroll_length: int = static(32, "steps of each environment in a batch: one segment", low=1)
@@ -64,23 +64,23 @@ class RolloutSettings(StepSettings):
 
 
 def option(name: str, default: Json) -> Any:
-    """Declare one of these static settings with another default."""
+    """Declare a static setting of `RolloutSettings` with another default."""
     described = RolloutSettings.__dataclass_fields__[name].metadata["about"]
     return static(default, described.summary, described.allowed, low=described.low)
 
 
 def unread_on(task: Task) -> dict[str, str]:
-    """Return the options that no trainer reads on a task, and why."""
+    """Return the static settings without an effect on a task: name -> reason."""
     unread: dict[str, str] = {}
     if task.fresh:
-        unread["reset_pool"] = f"every episode of {task.name} starts from a reset of its own"
+        unread["reset_pool"] = f"every episode of {task.name} has a reset of its own"
     if not task.image:
-        unread["filters"] = f"observations of {task.name} are no images"
+        unread["filters"] = f"observations of {task.name} are not images"
     return unread
 
 
 def compiles(structure: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return axes whose choice is compiled in: segments without equal parts cannot be traced."""
+    """Return the axes to compile in: unequal parts of segments cannot be traced."""
     return ("minibatch_unit",) if structure["num_envs"] % structure["num_minibatches"] else ()
 
 
@@ -109,7 +109,7 @@ def check(
     if "episode_length" not in settings:
         complaints.append(
             "the task has no setting episode_length, at which episodes are truncated: choose a "
-            "task of control (`ablations list tasks`), or give yours that setting"
+            "control task (`ablations list tasks`), or add the setting to yours"
         )
     elif settings["episode_length"] < 1:
         complaints.append(f"episode_length={settings['episode_length']} is too small: at least 1")
@@ -120,21 +120,19 @@ def check(
 
 
 class State(NamedTuple, Generic[OwnT]):
-    """All that training needs to go on.
+    """The whole state of a run.
 
-    reward_scaling: what the axis of that name carries.
-    acting: the numbers that a policy needs to act, by name.
-    key: the seed's. iteration: uint32, how many are done.
-    own: what one trainer alone carries.
+    reward_scaling: state of that axis. acting: the numbers that a policy needs to act, by name.
+    key: of the seed. iteration: uint32, iterations done. own: the trainer's own state.
     """
 
     learner: Learner
     reward_scaling: Tree
     normalizer: Normalizer
-    acting: Mapping[str, jax.Array]
+    acting: Mapping[str, Array]
     episodes: Episodes
-    key: jax.Array
-    iteration: jax.Array
+    key: Array
+    iteration: Array
     own: OwnT
 
     @property
@@ -146,37 +144,36 @@ class State(NamedTuple, Generic[OwnT]):
 class Rollout(NamedTuple, Generic[KeptT]):
     """T steps of N environments, leaves [T, N, ...].
 
-    observation: what the policy saw, not normalised. kept: what a trainer keeps of its choice of
-        actions. outcome: of each step.
-    last_observation: [N, O], what the policy sees next, after any reset.
-    seen, next_seen: the observation and the true next one as they were normalised at that very
-        step; None where statistics are those of whole batches.
+    observation: not normalised. kept: the trainer's data about its actions. outcome: of each step.
+    last_observation: [N, O], the policy's next input, after any reset.
+    seen, next_seen: the observation and the true next observation as normalised at the step; None
+        if statistics are updated per batch.
     """
 
-    observation: jax.Array
+    observation: Array
     kept: KeptT
     outcome: Outcome
-    last_observation: jax.Array
-    seen: jax.Array | None = None
-    next_seen: jax.Array | None = None
+    last_observation: Array
+    seen: Array | None = None
+    next_seen: Array | None = None
 
 
 class Policy(TypedDict):
-    """All that acting needs. parameters: of the networks. numbers: `State.acting`."""
+    """A saved policy. parameters: of the networks. numbers: `State.acting`."""
 
     parameters: Tree
     normalizer: Normalizer
-    numbers: dict[str, jax.Array]
+    numbers: dict[str, Array]
 
 
 class Draws(NamedTuple):
-    """The randomness of an update: for each epoch, for each minibatch.
+    """The randomness of an update, for each epoch and minibatch.
 
-    order: int32 [epochs, minibatches, T, M], places in the batch, row by row. key: for its loss.
+    order: int32 [epochs, minibatches, T, M], positions in the batch, row by row. key: for the loss.
     """
 
-    order: jax.Array
-    key: jax.Array
+    order: Array
+    key: Array
 
 
 # The loop
@@ -184,9 +181,9 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
-    """The functions of a trainer, closed over one task and its static settings.
+    """The functions of a trainer for one task and its static settings.
 
-    fixed: axis -> the choice that is compiled in instead of the variant's, structural ones always.
+    fixed: axis -> compiled-in choice, for structural axes and others.
     """
 
     ACTING: ClassVar[tuple[str, ...]]  # Actions depend on these axes and on no others.
@@ -206,10 +203,7 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         program: Program[EpisodeSettings],
         **networks: Any,
     ) -> Self:
-        """Return the trainer of one task.
-
-        `reset_group_size` (1) and `random_elapsed_steps` (True) are read where the task has them.
-        """
+        """Return the trainer of one task."""
         of_task = program["settings"]
         unpaid, length = program["task"].unpaid(of_task), of_task["episode_length"]
         return cls(
@@ -232,7 +226,7 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         )
 
     @abstractmethod
-    def initial_parameters(self, key: jax.Array, variant: TracedConfig) -> Tree:
+    def initial_parameters(self, key: Array, variant: TracedConfig) -> Tree:
         """Initialize the networks."""
 
     @abstractmethod
@@ -240,7 +234,7 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         """Return `State.own` before the first iteration."""
 
     @abstractmethod
-    def noise(self, key: jax.Array) -> Tree:
+    def noise(self, key: Array) -> Tree:
         """Draw the noise of a rollout, leaves [T, N, ...]."""
 
     @abstractmethod
@@ -254,13 +248,8 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         """Run `epochs` epochs of minibatch SGD on one rollout; metrics of any shape."""
 
     @abstractmethod
-    def act(
-        self, policy: Policy, observation: jax.Array, key: jax.Array | None = None
-    ) -> jax.Array:
-        """Return actions on observations [..., O] as the environment gives them.
-
-        They are the mode of the policy, or a sample with a key.
-        """
+    def act(self, policy: Policy, observation: Array, key: Array | None = None) -> Array:
+        """Return actions on raw observations [..., O]: the mode, or with a key a sample."""
 
     @property
     def rule(self) -> Rule:
@@ -280,11 +269,11 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
             act=self.act,
         )
 
-    def init(self, key: jax.Array, variant: TracedConfig) -> State[OwnT]:
+    def init(self, key: Array, variant: TracedConfig) -> State[OwnT]:
         """Initialize networks, environments and optimiser.
 
-        Of a variant only its choices about initialization change the networks. Nothing of it
-        changes the environments.
+        Only a variant's choices about initialization change the networks. The environments are the
+        same for all variants.
         """
         variant = fix(variant, self.fixed)
         key_networks, key_reset, key_training = jax.random.split(key, 3)
@@ -307,7 +296,7 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         )
 
     def chunk(self, state: State[OwnT], variant: TracedConfig) -> tuple[State[OwnT], Metrics]:
-        """Run `updates_per_chunk` iterations. Metrics are means over them, or over episodes."""
+        """Run `updates_per_chunk` iterations. Metrics are means over iterations or episodes."""
         variant = fix(variant, self.fixed)
         state, metrics = jax.lax.scan(
             lambda state, _: self.iteration(state, variant), state, length=self.updates_per_chunk
@@ -320,7 +309,7 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         return state, with_usual_return(means, self.environments)
 
     def iteration(self, state: State[OwnT], variant: TracedConfig) -> tuple[State[OwnT], Metrics]:
-        """Roll the policy out, and update it by what was collected."""
+        """Roll the policy out and update it."""
         key_rollout, key_epochs = jax.random.split(jax.random.fold_in(state.key, state.iteration))
         episodes, normalizer, rollout = self.rollout(state, key_rollout, variant)
         state, metrics = self.learn(state, rollout, self.draws(key_epochs, variant), variant)
@@ -331,7 +320,7 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         return state, metrics | finished_episodes(rollout.outcome)
 
     def rollout(
-        self, state: State[OwnT], key: jax.Array, variant: TracedConfig
+        self, state: State[OwnT], key: Array, variant: TracedConfig
     ) -> tuple[Episodes, Normalizer, Rollout[KeptT]]:
         """Take `unroll_length` steps of all environments with the current policy."""
         choose = self.choose(state, variant)
@@ -364,12 +353,12 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         return episodes, normalizer, rollout
 
     def batch_statistics(
-        self, normalizer: Normalizer, observation: jax.Array, variant: TracedConfig
+        self, normalizer: Normalizer, observation: Array, variant: TracedConfig
     ) -> tuple[Normalizer, Normalizer]:
-        """Return the statistics that normalise a batch to be trained on, and those after it.
+        """Return the statistics that normalise a batch for learning, and the statistics after it.
 
-        observation: [T, N, O], those of the batch. With "before", as in Brax, a batch is trained on
-        with other inputs than the policy acted on.
+        observation: [T, N, O], of the batch. With "before", as in Brax, the inputs of learning
+        differ from the inputs of acting.
         """
         axis = "observation_normalization"
         updated = normalizer
@@ -385,26 +374,26 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
         """The choice of observation_statistics."""
         return self.fixed["observation_statistics"]
 
-    def acting(self, variant: TracedConfig) -> dict[str, jax.Array]:
+    def acting(self, variant: TracedConfig) -> dict[str, Array]:
         """Return the numbers that a policy needs to act.
 
-        Among them is "normalized", 0 where observations are not.
+        They may contain "normalized", 0 without observation normalisation.
         """
         read = [n for axis in self.ACTING for n in variants.axis(axis)[self.fixed[axis]].numbers]
         numbers = {name: jnp.asarray(variant.numbers[name]) for name in read}
-        # Statistics without data leave an observation as it is, but for an epsilon.
+        # Except for bounded_std, empty statistics would change an observation by an epsilon.
         if self.fixed["observation_scaling"] != "bounded_std":
             none = matches("observation_normalization", variant, "none")
             numbers["normalized"] = 1.0 - jnp.asarray(none, jnp.float32)
         return numbers
 
     def normalized(
-        self, normalizer: Normalizer, observation: jax.Array, numbers: Mapping[str, jax.Array]
-    ) -> jax.Array:
-        """Normalize observations [..., O] for the networks; numbers: those of `acting`."""
+        self, normalizer: Normalizer, observation: Array, numbers: Mapping[str, Array]
+    ) -> Array:
+        """Normalize observations [..., O] for the networks; numbers: from `acting`."""
         axis = variants.axis("observation_scaling")
         choice = axis[self.fixed[axis.name]]
-        scaled: jax.Array = axis.apply(
+        scaled: Array = axis.apply(
             choice.name,
             observation=observation,
             mean=normalizer.mean,
@@ -415,44 +404,44 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
             scaled = jnp.where(numbers["normalized"] > 0, scaled, observation)
         return scaled
 
-    def progress(self, state: State[OwnT], variant: TracedConfig) -> jax.Array:
+    def progress(self, state: State[OwnT], variant: TracedConfig) -> Array:
         """Return the share of the run that is done."""
         return state.iteration.astype(jnp.float32) / variant.iterations
 
-    def draws(self, key: jax.Array, variant: TracedConfig) -> Draws:
-        """Draw the randomness of an update, ahead of it."""
+    def draws(self, key: Array, variant: TracedConfig) -> Draws:
+        """Draw the randomness of an update."""
         keys = jax.vmap(jax.random.split)(jax.random.split(key, self.settings.epochs))
         split = partial(jax.random.split, num=self.settings.num_minibatches)
         of_losses = jax.vmap(split)(keys[:, 1])
         return Draws(self.order(keys[:, 0], variant), of_losses)
 
-    def order(self, keys: jax.Array, variant: TracedConfig) -> jax.Array:
-        """Sample the permutations that assign samples to minibatches, by minibatch_unit.
+    def order(self, keys: Array, variant: TracedConfig) -> Array:
+        """Assign samples to minibatches, by minibatch_unit and minibatch_order.
 
-        They are int32 [epochs, minibatches, T, N/minibatches], places in the batch, row by row;
-        [epochs, minibatches, 1, T·N/minibatches] where that is no whole number. keys: of each
-        epoch. Segments stay whole: each column of a minibatch is one environment's.
+        Returns positions in the batch, row by row, int32 [epochs, minibatches, T, N/minibatches],
+        or [epochs, minibatches, 1, T·N/minibatches] if minibatches does not divide N. With segments
+        each column is one environment's. keys: one per epoch.
         """
         T, N = self.settings.unroll_length, self.environments.num_envs
         shape = (self.settings.epochs, self.settings.num_minibatches)
 
-        def segments() -> jax.Array:
+        def segments() -> Array:
             columns = orders(keys, N, variant).reshape(*shape, 1, -1)
             return columns + N * jnp.arange(T)[:, None]
 
-        def transitions() -> jax.Array:
+        def transitions() -> Array:
             rows = T if N % self.settings.num_minibatches == 0 else 1
             return orders(keys, T * N, variant).reshape(*shape, rows, -1)
 
         return switch("minibatch_unit", variant, {"segments": segments, "transitions": transitions})
 
-    def evaluate(self, state: State[OwnT], variant: TracedConfig, key: jax.Array) -> Metrics:
-        """Play one whole episode of the policy's mode per evaluation environment."""
+    def evaluate(self, state: State[OwnT], variant: TracedConfig, key: Array) -> Metrics:
+        """Play one episode of the policy's mode per evaluation environment."""
         act = partial(self.act, self.policy(state))
         return whole_episodes(self.evaluation_environments, act, key)
 
     def policy(self, state: State[OwnT]) -> Policy:
-        """Return all that acting needs."""
+        """Return the policy to save."""
         return {
             "parameters": state.parameters,
             "normalizer": statistics.pooled(state.normalizer),
@@ -463,7 +452,7 @@ class RolloutTrainer(ABC, Generic[OwnT, KeptT]):
 def fixed_choices(
     axes: Mapping[str, str], settings: RolloutSettings, program: Program[EpisodeSettings]
 ) -> dict[str, str]:
-    """Return axis -> the choice that is compiled in; axes: with their defaults."""
+    """Return axis -> compiled-in choice; axes: axis -> default choice."""
     fixed = {axis: choice for axis, choice in axes.items() if variants.axis(axis).structural}
     return (
         fixed
@@ -475,16 +464,16 @@ def fixed_choices(
 # Batches and episodes
 
 
-def take(batch: Batch, index: jax.Array) -> Batch:
-    """Gather the places `index` of every leaf [T, N, ...], counted row by row."""
+def take(batch: Batch, index: Array) -> Batch:
+    """Gather the positions `index` of every leaf [T, N, ...], counted row by row."""
     taken: Batch = jax.tree.map(
         lambda x: x.reshape(-1, *x.shape[2:]).at[index].get(mode="promise_in_bounds"), batch
     )
     return taken
 
 
-def scaled_rewards(state: Tree, outcome: Outcome, variant: TracedConfig) -> tuple[Tree, jax.Array]:
-    """Return the next state of `reward_scaling`, and rewards [T, N] as the learner sees them."""
+def scaled_rewards(state: Tree, outcome: Outcome, variant: TracedConfig) -> tuple[Tree, Array]:
+    """Return the next state of `reward_scaling`, and scaled rewards [T, N]."""
     state, rewards = apply(
         "reward_scaling",
         variant,
@@ -497,10 +486,7 @@ def scaled_rewards(state: Tree, outcome: Outcome, variant: TracedConfig) -> tupl
 
 
 def finished_episodes(outcome: Outcome) -> Metrics:
-    """Return the number of finished episodes, and their summed returns and lengths.
-
-    `RolloutTrainer.chunk` divides them.
-    """
+    """Return the number of finished episodes, their summed returns and their summed lengths."""
     finished = outcome.finished
     return {
         "training/episodes": jnp.sum(finished.astype(jnp.float32)),
@@ -511,12 +497,11 @@ def finished_episodes(outcome: Outcome) -> Metrics:
 
 
 def whole_episodes(
-    environments: Environments, act: Callable[..., jax.Array], key: jax.Array, counted: bool = False
+    environments: Environments, act: Callable[..., Array], key: Array, counted: bool = False
 ) -> Metrics:
-    """Play one whole episode per environment.
+    """Play one episode per environment.
 
-    act: observations [N, O] -> actions [N, A]. counted: it takes the number of the step, a uint32,
-    too.
+    act: observations [N, O] -> actions [N, A]. counted: whether act also takes the step, a uint32.
     """
     zeros = jnp.zeros(environments.num_envs)
     first = (jnp.uint32(0),) if counted else ()
@@ -545,9 +530,9 @@ def whole_episodes(
 
 
 def with_usual_return(metrics: Metrics, environments: Environments) -> Metrics:
-    """Add the mean return that the usual settings of the task pay for the same episodes.
+    """Add <prefix>/usual_return = R + unpaid·length, the return under the task's usual settings.
 
-    Where these settings pay another it is R + unpaid·length, as <where>/usual_return.
+    Without unpaid rewards the metrics stay the same.
     """
     if not environments.unpaid:
         return metrics

@@ -1,8 +1,8 @@
-"""Completions of prompts: written one token at a time, and read again all at once.
+"""Completions of prompts: sampled token by token, and read again in one pass.
 
-Shapes: P prompts of S tokens, padded on the left; K completions of each, B = P·K in all, those of a
-prompt side by side; L tokens of a completion; V vocabulary. A prompt is read once for its K
-completions, which then share its keys and values, in sampling and in training.
+Shapes: P prompts of S tokens, padded on the left; K neighbouring completions of each, B = P·K in
+all; L tokens of a completion; V vocabulary. A prompt is read once, and its K completions share the
+keys and values, in sampling and in training.
 """
 
 from __future__ import annotations
@@ -13,25 +13,23 @@ import jax
 import jax.numpy as jnp
 
 from ablations.trainers.language.decoder import Cache, Decoder, token_log_probs
-from ablations.trainers.trainer import Scalar, Tree
+from ablations.trainers.trainer import Array, Scalar, Tree
 
-Array = jax.Array
-Writing: TypeAlias = tuple[Array, Array, Cache]  # last token [B], unfinished [B], all so far
+Writing: TypeAlias = tuple[Array, Array, Cache]  # last token [B], unfinished [B], cache
 
 
 class Special(NamedTuple):
-    """Tokens that mean something to the loop: padding, and the end of a completion."""
+    """The tokens for padding and for the end of a completion."""
 
     pad: int
     end: int
 
 
 class Completions(NamedTuple):
-    """Completions as they were written, each [B, L].
+    """Sampled completions, each [B, L].
 
-    tokens: int32, padding after the end token. mask: float32, 1 up to and with the end token, 0
-    after it. log_probs: float32, log π of each token by the policy that wrote it, 0 outside the
-    mask.
+    tokens: int32, padding after the end token. mask: float32, 1 up to and including the end token,
+    else 0. log_probs: float32, log π of each token by the policy that sampled, 0 outside the mask.
     """
 
     tokens: Array
@@ -42,7 +40,7 @@ class Completions(NamedTuple):
 def read_prompts(
     decoder: Decoder, parameters: Tree, prompts: Array, special: Special, samples: int, length: int
 ) -> tuple[Array, Cache]:
-    """Read prompts [P, S], and repeat what was read for the completions.
+    """Read prompts [P, S], and repeat the result for each completion.
 
     Returns the features [B, D] of the last token, and a cache with room for `length` more tokens.
     """
@@ -67,12 +65,12 @@ def write(
 ) -> Completions:
     """Sample completions by the Gumbel trick: argmax of logits/temperature + noise.
 
-    noise: [L, B, V], standard Gumbel; zeros [L, 1, 1] are enough for the mode alone.
-    sampled: [B, 1], 1 for a sample of the policy, 0 for its mode.
+    noise: [L, B, V], standard Gumbel, or zeros [L, 1, 1] for the mode.
+    sampled: [B, 1], 1 for a sample, 0 for the mode.
     """
     length = noise.shape[0]
     start = prompts.shape[1]
-    # The last token that is written is never read.
+    # The last token is never read.
     last, cache = read_prompts(decoder, parameters, prompts, special, samples, length - 1)
 
     def choose(features: Array, noise: Array, going: Array) -> tuple[Array, Array]:
@@ -103,9 +101,9 @@ def write(
 def read(
     decoder: Decoder, parameters: Tree, prompts: Array, special: Special, tokens: Array, mask: Array
 ) -> Array:
-    """Return the features [B, L, D] from which each token of completions [B, L] was chosen.
+    """Return the features [B, L, D] that predict each token of completions [B, L].
 
-    They are those of the last token of the prompt [P, S] and of all tokens but the last.
+    They belong to the last token of the prompt [P, S] and to all tokens except the last.
     """
     samples, length = tokens.shape[0] // prompts.shape[0], tokens.shape[1]
     last, cache = read_prompts(decoder, parameters, prompts, special, samples, length - 1)
@@ -123,9 +121,9 @@ def masked_log_probs(
     mask: Array,
     temperature: Scalar = 1.0,
 ) -> tuple[Array, Array]:
-    """Return log π of tokens [B, L] and the entropy of the policy there, both 0 outside the mask.
+    """Return log π of tokens [B, L] and the policy's entropy, both 0 outside the mask.
 
-    The policy is that which samples: softmax(logits / temperature).
+    The policy is softmax(logits / temperature).
     """
     logits = decoder.logits(parameters, features) / temperature
     log_probs = token_log_probs(logits, tokens)

@@ -1,11 +1,11 @@
 """A decoder-only transformer: RoPE, RMSNorm, SwiGLU, biases of queries, keys and values, a cache.
 
-The architecture of Qwen2 (Qwen Team 2024, https://arxiv.org/abs/2407.10671) with as many heads of
-keys as of queries and the embedding as the output matrix, as small as `DecoderConfig` says.
+The architecture of Qwen2 (Qwen Team 2024, https://arxiv.org/abs/2407.10671), with as many heads of
+keys as of queries and the embedding as the output matrix.
 
-Shapes: B sequences, T tokens, D width, H heads, h entries of a head, V vocabulary. A position is
-an index into the sequence, padding included: RoPE sees differences of positions alone, so padding
-on the left shifts nothing.
+Shapes: B sequences, T tokens, D width, H heads, h entries of a head, V vocabulary. A position is an
+index into the sequence, padding included. RoPE depends on differences of positions only, so padding
+on the left changes nothing.
 """
 
 from __future__ import annotations
@@ -20,22 +20,18 @@ import jax.numpy as jnp
 from flax import linen
 
 from ablations.trainers.products import Dense, dense_product, product, transposed
-from ablations.trainers.trainer import Tree
+from ablations.trainers.trainer import Array, Tree
 
-Array = jax.Array
-
-# A finite score for what must not be seen: a query that sees nothing is then finite too, and so
-# are its gradients.
+# The score of hidden keys is finite, so that a query without keys and its gradient are finite.
 HIDDEN = -1e30
 ROPE_THETA = 10_000.0  # base of RoPE's wavelengths
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The numbers of a decoder.
+    """The size of a decoder: V, D, number of blocks, H, entries of the hidden SwiGLU layer.
 
-    vocabulary, width, layers, mlp_width: V, D, how many blocks, entries of the hidden SwiGLU layer.
-    heads: H, of D/H entries each, an even number.
+    D/H must be even.
     """
 
     vocabulary: int
@@ -51,10 +47,10 @@ class DecoderConfig:
 
 
 class Cache(NamedTuple):
-    """Keys and values of past tokens; the batch leads in every leaf. C: capacity, in tokens.
+    """Keys and values of past tokens, with a capacity of C tokens.
 
     keys, values: for each layer, [B, C, H, h].
-    valid: bool [B, C], which slots hold a token that may be seen.
+    valid: bool [B, C], slots with a token that queries may attend to.
     """
 
     keys: tuple[Array, ...]
@@ -65,17 +61,13 @@ class Cache(NamedTuple):
 class Decoder(NamedTuple):
     """Pure functions of the parameters of a decoder.
 
-    What is sampled one token at a time and what is read again at once goes through the same
-    function, `extend`.
-
-    init(key) -> parameters.
-    empty_cache(batch, capacity) -> Cache.
-    extend(parameters, tokens int [B, T], valid bool [B, T], cache, start) -> (features [B, T, D],
-        Cache): writes T tokens into the slots from `start` on, an int or an int32 scalar; each sees
-        the valid ones in the slots up to its own. Invalid tokens (padding: of prompts on the left,
-        so that completions start together) are seen by nobody; their features are finite.
-        The caller minds the capacity: a slot beyond it would overwrite the last ones.
-    logits(parameters, features [..., D]) -> float32 [..., V], of the token that comes next.
+    init: (key) -> parameters.
+    empty_cache: (batch, capacity) -> Cache.
+    extend: (parameters, tokens int [B, T], valid bool [B, T], cache, start) -> (features [B, T, D],
+        Cache), for one sampled token as for many tokens. It writes T tokens into the slots from
+        `start` (int or int32 scalar); each attends to valid tokens up to its own slot. Features of
+        invalid tokens (padding) are finite. A slot beyond the capacity overwrites the last slots.
+    logits: (parameters, features [..., D]) -> float32 [..., V], of the next token.
     """
 
     config: DecoderConfig
@@ -88,8 +80,8 @@ class Decoder(NamedTuple):
 def rotate(x: Array, positions: Array) -> Array:
     """Rotate x [B, T, n, h] by positions [T]: RoPE (Su et al., https://arxiv.org/abs/2104.09864).
 
-    Entry i and entry i + h/2 turn together, by position · θ^(-2i/h): the halves' order, as in
-    Hugging Face's checkpoints, not that of neighbours.
+    Entries i and i + h/2 rotate together by position · θ^(-2i/h), the order of Hugging Face's
+    checkpoints.
     """
     half = x.shape[-1] // 2
     frequencies = ROPE_THETA ** (-jnp.arange(half, dtype=jnp.float32) / half)
@@ -113,7 +105,7 @@ def attend(queries: Array, keys: Array, values: Array, seen: Array) -> Array:
 
 
 class Block(linen.Module):
-    """Attention and SwiGLU, each on a normalised copy, added to what came in."""
+    """Attention and SwiGLU, each on a normalised input, with residual connections."""
 
     config: DecoderConfig
 
@@ -134,10 +126,10 @@ class Block(linen.Module):
         seen: Array,
         insert: Callable[[Array, Array], tuple[Array, Array]],
     ) -> tuple[Array, tuple[Array, Array]]:
-        """Return x [B, T, D] at positions [T] after the block, and the keys and values it has seen.
+        """Return x [B, T, D] at positions [T] after the block, and its keys and values.
 
-        insert: takes its own keys and values [B, T, H, h] and returns all, [B, C, H, h].
-        seen: bool [B, T, C].
+        insert: adds new keys and values [B, T, H, h] to the cache, and returns all [B, C, H, h].
+        seen: bool [B, T, C], slots that each token attends to.
         """
         c = self.config
         batch, steps, _ = x.shape
@@ -161,7 +153,7 @@ def _insert(
 
 
 class Transformer(linen.Module):
-    """All layers; the functions of `Decoder` are its methods."""
+    """All layers; its methods are the functions of `Decoder`."""
 
     config: DecoderConfig
 
@@ -198,7 +190,7 @@ class Transformer(linen.Module):
         return self.norm(x), Cache(tuple(keys), tuple(values), all_valid)
 
     def _embed(self, tokens: Array) -> Array:
-        """Embed by a matrix product, whose gradient is cheaper on a CPU than that of a look-up."""
+        """Embed by a matrix product; its gradient is cheaper on a CPU than a look-up's."""
         one_hot = jax.nn.one_hot(tokens, self.config.vocabulary, dtype=self.embedding.dtype)
         return dense_product(one_hot, self.embedding)
 

@@ -1,15 +1,15 @@
 """Policy gradients on a language model, composed from the registry: REINFORCE++, GRPO, RLOO, PPO.
 
 Read it from top to bottom: the settings; `Language.iteration`, one update, which samples K
-completions of each of P prompts, has them checked, estimates advantages of their tokens, and takes
-`epochs` passes over them in minibatches; `language_loss`, the formula to check against the papers.
+completions of each of P prompts, checks them, estimates advantages of their tokens, and makes
+`epochs` passes in minibatches; `language_loss`, the formula to check against the papers.
 
-All randomness comes from the seed's key and the number of the iteration, never from the variant. So
-one seed gives every variant the same prompts, sampling noise, reward noise and minibatches, and one
-policy to start from, which is also the reference: see `warm_start`.
+All randomness derives from the seed's key and the number of the iteration. So all variants of a
+seed have the same prompts, sampling noise, reward noise and minibatches, and the same first policy,
+which is also the reference (see `warm_start`).
 
-Shapes: P prompts, K completions of each, B = P·K in all; L tokens of a completion; D width. A mask
-is 1 up to and with the end token of a completion, and 0 after it.
+Shapes: P prompts, K completions of each, B = P·K; L tokens of a completion; D width. A mask is 1 up
+to and including the end token of a completion, and 0 after it.
 """
 
 from __future__ import annotations
@@ -38,18 +38,13 @@ from ablations.trainers.language.completions import (
 )
 from ablations.trainers.language.decoder import Decoder, DecoderConfig, make_decoder
 from ablations.trainers.language.warm_start import warm_start
-from ablations.trainers.losses import (
-    mean,
-    ratio_metrics,
-    share_that_counts,
-    value_loss,
-    variance,
-)
+from ablations.trainers.losses import mean, ratio_metrics, share_that_counts, value_loss, variance
 from ablations.trainers.optimizer import Divergence, Learner, Rule, StepSettings, complaints_of
 from ablations.trainers.products import dense_product
 from ablations.trainers.shuffles import orders
 from ablations.trainers.spec import TrainerSpec, component, number, number_default, static
 from ablations.trainers.trainer import (
+    Array,
     Metrics,
     Program,
     ResolvedSettings,
@@ -64,10 +59,7 @@ EVALUATION_SAMPLES = 4  # of each prompt of an evaluation
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StepSettings):
-    """Hyperparameters of the language trainer, each declared once; see `ablations.trainers.spec`.
-
-    A step of an episode is a token.
-    """
+    """Hyperparameters of the language trainer. A step of an episode is a token."""
 
     prompt_advantage: str = component("per_prompt")
     reward_transform: str = component("raw")
@@ -122,7 +114,7 @@ WITH_CRITIC = {"advantage", "token_statistics", "value_error", "value_clip"} | {
 
 
 def unread(resolved: ResolvedSettings) -> dict[str, str]:
-    """Return the axes, numbers and options that the trainer does not read, and why."""
+    """Return the settings that the trainer does not read: name -> reason."""
     structure = resolved.structure
     if structure["critic"] == "separate":
         reasons = dict.fromkeys(WITHOUT_CRITIC, "a critic estimates advantages")
@@ -136,10 +128,9 @@ def unread(resolved: ResolvedSettings) -> dict[str, str]:
 
 
 def compiles(structure: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the axes whose choice is compiled in.
+    """Return the axes to compile in, for shorter compilation of studies of the advantage.
 
-    Where one step is taken on a batch, studies are about the advantage and not about the loss, and
-    the program without its other choices compiles sooner.
+    These studies take one step per batch, where choices of the loss hardly matter.
     """
     if not structure["num_minibatches"] == structure["epochs"] == 1:
         return ()
@@ -158,29 +149,27 @@ def check(
     width, heads = structure["width"], structure["heads"]
     if width % (2 * heads):
         complaints.append(
-            f"width={width} is not a multiple of {2 * heads}, twice heads={heads}: each head turns "
-            f"pairs of entries"
+            f"width={width} is not a multiple of {2 * heads}, twice heads={heads}: each head "
+            f"rotates pairs of entries"
         )
     if "kinds" not in settings:
         complaints.append(
-            "the task has no prompts, which the trainer 'language' needs: choose one such as "
-            "addition"
+            "the trainer 'language' needs a task with prompts: choose one such as addition"
         )
     return complaints
 
 
 class State(NamedTuple):
-    """All that training needs to go on.
+    """The whole state of a run.
 
-    learner: its parameters are {"policy"} and, with a critic, {"critic": {"decoder", "head" [D]}}.
-    reference: parameters of the policy that training started from.
-    key: the seed's. iteration: uint32, how many are done.
+    learner: parameters {"policy"} and, with a critic, {"critic": {"decoder", "head" [D]}}.
+    reference: parameters of the first policy. key: of the seed. iteration: uint32, iterations done.
     """
 
     learner: Learner
     reference: Tree
-    key: jax.Array
-    iteration: jax.Array
+    key: Array
+    iteration: Array
 
     @property
     def parameters(self) -> dict[str, Tree]:
@@ -190,31 +179,31 @@ class State(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """P prompts with K completions of L tokens each; everything is 0 outside the mask.
+    """P prompts with K completions of L tokens each; values are 0 outside the mask.
 
     prompts: int32 [P, S]. tokens: int32 [P, K, L]. The rest float32 [P, K, L].
-    mask: 1 up to and with the end token. log_prob, reference_log_prob: of the tokens, by the policy
-    that wrote them and by the reference. advantage: constant to the gradient.
-    old_value, target: the critic's at rollout, and what it should have been; 0 without a critic.
+    log_prob, reference_log_prob: of the tokens, by the policy that sampled and by the reference.
+    advantage: without a gradient. old_value, target: the critic's value at rollout and its target,
+    0 without a critic.
     """
 
-    prompts: jax.Array
-    tokens: jax.Array
-    mask: jax.Array
-    log_prob: jax.Array
-    reference_log_prob: jax.Array
-    advantage: jax.Array
-    old_value: jax.Array
-    target: jax.Array
+    prompts: Array
+    tokens: Array
+    mask: Array
+    log_prob: Array
+    reference_log_prob: Array
+    advantage: Array
+    old_value: Array
+    target: Array
 
 
 @dataclass(frozen=True)
 class Language:
-    """The functions of the trainer, closed over one task and one structure.
+    """The functions of the trainer for one task and its static settings.
 
-    start: seed -> parameters of the decoder, from which all variants of the seed start, and
-    closeness to which is measured. evaluation_prompts: how many held-out prompts an evaluation has.
-    fixed: axis -> the choice that is compiled in.
+    start: seed -> parameters of the first policy of all variants of the seed, the reference.
+    evaluation_prompts: number of held-out prompts of an evaluation. fixed: axis -> compiled-in
+    choice.
     """
 
     problems: Problems
@@ -251,11 +240,8 @@ class Language:
             given=jax.eval_shape(self.decoder.init, jax.random.key(0)),
         )
 
-    def init(self, key: jax.Array, variant: TracedConfig, given: Tree = None) -> State:
-        """Initialize networks and optimiser.
-
-        given: what `start` made for the seed; without it the networks are untaught.
-        """
+    def init(self, key: Array, variant: TracedConfig, given: Tree = None) -> State:
+        """Initialize networks and optimiser; given: the result of `start`, or None."""
         variant = fix(variant, self.fixed)
         reference = self.decoder.init(key) if given is None else jax.tree.map(jnp.asarray, given)
         parameters = {"policy": reference}
@@ -268,20 +254,20 @@ class Language:
     def chunk(self, state: State, variant: TracedConfig) -> tuple[State, Metrics]:
         """Run `updates_per_chunk` iterations.
 
-        Metrics are means over them; policy/kl_reference is of the last one, where nothing else asks
-        for the reference's opinion.
+        Metrics are means over iterations; policy/kl_reference is from the last iteration, which
+        always evaluates the reference.
         """
         variant = fix(variant, self.fixed)
         count = self.updates_per_chunk
         keys = jax.vmap(lambda i: jax.random.fold_in(state.key, state.iteration + i))(
             jnp.arange(count, dtype=jnp.uint32)
         )
-        # Drawn ahead: within an iteration, the compiler would fuse them into all that reads them.
+        # Drawn before the loop, or the compiler would fuse the draws into all their readers.
         problems = jax.vmap(
             lambda key: self.problems.train(jax.random.split(key)[0], state.key, self.shape[0])
         )(keys)
 
-        def body(state: State, now: tuple[jax.Array, Problem, jax.Array]) -> tuple[State, Metrics]:
+        def body(state: State, now: tuple[Array, Problem, Array]) -> tuple[State, Metrics]:
             key, problems, last = now
             return self.iteration(state, jax.random.split(key)[1], problems, last, variant)
 
@@ -291,16 +277,11 @@ class Language:
         return state, _means(metrics) | {"policy/kl_reference": kl}
 
     def iteration(
-        self,
-        state: State,
-        key: jax.Array,
-        problems: Problem,
-        last: jax.Array,
-        variant: TracedConfig,
+        self, state: State, key: Array, problems: Problem, last: Array, variant: TracedConfig
     ) -> tuple[State, Metrics]:
-        """Sample completions of some problems [P, ...], and update the policy by them.
+        """Sample completions of problems [P, ...], and update the policy.
 
-        last: whether closeness to the reference is to be measured in any case.
+        last: whether to evaluate the reference in any case.
         """
         key_samples, key_rewards, key_epochs = jax.random.split(key, 3)
         temperature = variant.numbers["temperature"]
@@ -320,7 +301,7 @@ class Language:
         }
 
     def sample(
-        self, policy: Tree, problems: Problem, key: jax.Array, temperature: Scalar = 1.0
+        self, policy: Tree, problems: Problem, key: Array, temperature: Scalar = 1.0
     ) -> Completions:
         """Sample K completions of each problem, [P·K, L]."""
         noise = self._noise(key, math.prod(self.shape))
@@ -328,15 +309,15 @@ class Language:
             self.decoder, policy, problems.prompt, self.special, self.shape[1], noise, temperature
         )
 
-    def greedy_reward(self, policy: Tree, problems: Problem, variant: TracedConfig) -> jax.Array:
-        """Return what the mode of the policy is paid for each problem, [P]; without noise."""
+    def greedy_reward(self, policy: Tree, problems: Problem, variant: TracedConfig) -> Array:
+        """Return the reward [P] of the policy's mode, without reward noise."""
         no_noise = jnp.zeros((self.length, 1, 1))
         found = write(self.decoder, policy, problems.prompt, self.special, 1, no_noise)
         correct = self.problems.correct(problems, found.tokens[:, None])
         return paid(correct, problems.kind, variant.task, None)[:, 0]
 
-    def _noise(self, key: jax.Array, count: int) -> jax.Array:
-        """Draw the noise with which `write` samples so many completions."""
+    def _noise(self, key: Array, count: int) -> Array:
+        """Draw the noise of `write` for `count` completions."""
         return jax.random.gumbel(key, (self.length, count, self.decoder.config.vocabulary))
 
     def prepare(
@@ -344,20 +325,15 @@ class Language:
         state: State,
         problems: Problem,
         completions: Completions,
-        reward: jax.Array,
-        last: jax.Array,
+        reward: Array,
+        last: Array,
         variant: TracedConfig,
     ) -> tuple[Batch, Metrics]:
-        """Return the whole batch as the epochs take it, and metrics of the policy.
-
-        reward: [P, K], as it was paid. Advantages are per prompt or per batch, or with a critic
-        those of GAE over tokens.
-        """
+        """Return the whole batch for learning, and metrics; reward: [P, K], of the task."""
         tokens, mask, log_prob = completions
         shape = (*self.shape, self.length)
 
-        # Two thirds of the time of an iteration are the gradient; a variant that does not look at
-        # the reference does not pay for it.
+        # Only variants that read the reference evaluate it.
         asked = last | ~jnp.asarray(matches("kl_placement", variant, "none"))
         reference_log_prob = jax.lax.cond(
             asked,
@@ -370,7 +346,7 @@ class Language:
             "kl_placement", variant, log_probs=log_prob, reference_log_probs=reference_log_prob
         )
 
-        def transformed(reward: jax.Array) -> Tree:
+        def transformed(reward: Array) -> Tree:
             return apply(
                 "reward_transform",
                 variant,
@@ -384,7 +360,7 @@ class Language:
 
         old_value = target = jnp.zeros_like(mask)
         if self.settings.critic == "none":
-            # Only the choice that compares with greedy completions pays for writing them.
+            # Only prompt_advantage=greedy samples greedy completions.
             greedy = jax.lax.cond(
                 jnp.asarray(matches("prompt_advantage", variant, "greedy")),
                 lambda: transformed(
@@ -430,33 +406,28 @@ class Language:
         }
 
     def log_probs(
-        self,
-        policy: Tree,
-        prompts: jax.Array,
-        tokens: jax.Array,
-        mask: jax.Array,
-        temperature: Scalar = 1.0,
-    ) -> jax.Array:
-        """Return log π [B, L] of completions that somebody wrote, 0 outside the mask."""
+        self, policy: Tree, prompts: Array, tokens: Array, mask: Array, temperature: Scalar = 1.0
+    ) -> Array:
+        """Return log π [B, L] of completions, 0 outside the mask."""
         features = read(self.decoder, policy, prompts, self.special, tokens, mask)
         return masked_log_probs(self.decoder, policy, features, tokens, mask, temperature)[0]
 
     def learn(
-        self, state: State, batch: Batch, key: jax.Array, variant: TracedConfig
+        self, state: State, batch: Batch, key: Array, variant: TracedConfig
     ) -> tuple[Learner, Metrics]:
         """Run `epochs` epochs of minibatch SGD on the batch; metrics [epochs, minibatches].
 
-        A step of all prompts needs no order. Otherwise prompts are shuffled, with all their
-        completions, or completions, whoever's they are.
+        completion_unit decides whether prompts with all their completions are shuffled, or single
+        completions. One minibatch needs no order.
         """
         progress = state.iteration.astype(jnp.float32) / variant.iterations
         keys = jax.random.split(key, self.settings.epochs)
         step_tokens = jnp.maximum(jnp.sum(batch.mask), 1.0) / self.settings.num_minibatches
 
-        def step(learner: Learner, part: Batch, key: jax.Array) -> tuple[Learner, Metrics]:
+        def step(learner: Learner, part: Batch, key: Array) -> tuple[Learner, Metrics]:
             return self.gradient_step(learner, part, key, step_tokens, progress, variant)
 
-        def whole(learner: Learner, key: jax.Array) -> tuple[Learner, Metrics]:
+        def whole(learner: Learner, key: Array) -> tuple[Learner, Metrics]:
             learner, metrics = step(learner, batch, key)
             return learner, {name: value[None] for name, value in metrics.items()}
 
@@ -466,7 +437,7 @@ class Language:
         units = batch if self.fixed["completion_unit"] == "prompts" else single(batch)
         order = orders(keys, units.prompts.shape[0], variant)
 
-        def epoch(learner: Learner, now: tuple[jax.Array, jax.Array]) -> tuple[Learner, Metrics]:
+        def epoch(learner: Learner, now: tuple[Array, Array]) -> tuple[Learner, Metrics]:
             order, key = now
             return jax.lax.scan(
                 lambda learner, now: step(
@@ -485,12 +456,12 @@ class Language:
         self,
         learner: Learner,
         batch: Batch,
-        key: jax.Array,
-        step_tokens: jax.Array,
-        progress: jax.Array,
+        key: Array,
+        step_tokens: Array,
+        progress: Array,
         variant: TracedConfig,
     ) -> tuple[Learner, Metrics]:
-        """Take one step of Adam down the gradient of the loss."""
+        """Take one gradient step."""
         gradient, metrics = jax.grad(language_loss, has_aux=True)(
             learner.parameters, self.decoder, self.special, batch, key, variant, step_tokens
         )
@@ -506,12 +477,12 @@ class Language:
         )
         return learner, metrics | step
 
-    def evaluate(self, state: State, variant: TracedConfig, key: jax.Array) -> Metrics:
-        """Write the greedy completion and some samples of each of some held-out prompts.
+    def evaluate(self, state: State, variant: TracedConfig, key: Array) -> Metrics:
+        """Sample the greedy completion and `EVALUATION_SAMPLES` samples of held-out prompts.
 
-        Greedy accuracy changes only where the likeliest answer does. Sampled accuracy also rises
-        where a policy merely becomes surer of what it would have answered anyway, and pass@k falls
-        then. Where the training set is fixed, prompts that stand in it do not count.
+        Greedy accuracy changes only if the most likely answer changes. A policy that becomes more
+        certain of the same answers raises sampled accuracy and lowers pass@k. Prompts of a fixed
+        training set do not count.
         """
         key_problems, key_samples = jax.random.split(key)
         count, samples = self.evaluation_prompts, EVALUATION_SAMPLES
@@ -543,13 +514,11 @@ class Language:
         }
 
     def policy(self, state: State) -> dict[str, Tree]:
-        """Return all that writing completions needs."""
+        """Return the policy to save."""
         return {"parameters": state.parameters["policy"]}
 
-    def act(
-        self, policy: dict[str, Tree], observation: jax.Array, key: jax.Array | None = None
-    ) -> jax.Array:
-        """Write a completion int32 [L] of a prompt [S]: the mode, or a sample with a key."""
+    def act(self, policy: dict[str, Tree], observation: Array, key: Array | None = None) -> Array:
+        """Return a completion int32 [L] of a prompt [S]: the mode, or with a key a sample."""
         shape = (self.length, 1, self.decoder.config.vocabulary)
         noise = jnp.zeros(shape) if key is None else jax.random.gumbel(key, shape)
         prompts = jnp.asarray(observation, jnp.int32)[None]
@@ -560,34 +529,27 @@ class Language:
 
 
 def single(batch: Batch) -> Batch:
-    """Return the same completions, of P·K prompts with one each."""
+    """Return the same completions as P·K prompts with one completion each."""
     samples = batch.tokens.shape[1]
     prompts = jnp.repeat(batch.prompts, samples, axis=0)
     return Batch(prompts, *(leaf.reshape(-1, 1, leaf.shape[-1]) for leaf in batch[1:]))
 
 
 def values(
-    critic: Tree,
-    decoder: Decoder,
-    special: Special,
-    prompts: jax.Array,
-    tokens: jax.Array,
-    mask: jax.Array,
-) -> jax.Array:
-    """Return the critic's V [B, L] before each token of completions [B, L], 0 outside the mask."""
+    critic: Tree, decoder: Decoder, special: Special, prompts: Array, tokens: Array, mask: Array
+) -> Array:
+    """Return the critic's V [B, L] before each token of completions, 0 outside the mask."""
     features = read(decoder, critic["decoder"], prompts, special, tokens, mask)
     return dense_product(features, critic["head"][:, None])[..., 0] * mask
 
 
 def token_advantages(
-    reward: jax.Array, price: jax.Array, value: jax.Array, mask: jax.Array, variant: TracedConfig
-) -> tuple[jax.Array, jax.Array]:
-    """Estimate advantages and value targets [B, L] by the choice of `advantage`.
+    reward: Array, price: Array, value: Array, mask: Array, variant: TracedConfig
+) -> tuple[Array, Array]:
+    """Estimate advantages and value targets [B, L] by `advantage`, 0 outside the mask.
 
-    They are 0 outside the mask.
-
-    reward: [B], paid at the last token of the mask, which is terminal. price: [B, L], taken off the
-    reward of each token. value: [B, L], before each token.
+    reward: [B], at the last token of the mask, which is terminal. price: [B, L], subtracted from
+    the reward of each token. value: [B, L], before each token.
     """
     following = jnp.concatenate([mask[:, 1:], jnp.zeros_like(mask[:, :1])], axis=1)
     final = mask * (1.0 - following)
@@ -609,18 +571,17 @@ def language_loss(
     decoder: Decoder,
     special: Special,
     batch: Batch,
-    key: jax.Array,
+    key: Array,
     variant: TracedConfig,
-    step_tokens: jax.Array | None = None,
-) -> tuple[jax.Array, Metrics]:
-    """Compute loss = policy loss + β KL loss - c_e entropy + c_v E[value loss].
+    step_tokens: Array | None = None,
+) -> tuple[Array, Metrics]:
+    """Compute loss = policy loss + β KL loss - c_e entropy + c_v E[value loss], and scalar metrics.
 
-    The last is over all tokens, where there is a critic, the others over tokens as
-    policy_loss_reduction says.
+    policy_loss_reduction averages the first three terms. The value loss, with a critic, and the
+    metrics are means over the tokens of the mask.
 
-    key: for the policy loss that draws. step_tokens: the mean number of tokens of the steps on the
-        batch that these completions are part of; None: of this one alone.
-    Returns the scalar loss and scalar metrics; means over tokens are over those of the mask.
+    key: for policy losses that draw. step_tokens: mean number of tokens per step of the batch;
+        None: the number in this step.
     """
     length = batch.tokens.shape[-1]
     tokens, mask, old_log_prob, reference_log_prob, advantage = (
@@ -691,12 +652,12 @@ def language_loss(
 
 
 def _means(metrics: Metrics) -> Metrics:
-    """Average over the leading axes, without what is NaN for want of cases."""
+    """Average over the leading axes, ignoring NaN."""
     return {name: jnp.nanmean(value) for name, value in metrics.items()}
 
 
-def average(of_prompt: jax.Array, counts: jax.Array | float = 1.0) -> jax.Array:
-    """Return the mean of [P] over the prompts that count [P]; NaN where none does."""
+def average(of_prompt: Array, counts: Array | float = 1.0) -> Array:
+    """Return the mean of [P] with weights counts [P]; NaN if all are 0."""
     of_prompt = of_prompt.astype(jnp.float32)
     weight = jnp.broadcast_to(counts, of_prompt.shape)
     total = jnp.sum(weight)
@@ -704,16 +665,9 @@ def average(of_prompt: jax.Array, counts: jax.Array | float = 1.0) -> jax.Array:
 
 
 def accuracies(
-    name: str,
-    asked: Problems,
-    problems: Problem,
-    correct: jax.Array,
-    counts: jax.Array | float = 1.0,
+    name: str, asked: Problems, problems: Problem, correct: Array, counts: Array | float = 1.0
 ) -> Metrics:
-    """Return the share of correct [P, K], and that of each kind of problem.
-
-    It is NaN for a kind that did not come up. counts: [P].
-    """
+    """Return the share of correct completions [P, K], in all and per kind of problem (or NaN)."""
     weight = jnp.broadcast_to(counts, problems.kind.shape)
     right = jnp.mean(correct.astype(jnp.float32), axis=1)
     return {name: average(right, weight)} | {
@@ -726,12 +680,12 @@ def outcomes(
     prefix: str,
     asked: Problems,
     problems: Problem,
-    correct: jax.Array,
-    reward: jax.Array,
-    mask: jax.Array,
-    counts: jax.Array | float = 1.0,
+    correct: Array,
+    reward: Array,
+    mask: Array,
+    counts: Array | float = 1.0,
 ) -> Metrics:
-    """Return accuracy, mean reward and length of completions [P, K]. counts: [P]."""
+    """Return accuracy, mean reward and length of completions [P, K]; counts: weights [P]."""
     return {
         f"{prefix}/return": average(jnp.mean(reward, axis=1), counts),
         **accuracies(f"{prefix}/accuracy", asked, problems, correct, counts),

@@ -1,14 +1,13 @@
-"""The policy that language training starts from: shown right answers to part of what is asked.
+"""The first policy of language training: pretrained on right answers to part of the problems.
 
-It is taught the problems that are easy (`Kind.easy`: additions without a carry, short lists), and
-only `SHOWN` of the others. So it knows how an answer is written and is often wrong where training
-will ask for more, with enough doubt left there to come upon the right answer now and then: there is
-something to learn and something to explore. All that it was shown is right, so becoming surer of
-what it says already is not the way to a better score.
+It learns all easy problems (`Kind.easy`: additions without a carry, short lists) and a share
+`SHOWN` of the others. So it knows the form of an answer, is often wrong on the harder problems of
+training, and is uncertain enough to find right answers by sampling. Since it saw right answers
+only, becoming more certain of its answers does not raise the score.
 
-It depends on the recipe and the seed, never on a variant: all variants of a seed start from, and
-are held to, one policy, and the differences between warm starts are in every interval. It is kept
-beside JAX's compiled programs, where there is such a folder, and made again when it is not there.
+It depends on the recipe and the seed, never on a variant. All variants of a seed start from one
+policy, which is their reference; intervals over seeds include the differences between first
+policies. If there is a folder of JAX's compiled programs, it is stored there, else computed again.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from ablations.tasks.language.environment import Problems
 from ablations.trainers.language.completions import Special, masked_log_probs, read
 from ablations.trainers.language.decoder import DecoderConfig, make_decoder
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
-from ablations.trainers.trainer import Tree
+from ablations.trainers.trainer import Array, Tree
 
 BATCH = 64
 LEARNING_RATE = 3e-3
-KEY = 20  # of warm starts: apart from all that training draws from the same seed
-SHOWN = 0.1  # of the problems that are not easy
+KEY = 20  # separates these draws from those of training with the same seed
+SHOWN = 0.1  # share of the problems that are not easy
 REVISION = 4
 
 
@@ -80,7 +79,7 @@ def _folder() -> Path | None:
 
 
 def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
-    """Return a digest of what decides the bits: what is taught, by what code, compiled how."""
+    """Return a digest of everything that decides the bits: data, code and compiler flags."""
     decides = {
         "decoder": asdict(config),
         "kinds": kinds,
@@ -96,7 +95,7 @@ def _name(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> str:
 
 
 def _read(path: Path, like: Tree) -> Tree:
-    """Return the parameters in a file; None where there is none, or it is not whole."""
+    """Return the parameters in a file; None for a missing or damaged file."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             return jax.device_get(from_arrays(dict(stored), like))
@@ -114,32 +113,32 @@ def _write(path: Path, parameters: Tree) -> None:
 @lru_cache(maxsize=4)
 def _teacher(
     config: DecoderConfig, kinds: tuple[str, ...], special: Special, steps: int
-) -> Callable[[jax.Array], Tree]:
-    """Return the compiled function of a key that teaches."""
+) -> Callable[[Array], Tree]:
+    """Return the compiled function from a key to pretrained parameters."""
     mixture = puzzles.mixture(kinds)
     decoder = make_decoder(config)
     if steps == 0:
         return decoder.init
     adam = optax.adam(optax.cosine_decay_schedule(LEARNING_RATE, steps, 0.1))
 
-    def loss(parameters: Tree, problems: puzzles.Problem, shown: jax.Array) -> jax.Array:
-        """Return the mean -log π of the tokens of the answers that are shown [B]."""
+    def loss(parameters: Tree, problems: puzzles.Problem, shown: Array) -> Array:
+        """Return the mean -log π over the tokens of the shown answers [B]."""
         mask = puzzles.valid_tokens(problems.answer) * shown[:, None]
         features = read(decoder, parameters, problems.prompt, special, problems.answer, mask)
         log_probs, _ = masked_log_probs(decoder, parameters, features, problems.answer, mask)
         return -jnp.sum(log_probs) / jnp.sum(mask)
 
     @jax.jit
-    def teach(key: jax.Array) -> Tree:
+    def teach(key: Array) -> Tree:
         key_init, key_problems, key_shown = jax.random.split(key, 3)
         parameters = decoder.init(key_init)
-        # All at once: drawn within a step, they are fused into it, and compile for ten minutes.
+        # Drawn before the loop: fused into a step, they compile for ten minutes.
         problems = jax.vmap(jax.vmap(mixture.draw))(jax.random.split(key_problems, (steps, BATCH)))
         easy = jax.vmap(jax.vmap(mixture.easy))(problems)
         shown = easy | (jax.random.uniform(key_shown, (steps, BATCH)) < SHOWN)
 
         def step(
-            now: tuple[Tree, Tree], asked: tuple[puzzles.Problem, jax.Array]
+            now: tuple[Tree, Tree], asked: tuple[puzzles.Problem, Array]
         ) -> tuple[tuple[Tree, Tree], None]:
             parameters, optimizer = now
             problems, shown = asked
