@@ -193,9 +193,7 @@ class CommandTrainer:
         used, structure = self.line.placeholders(), self.structure
         for name in values:
             if name in _OF_THE_ENGINE:
-                raise UserError(
-                    f"a command has no setting {name}: it trains and evaluates by itself"
-                )
+                raise UserError(f"{name} cannot be set: a command trains and evaluates by itself")
             if name == "steps" and "steps" not in used:
                 raise UserError("steps are set, and the command has no {steps}")
             if name not in (*structure, *more, CODE):

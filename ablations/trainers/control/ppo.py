@@ -416,7 +416,7 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
         variant: TracedConfig,
         batch: Minibatch | None = None,
     ) -> Estimator:
-        """Return the estimator with this critic; batch: for ratios after the first gradient step."""
+        """Return the estimator with this critic; batch: for ratios after a gradient step."""
 
         def log_ratio(batch: Minibatch) -> Array:
             raw = self.networks.policy(parameters, batch.observation)
@@ -490,7 +490,7 @@ def ppo_loss(
     entropy_loss = -variant.numbers["entropy_coefficient"] * entropy
 
     loss = policy_loss + value_part + entropy_loss
-    # The barrier keeps the rounding of exact_kl the same for a compiled-in learning_rate_schedule.
+    # The barrier keeps the rounding of exact_kl if learning_rate_schedule is compiled in.
     old_raw, now_raw = materialized((batch.raw, jax.lax.stop_gradient(raw)))
     return loss, {
         "loss/policy": policy_loss,
