@@ -95,17 +95,6 @@ def quantiles_equal_loop(module: ModuleType) -> None:
 
 
 @check_of("critic_head")
-def the_best_answer_means_the_target(module: ModuleType) -> None:
-    """Where p = q the loss has no gradient, and two_hot's value is the target, cut at ±R."""
-    place = (np.clip(TARGETS, -R, R) + R) / (2 * R) * (K - 1)
-    shares = np.maximum(0, 1 - np.abs(np.arange(K) - place[:, None]))
-    best = jnp.asarray(np.log(shares + 1e-12), jnp.float32)
-    gradient = jax.grad(lambda x: jnp.sum(answer(module, "two_hot", x).loss))(best)
-    close(gradient, 0 * shares, atol=1e-5)
-    close(answer(module, "two_hot", best).value, np.clip(TARGETS, -R, R), atol=1e-4)
-
-
-@check_of("critic_head")
 def scalar_is_its_output(module: ModuleType) -> None:
     found = answer(module, "scalar", outputs()[:, :1])
     close(found.value, outputs()[:, 0])

@@ -1,4 +1,4 @@
-"""What variants/q_return.py must satisfy."""
+"""What q_return, exploration, q_target and token_statistics must satisfy."""
 
 from __future__ import annotations
 
@@ -117,13 +117,38 @@ def libraries_equal_their_loops(module: ModuleType) -> None:
                     close(theirs[t, n], late)
 
 
-@check_of("q_return")
-def libraries_are_near_the_paper(module: ModuleType) -> None:
-    """PureJaxQL's slip is of one step, which the earlier ones feel through λ alone."""
-    steps = Steps(12, 5)
-    ended = np.maximum(steps.termination, steps.truncation)
-    steps.termination, steps.truncation = ended, 0 * ended
-    paper, theirs = (got(module, choice, steps, 0.0) for choice in ("peng", "purejaxql"))
-    off = np.abs(paper - theirs).max(axis=1) > 1e-6
-    assert off.tolist() == [t == 10 for t in range(12)]
-    assert np.abs(got(module, "rejax", steps, 0.0) - paper).max(axis=1)[:-1].min() > 1e-6
+@check_of("exploration")
+def epsilon_equals_a_loop(module: ModuleType) -> None:
+    place = jnp.arange(4) / 3
+    for progress in (0.0, 0.05, 0.1, 0.7, np.inf):
+        given = {"progress": jnp.float32(progress), "place": place}
+        falling = max(0.2, 1.0 - 0.8 * progress / 0.1)
+        close(module.AXIS.apply("linear", **given, epsilon_end=0.2), [falling] * 4)
+        close(module.AXIS.apply("constant", **given, epsilon_end=0.2), [0.2] * 4)
+        ladder = [0.4 ** (1 + 7 * i / 3) for i in range(4)]
+        close(module.AXIS.apply("ladder", **given, epsilon_end=0.4), ladder)
+
+
+@check_of("q_target")
+def shares_of_target_networks(module: ModuleType) -> None:
+    for updates in range(1, 8):
+        given = {"updates": jnp.float32(updates)}
+        assert module.AXIS.apply("none", **given) == 1
+        assert module.AXIS.apply("hard", **given, target_interval=3.0) == (updates % 3 == 0)
+        close(module.AXIS.apply("polyak", **given, target_tau=0.3), 0.3)
+
+
+@check_of("token_statistics")
+def token_statistics_equal_numpy(module: ModuleType) -> None:
+    rng = np.random.default_rng(3)
+    advantages, mask = 5 + 3 * rng.normal(size=(4, 6)), rng.random((4, 6)) < 0.6
+    counted = advantages[mask]
+    inputs = {"advantages": jnp.asarray(advantages, jnp.float32), "mask": jnp.asarray(mask * 1.0)}
+    for choice, expected in (
+        ("none", counted),
+        ("standardised", (counted - counted.mean()) / counted.std()),
+        ("centred", counted - counted.mean()),
+    ):
+        found = np.asarray(module.AXIS.apply(choice, **inputs))
+        close(found[mask], expected)
+        assert not found[~mask].any()

@@ -17,18 +17,6 @@ def test_every_choice_can_be_traced_and_returns_what_the_first_of_its_axis_does(
         axis.check()
 
 
-def test_every_choice_is_described():
-    for axis in variants.axes().values():
-        assert axis.names == tuple(axis)
-        for index, choice in enumerate(axis.values()):
-            assert axis.index(choice.name) == index
-            assert choice.formula
-            assert choice.source
-            assert choice.summary
-            assert choice.revision >= 1
-            assert (choice.fn is None) == axis.loop
-
-
 def test_choices_without_a_range_read_none():
     """And report no clip fraction, not what some range would have clipped."""
     for axis, names in (

@@ -175,20 +175,6 @@ def critic_loss_equals_clip_ppo_loss(module: ModuleType) -> None:
 
 
 @check_of("value_clip")
-def endless_range_clips_nothing(module: ModuleType) -> None:
-    """Bit by bit, and so it does for values that stay within a finite range."""
-    case = clip_case(1)
-    plain, _ = module.AXIS.apply("none", error=squared, **case, value_clip_range=0.2)
-    for clip_range in (jnp.inf, 1e3):
-        for choice in ("none", "pessimistic", "replace"):
-            loss, fraction = module.AXIS.apply(
-                choice, error=squared, **case, value_clip_range=clip_range
-            )
-            np.testing.assert_array_equal(np.asarray(loss), np.asarray(plain))
-            np.testing.assert_equal(float(fraction), np.nan if choice == "none" else 0.0)
-
-
-@check_of("value_clip")
 def clip_bounds_the_gradient(module: ModuleType) -> None:
     """Outside the range replace has none, and pessimistic that of the unclipped error if larger."""
     case = clip_case(2)

@@ -78,8 +78,8 @@ def refuses(task: Task) -> list[str]:
     if task.discrete:
         return []
     return [
-        f"pqn needs a few discrete actions, and task '{task.name}' has continuous ones: choose a "
-        f"task such as cartpole"
+        f"pqn needs a few discrete actions, which task '{task.name}' does not have: choose one "
+        f"such as cartpole"
     ]
 
 

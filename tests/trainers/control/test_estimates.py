@@ -14,6 +14,7 @@ import variants
 from ablations.trainers.control.advantages import Estimate, Experience, estimate
 from ablations.trainers.control.ppo import Minibatch
 from ablations.trainers.spec import trainer
+from variants.advantage import WITHIN_EPISODES
 
 T, N = 8, 4
 RNG = np.random.default_rng(0)
@@ -122,3 +123,29 @@ def test_what_multistep_advantages_need(sets: dict[str, Any], complaint: str | N
 def test_bounds_that_no_ratio_reaches(more: dict[str, Any], names: set[str]) -> None:
     found = variants.inert_settings({"advantage": "vtrace", "num_minibatches": 4, **more})
     assert set(found) == names
+
+
+@pytest.mark.parametrize("choice", variants.axis("advantage"))
+def test_values_beyond_an_end_are_read_where_a_choice_says_so(choice: str) -> None:
+    rng = np.random.default_rng(3)
+    values, ends = rng.normal(size=(13, 6)), rng.random((12, 6))
+    termination, truncation = ends < 0.2, ends > 0.8
+    done = termination | truncation
+    beyond = {
+        name: np.where(done, there, values[1:])
+        for name, there in (("reset", values[1:]), ("other", rng.normal(size=(12, 6))))
+    }
+    steps = {
+        "rewards": rng.normal(size=(12, 6)),
+        "values": values[:-1],
+        "termination": termination,
+        "truncation": truncation,
+    }
+    steps = {name: jnp.asarray(x, jnp.float32) for name, x in steps.items()}
+    axis = variants.axis("advantage")
+    one, other = (
+        axis.apply(choice, next_values=jnp.asarray(x, jnp.float32), **steps)
+        for x in beyond.values()
+    )
+    alike = all(map(np.array_equal, one, other))
+    assert alike == (choice in WITHIN_EPISODES)

@@ -226,22 +226,6 @@ def test_random_actions_are_as_frequent_as_epsilon_and_uniform() -> None:
     np.testing.assert_array_equal(taken(jnp.tile(values, (3, 1)), jnp.arange(3)), values)
 
 
-@pytest.mark.parametrize("progress", [0.0, 0.05, 0.1, 0.7, np.inf])
-def test_epsilon(progress: float) -> None:
-    place = jnp.arange(4) / 3
-
-    def epsilon(choice: str, **numbers: float) -> np.ndarray:
-        axis = variants.axis("exploration")
-        given = {"progress": jnp.float32(progress), "place": place}
-        return np.asarray(axis.apply(choice, numbers=numbers, **given))
-
-    falling = max(0.2, 1.0 - 0.8 * progress / 0.1)
-    np.testing.assert_allclose(epsilon("linear", epsilon_end=0.2), [falling] * 4, rtol=1e-6)
-    np.testing.assert_allclose(epsilon("constant", epsilon_end=0.2), [0.2] * 4)
-    ladder = [0.4 ** (1 + 7 * i / 3) for i in range(4)]
-    np.testing.assert_allclose(epsilon("ladder", epsilon_end=0.4), ladder, rtol=1e-5)
-
-
 # Training
 
 SMALL = {"num_envs": 8, "unroll_length": 8, "num_minibatches": 2, "epochs": 2}
@@ -361,8 +345,8 @@ def test_layer_norm_stands_before_each_activation() -> None:
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("fast", {}, "those of task 'fast' are not counted: choose one such as cartpole"),
-        ("addition", {}, "those of task 'addition' are not counted"),
+        ("fast", {}, "which task 'fast' does not have: choose one such as cartpole"),
+        ("addition", {}, "which task 'addition' does not have"),
         ("cartpole", {"learning_rate_schedule": "adaptive_kl"}, "set .*=linear_per_step"),
         ("cartpole", {"network_normalization": "critic"}, "=both, or none"),
         ("cartpole", {"adam_beta1": 1.0}, "must be below 1"),
