@@ -46,9 +46,6 @@ def _bound(summary: str) -> Number:
     return Number(_UNBOUNDED, 1e-6, _UNBOUNDED, summary, neutral=_UNBOUNDED)
 
 
-_CLIP = _bound("bound of a token's divergence; OpenRLHF's 10, and verl's for k3")
-_LOG_RATIO_CLIP = _bound("bound of log π_ref - log π in the exponent of k3; verl's 20")
-
 AXIS = register(
     Axis(
         "kl_placement",
@@ -63,8 +60,10 @@ AXIS = register(
             "kl_coefficient": Number(
                 0.01, 0.0, 1e6, "β of kl_placement, against the reference policy"
             ),
-            "kl_clip": _CLIP,
-            "kl_log_ratio_clip": _LOG_RATIO_CLIP,
+            "kl_clip": _bound("bound of a token's divergence; OpenRLHF's 10, and verl's for k3"),
+            "kl_log_ratio_clip": _bound(
+                "bound of log π_ref - log π in the exponent of k3; verl's 20"
+            ),
         },
     )
 )

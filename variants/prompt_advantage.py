@@ -375,16 +375,7 @@ def per_prompt_mean_batch_std_whitened(
 
 
 GROUP_STATISTICS = frozenset(
-    {
-        "per_prompt",
-        "per_prompt_baseline_batch",
-        "per_prompt_baseline_batch_mean",
-        "per_prompt_baseline_batch_samples",
-        "leave_one_out",
-        "per_prompt_mean",
-        "per_prompt_mean_batch_std",
-        "per_prompt_mean_batch_std_whitened",
-    }
+    {"leave_one_out", *(name for name in AXIS if name.startswith("per_prompt"))}
 )
 
 

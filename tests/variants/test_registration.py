@@ -33,91 +33,6 @@ def number_axis() -> Axis:
     return axis
 
 
-def test_arguments_are_what_the_axis_offers_or_the_choice_brings():
-    axis = number_axis()
-    with pytest.raises(
-        RegistrationError,
-        match=r"asks for s, offset, which the axis does not offer: it offers x, shift, scale",
-    ):
-        axis.choice("mine", **TEXTS)(lambda *, x, s, offset=0.0: x)
-    for function in (
-        lambda **inputs: 0,
-        lambda x, scale, /: x,
-        lambda *x, scale: x,
-        lambda x, *, scale: x,
-    ):
-        with pytest.raises(RegistrationError, match=r"must name its arguments as keywords"):
-            axis.choice("mine", **TEXTS)(function)
-    assert axis.names == ("double",)
-    axis.choice("nothing", **TEXTS)(lambda: jnp.zeros(4))
-    axis.choice("less", **TEXTS)(lambda *, x: x)
-    assert axis["less"].inputs == ("x",)
-    assert axis["less"].numbers == {}
-    assert dict(axis["double"].numbers) == dict(axis.numbers)
-
-
-def test_defaults_are_those_of_the_axis():
-    axis = number_axis()
-    for function, message in (
-        (lambda *, x, scale=2.0: x, r"says scale=2.0, whose default on the axis is 1.0"),
-        (lambda *, x, shift=2.0: x, r"says shift=2.0, whose default on the axis is 0.0"),
-        (lambda *, x=0.0: x, r"says x=0.0, whose default on the axis does not exist"),
-    ):
-        with pytest.raises(RegistrationError, match=message):
-            axis.choice("mine", **TEXTS)(function)
-    axis.choice("mine", **TEXTS)(lambda *, x, scale=1.0, shift=0.0: x * scale + shift)
-    np.testing.assert_array_equal(axis.apply("mine", x=jnp.ones(4)), jnp.ones(4))
-    np.testing.assert_array_equal(axis.apply("mine", x=jnp.ones(4), shift=2.0), 3 * jnp.ones(4))
-    with pytest.raises(RegistrationError, match="axis 'mood': defaults of no input: y"):
-        Axis("mood", summary="how one feels", inputs={"x": 1}, defaults={"y": 2})
-
-
-def test_a_number_means_one_thing_on_an_axis():
-    axis = number_axis()
-    width = Number(0.5, 0.0, 1.0, "width of a window")
-
-    def window(*, x, width):
-        return x * width
-
-    with pytest.raises(RegistrationError, match="number 'x' is the name of an input of the axis"):
-        axis.choice("mine", **TEXTS, numbers={"x": width})
-    with pytest.raises(RegistrationError, match="brings depth and does not take it"):
-        axis.choice("mine", **TEXTS, numbers={"width": width, "depth": width})(window)
-    with pytest.raises(RegistrationError, match=r"width is a variants\.Number, not 0\.5"):
-        axis.choice("mine", **TEXTS, numbers={"width": 0.5})
-    for name in ("my width", ""):
-        with pytest.raises(RegistrationError, match="a name is an identifier"):
-            axis.choice("mine", **TEXTS, numbers={name: width})
-    for name in ("state", "numbers", "choice"):
-        with pytest.raises(RegistrationError, match=f"the registry reserves '{name}'"):
-            axis.choice("mine", **TEXTS, numbers={name: width})
-    assert "width" not in axis.known_numbers
-
-    axis.choice("window", **TEXTS, numbers={"width": width})(window)
-    axis.choice("second", **TEXTS, numbers={"width": Number(0.5, 0.0, 1.0, width.summary)})(window)
-    for other in (
-        Number(0.6, 0.0, 1.0, width.summary),
-        Number(0.5, 0.0, 2.0, width.summary),
-        Number(0.5, 0.0, 1.0, "width of a door"),
-    ):
-        with pytest.raises(RegistrationError, match=r"brings width as .* which the axis knows as"):
-            axis.choice("third", **TEXTS, numbers={"width": other})
-    with pytest.raises(RegistrationError, match=r"brings scale as .* which the axis knows as"):
-        axis.choice("third", **TEXTS, numbers={"scale": width})
-    # Neither is what a choice brings offered to those that do not bring it.
-    with pytest.raises(RegistrationError, match="asks for width, which the axis does not offer"):
-        axis.choice("third", **TEXTS)(window)
-
-
-def test_numbers_lie_within_their_bounds():
-    assert Number(1.0, 1.0, 1.0, "one").default == 1.0
-    for default, low, high in ((2.0, 0.0, 1.0), (-1.0, 0.0, 1.0), (float("nan"), 0.0, 1.0)):
-        with pytest.raises(RegistrationError, match="a number's default lies within its bounds"):
-            Number(default, low, high, "too much")
-    with pytest.raises(RegistrationError, match="needs a summary"):
-        Number(1.0, 0.0, 2.0, " ")
-
-
 def test_what_apply_is_given_is_known_and_there_once():
     axis, x = number_axis(), jnp.ones(4)
     np.testing.assert_array_equal(axis.apply("double", x=x), 2 * x)
@@ -156,32 +71,6 @@ def test_structural_choices_may_differ_in_shape_and_are_picked_by_name():
             ask()
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda *, x, scale: jnp.sum(x), r"returns float32\[\], 'double' returns float32\[4\]"),
-        (lambda *, x, scale: x[:2], r"returns float32\[2\], 'double' returns float32\[4\]"),
-        (lambda *, x, scale: x > 0, r"returns bool\[4\], 'double' returns float32\[4\]"),
-        (lambda *, x, scale: (x, x), r"returns \(float32\[4\], float32\[4\]\), 'double'"),
-        (lambda *, x, scale: None, r"returns None, 'double' returns float32\[4\]"),
-    ],
-)
-def test_disagreeing_outputs_are_named(function, message):
-    axis = number_axis()
-    with pytest.raises(
-        RegistrationError, match=r"'mine' of axis 'number' disagrees with 'double'.*" + message
-    ):
-        axis.choice("mine", **TEXTS)(function)
-    assert "mine" not in axis
-
-
-def test_place_in_a_pytree_is_named():
-    axis = Axis("pair", summary="two", inputs={"x": jax.ShapeDtypeStruct((4,), jnp.float32)})
-    axis.choice("both", **TEXTS)(lambda *, x: {"all": x, "sum": jnp.sum(x)})
-    with pytest.raises(RegistrationError, match=r"returns float32\[4\] at \['sum'\]"):
-        axis.choice("mine", **TEXTS)(lambda *, x: {"all": x, "sum": x})
-
-
 def average_axis() -> Axis:
     """A stateful axis of its own: the sum so far, and x [4] with it added."""
     axis = Axis(
@@ -213,81 +102,6 @@ def test_state_passes_from_call_to_call():
             for one in expected:
                 state, got = axis.apply(name, state, x=x)
                 np.testing.assert_array_equal(got, one)
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda *, x: x, r"must take its state first: \(state, \*, \.\.\.\)"),
-        (lambda x: x, r"must take its state first"),
-        (lambda *, state, x: x, r"must take its state first"),
-        (lambda: 0, r"must take its state first"),
-        (lambda state, *, x: x, r"must return a pair: its next state, its output"),
-        (
-            lambda state, *, x: ({"sum": jnp.sum(x)}, x),
-            r"a state like the one it takes: it takes float32\[4\] and returns float32\[\] at",
-        ),
-        (
-            lambda state, *, x: (x, x),
-            r"a state like the one it takes: it takes {sum: float32\[4\]} and returns float32\[4\]",
-        ),
-        (lambda state, *, x: (state, x[:2]), r"disagrees with 'all': it returns float32\[2\] at"),
-    ],
-)
-def test_a_state_keeps_its_structure(function, message):
-    axis = average_axis()
-    with pytest.raises(RegistrationError, match=message):
-        axis.choice("mine", **TEXTS)(function)
-    assert axis.names == ("all", "nothing")
-
-
-def test_state_is_asked_for_where_there_is_one():
-    axis = average_axis()
-    with pytest.raises(TypeError, match="takes its state before its inputs: apply got 0 states"):
-        axis.apply("all", x=jnp.zeros(4))
-    with pytest.raises(TypeError, match="takes keywords only: apply got 1 states"):
-        number_axis().apply("double", jnp.zeros(4), x=jnp.zeros(4))
-    with pytest.raises(RegistrationError, match="a state needs functions"):
-        Axis("order", summary="which comes first", init=lambda: 0)
-
-
-def test_what_cannot_be_traced_is_refused():
-    """A branch on a number works when called by hand, and fails in a compiled trainer."""
-    axis = number_axis()
-
-    def impatient(*, x, scale):
-        return x if scale > 0 else -x
-
-    with pytest.raises(RegistrationError, match=r"cannot be traced.*TracerBoolConversionError"):
-        axis.choice("mine", **TEXTS)(impatient)
-
-
-def test_duplicates_and_bad_descriptions_are_refused():
-    axis = number_axis()
-
-    def same(*, x):
-        return x
-
-    with pytest.raises(RegistrationError, match="'double' of axis 'number' is registered twice"):
-        axis.choice("double", **TEXTS)
-    for revision in (0, -1, 1.5, "1", True, None):
-        with pytest.raises(
-            RegistrationError, match="the revision must be an integer of at least 1"
-        ):
-            axis.choice("mine", **TEXTS, revision=revision)
-    for text in TEXTS:
-        with pytest.raises(RegistrationError, match=f"needs a {text}"):
-            axis.choice("mine", **(TEXTS | {text: " "}))
-    for name in ("", "my choice", "a/b", 3):
-        with pytest.raises(RegistrationError, match="a name is an identifier"):
-            axis.choice(name, **TEXTS)
-    # The same decorator, used twice, would register its name twice.
-    decorate = axis.choice("mine", **TEXTS)
-    assert decorate(same) is same
-    with pytest.raises(RegistrationError, match="registered twice"):
-        decorate(same)
-    with pytest.raises(RegistrationError, match="axis 'advantage' is registered twice"):
-        variants.register(Axis("advantage", summary="another"))
 
 
 def test_loop_axes_have_names_only():
@@ -331,3 +145,116 @@ def test_this_package_s_own_choices_are_checked_when_asked():
     axis.choice("half", **TEXTS)(half)
     with pytest.raises(RegistrationError, match=r"choice 'half' .* disagrees with 'double'"):
         axis.check()
+
+
+WIDTH = Number(0.5, 0.0, 1.0, "width of a window")
+
+
+def mine(function, **more):
+    return lambda axis: axis.choice("mine", **TEXTS, **more)(function)
+
+
+def described(name="mine", **texts):
+    return lambda axis: axis.choice(name, **(TEXTS | texts))
+
+
+def window(*, x, width):
+    return x * width
+
+
+def same(*, x):
+    return x
+
+
+# What an axis of x [4] that has the choice `double` refuses, and why.
+REFUSED = [
+    (mine(lambda *, x, s, offset=0.0: x), "asks for s, offset, which the axis does not offer"),
+    *(
+        (mine(function), "must name its arguments as keywords")
+        for function in (
+            lambda **inputs: 0,
+            lambda x, scale, /: x,
+            lambda *x, scale: x,
+            lambda x, *, scale: x,
+        )
+    ),
+    (mine(lambda *, x, scale=2.0: x), r"says scale=2.0, whose default on the axis is 1.0"),
+    (mine(lambda *, x, shift=2.0: x), r"says shift=2.0, whose default on the axis is 0.0"),
+    (mine(lambda *, x=0.0: x), r"says x=0.0, whose default on the axis does not exist"),
+    (mine(window), "asks for width, which the axis does not offer"),
+    (mine(window, numbers={"x": WIDTH}), "number 'x' is the name of an input of the axis"),
+    (mine(window, numbers={"width": WIDTH, "depth": WIDTH}), "brings depth and does not take it"),
+    (mine(window, numbers={"width": 0.5}), r"width is a variants\.Number, not 0\.5"),
+    (mine(window, numbers={"my width": WIDTH}), "a name is an identifier"),
+    (mine(window, numbers={"state": WIDTH}), "the registry reserves 'state'"),
+    (mine(window, numbers={"scale": WIDTH}), r"brings scale as .* which the axis knows as"),
+    (mine(lambda *, x, scale: jnp.sum(x)), r"returns float32\[\], 'double' returns float32\[4\]"),
+    (mine(lambda *, x, scale: x > 0), r"returns bool\[4\], 'double' returns float32\[4\]"),
+    (mine(lambda *, x, scale: (x, x)), r"returns \(float32\[4\], float32\[4\]\), 'double'"),
+    (mine(lambda *, x, scale: x if scale > 0 else -x), "cannot be traced.*TracerBoolConversion"),
+    (described("double"), "'double' of axis 'number' is registered twice"),
+    (described("a/b"), "a name is an identifier"),
+    *((described(revision=revision), "the revision must be an integer") for revision in (0, True)),
+    *((described(**{text: " "}), f"needs a {text}") for text in TEXTS),
+    (lambda axis: axis.declare("mine", **TEXTS), "takes functions"),
+    (lambda axis: variants.register(Axis("advantage", summary="a")), "is registered twice"),
+    (lambda axis: Axis("mood", summary="a", inputs={"x": 1}, defaults={"y": 2}), "of no input: y"),
+    (lambda axis: Axis("order", summary="a", init=lambda: 0), "a state needs functions"),
+    (lambda axis: Number(2.0, 0.0, 1.0, "a"), "a number's default lies within its bounds"),
+    (lambda axis: Number(float("nan"), 0.0, 1.0, "a"), "a number's default lies within its bounds"),
+    (lambda axis: Number(1.0, 0.0, 2.0, " "), "needs a summary"),
+]
+
+
+@pytest.mark.parametrize(("register", "message"), REFUSED)
+def test_what_does_not_fit_is_refused(register, message):
+    axis = number_axis()
+    with pytest.raises(RegistrationError, match=message):
+        register(axis)
+    assert axis.names == ("double",)
+    assert set(axis.known_numbers) == {"scale"}
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda *, x: x, r"must take its state first: \(state, \*, \.\.\.\)"),
+        (lambda *, state, x: x, r"must take its state first"),
+        (lambda state, *, x: x, r"must return a pair: its next state, its output"),
+        (
+            lambda state, *, x: ({"sum": jnp.sum(x)}, x),
+            r"a state like the one it takes: it takes float32\[4\] and returns float32\[\] at",
+        ),
+        (lambda state, *, x: (x, x), r"it takes {sum: float32\[4\]} and returns float32\[4\]"),
+        (lambda state, *, x: (state, x[:2]), r"disagrees with 'all': it returns float32\[2\] at"),
+    ],
+)
+def test_a_state_keeps_its_structure(function, message):
+    axis = average_axis()
+    with pytest.raises(RegistrationError, match=message):
+        axis.choice("mine", **TEXTS)(function)
+    assert axis.names == ("all", "nothing")
+    for other, states in ((average_axis(), ()), (number_axis(), (jnp.zeros(4),))):
+        with pytest.raises(TypeError, match=f"apply got {len(states)} states"):
+            other.apply(0, *states, x=jnp.zeros(4))
+
+
+def test_numbers_and_defaults_of_choices():
+    axis = number_axis()
+    axis.choice("window", **TEXTS, numbers={"width": WIDTH})(window)
+    axis.choice("second", **TEXTS, numbers={"width": Number(0.5, 0.0, 1.0, WIDTH.summary)})(window)
+    for other in (
+        Number(0.6, 0.0, 1.0, WIDTH.summary),
+        Number(0.5, 0.0, 2.0, WIDTH.summary),
+        Number(0.5, 0.0, 1.0, "width of a door"),
+    ):
+        with pytest.raises(RegistrationError, match=r"brings width as .* which the axis knows as"):
+            axis.choice("third", **TEXTS, numbers={"width": other})
+    decorate = axis.choice("mine", **TEXTS)
+    assert decorate(same) is same
+    with pytest.raises(RegistrationError, match="registered twice"):
+        decorate(same)
+    assert axis["mine"].inputs == ("x",)
+    assert axis["mine"].numbers == {}
+    axis.choice("shifted", **TEXTS)(lambda *, x, scale=1.0, shift=0.0: x * scale + shift)
+    np.testing.assert_array_equal(axis.apply("shifted", x=jnp.ones(4), shift=2.0), 3 * jnp.ones(4))

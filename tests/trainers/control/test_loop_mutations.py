@@ -25,13 +25,34 @@ import test_optimizer
 import test_pqn
 import test_shuffles
 
-from ablations.trainers import TracedConfig, losses
+from ablations.trainers import TracedConfig, losses, optimizer, shuffles
 from ablations.trainers.control import (
     advantages,
+    distribution,
+    environment,
+    networks,
+    normalizer,
     ppo,
+    pqn,
 )
+from ablations.trainers.language import completions
+from ablations.trainers.language import trainer as language
 from ablations.trainers.optimizer import Rule
 
+MODULES = {
+    "environment": environment,
+    "ppo": ppo,
+    "distribution": distribution,
+    "advantages": advantages,
+    "losses": losses,
+    "optimizer": optimizer,
+    "shuffles": shuffles,
+    "normalizer": normalizer,
+    "networks": networks,
+    "pqn": pqn,
+    "completions": completions,
+    "language": language,
+}
 TABLE = tomllib.loads(Path(__file__).with_name("mutations.toml").read_text())
 
 
@@ -184,7 +205,7 @@ CHECKS: dict[str, tuple[Callable[[Any], None], ...]] = {
     ("name", "check"), [(name, check) for name, checks in CHECKS.items() for check in checks]
 )
 def test_the_source_passes(name: str, check: Callable[[Any], None]) -> None:
-    check(ppo if name in ("advantages", "losses") else globals()[name])
+    check(ppo if name in ("advantages", "losses") else MODULES[name])
 
 
 @pytest.mark.inputs(
@@ -195,7 +216,7 @@ def test_the_source_passes(name: str, check: Callable[[Any], None]) -> None:
     ("name", "mistake"), [(name, mistake) for name in TABLE for mistake in TABLE[name]]
 )
 def test_a_mistake_is_noticed(name: str, mistake: str) -> None:
-    module = globals()[name]
+    module = MODULES[name]
     mutated: Any = mutant(module, *TABLE[name][mistake])
     if module in (advantages, losses):
         mutated = made_of(ppo, module, mutated)
