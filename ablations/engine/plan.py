@@ -38,7 +38,7 @@ from ablations.studies.tuned import SEEDS as TUNING_SEEDS
 from ablations.tasks import Task
 from ablations.tasks.task import GYMNASIUM
 from ablations.trainers import Composer, TrainerSpec, composer, trainer, trainers
-from ablations.trainers.values import FIELD_NAMES, count, in_our_names
+from ablations.trainers.values import FIELD_NAMES, count, in_our_names, unknown_setting
 
 PREFIX = "sweep."
 PRESET = "preset"  # the name of the varied setting in a comparison of presets
@@ -115,7 +115,7 @@ def _trainer(request: Request) -> TrainerSpec:
         return (fitting or able)[0]
     every = {name for trainer in known.values() for name in trainer.settings}
     for name in sorted(settings - every):
-        raise unknown("setting", name, every)
+        raise unknown_setting(name, every)
     raise UserError(f"no trainer has all of {', '.join(sorted(settings))}: sweep them separately")
 
 

@@ -281,13 +281,14 @@ class TrainerSpec:
         """Return the error for a name that is not a setting."""
         import variants
 
+        name = checked.FIELD_NAMES.get(name, name)
         readers = [f"'{spec.name}'" for spec in trainers().values() if name in spec.settings]
         if not readers and name not in variants.axes():
-            return unknown("setting", name, known)
+            return checked.unknown_setting(name, known)
         if readers:
             return UserError(f"'{name}' belongs to {' and '.join(readers)}, not to '{self.name}'")
         return UserError(
-            f"no trainer reads the axis '{name}': declare it in a trainer's settings with "
+            f"no trainer reads the component '{name}': declare it in a trainer's settings with "
             f"component(), or call its choices yourself"
         )
 

@@ -134,7 +134,7 @@ def test_what_is_refused(sets: dict[str, Any], complaint: str) -> None:
 def test_an_axis_that_no_trainer_reads_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants.registry, "_AXES", dict(variants.registry._AXES))
     variants.register(variants.Axis("toy_orphan", summary="a toy"))
-    with pytest.raises(UserError, match="no trainer reads the axis 'toy_orphan'"):
+    with pytest.raises(UserError, match="no trainer reads the component 'toy_orphan'"):
         composed(PPO, toy_orphan="on")
 
 
