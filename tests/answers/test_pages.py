@@ -253,11 +253,11 @@ def test_no_text_of_the_file_becomes_html_or_a_link(tmp_path: Path, monkeypatch)
 @pytest.mark.parametrize(
     ("name", "details", "text"),
     [
-        ("clip_vloss", ["value_clip"], ""),  # a library's word
+        ("clip_vloss", ["value_clip", "discrete_value_clip_averaged"], ""),  # a library's word
         ("brax gae", ["brax_gae"], ""),  # in any case
         ("separate networks", ["shared_torso"], ""),
         ("twice coefficient", [], ""),
-        ("q_lambda", ["pqn_lambda"], "a number of pqn"),  # a setting too
+        ("q_lambda", ["pqn_lambda"], "a hyperparameter of pqn"),  # a setting too
         ("walker2d", [], ""),
     ],
 )
