@@ -194,7 +194,7 @@ def test_the_command_writes_the_page_and_prints_its_path(tmp_path, capsys) -> No
     assert "hopper" in path.read_text()
     assert path.stat().st_size < 1_500_000
     assert main(["report", "--results", str(tmp_path / "none")]) == 2
-    assert "nothing has run" in capsys.readouterr().err
+    assert "no study has run" in capsys.readouterr().err
 
 
 # In a browser
