@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ablations import until
 from ablations.comparison import compare
 from ablations.core.plan import CellEntry, Looks, StoredStudy, StoredTask, StoredVariant
-from ablations.engine import local
+from ablations.engine import local, prepare
 from ablations.engine.prepare import clear_the_way, needed
 from ablations.errors import UserError
 from ablations.records import Plan, Record, cell_folder, digest, read_plan, write_plan, write_record
@@ -253,7 +253,8 @@ def test_a_run_goes_from_stage_to_stage(world, engine, capsys) -> None:
     assert not capsys.readouterr().out
 
 
-def test_a_finished_study_is_announced_once(world, engine, capsys) -> None:
+def test_a_finished_study_is_announced_once(world, engine, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(prepare, "sharing_programs", lambda cells: cells)  # there is no trainer
     ended, other = world("low").finished().plan, world("level")
     plans = [ended, replace(other.plan, study=replace(other.plan.study, name="other"))]
     until.run(plans, other.results)

@@ -61,8 +61,8 @@ REFUSED = [
     # Settings that cannot act.
     ("run gae --set learning_rate_schedule=adaptive_offset_kl", "rate_schedule=adaptive_exact"),
     ("run gae --set entropy_schedule=target", "entropy_target=-1 is below the entropy of any"),
-    ("run gae --set reset_pool=4", "every episode of cartpole starts from a reset of its own"),
-    ("run gae --set filters=8", "observations of cartpole are no images"),
+    ("run gae --set reset_pool=4", "every episode of cartpole has a reset of its own"),
+    ("run gae --set filters=8", "observations of cartpole are not images"),
     # Studies whose variants are not for it.
     (
         "run single_choices",
