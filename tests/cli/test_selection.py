@@ -157,7 +157,7 @@ def test_the_same_flags_mean_the_same_to_every_command(varied) -> None:
     assert "rate=0.5" in page.read_text()
     shown = varied("show", "toy", *VARY).stdout
     assert "baseline  rate=0.1" in shown
-    assert "9 cells, 3 seeds" in shown
+    assert "9 runs, 3 seeds" in shown
     exported = varied("export", "toy", *VARY, "--output", "runs.csv").stdout.strip()
     assert "rate=0.5" in (varied.folder / exported).read_text()
 
