@@ -193,6 +193,19 @@ class Design:
         """The factorial that the variants form."""
         return design_of(self.plan)
 
+    def placebos(self, tasks: Sequence[Task]) -> Floats:
+        """Return `factorial.placebos` of the factorial, once for all of its controls."""
+        assert self.factorial is not None
+        name = ", ".join(task.name for task in tasks)
+        if name not in self._placebos:
+            y = self.array(tasks, list(self.factorial.variants), range_of=None)
+            self._placebos[name] = factorial.placebos(y, self.factorial, SPLITS)
+        return self._placebos[name]
+
+    @cached_property
+    def _placebos(self) -> dict[str, Floats]:
+        return {}
+
     @cached_property
     def _scores(self) -> dict[str, pd.DataFrame]:
         return {self.runs.score: self.runs.scores}
@@ -531,7 +544,7 @@ def _check_fraction(control: Control, design: Design, tasks: Sequence[Task]) -> 
             effects = [effect for _, effect in factorial.unused_effects(y, fraction)]
             judged = np.array([[(e.difference, e.low, e.high) for e in effects]])
         else:
-            judged = factorial.placebos(y, fraction, SPLITS)
+            judged = design.placebos(pooled)
         if judged.size and not np.isnan(judged).any():
             outcome = _planted if control.kind == "planted" else _none_differ
             text, kept = outcome(judged[..., 1], judged[..., 2])
