@@ -81,8 +81,8 @@ class Answers:
 
     @cached_property
     def sensitive(self) -> frozenset[str]:
-        """The domains in which a planted loss or a bug was found on every task of its control."""
-        positive = self.checks[self.checks.kind.isin(["planted", "bug"])]
+        """The domains in which a bug was found on every task of its control."""
+        positive = self.checks[self.checks.kind == "bug"]
         found = positive.groupby(["domain", "control"]).kept.agg(lambda kept: (kept == True).all())  # noqa: E712
         return frozenset(domain for (domain, _), kept in found.items() if kept)
 

@@ -143,6 +143,8 @@ def _measured(row: Row) -> str:
     value, _, ends = effect.strip("]").partition(" [")
     bounds = f"{value}, 95% CI {ends.replace(', ', ' to ')}" if ends else effect
     seeds = f"{row['tasks'].replace(', ', ' and ')}, {count(int(row['seeds']), 'seed')}"
+    if row.get("factor"):
+        seeds = f"{seeds} of {row['settings']:.0f} settings"
     words = "identical runs" if row["note"] == "identical" else _WORDS[row["verdict"]]
     if row["note"].startswith("tasks disagree"):
         words = row["note"]
@@ -150,19 +152,19 @@ def _measured(row: Row) -> str:
 
 
 _ADVICE = {
-    "yes": "Turn it on.",
-    "no": "Leave it off.",
+    "yes": "Use it.",
+    "no": "Do not use it.",
     "either": "Keep either.",
     "depends": "It depends on the task.",
-    "no evidence": "No evidence for either.",
+    "no evidence": "No evidence to prefer either.",
 }
 
 
 def advice(answers: Answers, detail: Detail) -> str:
-    """Return whether to turn a detail on, a key of `_ADVICE`.
+    """Return whether to use a detail, a key of `_ADVICE`.
 
-    A difference counts if its q is below 0.05. Equivalence counts in domains in which a planted
-    loss was found.
+    A difference counts if its q is below 0.05. Equivalence counts in domains in which a bug
+    of the trainer was found.
     """
     rows = answers.of(detail)
     sure = rows[(rows.q < LARGEST_Q) & rows.verdict.isin(["better", "worse", "failed"])]
@@ -239,6 +241,7 @@ def _part(
 ) -> dict[str, Any]:
     """Return what the template needs of one comparison."""
     effects = every[every.id == row["id"]]
+    tasks = row["tasks"].split(", ") if row["tasks"] else [*effects.task]
     pair = {} if comparison.factor else {"variants": [comparison.versus, comparison.variant]}
     rows = [{**row, "task": MEAN}] if "," in row["tasks"] else []
     frame = pd.DataFrame([*rows, *effects[effects.seeds > 0].to_dict("records")])
@@ -260,7 +263,7 @@ def _part(
         "tables": tables,
         "settings": [] if design is None or comparison.factor else _changed(comparison, design),
         "curves": bool(comparison.variant and row["seeds"]),
-        "command": Markdown(comparison.request(tasks=[*effects.task], **pair).command()),
+        "command": Markdown(comparison.request(tasks=tasks, **pair).command()),
     }
 
 
@@ -291,6 +294,7 @@ def _index(answers: Answers) -> str:
         conclusive=sum(counts.values()) - counts.get("inconclusive", 0),
         within=int(within.sum()),
         untested=int((frame.seeds == 0).sum()),
+        failing=listed([task.name for task in answers.entries.task if not task.passes]),
         comparisons=len(frame),
         details=len(answers.entries.detail),
         topics={topic: _list(answers, details) for topic, details in topics.items()},
@@ -325,10 +329,10 @@ def _list(answers: Answers, details: Sequence[Detail]) -> Markdown:
         flags = [term for term in detail.terms if re.fullmatch(r"\w+_\w+", term)]
         head = f"[{markdown_text(detail.label)}]({PAGES}/{detail.id}.md)"
         head += "".join(f" `{flag}`" for flag in flags[:3])
-        rows.append({"detail": head, **found, **effects, "turn it on?": advice(answers, detail)})
+        rows.append({"detail": head, **found, **effects, "use it?": advice(answers, detail)})
     frame = pd.DataFrame(rows).fillna("")
     frame = frame.loc[:, (frame != "").any()]
     domains = [name for name in _domains(answers) if name in frame]
-    heads = ["detail", *(h for h in LIBRARIES.values() if h in frame), *domains, "turn it on?"]
+    heads = ["detail", *(h for h in LIBRARIES.values() if h in frame), *domains, "use it?"]
     lines = [heads, [":--"] * len(heads), *frame[heads].to_numpy().tolist()]
     return Markdown("\n".join(f"| {' | '.join(line)} |" for line in lines))

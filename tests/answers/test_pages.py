@@ -68,8 +68,8 @@ ON_B = {"domain": "sea", "tasks": "b, c", "seeds": 4}
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
-        ([BETTER], "a higher score on land (+12%, 95% CI 6 to 18; a, 10 seeds). Turn it on."),
-        ([WORSE], "a lower score on land (-20%, 95% CI -25 to -14; a, 10 seeds). Leave it off."),
+        ([BETTER], "a higher score on land (+12%, 95% CI 6 to 18; a, 10 seeds). Use it."),
+        ([WORSE], "a lower score on land (-20%, 95% CI -25 to -14; a, 10 seeds). Do not use it."),
         (
             [EQUAL],
             "no relevant effect on land (+1.9%, 95% CI 0.2 to 3.7; a, 10 seeds). Keep either.",
@@ -77,7 +77,7 @@ ON_B = {"domain": "sea", "tasks": "b, c", "seeds": 4}
         (
             [OPEN, {**WORSE, **ON_B}],
             "no detectable effect on land (+0%, 95% CI -6 to 5; a, 10 seeds); a lower score on sea "
-            "(-20%, 95% CI -25 to -14; b and c, 4 seeds each). Leave it off.",
+            "(-20%, 95% CI -25 to -14; b and c, 4 seeds each). Do not use it.",
         ),
         (
             [{**EQUAL, "note": "identical"}],
@@ -86,11 +86,11 @@ ON_B = {"domain": "sea", "tasks": "b, c", "seeds": 4}
         (
             [{**OPEN, "note": "tasks disagree: + on a, - on b"}],
             "tasks disagree: + on a, - on b on land (+0%, 95% CI -6 to 5; a, 10 seeds). No "
-            "evidence for either.",
+            "evidence to prefer either.",
         ),
         (
             [{**BETTER, "verdict": "failed", "note": "1 more failed run"}],
-            "more failed runs on land (+12%, 95% CI 6 to 18; a, 10 seeds). Leave it off.",
+            "more failed runs on land (+12%, 95% CI 6 to 18; a, 10 seeds). Do not use it.",
         ),
         ([{"verdict": "", "note": "no runs", "seeds": 0}], "not tested."),
     ],
@@ -125,7 +125,7 @@ def test_every_comparison_of_the_file_exists_and_has_a_short_label() -> None:
     assert len({each.label for each in both}) == len(both)
     assert max(len(each.label) for each in both) <= 50
     assert {task.domain for task in entries.task} == {
-        *("locomotion", "DM-Control", "discrete actions", "language models")
+        *("locomotion", "DM-Control", "discrete actions", "small transformer")
     }
 
 
@@ -253,7 +253,7 @@ def test_no_text_of_the_file_becomes_html_or_a_link(tmp_path: Path, monkeypatch)
 @pytest.mark.parametrize(
     ("name", "details", "text"),
     [
-        ("clip_vloss", ["value_clip", "discrete_value_clip_averaged"], ""),  # a library's word
+        ("clip_vloss", ["value_clip", "value_clip_unscaled", "discrete_value_clip_averaged"], ""),  # a library's word
         ("brax gae", ["brax_gae"], ""),  # in any case
         ("separate networks", ["shared_torso"], ""),
         ("twice coefficient", [], ""),
@@ -273,7 +273,7 @@ def test_show_lists_the_answers_that_match(name, details, text, tmp_path: Path, 
 
 def test_answers_are_found_by_parts_of_the_question_from_anywhere(tmp_path, capsys) -> None:
     assert cli.main(["show", "clipping value loss", "--results", str(tmp_path)]) == 0
-    assert "Does clipping the value loss help?" in capsys.readouterr().out
+    assert "Does clipping the value loss help where rewards are scaled" in capsys.readouterr().out
     assert cli.main(["show", "clip_vlosss", "--results", str(tmp_path)]) == 2
     assert "; no published answer matches 'clip_vlosss'" in capsys.readouterr().err
 
