@@ -253,7 +253,8 @@ def test_no_text_of_the_file_becomes_html_or_a_link(tmp_path: Path, monkeypatch)
 @pytest.mark.parametrize(
     ("name", "details", "text"),
     [
-        ("clip_vloss", ["value_clip", "value_clip_unscaled", "discrete_value_clip_averaged"], ""),  # a library's word
+        # a library's word
+        ("clip_vloss", ["value_clip", "value_clip_unscaled", "discrete_value_clip_averaged"], ""),
         ("brax gae", ["brax_gae"], ""),  # in any case
         ("separate networks", ["shared_torso"], ""),
         ("twice coefficient", [], ""),
