@@ -77,8 +77,7 @@ def write(results: Path) -> list[Path]:
     answers = answer_all(results, read(results / FILE))
     frame = answers.frame
     known = frame[frame.share.notna()].drop(columns="dots")
-    known = known.assign(group=known.domain, label=known.label)
-    known["group"] = pd.Categorical(known.group, _domains(answers))
+    known = known.assign(group=pd.Categorical(known.domain, _domains(answers)))
     known = known.sort_values(["group", "share"], ascending=[True, False])
     drawn = {"all": known, "decided": known[known.verdict != "inconclusive"]}
     texts = {"README.md": _index(answers)}
@@ -128,8 +127,7 @@ def _draw_curves(design: Design, comparison: Comparison, path: Path) -> None:
 def sentence(answers: Answers, detail: Detail) -> str:
     """Write what a detail does, in a sentence that can be pasted elsewhere.
 
-    It names the effect of each domain with interval, tasks and seeds, what follows, and the domains
-    of other answers in which nothing was measured.
+    It has the effect in each domain with interval, tasks and seeds, and whether to use the detail.
     """
     rows = answers.of(detail).to_dict("records")
     parts = [_measured(row) for row in rows if row["seeds"]]
@@ -226,7 +224,7 @@ def _url(address: str) -> Markdown:
 
 
 def _page(answers: Answers, detail: Detail) -> str:
-    rows = dict(zip(answers.of(detail).id, answers.of(detail).to_dict("records"), strict=True))
+    rows = {row["id"]: row for row in answers.of(detail).to_dict("records")}
     parts = [
         _part(rows[each.id], each, answers.effects, answers.designs.get(each.id))
         for each in detail.comparison
