@@ -1,10 +1,11 @@
-"""Controls of the study `mission`: a bug that must be found, and a float order that must not be.
+"""Controls of the published answers: a bug that must be found, a float order that must not be.
 
     ablations run mission_control --plugin benchmarks.mission_control --profile evidence
     python benchmarks/mission_control.py        # validation and controls of what is archived
 
-As a plugin this module registers two choices of `advantage` and the study `mission_control`. As a
-script it reads results/archive and prints, for each task that has runs:
+As a plugin this module registers two choices of `advantage` and three studies: `mission_control`,
+`discrete_control` and `playground_control`, which have the bug only. As a script it reads
+results/archive and prints, for each task of `mission` that has runs:
 
 - whether the task passes validation: the baseline on seeds that no answer uses against the better
   untrained policy, in standard deviations between seeds, and the share of seeds at a ceiling;
@@ -28,7 +29,7 @@ import pyarrow.parquet as pq
 from scipy import stats
 
 import variants
-from ablations.studies import Study, Variant, register
+from ablations.studies import Study, Variant, register, study
 from ablations.studies.mission import BASELINE_SEEDS, CHOICES, EVIDENCE
 from variants.advantage import AXIS, Steps, standard, temporal_difference
 
@@ -37,8 +38,9 @@ ARCHIVES = Path(__file__).resolve().parents[1] / "results" / "archive"
 VALIDATION = range(1020, 1040)
 # Task -> the share that costs about 20% of what the baseline learned, chosen on seeds 1000 to 1019,
 # which no answer uses, by `--variants bug --vary shifted_share=0.1,0.2`. On walker2d, eight seeds
-# from 1000 on lost 4%, 3% and 19% at 0.8, 0.85 and 0.9.
-SHARES = {"walker2d": 0.9}
+# from 1000 on lost 4%, 3% and 19% at 0.8, 0.85 and 0.9; at 0.25, 0.5, 0.75 and 1 they lost 2%, 7%,
+# 12% and 24% on cartpole, and 15%, 12%, 28% and 28% on acrobot. Without a share, a task has 0.5.
+SHARES = {"walker2d": 0.9, "cartpole": 1.0, "acrobot": 0.25}
 CEILING = 0.005  # of the highest score, which two runs or more reach
 
 
@@ -98,6 +100,11 @@ def associative_scan(
     return advantages, advantages + values
 
 
+BUG = Variant(
+    {"advantage": "shifted"},
+    tuned={task: {"shifted_share": share} for task, share in SHARES.items()},
+    summary="advantages of the next step in some environments",
+)
 register(
     Study(
         name="mission_control",
@@ -107,11 +114,7 @@ register(
         baseline="baseline",
         variants={
             "baseline": CHOICES["baseline"],
-            "bug": Variant(
-                {"advantage": "shifted"},
-                tuned={task: {"shifted_share": share} for task, share in SHARES.items()},
-                summary="advantages of the next step in some environments",
-            ),
+            "bug": BUG,
             "float_order": Variant(
                 {"advantage": "associative_scan"}, summary="the same sums in another order"
             ),
@@ -129,14 +132,39 @@ register(
 )
 
 
+def _register_bug(name: str, of: str, baseline: str) -> None:
+    """Register a study of the bug alone, with tasks, settings and seeds of the study `of`."""
+    judged = study(of)
+    register(
+        Study(
+            name=name,
+            title=f"The bug, at the settings of {of}",
+            claim="A bug that costs about a fifth is found.",
+            claim_source="a test of the comparisons themselves",
+            baseline="baseline",
+            variants={"baseline": judged.variants[baseline], "bug": BUG},
+            margin=0.05,
+            metric="evaluation/return",
+            profiles={
+                profile: replace(judged.profiles[profile], variants=None)
+                for profile in ("quick", "evidence")
+            },
+        )
+    )
+
+
+_register_bug("discrete_control", "single_choices_discrete", "bootstrapped")
+_register_bug("playground_control", "single_choices_playground", "baseline")
+
+
 def scores() -> pd.DataFrame:
     """Return the archived runs that this page may read: task, variant, seed, score.
 
     score: the mean of all evaluations. task: its name and settings, as JSON.
     """
     frames = []
-    for study in ("mission", "mission_control", "trivial_policies"):
-        for path in sorted(ARCHIVES.glob(f"{study}-*.parquet")):
+    for name in ("mission", "mission_control", "trivial_policies"):
+        for path in sorted(ARCHIVES.glob(f"{name}-*.parquet")):
             table = pq.read_table(path).to_pandas()
             if "evaluation/return" in table:
                 frames.append(table[table["record"].notna()])
