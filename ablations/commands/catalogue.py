@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from ablations import plugins, presets, studies, tasks, trainers
 from ablations.core.decode import Json
@@ -14,14 +15,13 @@ from ablations.engine.stored import stored_runs
 from ablations.errors import count, printable, unknown
 from ablations.parameters import Folder
 from ablations.presets import Preset
-from ablations.studies import Profile, Study
-from ablations.tasks import Task
-from ablations.trainers import Option, TrainerSpec
+from ablations.studies import Study
+from ablations.trainers import TrainerSpec
 
 if TYPE_CHECKING:
-    from variants import Axis, Choice, Number
+    from variants import Axis, Number
 
-Data = Mapping[str, Json]
+Lines = Callable[[Any], Iterable[str]]
 # Other names of the kinds.
 OTHER_WORDS = {
     **dict.fromkeys(("envs", "environments", "env"), "tasks"),
@@ -31,14 +31,6 @@ OTHER_WORDS = {
     "results": "runs",
 }
 MOST_VARIANTS = 6  # of a study that are named
-
-
-class Described(NamedTuple):
-    """Description of a thing: in a line, in lines below it, and as data."""
-
-    summary: str
-    lines: tuple[str, ...]
-    data: Data
 
 
 def listed(
@@ -55,131 +47,58 @@ def listed(
         format: text or json.
         results: The results folder; default: results.
     """
-    if OTHER_WORDS.get(kind, kind) == "runs":
-        if format == "json":
-            return _json(_runs_as_data(Path(results)))
-        return "\n".join(_run_lines(Path(results)))
+    kind = OTHER_WORDS.get(kind, kind)
+    if kind == "runs":
+        runs = _runs(Path(results))
+        return _json(runs) if format == "json" else _run_lines(runs, results)
     plugins.load()
-    described = catalogue(kind)
+    things, lines, data = _kind(kind)
     if format == "json":
-        return _json({name: each.data for name, each in described.items()})
-    return "\n".join(
-        "\n    ".join((f"{name}: {each.summary}", *each.lines)) for name, each in described.items()
-    )
+        return _json({name: data(thing) for name, thing in things.items()})
+    return "\n".join(f"{name}: " + "\n    ".join(lines(thing)) for name, thing in things.items())
 
 
 def _json(value: Json) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False)
 
 
-def catalogue(kind: str) -> dict[str, Described]:
-    """Return everything of one kind by name. Raise UserError for another kind."""
+def _kind(kind: str) -> tuple[Mapping[str, Any], Lines, Callable[[Any], Json]]:
+    """Return everything of one kind by name, and the functions that describe one of them."""
     import variants as registry
 
-    kinds: dict[str, tuple[Callable[[], Mapping[str, object]], Callable[..., Described]]] = {
-        "components": (registry.axes, _axis),
-        "presets": (presets.presets, _preset),
-        "studies": (studies.studies, _study),
-        "tasks": (tasks.tasks, _task),
-        "trainers": (trainers.trainers, _trainer),
+    kinds: dict[str, tuple[Callable[[], Mapping[str, Any]], Lines, Callable[[Any], Json]]] = {
+        "components": (registry.axes, _axis, _axis_data),
+        "presets": (presets.presets, lambda preset: [preset.library], _preset_data),
+        "studies": (studies.studies, _study, _study_data),
+        "tasks": (tasks.tasks, lambda task: [task.summary], _data),
+        "trainers": (trainers.trainers, _trainer, _trainer_data),
     }
-    kind = OTHER_WORDS.get(kind, kind)
     if kind not in kinds:
         raise unknown("kind", kind, [*kinds, "runs"])
-    things, described = kinds[kind]
-    return {name: described(thing) for name, thing in things().items()}
+    things, lines, data = kinds[kind]
+    return things(), lines, data
 
 
-def _axis(axis: Axis) -> Described:
-    choices = {
-        choice.name: _fields(choice, "summary", "formula", "source", "revision")
-        | {"numbers": _numbers(choice.numbers)}
-        for choice in axis.values()
-    }
-    data: Data = {"summary": axis.summary, "choices": choices}
-    return Described(axis.summary, tuple(_axis_lines(axis)), data)
+def _axis(axis: Axis) -> Iterator[str]:
+    yield axis.summary
+    yield from (f"{choice.name:<20} {choice.summary}" for choice in axis.values())
 
 
-def _axis_lines(axis: Axis) -> Iterator[str]:
-    meanings: dict[str, str] = {}
-    for choice in axis.values():
-        yield f"{choice.name:<20} {choice.summary}"
-        if choice.numbers:
-            read = (f"{name}={range_text(of)}" for name, of in choice.numbers.items())
-            yield f"    reads {', '.join(read)}"
-        meanings |= {name: number.summary for name, number in choice.numbers.items()}
-    yield from (f"{name + ':':<20} {meaning}" for name, meaning in meanings.items())
-
-
-def _preset(preset: Preset) -> Described:
-    read = preset.read()
-    data: dict[str, Json] = {
-        "summary": preset.library,
-        "trainer": preset.trainer,
-        "settings": {name: {"value": one, "read_from": file} for name, (one, file) in read.items()},
-        "in_words": list(preset.in_words),
-    }
-    line = f"{len(read)} settings of {preset.trainer}: `show {preset.name}`"
-    if preset.discrete is not None:
-        data["discrete"] = _preset(preset.discrete).data
-    return Described(preset.library, (line,), data)
-
-
-def _study(study: Study) -> Described:
+def _study(study: Study) -> Iterator[str]:
     few = list(study.variants)[:MOST_VARIANTS]
     more = len(study.variants) - len(few)
-    lines = [f"variants  {', '.join(few)}{f' and {more} more' if more else ''}"]
-    lines += (
-        f"{name:<9} {len(profile.every_seed())} seeds on {', '.join(profile.tasks)}"
-        for name, profile in study.profiles.items()
-    )
-    data = {
-        **_fields(study, "title", "claim", "baseline"),
-        "variants": list(study.variants),
-        "profiles": {
-            name: {"tasks": list(profile.tasks), **_fields(profile, "seeds", "steps")}
-            for name, profile in study.profiles.items()
-        },
-    }
-    return Described(study.title, tuple(lines), data)
+    yield study.title
+    yield f"variants  {', '.join(few)}{f' and {more} more' if more else ''}"
+    for name, profile in study.profiles.items():
+        yield f"{name:<9} {len(profile.every_seed())} seeds on {', '.join(profile.tasks)}"
 
 
-def _task(task: Task) -> Described:
-    data = {
-        "summary": task.summary,
-        "settings": dict(task.settings),
-        "hyperparameters": {name: dict(of) for name, of in task.hyperparameters.items()},
-        **_fields(task, "source", "steps", "discrete", "image", "revision"),
-    }
-    line = f"settings  {', '.join(f'{name}={value}' for name, value in task.settings.items())}"
-    return Described(task.summary, (line, *([task.form] if task.form else [])), data)
-
-
-def _trainer(trainer: TrainerSpec) -> Described:
-    numbers = trainer.known_numbers()
-    lines = [f"{name}={range_text(number)}: {number.summary}" for name, number in numbers.items()]
-    lines += (f"{n}={each.default}: {each.summary}" for n, each in trainer.structure.items())
-    data: Data = {
-        "summary": trainer.summary,
-        "axes": dict(trainer.axes),
-        "numbers": _numbers(numbers),
-        "structure": {
-            name: _fields(option, "default", "allowed", "summary")
-            for name, option in trainer.structure.items()
-        },
-    }
-    return Described(trainer.summary, tuple(lines), data)
-
-
-def _fields(thing: Choice | Study | Profile | Task | Option, *names: str) -> dict[str, Json]:
-    return {name: getattr(thing, name) for name in names}
-
-
-def _numbers(numbers: Mapping[str, Number]) -> dict[str, Data]:
-    return {
-        name: {"default": of.default, "from": of.low, "to": of.high, "summary": of.summary}
-        for name, of in numbers.items()
-    }
+def _trainer(trainer: TrainerSpec) -> Iterator[str]:
+    yield trainer.summary
+    for name, number in trainer.known_numbers().items():
+        yield f"{name}={range_text(number)}: {number.summary}"
+    for name, option in trainer.structure.items():
+        yield f"{name}={option.default}: {option.summary}"
 
 
 def range_text(number: Number) -> str:
@@ -187,25 +106,46 @@ def range_text(number: Number) -> str:
     return f"{number.default:g} ({number.low:g} to {number.high:g})"
 
 
-def _run_lines(results: Path) -> Iterator[str]:
-    """Describe every plan that is stored, the newest first, with the command that ran it."""
-    runs = stored_runs(results)
-    if not runs:
-        yield f"nothing has run in '{results}'"
-    for run in runs:
-        done = f"{run.done:,} of {count(len(run.plan.cells), 'run')}"
-        yield printable(
-            f"{_time(run.when)}  {done:<20} {'last' if run.last else '':<5}{run.command}"
-        )
+def _data(thing: Any) -> Json:
+    """Return a declaration as JSON, without its functions."""
+    if dataclasses.is_dataclass(thing):
+        thing = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+    if isinstance(thing, Mapping):
+        return {str(name): _data(value) for name, value in thing.items() if not callable(value)}
+    if isinstance(thing, tuple | list):
+        return [_data(value) for value in thing]
+    return thing if isinstance(thing, str | int | float | None) else str(thing)
 
 
-def _runs_as_data(results: Path) -> list[dict[str, Json]]:
-    """Return every plan that is stored, as `_run_lines` has them."""
+def _study_data(study: Study) -> Json:
+    about = {"title": study.title, "claim": study.claim, "baseline": study.baseline}
+    return _data({**about, "variants": list(study.variants), "profiles": study.profiles})
+
+
+def _axis_data(axis: Axis) -> Json:
+    names = ("summary", "formula", "source", "revision", "numbers")
+    choices = {choice.name: {n: getattr(choice, n) for n in names} for choice in axis.values()}
+    return _data({"summary": axis.summary, "choices": choices})
+
+
+def _preset_data(preset: Preset) -> Json:
+    about = {"summary": preset.library, "trainer": preset.trainer, "in_words": preset.in_words}
+    discrete = preset.discrete and _preset_data(preset.discrete)
+    return _data({**about, "settings": preset.read(), "discrete": discrete})
+
+
+def _trainer_data(trainer: TrainerSpec) -> Json:
+    about = {"summary": trainer.summary, "axes": trainer.axes, "structure": trainer.structure}
+    return _data({**about, "numbers": trainer.known_numbers()})
+
+
+def _runs(results: Path) -> list[dict[str, Json]]:
+    """Return every plan that is stored, the newest first, with the command that ran it."""
     return [
         {
             "study": run.plan.study.name,
             "command": run.command,
-            "when": _time(run.when),
+            "when": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.when)),
             "cells": len(run.plan.cells),
             "done": run.done,
             "last": run.last,
@@ -214,5 +154,10 @@ def _runs_as_data(results: Path) -> list[dict[str, Json]]:
     ]
 
 
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+def _run_lines(runs: Sequence[Mapping[str, Any]], results: str | Path) -> str:
+    lines = []
+    for run in runs:
+        done = f"{run['done']:,} of {count(run['cells'], 'run')}"
+        last = "last" if run["last"] else ""
+        lines.append(f"{run['when']}  {done:<20} {last:<5}{run['command']}")
+    return printable("\n".join(lines) or f"nothing has run in '{results}'")

@@ -52,11 +52,11 @@ def show(
 
         lines = [*differences(name, against)]
     elif brought or selected:
-        lines = _described(name, folder, selected, brought)
+        lines = [*_described(name, folder, selected, brought)]
     else:
         answers = _answers(name, folder)
         try:
-            lines = _described(name, folder, selected)
+            lines = [*_described(name, folder, selected)]
         except UserError as error:  # unknown, or the variant of several studies
             lines, answers = [], answers or _answers(name, folder, anywhere=True)
             if not answers:
@@ -73,27 +73,22 @@ def _answers(name: str, results: Path, *, anywhere: bool = False) -> list[str]:
 
 def _described(
     name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
-) -> list[str]:
-    """Return what there is to say of a name. brought: studies of study files."""
-    if name in presets():
-        return [*_preset(name)]
-    if name in tasks():
-        return [*_task(name)]
-    lines = [] if brought else _setting(name)
-    if not lines or name in studies():
-        lines = [*described(name, results, selection, brought), "", *lines]
-    return lines
-
-
-def _setting(name: str) -> list[str]:
-    """Return what there is to say of a setting; nothing of another name."""
-    from ablations.commands.settings import setting_lines, setting_names, trial
+) -> Iterator[str]:
+    """Describe what has a name. brought: studies of study files."""
+    from ablations.commands.settings import setting_lines, setting_names
 
     setting = FIELD_NAMES.get(name, name)
-    if setting not in setting_names():
-        return []
-    command = trial(setting)
-    return [*setting_lines(setting), *([f"try it: {command}"] if command else [])]
+    if name in presets():
+        yield from _preset(preset(name))
+    elif name in tasks():
+        yield from _task(name)
+    elif not brought and setting in setting_names():
+        if name in studies():
+            yield from (*described(name, results, selection), "")
+        yield from setting_lines(setting)
+        yield f"compare values: ablations sweep {setting}=A,B"
+    else:
+        yield from described(name, results, selection, brought)
 
 
 def described(
@@ -134,27 +129,22 @@ def described(
         raise unknown("study, variant, preset, setting, task or run", name, every)
 
 
-def _preset(name: str) -> Iterator[str]:
-    """Yield a preset's settings with their source files, and its other properties."""
-    described = preset(name)
-    yield f"{name}: {described.library}"
-    for setting, (value, file) in described.read().items():
-        yield f"    {setting:<27} {value_text(value):<36} {file}"
+def _preset(described: Preset, others: Mapping[str, Read] | None = None) -> Iterator[str]:
+    """Yield a preset's settings with their source files, and its other properties.
+
+    others: for discrete actions, the settings for vectors; equal ones are omitted.
+    """
+    read, others = described.read(), others or {}
+    yield f"{'for discrete actions' if others else described.name}: {described.library}"
+    for setting, (value, file) in read.items():
+        if setting not in others or others[setting][0] != value:
+            yield f"    {setting:<27} {value_text(value):<36} {file}"
+    if others:
+        yield f"    not read there: {', '.join(name for name in others if name not in read)}"
     yield "not expressed by settings"
     yield from (f"    {sentence}" for sentence in described.in_words)
     if described.discrete is not None:
-        yield from _discrete(described.read(), described.discrete)
-
-
-def _discrete(of_vectors: Mapping[str, Read], discrete: Preset) -> Iterator[str]:
-    """Yield the differences for discrete actions."""
-    read = discrete.read()
-    yield f"for discrete actions: {discrete.library}"
-    for setting, (value, file) in read.items():
-        if setting not in of_vectors or of_vectors[setting][0] != value:
-            yield f"    {setting:<27} {value_text(value):<36} {file}"
-    yield f"    not read there: {', '.join(name for name in of_vectors if name not in read)}"
-    yield from (f"    {sentence}" for sentence in discrete.in_words)
+        yield from _preset(described.discrete, read)
 
 
 def _task(name: str) -> Iterator[str]:

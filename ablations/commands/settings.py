@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, product
 
 import variants as registry
 from ablations.commands.catalogue import range_text
-from ablations.core.decode import Json
 from ablations.core.record import settings_read
-from ablations.engine.plan import comparison_request, plan
-from ablations.errors import UserError, value_text
-from ablations.parameters import Selection, parse_levels
+from ablations.errors import value_text
 from ablations.presets import preset, presets
-from ablations.tasks import task, tasks
 from ablations.trainers import Option, TrainerSpec, trainers
-from variants import Axis, Choice, Number
-
-SMALL = ("fast", "cartpole", "breakout", "addition")  # tasks on which a setting is tried first
-MOST = 3  # tasks, values, and choices that read a setting, that are tried
+from variants import Axis, Number
 
 
 def setting_names() -> list[str]:
@@ -32,7 +22,7 @@ def setting_names() -> list[str]:
 
 def setting_lines(name: str) -> Iterator[str]:
     """Describe a setting: its choices or range, and its values in presets."""
-    having = _having(name)
+    having = [trainer for trainer in trainers().values() if name in trainer.settings]
     users = _users(name, having)
     if name in registry.axes():
         yield from _axis_lines(registry.axis(name), having, users)
@@ -44,37 +34,6 @@ def setting_lines(name: str) -> Iterator[str]:
             yield from _number_lines(name, trainer.known_numbers()[name], trainer)
     for value, who in users.items():
         yield f"    {value:<20} {', '.join(who)}"
-
-
-def _having(setting: str) -> list[TrainerSpec]:
-    """Return the trainers that have a setting."""
-    return [trainer for trainer in trainers().values() if setting in trainer.settings]
-
-
-def trial(name: str) -> str | None:
-    """Return a command that compares two values of a setting, or None."""
-    having = _having(name)
-    levels = [*(registry.axis(name) if name in registry.axes() else _users(name, having))]
-    of_trainers = [
-        known
-        for known in dict.fromkeys([*SMALL, *tasks()])
-        if any(trainer.name in task(known).hyperparameters for trainer in having)
-    ]
-    readers = [
-        {axis: choice.name}
-        for axis in dict.fromkeys(axis for trainer in having for axis in trainer.axes)
-        for choice in registry.axis(axis).values()
-        if name in choice.numbers
-    ]
-    pairs = list(combinations(levels[:MOST], 2))
-    for place, pair, reader in product(of_trainers[:MOST], pairs, [{}, *readers[:MOST]]):
-        compared = f"{name}={','.join(pair)}".replace(" ", "")
-        selection = Selection(tasks=(place,), set=reader)
-        with contextlib.suppress(UserError):
-            plan(comparison_request(parse_levels([compared]), selection))
-            sets = "".join(f" --set {axis}={choice}" for axis, choice in reader.items())
-            return f"ablations sweep {shlex.quote(compared)} --tasks {place}{sets}"
-    return None
 
 
 def against(*names: str) -> Iterator[str]:
@@ -92,21 +51,15 @@ def against(*names: str) -> Iterator[str]:
         yield f"    {setting}"
         for name, value in values.items():
             yield f"        {name:<10} {'not read' if value is None else value_text(value)}"
-            yield from (f"            {line}" for line in _formula(setting, value))
+            if setting in registry.axes() and value is not None:
+                yield from choice_lines(setting, str(value), left=12)
 
 
-def _formula(setting: str, value: Json) -> list[str]:
-    """Return the formula of a choice, line by line; nothing for other settings."""
-    if setting not in registry.axes() or value is None:
-        return []
-    return registry.axis(setting)[str(value)].formula.splitlines()
-
-
-def choice_lines(axis: str, choice: str) -> Iterator[str]:
-    """Yield the formula of a choice and where it comes from, indented below its name."""
+def choice_lines(axis: str, choice: str, left: int = 8) -> Iterator[str]:
+    """Yield the formula of a choice and where it comes from, indented."""
     chosen = registry.axis(axis)[choice]
-    formula = (line.strip() for line in chosen.formula.splitlines() if line.strip())
-    yield from (f"        {line}" for line in (*formula, f"({chosen.source})"))
+    lines = (*chosen.formula.splitlines(), f"({chosen.source})")
+    yield from (" " * left + line.strip() for line in lines if line.strip())
 
 
 def _axis_lines(
@@ -121,18 +74,13 @@ def _axis_lines(
     for choice in axis.values():
         yield ""
         yield f"{choice.name}: {choice.summary}"
-        yield from (f"        {line.strip()}" for line in choice.formula.splitlines())
-        yield from _reading_lines(choice)
-        yield f"    source    {choice.source}"
+        yield from choice_lines(axis.name, choice.name)
+        if choice.inputs:
+            yield f"    reads     {', '.join(choice.inputs)}"
+        for name, number in choice.numbers.items():
+            yield f"    number    {name}={range_text(number)}: {number.summary}"
         if choice.name in users:
             yield f"    used by   {', '.join(users[choice.name])}"
-
-
-def _reading_lines(choice: Choice) -> Iterator[str]:
-    if choice.inputs:
-        yield f"    reads     {', '.join(choice.inputs)}"
-    for name, number in choice.numbers.items():
-        yield f"    number    {name}={range_text(number)}: {number.summary}"
 
 
 def _number_lines(name: str, number: Number, of: TrainerSpec) -> Iterator[str]:
