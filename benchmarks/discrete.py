@@ -1,20 +1,14 @@
-"""Compare Gymnax's tasks with rejax and PureJaxRL: the time of a whole study, and what is learned.
+"""Compare Gymnax's tasks with rejax and PureJaxRL: CPU time of training, and what is learned.
 
-    python benchmarks/discrete.py speed [--tasks cartpole breakout] [--seeds 8] [--rounds 3]
-        [--output results/reference/speed/discrete.md]
     python benchmarks/discrete.py steady [--tasks cartpole breakout] [--seeds 8] [--rounds 7]
         [--output results/reference/speed/discrete_steady.md]
     python benchmarks/discrete.py learning [--tasks cartpole breakout asterix] [--seeds 20]
         [--first 0] [--output results/reference/discrete.md]
 
---purejaxrl FOLDER is a checkout of PureJaxRL at 31756b1. Without it, speed and steady compare with
-rejax only, and learning trains our side only. Peers run in the environment of rejax in peers.py,
-because they need gymnax 0.0.9.
+--purejaxrl FOLDER is a checkout of PureJaxRL at 31756b1. Without it, steady compares with rejax
+only and learning trains our side only. Peers run in the environment of rejax in peers.py, because
+they need gymnax 0.0.9.
 
-- speed: four values of gae_lambda by some seeds, without evaluations. Our side is the real command
-  with the peer's preset, in an empty folder with an empty cache of programs. A peer is one process
-  that compiles once for all values and seeds. The table has the median over rounds of the ratios of
-  wall seconds and of CPU seconds. On a busy machine only CPU seconds are meaningful.
 - steady: CPU seconds of a few updates without start and compilation, taken in turns. Our side
   trains one run, as a worker does. A peer trains all seeds under vmap. Each has one thread,
   because two threads of XLA can deadlock (PureJaxRL, Breakout, eight seeds).
@@ -32,11 +26,9 @@ import argparse
 import functools
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -45,11 +37,9 @@ from typing import Any, NamedTuple
 
 from peers import base_environment, environment_of, timed
 
-LAMBDAS = (0.95, 0.9, 0.8, 1.0)
+GAE_LAMBDA = 0.95
 GYMNAX = {"cartpole": "CartPole-v1", "breakout": "Breakout-MinAtar", "asterix": "Asterix-MinAtar"}
-STEPS = {"cartpole": 500_000, "breakout": 1_000_000, "asterix": 1_000_000}  # of a study's runs
 SOLVED = {"cartpole": 500.0}
-WORKERS = 2
 ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1"}
 # PureJaxRL's, of purejaxrl/ppo.py and examples/brax_minatar.ipynb; rejax has the same by its names
 CLASSIC = {
@@ -137,22 +127,17 @@ def run_purejaxrl(spec: Spec) -> dict[str, Any]:
 
 
 def trained(train: Any, spec: Spec) -> dict[str, Any]:
-    """Train all seeds in one program, one value after another; seeds of `each` one by one."""
+    """Train the seeds of `each` one by one, or all seeds in one program, for `steady`."""
     import jax
     import jax.numpy as jnp
 
+    train = functools.partial(train, GAE_LAMBDA)
     if each := spec.get("each"):
-        one = jax.jit(jax.vmap(functools.partial(train, spec["lambdas"][0])))
-        of_each = [one(jax.random.PRNGKey(seed)[None]).item() for seed in each]
-        return {"trained_at": time.time(), "returns": of_each}
+        one = jax.jit(jax.vmap(train))
+        return {"returns": [one(jax.random.PRNGKey(seed)[None]).item() for seed in each]}
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(spec["seeds"]))
-    values = jnp.float32(jnp.array(spec["lambdas"]))
-    compiled = jax.jit(jax.vmap(train, in_axes=(None, 0))).lower(values[0], keys).compile()
-    if spec.get("steady"):
-        by_turns(lambda: jax.block_until_ready(compiled(values[0], keys)))
-    found = [jax.block_until_ready(compiled(value, keys)) for value in values]
-    returns = found[0].tolist() if spec["side"] == "purejaxrl" else None
-    return {"trained_at": time.time(), "returns": returns}
+    compiled = jax.jit(jax.vmap(train)).lower(keys).compile()
+    return by_turns(lambda: jax.block_until_ready(compiled(keys)))
 
 
 SIDES = {"rejax": run_rejax, "purejaxrl": run_purejaxrl}
@@ -199,94 +184,17 @@ def run_ours(spec: Spec) -> None:
 # The parent
 
 
-class Took(NamedTuple):
-    wall: float
-    cpu: float
-
-
-def cpu_seconds() -> float:
-    """Return the CPU seconds of all finished child processes."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def peer_once(python: Path, spec: Spec) -> tuple[Took, list[float] | None]:
-    """Return the time to the end of training, and the returns of the seeds."""
+def trained_by_peer(python: Path, spec: Spec) -> list[float]:
+    """Return the returns of the seeds."""
     command = [str(python), str(Path(__file__).resolve()), "--side", json.dumps(spec)]
-    before = cpu_seconds()
-    threads = ONE_THREAD if "each" in spec else {}
-    printed, began, *_ = timed(command, base_environment(None) | threads)
-    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    return Took(found["trained_at"] - began, cpu_seconds() - before), found["returns"]
-
-
-def ours_once(spec: Spec, results: Path, cache: Path) -> Took:
-    from ablations.presets import preset
-    from ablations.tasks import task
-
-    library = preset(spec["side"]).on(task(spec["task"]))
-    usual, asked = library.values(), library.values(**spec["arguments"])
-    sets = {name: x for name, x in asked.items() if usual.get(name) != x}
-    command = [sys.executable, "-m", "ablations.cli", "run", "exam", "--variants", "baseline"]
-    command += ["--base", spec["side"], "--geometry", "own", "--tasks", spec["task"], "--quiet"]
-    command += ["--seeds", str(spec["seeds"]), "--steps", str(spec["steps"]), "--evaluations", "0"]
-    command += ["--workers", str(WORKERS), "--results", str(results)]
-    command += ["--vary", "gae_lambda=" + ",".join(f"{x:g}" for x in spec["lambdas"])]
-    if sets:
-        command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
-    before = cpu_seconds()
-    wall = timed(command, base_environment(cache))[2]
-    return Took(wall, cpu_seconds() - before)
-
-
-def speed(asked: argparse.Namespace, python: Path) -> str:
-    rows = {tuple(row[:3]): row for row in kept_rows(asked.output)}
-    for task in asked.tasks or ["cartpole", "breakout"]:
-        for peer in SIDES if asked.purejaxrl else ("rejax",):
-            spec = {
-                "side": peer,
-                "task": task,
-                "arguments": arguments_of(peer, task),
-                "steps": asked.steps or STEPS[task],
-                "seeds": asked.seeds or 8,
-                "lambdas": LAMBDAS,
-                "purejaxrl": asked.purejaxrl,
-            }
-            times: list[tuple[Took, Took]] = []
-            for _ in range(asked.rounds):
-                with tempfile.TemporaryDirectory() as folder:
-                    ours = ours_once(spec, Path(folder) / "results", Path(folder) / "cache")
-                times.append((ours, peer_once(python, spec)[0]))
-            runs = f"{len(LAMBDAS)} x {spec['seeds']} x {spec['steps']:,} x {asked.rounds}"
-            shown = [task, peer, runs, *beside([(o.wall, t.wall) for o, t in times])]
-            shown += [*beside([(o.cpu, t.cpu) for o, t in times]), commit()]
-            rows[tuple(shown[:3])] = shown
-            print(*shown, file=sys.stderr, flush=True)
-    return "\n".join([*markdown(SPEED, rows.values()), "", ROWS])
-
-
-SPEED = (
-    *("task", "against", "values x seeds x steps x rounds", "times faster", "ours, s", "theirs, s"),
-    *("CPU: times less", "ours, CPU s", "theirs, CPU s", "commit"),
-)
-ROWS = """\
-Each row is from the command above with its task, seeds, steps and rounds, at its commit.
-PureJaxRL's Breakout has no row: with two XLA threads it hangs."""
+    printed, *_ = timed(command, base_environment(None) | ONE_THREAD)
+    return json.loads(printed.splitlines()[-1])["returns"]
 
 
 def commit() -> str:
     from ablations.engine.provenance import of_checkout
 
     return of_checkout().get("commit", "")[:7]
-
-
-def beside(times: Sequence[tuple[float, float]]) -> list[str]:
-    """Return the median of theirs over ours with its range over rounds, and both medians."""
-    ratios = sorted(theirs / ours for ours, theirs in times)
-    median = f"{statistics.median(ratios):.2f}"
-    if len(ratios) > 1:
-        median += f" [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
-    return [median, *(f"{statistics.median(x):.0f}" for x in zip(*times, strict=True))]
 
 
 UPDATES = {"cartpole": 24, "breakout": 2, "asterix": 2}  # of a turn
@@ -307,9 +215,7 @@ def steady(asked: argparse.Namespace, python: Path) -> str:
                 "updates": UPDATES[task],
                 "steps": steps,
                 "seeds": seeds,
-                "lambdas": LAMBDAS[:1],
                 "purejaxrl": asked.purejaxrl,
-                "steady": True,
             }
             sides = [turns_of(sys.executable, "--ours", spec), turns_of(python, "--side", spec)]
             begun = [float(answer(side, "ready").split()[1]) for side in sides]
@@ -442,12 +348,11 @@ def purejaxrl_of(
             "arguments": arguments_of("purejaxrl", name),
             "steps": steps,
             "each": missing,
-            "lambdas": LAMBDAS[:1],
             "purejaxrl": asked.purejaxrl,
         }
-        _, returns = peer_once(python, spec)
+        returns = trained_by_peer(python, spec)
         folder.mkdir(parents=True, exist_ok=True)
-        for seed, value in zip(missing, returns or [], strict=True):
+        for seed, value in zip(missing, returns, strict=True):
             kept[seed].write_text(json.dumps({"returns": [value]}))
     return [float(json.loads(path.read_text())["returns"][0]) for path in kept.values()]
 
@@ -471,7 +376,6 @@ def difference(ours: Any, theirs: Any) -> str:
 
 FOLDERS = ("--purejaxrl", "--environments", "--results")
 TABLES: dict[str, Callable[[argparse.Namespace, Any], str]] = {
-    "speed": speed,
     "steady": steady,
     "learning": learning,
 }

@@ -95,9 +95,8 @@ for k in range(1, 9):
 GOLDEN = """
 presets/test_updates presets/test_normalizers variants/test_formulas
 variants/test_formula_properties variants/test_recorded_losses
-trainers/control/test_library_losses trainers/control/test_advantage_errors
 trainers/control/test_pqn trainers/language/test_library_steps
-report/test_statistics report/test_aggregates report/test_rates
+stats/test_differences stats/test_aggregates stats/test_summaries
 """
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # ten thousand small files

@@ -2,9 +2,9 @@
 
     python benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
-Sections run in this order: first_step, physics, before, flags, discrete_steady, discrete, peers,
-peers_wide. Each runs a script of this folder and writes results/reference/speed/SECTION.md. The
-last three take hours with three rounds. Run nothing else on the machine meanwhile.
+Sections run in this order: first_step, physics, before, flags, discrete_steady, peers, peers_wide.
+Each runs a script of this folder and writes results/reference/speed/SECTION.md. The last two take
+hours with three rounds. Run nothing else on the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ def sections(against: str, rounds: int) -> dict[str, list[str]]:
             for flags in ("", AVX512)
         ],
         "discrete_steady": ["discrete.py steady --rounds 7 --output {page}"],
-        "discrete": [f"discrete.py speed --rounds {rounds} --output {{page}}"],
         "peers": [f"{peers} --peers rejax vmap brax"],
         "peers_wide": [f"{peers} --peers brax --networks brax --variants 2"],
     }
