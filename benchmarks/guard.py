@@ -94,7 +94,7 @@ for k in range(1, 9):
 """
 GOLDEN = """
 presets/test_updates presets/test_normalizers variants/test_formulas
-variants/test_formula_properties variants/test_recorded_losses
+variants/test_properties variants/test_recorded_losses
 trainers/control/test_pqn trainers/language/test_library_steps
 stats/test_differences stats/test_aggregates stats/test_summaries
 """

@@ -80,10 +80,10 @@ SLOW = files(
         "regression": "check check_command our_trainers_still_learn plugin",
         "tasks": "playground tasks",
         "tasks/language": "puzzles",
-        "trainers/control": "critic_and_statistics every_choice library_losses loop_mutations "
+        "trainers/control": "critic_and_statistics every_choice loop_mutations "
         "networks ppo states_and_minibatches",
         "trainers/language": "decoder language",
-        "variants": "formulas mutations prompt_advantage_properties switching",
+        "variants": "formulas mutations switching",
     }
 )
 # Files that take longest, or mostly wait, begin first, or the other processes wait for them.

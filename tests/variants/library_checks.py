@@ -8,7 +8,6 @@ from types import ModuleType
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from oracles import check_of, close, golden
 from scipy import stats
 
@@ -312,24 +311,3 @@ def a_sample_of_the_log_density(module: ModuleType) -> None:
     exact = 0.5 * np.log(2 * np.pi * np.e * std**2).sum(-1)
     close(module.AXIS.apply("one_sample", **inputs, log_slope=jnp.zeros_like), exact)
     close(module.AXIS.apply("one_sample", **inputs), exact + slope)
-
-
-@check_of("learning_rate_schedule")
-def rates_as_the_libraries_set_them(module: ModuleType) -> None:
-    def rate(choice: str, start: float, **inputs: object) -> float:
-        state = module.init(learning_rate=start)
-        given = {"learning_rate": start, "progress": 0.25, "approximate_kl": 9.0}
-        given |= {"step_progress": 0.3, "exact_kl": jnp.float32(9.0)} | inputs
-        return float(module.AXIS.apply(choice, state, **given)[1])
-
-    close(rate("linear_per_step", 0.1), 0.07)
-    close(rate("linear_per_step", 0.1, step_progress=1.5), 0.0)
-    for share in (0.0, 0.3, 0.5, 1.0, 1.5):
-        expected = optax.cosine_decay_schedule(0.1, 1000)(1000 * share)
-        close(rate("cosine", 0.1, step_progress=share), expected)
-    for kl, expected in ((0.0, 1e-3), (0.021, 1e-3 / 1.5), (0.019, 1e-3), (0.004, 1.5e-3)):
-        exact = rate("adaptive_exact_kl", 1e-3, exact_kl=jnp.float32(kl))
-        close(exact, expected, atol=1e-9)
-    close(rate("adaptive_exact_kl", 1.2e-5), 1e-5, atol=1e-10)
-    close(rate("adaptive_exact_kl", 9e-3, exact_kl=jnp.float32(1e-5)), 1e-2)
-    assert np.isfinite(rate("adaptive_exact_kl", 1e-3, exact_kl=jnp.float32(np.nan)))

@@ -1,11 +1,11 @@
 """Units of values, advantages and observations against plain loops: what symlog,
-value_normalization, advantage_scaling, observation_scaling and learning_rate_schedule satisfy.
+value_normalization, advantage_scaling and observation_scaling satisfy.
 """
 
 from __future__ import annotations
 
 import math
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
@@ -124,7 +124,7 @@ def symlog_and_none_keep_no_state(module: ModuleType) -> None:
             close(got, np.vectorize(each)(advantages))
 
 
-# What is new in variants/observation_scaling.py and variants/learning_rate_schedule.py
+# What is new in variants/observation_scaling.py
 
 
 @check_of("observation_scaling")
@@ -154,25 +154,3 @@ def symlog_observations_equal_a_loop(module: ModuleType) -> None:
     zeros = jnp.zeros(X.shape)
     got = module.AXIS.apply("symlog", observation=jnp.asarray(X), mean=zeros, variance=zeros)
     close(got, [symlog_of(x) for x in X])
-
-
-@check_of("learning_rate_schedule")
-def offset_schedule_equals_brax(module: ModuleType) -> None:
-    from brax.training.agents.ppo.optimizer import adaptive_kl_learning_rate
-
-    optimizer = SimpleNamespace(hyperparams={"learning_rate": jnp.float32(1e-3)})
-    state = module.init(learning_rate=jnp.float32(1e-3))
-    for divergence in (4e-5, 0.005, 0.0, -1e-6, 0.03, 0.05, 0.2, 0.2, 0.2, 1e-5) * 2:
-        _, expected = adaptive_kl_learning_rate(optimizer, jnp.float32(divergence), 0.02)
-        state, rate = module.AXIS.apply(
-            "adaptive_offset_kl",
-            state,
-            learning_rate=jnp.float32(1e-3),
-            progress=jnp.float32(0),
-            approximate_kl=jnp.float32(9),
-            step_progress=jnp.float32(0),
-            exact_kl=jnp.float32(9),
-            offset_kl=jnp.float32(divergence),
-            desired_kl=jnp.float32(0.02),
-        )
-        close(rate, expected, atol=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-import language_loss_checks
 import pytest
 from oracles import CHECKS
 
@@ -20,10 +19,3 @@ for path in sorted(Path(__file__).parent.glob("*_checks.py")):
 )
 def test_formula(module, check):
     check(import_module(f"variants.{module}"))
-
-
-@pytest.mark.parametrize(
-    "check", language_loss_checks.WHOLE_LOSSES, ids=lambda check: check.__name__
-)
-def test_losses_of_language_libraries(check):
-    check()
