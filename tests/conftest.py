@@ -20,6 +20,7 @@ import forked
 import forks
 import pytest
 import synthetic
+from digests import files
 
 from ablations.engine.machine import PORTABLE_JAXLIB
 from ablations.records import Plan
@@ -50,17 +51,6 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.pluginmanager.hasplugin("xdist"):
             ours = f"popen//python={python}"
             config.option.tx = [ours if one == "popen" else one for one in config.option.tx]
-
-
-def files(folders: Mapping[str, str]) -> list[Path]:
-    """The files of tests that are named by folder, which must exist."""
-    here = Path(__file__).parent
-    found = [
-        here / at / f"test_{name}.py" for at, names in folders.items() for name in names.split()
-    ]
-    if missing := [str(path) for path in found if not path.exists()]:
-        raise pytest.UsageError(f"tests/conftest.py names {', '.join(missing)}")
-    return found
 
 
 # Files of more than 14 seconds in a run of all of them, by --durations: not for the inner loop. Of

@@ -1,14 +1,17 @@
-"""Tests that take minutes run where their inputs differ from those they last passed with.
+"""Tests that take long run where their inputs differ from those they last passed with.
 
-`@pytest.mark.inputs(...)` names the inputs: files, folders and patterns below the repository's
-root. A run in which such a test passes writes their digest to digests.txt, to be committed.
+`@pytest.mark.inputs(...)` names the inputs of a test, and `RESTS_ON` those of whole files: files,
+folders and patterns below the repository's root. A run in which all of it passes writes a digest of
+the inputs to digests.txt, to be committed. On another kind of processor or Python all tests run.
 `--all` runs these tests in any case, and the tests marked `long`, which are skipped without it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import platform
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -17,28 +20,71 @@ import pytest
 FILE = Path(__file__).with_suffix(".txt")
 ROOT = Path(__file__).parents[1]
 ALWAYS = ("requirements-test.lock",)
+ON = f"{platform.machine()} {platform.python_version()}"
 MARKS = (
     "inputs(*paths): runs if one of these files changed since it passed, and with --all",
     "long: runs with --all alone; a short form of it runs always",
 )
 
 
+def files(folders: Mapping[str, str]) -> list[Path]:
+    """The files of tests that are named by folder, which must exist."""
+    here = Path(__file__).parent
+    found = [
+        here / at / f"test_{name}.py" for at, names in folders.items() for name in names.split()
+    ]
+    if missing := [str(path) for path in found if not path.exists()]:
+        raise pytest.UsageError(f"tests name {', '.join(missing)}")
+    return found
+
+
+# Files that compile many programs, and all that they import of ours (test_imports.py checks it).
+FORMULAS = ("variants", "ablations/errors.py", "ablations/presets", "tests/golden")
+FORMULAS = (*FORMULAS, "tests/variants")
+TRAINERS = (
+    *FORMULAS,
+    *("ablations/core", "ablations/environments", "ablations/names.py", "ablations/parquet.py"),
+    *("ablations/records.py", "ablations/tasks", "ablations/trainers", "tests/trainers"),
+)
+RESTS_ON = dict.fromkeys(
+    files({"variants": "formulas gradients_of_lanes properties recorded_losses switching"}),
+    FORMULAS,
+) | dict.fromkeys(
+    files(
+        {
+            "presets": "normalizers updates",
+            "tasks": "gymnax",
+            "tasks/language": "puzzles",
+            "trainers": "optimizer",
+            "trainers/control": "batching coefficients critic_and_statistics estimates "
+            "every_choice nan_at_the_end networks numbers ppo pqn",
+            "trainers/language": "decoder library_steps",
+        }
+    ),
+    (*TRAINERS, "tests/presets"),
+)
+
+
 def skip_unchanged(items: list[pytest.Item], run_all: bool) -> None:
     """Skip the tests that need not run, and note the digest of the others' inputs."""
     stored = set(FILE.read_text().splitlines()) if FILE.exists() else set()
-    functions: dict[str, dict[pytest.Item, str]] = {}
+    groups: dict[str, dict[pytest.Item, str]] = {}  # functions, and files of RESTS_ON
     for item in items:
         if item.get_closest_marker("long") and not run_all:
             item.add_marker(pytest.mark.skip(reason="long: runs with --all"))
+            continue
         paths = [path for mark in item.iter_markers("inputs") for path in mark.args]
+        group = item.nodeid.partition("[")[0]
+        if not paths and item.path in RESTS_ON:
+            paths, group = [*RESTS_ON[item.path]], item.nodeid.partition("::")[0]
         if paths:
             paths += [*ALWAYS, str(item.path.relative_to(ROOT))]
-            digest = _short("".join(_digest(path) for path in sorted({*paths})))
-            functions.setdefault(item.nodeid.partition("[")[0], {})[item] = digest
-    for function, digest_of in functions.items():
+            digest = _short(ON + "".join(_digest(path) for path in sorted({*paths})))
+            groups.setdefault(group, {})[item] = digest
+    for group, digest_of in groups.items():
         together = len({*digest_of.values()}) == 1  # a line for all of its parameters
         for item, digest in digest_of.items():
-            line = f"{digest} {function if together else item.nodeid}"
+            line = f"{digest} {group if together else item.nodeid}"
             item.user_properties.append(("inputs", (line, len(digest_of) if together else 1)))
             if line in stored and not run_all:
                 reason = "passed with these inputs, see tests/digests.txt: runs with --all"
@@ -62,7 +108,9 @@ class Passed:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         lines = {line for (line, count), passed in self.passed.items() if passed == count}
         lines -= self.failed
-        if not lines | self.failed or any("::" in argument for argument in session.config.args):
+        chosen = session.config.option.keyword or session.config.option.markexpr
+        chosen = chosen or any("::" in argument for argument in session.config.args)
+        if chosen or not lines | self.failed:
             return
         stored = {*FILE.read_text().splitlines()} - self.failed if FILE.exists() else {*()}
         name_of = {line: line.partition(" ")[2] for line in [*stored, *lines]}

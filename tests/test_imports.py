@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+import digests
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -248,3 +249,21 @@ def test_functions_import_what_an_extra_brings_at_the_edges_alone() -> None:
     found = {(module, other) for module in FILES for other in delayed(module)}
     listed = [edge for edges in DELAYED.values() for edge in edges]
     assert sorted(found) == sorted(listed), "import it at the top, or name the edge in DELAYED"
+
+
+def test_files_that_are_skipped_where_nothing_changed_name_all_that_they_import() -> None:
+    """Of ours: modules of the packages and of the tests (digests.RESTS_ON), but the front door."""
+    beside = {path.stem: path for path in (ROOT / "tests").rglob("*.py")}
+    for path, inputs in digests.RESTS_ON.items():
+        todo, found = [path], {path}
+        while todo:
+            for node in _statements(ast.parse(todo.pop().read_text()), True):
+                for alias in node.names:
+                    module = _imported(node, alias)
+                    other = FILES.get(module) or beside.get(module)
+                    if other and module != "ablations" and other not in found:
+                        found.add(other)
+                        todo.append(other)
+        named = {file for one in inputs for file in ((ROOT / one), *(ROOT / one).rglob("*.py"))}
+        missing = sorted(str(one.relative_to(ROOT)) for one in found - named - {path})
+        assert not missing, f"{path.name} rests on {', '.join(missing)}: name it in RESTS_ON"

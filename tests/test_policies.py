@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
+import forked
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,16 +14,23 @@ import pytest
 
 from ablations import UserError, find_run, load_policy, records, saved_steps
 from ablations.engine.checkpoints import Snapshots
-from ablations.engine.job import Cell, Lane
+from ablations.engine.job import Cell, Lane, cells_of
+from ablations.engine.plan import plan
+from ablations.request import Request
+from ablations.trainers.leaves import to_arrays
+from ablations.trainers.revisions import compose
 
-FLAGS = ("--profile", "smoke", "--variants", "standard", "--seeds", "1", "--steps", "8000")
+# As in test_api: what one of them has compiled the other reads.
+FLAGS = ["--profile", "smoke", "--variants", "standard", "brax", "--seeds", "1", "--steps", "4000"]
 
 
 @pytest.fixture(scope="module")
 def study(shells):
-    """A cell of PPO on `fast`, with evaluations."""
+    """Runs of PPO on `fast`, with evaluations."""
     shell = shells()
-    shell("run", "gae", *FLAGS, "--keep-policies", "3", "--workers", "1", plugin=False)
+    command = ["ablations", "run", "gae", *FLAGS, "--keep-policies", "3", "--workers", "1"]
+    done = forked.run(command, shell.folder, forked.with_shared_programs(dict(os.environ)))
+    assert done.returncode == 0, done.stderr
     return shell
 
 
@@ -95,11 +104,16 @@ def test_a_single_file_is_enough(cell, tmp_path) -> None:
     assert bool((load_policy(alone)(observation) == load_policy(cell, step)(observation)).all())
 
 
-def test_one_with_a_spread_of_its_own_is_loaded(shell) -> None:
+def test_one_with_a_spread_of_its_own_is_loaded(tmp_path) -> None:
     """Choices that change the shape of the state are compiled into it."""
-    sets = ("--steps", "2000", "--set", "policy_std=exp_parameter")
-    shell("run", "gae", *FLAGS[:-2], *sets, "--workers", "1", plugin=False)
-    policy = load_policy(find_run("gae", results=shell.results))
+    sets = {"policy_std": "exp_parameter"}
+    (one,) = cells_of(plan(Request("gae", "smoke", variants=("standard",), seeds=1, set=sets)))
+    trainer, as_data = compose(one.config, tuple(one.config["choices"]))
+    state = jax.jit(trainer.init)(jax.random.key(0), as_data(one.config))
+    snapshots = Snapshots(tmp_path, one, 1)
+    snapshots.write(10, to_arrays(trainer.policy(state)))
+    policy = load_policy(snapshots.folder / "10.npz")
+    assert policy.step == 10
     assert np.all(np.isfinite(policy(jnp.zeros(3))))
 
 

@@ -9,8 +9,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from evaluated import study
 from msgspec.structs import asdict
+from synthetic import study
 
 from ablations import records
 from ablations.cli import main

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import evaluated
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+import synthetic
 from synthetic import realistic
 
 from ablations import Runs, compare, stats
@@ -115,13 +115,13 @@ def test_all_tasks_averages_scaled_differences_and_normalised_scores(study) -> N
 
 def test_a_baseline_with_more_seeds_is_the_control_variate_of_its_variants(tmp_path) -> None:
     scores = {
-        (task, variant): evaluated.spread(mean, 40, 20 if variant == "base" else 10, k)
+        (task, variant): synthetic.spread(mean, 40, 20 if variant == "base" else 10, k)
         for k, (task, variant, mean) in enumerate(
             [("a", "base", 900), ("a", "b", 700), ("c", "base", 900), ("c", "b", 650)]
         )
     }
-    evaluated.trivial(tmp_path, {"a": (0.0, 1.0), "c": (0.0, 1.0)})
-    runs = Runs.read(tmp_path, evaluated.study(tmp_path, scores))
+    synthetic.trivial(tmp_path, {"a": (0.0, 1.0), "c": (0.0, 1.0)})
+    runs = Runs.read(tmp_path, synthetic.study(tmp_path, scores))
     rows = rows_of(compare(runs))
     row = rows.loc[("a", "b")]
     every, ours = np.array(scores["a", "base"]), np.array(scores["a", "b"])
@@ -255,13 +255,13 @@ def test_a_metric_without_a_good_direction_has_intervals_and_no_verdicts(study) 
 
 def test_a_baseline_no_better_than_untrained_policies_decides_nothing(tmp_path) -> None:
     scores = {
-        (task, variant): evaluated.spread(mean, 40, 8, k)
+        (task, variant): synthetic.spread(mean, 40, 8, k)
         for k, (task, variant, mean) in enumerate(
             [("a", "base", 1000), ("a", "v", 700), ("c", "base", 1000), ("c", "v", 700)]
         )
     }
-    evaluated.trivial(tmp_path, {"a": (0.0, 900.0), "c": (0.0, 1.0)})
-    runs = Runs.read(tmp_path, evaluated.study(tmp_path, scores))
+    synthetic.trivial(tmp_path, {"a": (0.0, 900.0), "c": (0.0, 1.0)})
+    runs = Runs.read(tmp_path, synthetic.study(tmp_path, scores))
     rows = rows_of(compare(runs))
     assert tuple(rows.loc[("a", "v"), ["verdict", "note"]]) == (
         *("inconclusive", "the baseline learned nothing"),

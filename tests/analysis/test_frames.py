@@ -8,10 +8,10 @@ import math
 import shlex
 import shutil
 
-import evaluated
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic
 from msgspec import structs
 from synthetic import realistic
 
@@ -39,10 +39,10 @@ STEPS = np.arange(1, 21) * 50
 NAN = math.nan
 FLOORS = {"hopper": (50.0, 200.0), "ant": (1100.0, 300.0)}
 LEARNED = {
-    ("hopper", "base"): evaluated.spread(1000, 40, 8),
-    ("hopper", "other"): evaluated.spread(700, 40, 8, 1),
-    ("ant", "base"): evaluated.spread(3100, 80, 8, 2),
-    ("ant", "other"): evaluated.spread(2100, 80, 8, 3),
+    ("hopper", "base"): synthetic.spread(1000, 40, 8),
+    ("hopper", "other"): synthetic.spread(700, 40, 8, 1),
+    ("ant", "base"): synthetic.spread(3100, 80, 8, 2),
+    ("ant", "other"): synthetic.spread(2100, 80, 8, 3),
 }
 
 
@@ -160,9 +160,9 @@ def test_learning_of_a_few_deviations_is_seen(seeds: int) -> None:
 @pytest.mark.parametrize(
     ("floor", "scores", "learns"),
     [
-        (0.0, evaluated.spread(100, 20, 8), True),
-        (0.0, evaluated.spread(100, 20.1, 8), False),
-        (200.0, evaluated.spread(100, 1, 8), False),
+        (0.0, synthetic.spread(100, 20, 8), True),
+        (0.0, synthetic.spread(100, 20.1, 8), False),
+        (200.0, synthetic.spread(100, 1, 8), False),
         (100.0, [100.0, 100.0], False),
         (99.0, [100.0, 100.0], True),
         (0.0, [100.0], False),
@@ -241,7 +241,7 @@ def test_a_damaged_record_is_missing_with_a_line(study, name, damage) -> None:
 
 
 def test_a_profile_states_the_score_of_evaluations_alone(tmp_path) -> None:
-    plan = evaluated.study(tmp_path, LEARNED)
+    plan = synthetic.study(tmp_path, LEARNED)
     runs = Runs.read(tmp_path, plan)
     assert runs.score == "last"
     assert list(runs.scores["ant", "base"]) == pytest.approx(LEARNED["ant", "base"])
@@ -283,11 +283,11 @@ def test_identical_runs_share_every_bit(study) -> None:
 
 
 def test_the_range_goes_from_the_better_untrained_policy_to_the_baseline(tmp_path) -> None:
-    plan = evaluated.study(tmp_path, LEARNED)
+    plan = synthetic.study(tmp_path, LEARNED)
     curves = Runs.read(tmp_path, plan)
-    evaluated.trivial(tmp_path, {"hopper": FLOORS["hopper"]})
+    synthetic.trivial(tmp_path, {"hopper": FLOORS["hopper"]})
     assert not Runs.read(tmp_path, plan).untrained, "of one of two tasks"
-    evaluated.trivial(tmp_path, FLOORS)
+    synthetic.trivial(tmp_path, FLOORS)
     runs = Runs.read(tmp_path, plan)
     assert runs.floors == {"hopper": 200.0, "ant": 1100.0}
     for task, size in (("hopper", 800.0), ("ant", 2000.0)):
@@ -300,8 +300,8 @@ def test_the_range_goes_from_the_better_untrained_policy_to_the_baseline(tmp_pat
 
 
 def test_untrained_policies_need_the_settings_of_the_task(tmp_path) -> None:
-    plan = evaluated.study(tmp_path, LEARNED)
-    evaluated.trivial(tmp_path, FLOORS)
+    plan = synthetic.study(tmp_path, LEARNED)
+    synthetic.trivial(tmp_path, FLOORS)
 
     def at_length(steps: int):
         task = {"name": "ant", "settings": {"episode_length": steps, "backend": "spring"}}
@@ -330,11 +330,11 @@ def test_the_command_that_evaluates_untrained_policies_has_the_settings_of_the_t
 def test_a_range_stays_when_seeds_are_added(tmp_path, with_untrained) -> None:
     """It is stored with the runs it was measured on, and forgotten with them."""
     if with_untrained:
-        evaluated.trivial(tmp_path, FLOORS)
-    plan = evaluated.study(tmp_path, {key: of[:4] for key, of in LEARNED.items()})
+        synthetic.trivial(tmp_path, FLOORS)
+    plan = synthetic.study(tmp_path, {key: of[:4] for key, of in LEARNED.items()})
     before = Runs.read(tmp_path, plan).ranges
     keep_ranges(plan, tmp_path)
-    more = evaluated.study(tmp_path, LEARNED)
+    more = synthetic.study(tmp_path, LEARNED)
     assert Runs.read(tmp_path, more).ranges == before
     later = structs.replace(more, cells=tuple(c for c in more.cells if c.seed > 1))
     assert Runs.read(tmp_path, later).ranges != before

@@ -9,33 +9,18 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import memory
 import numpy as np
 import pandas as pd
 import pytest
+from memory import NOISE, SEEDS
 
 from ablations.comparison import compare
 from ablations.runs import ALL_TASKS, Runs
 from ablations.tables import FORMATS, comparison, format_table
 
-SEEDS = 22
-_NORMAL = np.random.default_rng(7).normal(size=SEEDS)
-STANDARD = (_NORMAL - _NORMAL.mean()) / _NORMAL.std(ddof=1)
 # Differences of a variant by seed, in learned ranges; the margin is 0.05.
-PATTERNS = {
-    "equal": np.zeros(SEEDS),
-    "up": np.full(SEEDS, 15.0),
-    "down": np.full(SEEDS, -15.0),
-    "a little up": np.full(SEEDS, 1 / 64),
-    "ties": np.where(np.arange(SEEDS) % 3, 0.0, 0.25),
-    "one seed": np.where(np.arange(SEEDS) == 3, 4.0, 0.0),
-    "balanced": np.where(np.arange(SEEDS) % 2, 1.0, -1.0),
-    "noise": 0.5 * STANDARD,
-    "within": 0.01 * STANDARD,
-    "within, above": 0.02 + 0.01 * STANDARD,
-    "beyond": 1.0 + 0.1 * STANDARD[::-1],
-    "below": -1.0 + 0.1 * STANDARD[::-1],
-    "above": 0.06 + 0.05 * STANDARD,
-}
+PATTERNS = {**memory.PATTERNS, "a little up": np.full(SEEDS, 1 / 64)}
 PAIRS = list(itertools.combinations_with_replacement(PATTERNS, 2))
 OTHER = {"better": "worse", "worse": "better"}
 Change = Callable[[str, np.ndarray], np.ndarray]
@@ -60,7 +45,7 @@ def two_tasks(
     pairs: Sequence[tuple[str, str]] = tuple(PAIRS[::3]),
 ) -> pd.DataFrame:
     """The baseline, its twin to the bit, and a variant "x | y" per pair of patterns, one a task."""
-    shared = {"a": np.arange(SEEDS) / 8, "b": STANDARD[::-1]}
+    shared = {"a": np.arange(SEEDS) / 8, "b": NOISE[::-1]}
     rows = []
     for task in tasks:
         made = {name: (change(task, unit * shared[task]), 0.0) for name in ("base", "same")}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from evaluated import study
+from synthetic import spread, study
 
 from ablations.answers.entries import Comparison, Control, Detail, Entries, Task, Validation
 from ablations.answers.measures import Answers, answer_all
@@ -45,17 +45,16 @@ def control(kind: str, **about: Any) -> Control:
     return Control(id="c", label="C", kind=kind, expected="e", study="details", **about)  # type: ignore[arg-type]
 
 
-def around(mean: float, spread: float = 1.0, seeds: int = 10, stream: int = 0) -> list[float]:
-    """Scores with exactly this mean and standard deviation."""
-    noise = np.random.default_rng(7 + stream).normal(size=seeds)
-    noise = (noise - noise.mean()) / noise.std(ddof=1)
-    return [float(x) for x in mean + spread * noise]
+def around(mean: float, deviation: float = 1.0, seeds: int = 10, stream: int = 0) -> list[float]:
+    return spread(mean, deviation, seeds, 7 + stream)
 
 
-def two_variants(effects: Mapping[str, float], spread: float = 1.0, seeds: int = 10) -> Scores:
+def two_variants(effects: Mapping[str, float], deviation: float = 1.0, seeds: int = 10) -> Scores:
     """Scores of `old`, 100 on each task, and of `new`."""
     return {
-        (task, name): around(100 + effect * (name == "new"), spread, seeds, 2 * k + (name == "new"))
+        (task, name): around(
+            100 + effect * (name == "new"), deviation, seeds, 2 * k + (name == "new")
+        )
         for k, (task, effect) in enumerate(effects.items())
         for name in ("old", "new")
     }
@@ -79,7 +78,7 @@ def answers(
     tasks: Mapping[str, Task] = TASKS,
     **about: Any,
 ) -> Answers:
-    """Store runs and answer; comparisons without a detail get one. about: of `evaluated.study`."""
+    """Store runs and answer; comparisons without a detail get one. about: of `synthetic.study`."""
     study(folder, scores, **about)
     loose = tuple(each for each in asked if isinstance(each, Comparison))
     details = tuple(each for each in asked if isinstance(each, Detail))

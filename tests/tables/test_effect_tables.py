@@ -6,11 +6,11 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import evaluated
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+import synthetic
 from memory import PATTERNS, SEEDS, contradicts, runs_of
 
 from ablations import stats
@@ -170,7 +170,7 @@ def scores_of(seeds: int = 6) -> dict[tuple[str, str], list[float]]:
 
 
 def fraction_of(results: Path, scores: Any = None, **options: Any) -> pd.DataFrame:
-    plan = evaluated.study(results, scores or scores_of(), sets=ON_OFF, **options)
+    plan = synthetic.study(results, scores or scores_of(), sets=ON_OFF, **options)
     return table_of(Runs.read(results, plan))
 
 
@@ -188,7 +188,7 @@ def contrast(scores: Any, seeds: Any = slice(None)) -> float:
 
 
 def test_effects_of_a_fraction_in_the_metric_and_in_learned_ranges(tmp_path: Path) -> None:
-    evaluated.trivial(tmp_path, FLOORS)
+    synthetic.trivial(tmp_path, FLOORS)
     frame = fraction_of(tmp_path)
     ranges = {"hopper": 800.0, "ant": 2000.0, ALL_TASKS: 1.0}
     for (task, unit), name in itertools.product(ranges.items(), NAMES):
@@ -246,7 +246,7 @@ def test_only_seeds_that_every_variant_has_are_used(missing, broken, kept, tmp_p
 
 
 def test_a_run_that_diverged_is_the_worst_of_its_task(tmp_path: Path) -> None:
-    evaluated.trivial(tmp_path, FLOORS)
+    synthetic.trivial(tmp_path, FLOORS)
     lost, scores = [("ant", "mix_3", 1), ("ant", "mix_3", 4)], scores_of()
     frame = fraction_of(tmp_path, diverged=lost)
     for task, variant, seed in lost:
@@ -263,7 +263,7 @@ def test_one_seed_has_no_interval_and_a_baseline_that_learned_nothing_no_verdict
     assert set(frame.note[frame.kind == "main"]) == {"one seed"}
     assert frame.effect_low.isna().all()
     assert frame.effect.notna().all()
-    evaluated.trivial(tmp_path, {**FLOORS, "ant": (3080.0, 300.0)})
+    synthetic.trivial(tmp_path, {**FLOORS, "ant": (3080.0, 300.0)})
     frame = fraction_of(tmp_path)
     rows = mains(frame, "ant")
     assert set(rows.verdict + rows.note) == {"inconclusivethe baseline learned nothing"}

@@ -7,11 +7,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import evaluated
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+import synthetic
 from memory import runs_of
 from synthetic import realistic
 from test_effect_tables import SCORES, SETS
@@ -24,7 +24,7 @@ from ablations.runs import ALL_TASKS, Runs
 from ablations.tables import TABLES, table_of
 from ablations.tables.kinds import with_diverged
 
-BASE = evaluated.spread(3100.0, 100.0, 20)  # on ant, where the best untrained policy has 1100
+BASE = synthetic.spread(3100.0, 100.0, 20)  # on ant, where the best untrained policy has 1100
 
 
 def rows_of(kind: str, runs: Runs) -> dict[tuple[str, str], Any]:
@@ -49,8 +49,8 @@ def test_thresholds_are_those_of_comparable_settings(study, tmp_path: Path) -> N
     rows = rows_of("efficiency", Runs.read(results, plan))
     assert rows["hopper", "a"].threshold == rows["hopper", "b"].threshold == pytest.approx(10.5)
     assert rows["hopper", "c"].threshold == pytest.approx(115 - 1)
-    evaluated.trivial(tmp_path, {"ant": (1100.0, 300.0)})
-    plan = evaluated.study(tmp_path, {("ant", "base"): BASE, ("ant", "same"): BASE})
+    synthetic.trivial(tmp_path, {"ant": (1100.0, 300.0)})
+    plan = synthetic.study(tmp_path, {("ant", "base"): BASE, ("ant", "same"): BASE})
     rows = rows_of("efficiency", Runs.read(tmp_path, plan))
     assert rows["ant", "base"].threshold == pytest.approx(1100 + 0.75 * 2000)
 
@@ -89,10 +89,10 @@ def test_power_rests_on_the_standard_deviation_of_the_pairs() -> None:
 
 
 def test_collapsed_runs_are_counted_from_doing_nothing_and_tested_exactly(tmp_path: Path) -> None:
-    evaluated.trivial(tmp_path, {"ant": (1100.0, 300.0)})
+    synthetic.trivial(tmp_path, {"ant": (1100.0, 300.0)})
     collapsed = [1500.0] * 9 + BASE[9:]  # half of the way is at 2100
     scores = {("ant", "base"): BASE, ("ant", "worse"): collapsed}
-    plan = evaluated.study(tmp_path, scores, diverged=[("ant", "worse", 12)])
+    plan = synthetic.study(tmp_path, scores, diverged=[("ant", "worse", 12)])
     base, worse = rows_of("stability", Runs.read(tmp_path, plan)).values()
     assert base.threshold == pytest.approx((1100 + np.median(BASE)) / 2)
     assert (base.collapsed, base.n, math.isnan(base.p)) == (0, 20, True)
@@ -111,9 +111,9 @@ def test_collapsed_runs_are_counted_from_doing_nothing_and_tested_exactly(tmp_pa
 
 @pytest.mark.parametrize(("untrained", "counted"), [(5000.0, min(BASE)), (7.0, 7.0)])
 def test_a_run_that_an_error_ended_is_no_result(untrained, counted, tmp_path: Path) -> None:
-    evaluated.trivial(tmp_path, {"ant": (untrained, untrained)})
+    synthetic.trivial(tmp_path, {"ant": (untrained, untrained)})
     lost = {"diverged": [("ant", "base", 0)], "broken": [("ant", "base", 1)]}
-    plan = evaluated.study(tmp_path, {("ant", "base"): BASE}, **lost)
+    plan = synthetic.study(tmp_path, {("ant", "base"): BASE}, **lost)
     counted_runs = with_diverged(Runs.read(tmp_path, plan)).scores["ant", "base"]
     assert counted_runs[0] == pytest.approx(counted)
     assert math.isnan(counted_runs[1])

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from synthetic import spread
 
 from ablations.core import plan as stored
 from ablations.records import Plan
 from ablations.runs import Runs
 
 SEEDS, MARGIN = 22, 0.05
-_NOISE = np.random.default_rng(7).normal(size=SEEDS)
-_NOISE = (_NOISE - _NOISE.mean()) / _NOISE.std(ddof=1)
+NOISE = np.array(spread(0.0, 1.0, SEEDS, 7))
 
 # Differences of a variant by seed
 PATTERNS: Mapping[str, np.ndarray] = {
@@ -24,12 +24,12 @@ PATTERNS: Mapping[str, np.ndarray] = {
     "ties": np.where(np.arange(SEEDS) % 3, 0.0, 0.25),
     "one seed": np.where(np.arange(SEEDS) == 3, 4.0, 0.0),
     "balanced": np.where(np.arange(SEEDS) % 2, 1.0, -1.0),
-    "noise": 0.5 * _NOISE,
-    "within": 0.01 * _NOISE,
-    "within, above": 0.02 + 0.01 * _NOISE,
-    "beyond": 1.0 + 0.1 * _NOISE[::-1],
-    "below": -1.0 + 0.1 * _NOISE[::-1],
-    "above": 0.06 + 0.05 * _NOISE,
+    "noise": 0.5 * NOISE,
+    "within": 0.01 * NOISE,
+    "within, above": 0.02 + 0.01 * NOISE,
+    "beyond": 1.0 + 0.1 * NOISE[::-1],
+    "below": -1.0 + 0.1 * NOISE[::-1],
+    "above": 0.06 + 0.05 * NOISE,
 }
 
 
