@@ -1,5 +1,5 @@
 """The losses and gradients that TRL and verl computed, from the rewards on, are those of their
-presets: every recorded file. tests/golden/make_language_losses.py made those that end in _2."""
+presets: every recorded file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """TRL's steps on two batches are its preset's: what its own code shuffled, cut, divided by and
-descended (tests/golden/updates/trl_steps_1.json, made by tests/golden/make_language_losses.py).
+descended (tests/golden/updates/trl_steps_1.json).
 
 The policy is one table of logits, a row for each token before: the same in both.
 """
