@@ -46,6 +46,10 @@ TRAINERS = (
     *("ablations/core", "ablations/environments", "ablations/names.py", "ablations/parquet.py"),
     *("ablations/records.py", "ablations/tasks", "ablations/trainers", "tests/trainers"),
 )
+STATISTICS = (
+    *("ablations/core", "ablations/errors.py", "ablations/names.py", "ablations/stats"),
+    *("ablations/studies", "tests/golden", "tests/stats"),
+)
 RESTS_ON = dict.fromkeys(
     files({"variants": "formulas gradients_of_lanes properties recorded_losses switching"}),
     FORMULAS,
@@ -62,6 +66,18 @@ RESTS_ON = dict.fromkeys(
         }
     ),
     (*TRAINERS, "tests/presets"),
+)
+RESTS_ON |= dict.fromkeys(
+    files({"stats": "aggregates differences factorial interim seeds shares summaries"}), STATISTICS
+)
+RESTS_ON |= dict.fromkeys(
+    files({"trainers": "trivial", "trainers/language": "language"}),
+    (
+        *(*TRAINERS, "ablations/cli.py", "ablations/commands", "ablations/engine"),
+        *("ablations/git.py", "ablations/io", "ablations/parameters.py", "ablations/plugins.py"),
+        *("ablations/private.py", "ablations/request.py", "ablations/stats", "ablations/studies"),
+        *("tests/forked.py", "tests/forks.py"),
+    ),
 )
 
 

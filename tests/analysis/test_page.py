@@ -154,14 +154,16 @@ def test_the_same_records_give_the_same_bytes_in_another_process(tmp_path) -> No
 
 
 def test_a_study_that_cannot_be_shown_spoils_no_other(tmp_path) -> None:
-    plain, grid = studies(tmp_path, points=4)
-    damaged = plain.cells[0].hash
+    finals = {("hopper", "a"): [1.0, 2.0, 4.0], ("hopper", "b"): [2.0, 3.0, 9.0]}
+    plan = synthetic_study(tmp_path, finals, points=4)
+    damaged = plan.cells[0].hash
     (cell_folder(tmp_path, damaged) / "curve.parquet").write_bytes(b"PAR1")
     with pytest.warns(SetAside, match=f"record {damaged} is damaged"):
-        shown = page.section(plain, tmp_path, "plain")
+        shown = page.section(plan, tmp_path, "plain")
     assert (shown.problem, shown.runs[damaged]) == ("", "missing")
-    named = replace(grid, study=replace(grid.study, metric="training/lenght"))
-    shown = page.section(named, tmp_path, "grid")
+    named = replace(plan, study=replace(plan.study, metric="training/lenght"))
+    with pytest.warns(SetAside):
+        shown = page.section(named, tmp_path, "grid")
     assert "did you mean 'training/length'" in shown.problem
     assert not shown.tables
     with pytest.raises(UserError, match="at least one study"):

@@ -47,6 +47,10 @@ NAMES = (
 )
 
 
+@pytest.mark.inputs(
+    *("ablations/environments", "ablations/tasks", "ablations/trainers/control/batching.py"),
+    "ablations/trainers/control/environment.py",
+)
 @pytest.mark.parametrize(
     "name",
     [

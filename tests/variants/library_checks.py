@@ -148,13 +148,6 @@ def _floored(log_std: np.ndarray) -> np.ndarray:
     return np.maximum(np.exp(log_std), 0.1)
 
 
-@check_of("policy_std")
-def a_choice_reads_what_its_network_needs(module: ModuleType) -> None:
-    read = {name: choice.inputs for name, choice in module.AXIS.items()}
-    assert read["softplus_head"] == ("head",)
-    assert read["exp_parameter"] == read["clamped_parameter"] == ("parameter",)
-
-
 @check_of("observation_scaling")
 def observations_are_scaled(module: ModuleType) -> None:
     rng = np.random.default_rng(1)

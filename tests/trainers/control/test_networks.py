@@ -78,16 +78,6 @@ def test_a_shared_torso_is_moved_by_both_heads_and_a_separate_one_is_not() -> No
     assert moved["shared"] == {"policy": False, "value": True, "torso": True}
 
 
-def test_initial_weights_are_lecun_uniform_and_biases_zero() -> None:
-    parameters = make_networks(50, Outputs(4), (400,), (3,)).init(jax.random.key(0))
-    layer = parameters["policy"]["params"]["hidden_0"]
-    limit = np.sqrt(3 / 50)
-    kernel = np.asarray(layer["kernel"])
-    assert not np.asarray(layer["bias"]).any()
-    assert 0.98 * limit < np.abs(kernel).max() <= limit
-    assert kernel.std() == pytest.approx(limit / np.sqrt(3), rel=0.02)
-
-
 def normalized(by: normalizer.Normalizer, observation: Any) -> Any:
     """Observations in Brax's unit, the default of observation_scaling."""
     return variants.axis("observation_scaling").apply(

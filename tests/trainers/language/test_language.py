@@ -496,7 +496,7 @@ def test_orders_of_one_step_per_batch_are_not_read() -> None:
 @cache
 def small_plan() -> Any:
     """Runs of one variant: an axis that a plan varies would be compiled as a switch."""
-    sets = {**TINY, "warm_start_steps": 3}
+    sets = {**TINY, "warm_start_steps": 3, "evaluations": 0}
     only = {"variants": ("grpo",), "seeds": 3, "steps": P * K * 8}
     return plan(Request("prompt_normalization", "smoke", set=sets, **only))
 
