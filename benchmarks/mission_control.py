@@ -3,9 +3,9 @@
     ablations run mission_control --plugin benchmarks.mission_control --profile evidence
     python benchmarks/mission_control.py        # validation and controls of what is archived
 
-As a plugin this module registers two choices of `advantage` and three studies: `mission_control`,
-`discrete_control` and `playground_control`, which have the bug only. As a script it reads
-results/archive and prints, for each task of `mission` that has runs:
+As a plugin this module registers three choices of components and four studies: `mission_control`,
+and `discrete_control`, `playground_control` and `language_control`, which have a bug only. As a
+script it reads results/archive and prints, for each task of `mission` that has runs:
 
 - whether the task passes validation: the baseline on seeds that no answer uses against the better
   untrained policy, in standard deviations between seeds, and the share of seeds at a ceiling;
@@ -31,7 +31,9 @@ from scipy import stats
 import variants
 from ablations.studies import Study, Variant, register, study
 from ablations.studies.mission import BASELINE_SEEDS, CHOICES, EVIDENCE
+from variants import prompt_advantage
 from variants.advantage import AXIS, Steps, standard, temporal_difference
+from variants.prompt_advantage import Completions
 
 Array = jax.Array
 ARCHIVES = Path(__file__).resolve().parents[1] / "results" / "archive"
@@ -39,8 +41,10 @@ VALIDATION = range(1020, 1040)
 # Task -> the share that costs about 20% of what the baseline learned, chosen on seeds 1000 to 1019,
 # which no answer uses, by `--vary shifted_share=0.5,0.75`. On walker2d, eight seeds lost 4%, 3% and
 # 19% at 0.8, 0.85 and 0.9. On cartpole, eight seeds lost 2%, 7%, 12% and 24% at 0.25, 0.5, 0.75 and
-# 1. On acrobot, twenty seeds lost 6%, 17%, 24% and 37% there. A task without a share has 0.5.
+# 1. On acrobot, twenty seeds lost 6%, 17%, 24% and 37% there. On arithmetic, where it is the share
+# of prompts, eight seeds lost 13%, 86% and 317% at 0.25, 0.5 and 1. A task without a share has 0.5.
 SHARES = {"walker2d": 0.9, "cartpole": 1.0, "acrobot": 0.5}
+SHIFTED_PROMPTS = 0.25
 CEILING = 0.005  # of the highest score, which two runs or more reach
 
 
@@ -100,6 +104,29 @@ def associative_scan(
     return advantages, advantages + values
 
 
+@prompt_advantage.AXIS.choice(
+    "shifted",
+    pack=Completions,
+    formula="R[k+1] for R[k] in a share of the prompts; the rest as per_prompt",
+    source="a mistake made on purpose: an index that is off by one",
+    summary="some prompts credit each sample with the reward of the next one",
+    numbers={"shifted_prompts": variants.Number(0.5, 0.0, 1.0, "share of the prompts")},
+)
+def shifted_rewards(
+    completions: Completions,
+    *,
+    ddof: Array | float | None,
+    epsilon: Array | float | None,
+    shifted_prompts: Array | float,
+) -> Array:
+    rewards = completions.rewards
+    wrong = jnp.arange(len(rewards))[:, None] < shifted_prompts * len(rewards)
+    shifted = jnp.where(wrong, jnp.roll(rewards, -1, axis=1), rewards)
+    return prompt_advantage.per_prompt(
+        completions._replace(rewards=shifted), ddof=ddof, epsilon=epsilon, prompt_epsilon=1e-9
+    )
+
+
 BUG = Variant(
     {"advantage": "shifted"},
     tuned={task: {"shifted_share": share} for task, share in SHARES.items()},
@@ -132,23 +159,22 @@ register(
 )
 
 
-def _register_bug(name: str, of: str, baseline: str, seeds: tuple[int, ...]) -> None:
+def _register_bug(
+    name: str, of: str, baseline: str, seeds: tuple[int, ...], bug: Variant = BUG
+) -> None:
     """Register a study of the bug alone, with tasks and settings of the study `of`."""
     judged = study(of)
+    evidence = replace(judged.profiles["evidence"], variants=None, seeds=seeds)
     register(
-        Study(
+        replace(
+            judged,
             name=name,
             title=f"The bug, at the settings of {of}",
             claim="A bug that costs about a fifth is found.",
             claim_source="a test of the comparisons themselves",
             baseline="baseline",
-            variants={"baseline": judged.variants[baseline], "bug": BUG},
-            margin=0.05,
-            metric="evaluation/return",
-            profiles={
-                "quick": replace(judged.profiles["quick"], variants=None),
-                "evidence": replace(judged.profiles["evidence"], variants=None, seeds=seeds),
-            },
+            variants={"baseline": judged.variants[baseline], "bug": bug},
+            profiles={"evidence": evidence},
         )
     )
 
@@ -157,6 +183,13 @@ _register_bug(
     "discrete_control", "single_choices_discrete", "bootstrapped", (*range(40), *range(500, 540))
 )
 _register_bug("playground_control", "single_choices_playground", "baseline", (*range(40),))
+_register_bug(
+    "language_control",
+    "loss_details",
+    "grpo",
+    (*range(20),),
+    Variant({"prompt_advantage": "shifted", "shifted_prompts": SHIFTED_PROMPTS}),
+)
 
 
 def scores() -> pd.DataFrame:
