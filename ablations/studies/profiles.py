@@ -214,7 +214,6 @@ def language(
         "arithmetic_scales",
         "arithmetic_noise",
         "addition",
-        "mixture",
     ),
     iterations: int = 400,
     claims: Iterable[str] = (),

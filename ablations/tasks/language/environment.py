@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ablations.tasks.language.puzzles import Mixture, Problem
+from ablations.tasks.language.puzzles import Mixture, Problem, valid_tokens
 
 TRAIN_SET = 0x5E7  # folded into the seed's key for a fixed training set
 
@@ -60,9 +60,12 @@ class Problems:
         return 1.0 - jnp.any(same, axis=-1).astype(jnp.float32)
 
     def correct(self, problems: Problem, responses: jax.Array) -> jax.Array:
-        """Return bool [P, K]: which of the responses [P, K, L] solve their problem [P]."""
-        of_prompt = jax.vmap(self.mixture.correct, in_axes=(None, 0))
-        return jax.vmap(of_prompt)(problems, responses)
+        """Return bool [P, K]: which of the responses [P, K, L] are the answer of problems [P].
+
+        Tokens after the first END do not count.
+        """
+        answer = problems.answer[:, None]
+        return jnp.all((responses == answer) | ~valid_tokens(answer), axis=-1)
 
 
 def reward(

@@ -17,18 +17,7 @@ if TYPE_CHECKING:
     from ablations.core.decode import Json
     from ablations.tasks.language.environment import Problems
 
-KINDS = (
-    "sum",
-    "difference",
-    "product",
-    "addition1",
-    "addition2",
-    "addition3",
-    "sorting",
-    "reversal",
-    "countdown",
-)
-
+KINDS = ("sum", "difference", "product", "addition1", "addition2", "addition3", "reversal")
 
 PAY: Mapping[str, Callable[..., np.ndarray | np.float32]] = {
     "reward_wrong": np.float32,
@@ -168,47 +157,10 @@ _register(
     warm_start_steps=_ADDITION_STEPS,
 )
 _register(
-    "addition_signed",
-    "addition; 1 for a right answer, -1 for a wrong one",
-    *_ADDITION,
-    warm_start_steps=_ADDITION_STEPS,
-    reward_wrong=-1.0,
-)
-_register(
-    "addition_scales",
-    "addition; a right answer pays 10, 1 or 0.1 for one, two or three digits",
-    *_ADDITION,
-    warm_start_steps=_ADDITION_STEPS,
-    reward_scales="10,1,0.1",
-)
-_register(
-    "addition_noise",
-    "addition; the reward has normal noise of 0.01",
-    *_ADDITION,
-    warm_start_steps=_ADDITION_STEPS,
-    reward_noise=0.01,
-)
-_register(
     "addition_few",
     "addition; only 48 prompts to train on, judged by others",
     *_ADDITION,
     warm_start_steps=_ADDITION_STEPS,
     train_prompts=48,
 )
-_register("sorting", "sort 3 to 6 digits", "sorting", warm_start_steps=300)
 _register("reversal", "write 3 to 6 digits backwards", "reversal", warm_start_steps=300)
-_register(
-    "countdown",
-    "make a number of three digits, + - and *, each digit used once",
-    "countdown",
-    warm_start_steps=1000,
-)
-_register(
-    "mixture",
-    "add, sort or reverse; a right answer pays 10, 1 or 0.1",
-    "addition2",
-    "sorting",
-    "reversal",
-    warm_start_steps=800,
-    reward_scales="10,1,0.1",
-)

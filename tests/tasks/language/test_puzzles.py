@@ -9,13 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ablations.tasks import task, tasks
 from ablations.tasks.language import problems as language
 from ablations.tasks.language import puzzles
-from ablations.tasks.language.environment import reward
+from ablations.tasks.language.environment import Problems, reward
 from ablations.tasks.language.puzzles import (
     END,
     PAD,
@@ -45,18 +43,14 @@ def drawn(kind: str) -> tuple[puzzles.Problem, list[tuple[str, str]]]:
     return problems, texts
 
 
-@cache
-def judge(kind: str):
-    return jax.jit(jax.vmap(puzzles.mixture([kind]).correct))
-
-
 def judged(kind: str, problems: puzzles.Problem, responses: list[list[int]]) -> list[bool]:
-    return judge(kind)(problems, jnp.asarray(responses, jnp.int32)).tolist()
+    own = Problems(puzzles.mixture([kind]), train_prompts=0)
+    return own.correct(problems, jnp.asarray(responses, jnp.int32)[:, None])[:, 0].tolist()
 
 
-def padded(text: str, end: bool = True) -> list[int]:
-    tokens = (encode(text) + [END] * end)[:RESPONSE_LENGTH]
-    return tokens + [PAD] * (RESPONSE_LENGTH - len(tokens))
+def padded(text: str, length: int, end: bool = True) -> list[int]:
+    tokens = (encode(text) + [END] * end)[:length]
+    return tokens + [PAD] * (length - len(tokens))
 
 
 def solved(kind: str, prompt: str, response: str) -> bool:
@@ -69,22 +63,12 @@ def solved(kind: str, prompt: str, response: str) -> bool:
         a, b = prompt[:-1].split("+")
         assert {len(a), len(b)} == {int(kind[-1])}
         return response == str(int(a) + int(b))[::-1]
-    if kind == "sorting":
-        return prompt[0] == "S" and response == "".join(sorted(prompt[1:-1]))
-    if kind == "reversal":
-        return prompt[0] == "R" and response == prompt[1:-1][::-1]
-    numbers, target = prompt[1:-1].split(":")
-    assert prompt[0] == "C"
-    if len(response) != 5 or not set(response) <= set("123456789+-*"):
-        return False
-    if sorted(response[::2]) != sorted(numbers) or not set(response[1::2]) <= set("+-*"):
-        return False
-    return eval(compile(ast.parse(response, mode="eval"), "", "eval")) == int(target)
+    return prompt[0] == "R" and response == prompt[1:-1][::-1]
 
 
 def test_tokens_and_text_are_the_same() -> None:
     assert decode(encode("12+3=")) == "12+3="
-    assert decode(padded("40")) == "40"
+    assert decode(padded("40", RESPONSE_LENGTH)) == "40"
     assert len(set(puzzles.VOCABULARY)) == len(puzzles.VOCABULARY)
     assert set(language.KINDS) == set(puzzles.KINDS)
 
@@ -94,7 +78,7 @@ def test_prompts_are_padded_left_and_answers_right(kind: str) -> None:
     problems, texts = drawn(kind)
     for (prompt, answer), tokens, end in zip(texts, problems.prompt, problems.answer, strict=True):
         assert tokens.tolist() == [PAD] * (len(tokens) - len(prompt)) + encode(prompt)
-        assert end.tolist() == padded(answer)[: len(end)]
+        assert end.tolist() == padded(answer, len(end))
     assert len({prompt for prompt, _ in texts}) > COUNT / 5
     # No longer than the longest needs.
     assert (problems.prompt[:, 0] != PAD).any()
@@ -114,7 +98,7 @@ def test_what_comes_after_the_end_does_not_count_and_no_end_is_wrong(kind: str) 
     noise = np.random.default_rng(0).integers(0, len(puzzles.VOCABULARY), problems.answer.shape)
     written = np.asarray(puzzles.valid_tokens(problems.answer))
     assert all(judged(kind, problems, np.where(written, problems.answer, noise).tolist()))
-    endless = [padded(answer, end=False) for _, answer in texts]
+    endless = [padded(answer, problems.answer.shape[1], end=False) for _, answer in texts]
     assert not any(judged(kind, problems, endless))
 
 
@@ -129,20 +113,6 @@ def test_one_changed_token_is_judged_as_the_oracle_does(kind: str) -> None:
         tokens = changed[index].tolist()
         whole = END in tokens and PAD not in tokens[: tokens.index(END)]
         assert verdict == (whole and solved(kind, texts[index][0], decode(tokens)))
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(
-    st.integers(0, COUNT - 1), st.permutations([0, 1, 2]), st.text("+-*", min_size=2, max_size=2)
-)
-def test_countdown_knows_every_way_to_write_it(index, order, operators) -> None:
-    problems, texts = drawn("countdown")
-    numbers = texts[index][0][1:4]
-    one, two, three = (numbers[i] for i in order)
-    response = f"{one}{operators[0]}{two}{operators[1]}{three}"
-    problem = jax.tree.map(lambda leaf: leaf[index : index + 1], problems)
-    found = judged("countdown", problem, [padded(response)])
-    assert found == [solved("countdown", texts[index][0], response)]
 
 
 def test_valid_tokens_end_with_the_first_end() -> None:
@@ -169,7 +139,7 @@ def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
 
 
 def test_kinds_of_a_mixture_are_equally_likely() -> None:
-    kinds = make("mixture").held_out(jax.random.key(0), 900).kind
+    kinds = make("arithmetic").held_out(jax.random.key(0), 900).kind
     assert np.bincount(kinds, minlength=3).tolist() == pytest.approx([300] * 3, abs=60)
 
 
@@ -182,12 +152,12 @@ def paid(name: str, correct: jax.Array, kind: jax.Array, key: jax.Array | None =
 def test_rewards_are_what_the_task_says() -> None:
     correct = jnp.array([[True, False], [False, True], [True, True]])
     kind = jnp.array([0, 1, 2])
-    assert paid("addition", correct, kind).tolist() == [[1, 0], [0, 1], [1, 1]]
-    assert paid("addition_signed", correct, kind).tolist() == [[1, -1], [-1, 1], [1, 1]]
-    scaled = paid("addition_scales", correct, kind)
+    assert paid("arithmetic", correct, kind).tolist() == [[1, 0], [0, 1], [1, 1]]
+    assert paid("arithmetic_signed", correct, kind).tolist() == [[1, -1], [-1, 1], [1, 1]]
+    scaled = paid("arithmetic_scales", correct, kind)
     np.testing.assert_allclose(scaled, [[10, 0], [0, 1], [0.1, 0.1]])
     right = jnp.ones((40, 100), bool)
-    noisy = paid("addition_noise", right, jnp.zeros(40, jnp.int32), jax.random.key(0)) - 1
+    noisy = paid("arithmetic_noise", right, jnp.zeros(40, jnp.int32), jax.random.key(0)) - 1
     assert abs(float(jnp.mean(noisy))) < 1e-3
     assert float(jnp.std(noisy)) == pytest.approx(0.01, rel=0.05)
 

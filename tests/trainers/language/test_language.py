@@ -597,7 +597,7 @@ def test_a_cell_starts_from_the_warm_start_of_its_seed() -> None:
 
 
 def test_a_warm_start_is_taught_what_is_easy() -> None:
-    mixture = puzzles.mixture(("addition2", "sorting", "reversal", "countdown"))
+    mixture = puzzles.mixture(("addition2", "reversal"))
     problems = jax.jit(jax.vmap(mixture.draw))(jax.random.split(jax.random.key(0), 60))
     easy = np.asarray(jax.jit(jax.vmap(mixture.easy))(problems))
     for prompt, answer, kind, found in zip(*map(np.asarray, problems), easy, strict=True):
@@ -605,7 +605,5 @@ def test_a_warm_start_is_taught_what_is_easy() -> None:
         if kind == 0:
             a, b = text.rstrip("=").split("+")
             assert found == all(int(x) + int(y) < 10 for x, y in zip(a, b, strict=True))
-        elif kind == 3:
-            assert found == ("*" not in answer_text)
         else:
             assert found == (len(answer_text) <= 4)
