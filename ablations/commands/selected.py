@@ -21,6 +21,7 @@ from ablations.parameters import Selection
 from ablations.presets import presets
 from ablations.records import Plan, cell_folder, read_runs, usable_record
 from ablations.request import Request, selects
+from ablations.runs import UNTRAINED
 from ablations.studies import studies
 from ablations.trainers import trainer
 from ablations.trainers.revisions import current, differences
@@ -144,7 +145,11 @@ def note(lines: Iterable[str]) -> None:
 
 
 def unpacked(results: Path, names: Collection[str], only_reads: bool = True) -> Path:
-    """Unpack the archives of studies and return the folder: a copy if it can only be read."""
+    """Unpack archives and return the folder: a copy if it can only be read.
+
+    names: of studies, which get untrained policies too; none: all studies.
+    """
+    names = names and (*names, UNTRAINED)
     if not (results / "archive").is_dir():
         return results
     try:
