@@ -59,6 +59,7 @@ from ablations.core.record import (
 from ablations.errors import UserError
 from ablations.names import NAME, require_name
 
+UNTRAINED = "trivial_policies"  # the study that evaluates untrained policies
 P = ParamSpec("P")
 T = TypeVar("T")
 

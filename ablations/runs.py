@@ -30,6 +30,7 @@ from ablations.curve import Curve, Steps, diverged, diverged_from, logged, on_co
 from ablations.errors import UserError, unknown
 from ablations.io.archives import restore
 from ablations.records import (
+    UNTRAINED,
     Plan,
     Record,
     Unit,
@@ -47,7 +48,6 @@ RUN = ["task", "variant", "seed"]
 STATUSES = ("done", "failed", "missing")
 ALL_TASKS = "all tasks"
 EVALUATION = "evaluation/"  # prefix of evaluation metrics
-UNTRAINED = "trivial_policies"  # the study that evaluates untrained policies
 UNTRAINED_SEEDS = 5
 
 

@@ -27,9 +27,9 @@ from ablations import studies
 from ablations.core.plan import Settings
 from ablations.engine.plan import plan
 from ablations.errors import UserError, count
-from ablations.records import Plan
+from ablations.records import UNTRAINED, Plan
 from ablations.request import Request
-from ablations.runs import EVALUATION, UNTRAINED, Runs
+from ablations.runs import EVALUATION, Runs
 from ablations.scoring import AT_CEILING, LAST, LEAD, PROGRESS
 from ablations.studies.profiles import BATCH
 from ablations.tasks import task

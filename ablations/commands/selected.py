@@ -19,9 +19,8 @@ from ablations.errors import NEAR, Note, UserError, count, unknown
 from ablations.io.archives import restorable, restore
 from ablations.parameters import Selection
 from ablations.presets import presets
-from ablations.records import Plan, cell_folder, read_runs, usable_record
+from ablations.records import UNTRAINED, Plan, cell_folder, read_runs, usable_record
 from ablations.request import Request, selects
-from ablations.runs import UNTRAINED
 from ablations.studies import studies
 from ablations.trainers import trainer
 from ablations.trainers.revisions import current, differences

@@ -9,8 +9,8 @@ import pandas as pd
 
 from ablations.comparison import successes
 from ablations.errors import count, listed, shortened
-from ablations.records import Plan
-from ablations.runs import ALL_TASKS, EVALUATION, RUN, UNTRAINED, Runs, untrained_command
+from ablations.records import UNTRAINED, Plan
+from ablations.runs import ALL_TASKS, EVALUATION, RUN, Runs, untrained_command
 from ablations.scoring import LAST, LEAD
 from ablations.tables.formats import estimate
 
