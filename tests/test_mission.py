@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from pathlib import Path
+
+import forked
 
 import variants
 from ablations.engine.plan import plan
@@ -39,6 +40,12 @@ def _hashes(study: str, *flags: str) -> list[str]:
     return [cell.hash for cell in plan(Request(study, **given)).cells]
 
 
+def of_a_process(program: str) -> None:
+    """Run a program whose choices and studies are no other test's."""
+    done = forked.run(["python", "-c", program], ROOT, dict(os.environ))
+    assert done.returncode == 0, done.stderr
+
+
 def test_blocks_are_the_design_each_run_once() -> None:
     selections = [of for block in BLOCKS for of in block.selections if of[0] == "mission"]
     ran = [name for of in selections if "1020-1039" not in of for name in _hashes(*of)]
@@ -52,7 +59,7 @@ def test_blocks_are_the_design_each_run_once() -> None:
 
 
 def test_the_controls_are_what_they_say_and_no_choices_of_users() -> None:
-    subprocess.run([sys.executable, "-c", SAME_SUMS], cwd=ROOT, check=True)
+    of_a_process(SAME_SUMS)
     assert "associative_scan" not in variants.axis("advantage")
 
 
@@ -77,4 +84,4 @@ for task in read(Path("results/questions.toml")).task:
 
 
 def test_the_validation_of_locomotion_is_the_one_that_was_run() -> None:
-    subprocess.run([sys.executable, "-c", VALIDATED], check=True, cwd=ROOT)
+    of_a_process(VALIDATED)

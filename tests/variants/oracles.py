@@ -1,4 +1,4 @@
-"""Comparing with an oracle, and the numbers that Brax and TorchRL produced (tests/golden).
+"""Comparing with an oracle, and the numbers that libraries produced (tests/golden).
 
 The *_checks modules hold what the module of an axis must satisfy: functions that pass for it, and
 fail for a mutant of it. Their oracles are independent of the code under test: plain float64 loops

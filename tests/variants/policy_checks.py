@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from oracles import check_of, close, golden
+from oracles import check_of, close
 
 EPSILON, HIGHER, DUAL, PENALTY = 0.2, 0.4, 1.3, 0.7
 # What looks at one sample at a time; those made for completions have checks of their own.
@@ -83,26 +83,6 @@ def policy_loss_equals_loop(module: ModuleType) -> None:
         if choice == "dual_clip":
             bounded = sum(a != b for a, b in zip(losses, plain, strict=True))
     assert bounded > 2
-
-
-@check_of("policy_loss")
-def clip_equals_clip_ppo_loss(module: ModuleType) -> None:
-    """ClipPPOLoss as a whole, for a linear normal policy."""
-    for case in golden("torchrl_ppo")["clip_ppo_loss"]:
-        observation, action, weight, old, advantage = (
-            np.asarray(case[n], np.float64)
-            for n in ("observation", "action", "policy_weight", "old_log_prob", "advantage")
-        )
-        score = (action - observation @ weight) / case["scale"]
-        log_prob = -0.5 * score**2 - math.log(case["scale"]) - 0.5 * math.log(2 * math.pi)
-        loss, fraction = module.AXIS.apply(
-            "clip",
-            log_ratio=jnp.asarray(log_prob.sum(axis=-1) - old, jnp.float32),
-            advantages=jnp.asarray(advantage, jnp.float32),
-            clip_epsilon=case["settings"]["clip_epsilon"],
-        )
-        close(jnp.mean(loss), case["outputs"]["loss_objective"])
-        close(fraction, case["outputs"]["clip_fraction"])
 
 
 @check_of("policy_loss")

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from oracles import check_of, close, golden
+from oracles import check_of, close
 
 # Value errors
 
@@ -50,17 +50,6 @@ def huber_equals_optax(module: ModuleType) -> None:
 
 
 @check_of("value_error")
-def smooth_l1_equals_torchrl(module: ModuleType) -> None:
-    case = next(c for c in golden("torchrl_ppo")["value_clip"] if c["critic"] == "smooth_l1")
-    got = module.AXIS.apply(
-        "smooth_l1",
-        values=jnp.asarray(case["value"], jnp.float32),
-        targets=jnp.asarray(case["target"], jnp.float32),
-    )
-    close(got, case["unclipped_loss"], atol=1e-6)
-
-
-@check_of("value_error")
 def error_gradients_are_right(module: ModuleType) -> None:
     values = jnp.asarray(ERRORS, jnp.float32)
     scale = 0.8
@@ -84,11 +73,6 @@ def error_gradients_are_right(module: ModuleType) -> None:
 
 def squared(*, values: Any, targets: Any) -> Any:
     return jnp.square(values - targets)
-
-
-def smooth(*, values: Any, targets: Any) -> Any:
-    distance = jnp.abs(values - targets)
-    return jnp.where(distance < 1, 0.5 * distance**2, distance - 0.5)
 
 
 def clip_case(seed: int, B: int = 40) -> dict[str, Any]:
@@ -121,57 +105,6 @@ def clip_equals_loop(module: ModuleType) -> None:
         loss, fraction = module.AXIS.apply(choice, error=squared, **case, value_clip_range=0.2)
         close(loss, losses)
         close(fraction, np.nan if choice == "none" else outside / 40)
-
-
-@check_of("value_clip")
-def clip_equals_torchrl(module: ModuleType) -> None:
-    """Losses, the gradient of their mean through the clip, and value_clip_fraction."""
-    for case in golden("torchrl_ppo")["value_clip"]:
-        error = squared if case["critic"] == "l2" else smooth
-        value, old, target = (
-            jnp.asarray(case[n], jnp.float32) for n in ("value", "old_value", "target")
-        )
-
-        def mean_loss(value, choice, *, error=error, old=old, target=target, clip=case["clip"]):
-            loss, fraction = module.AXIS.apply(
-                choice,
-                error=error,
-                values=value,
-                targets=target,
-                old_values=old,
-                value_clip_range=clip,
-            )
-            return jnp.mean(loss), (loss, fraction)
-
-        gradient, (loss, fraction) = jax.grad(mean_loss, has_aux=True)(value, "pessimistic")
-        close(loss, case["clipped_loss"], atol=1e-6)
-        close(fraction, case["clip_fraction"], atol=1e-6)
-        close(gradient, case["grad_mean_loss"], atol=1e-6)
-        _, (loss, _) = mean_loss(value, "none")
-        close(loss, case["unclipped_loss"], atol=1e-6)
-
-
-@check_of("value_clip")
-def critic_loss_equals_clip_ppo_loss(module: ModuleType) -> None:
-    """ClipPPOLoss as a whole, for a linear critic: loss_critic = coefficient · mean(loss)."""
-    for case in golden("torchrl_ppo")["clip_ppo_loss"]:
-        settings = case["settings"]
-        observation, weight, old, target = (
-            jnp.asarray(case[n], jnp.float32)
-            for n in ("observation", "value_weight", "old_value", "value_target")
-        )
-        clip = settings["clip_value"]
-        loss, fraction = module.AXIS.apply(
-            "none" if clip is None else "pessimistic",
-            error=squared if settings["loss_critic_type"] == "l2" else smooth,
-            values=observation @ weight,
-            targets=target,
-            old_values=old,
-            value_clip_range=0.2 if clip is None else clip,
-        )
-        close(settings["critic_coeff"] * jnp.mean(loss), case["outputs"]["loss_critic"])
-        if clip is not None:
-            close(fraction, case["outputs"]["value_clip_fraction"])
 
 
 @check_of("value_clip")
