@@ -16,7 +16,6 @@ from ablations.studies import fraction
 PASSES = Validation(seeds=20, floor=0.0, score=100.0, lead=9.0, ceiling=0.0)
 WALKER, ANT = Task("walker2d", "land", "w", PASSES), Task("ant", "land", "a", PASSES)
 TASKS = {"walker2d": WALKER, "ant": ANT}
-OF_COMPARISON = Comparison.__struct_fields__
 TEXTS = ("id", "label", "topic", "question", "sentence", "source", "published")
 Scores = Mapping[tuple[str, str], Sequence[float]]
 

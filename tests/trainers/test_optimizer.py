@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import jax
@@ -32,6 +33,7 @@ def single(tree: Any) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tree)
 
 
+@cache
 def taken(
     rule: Rule,
     clip: str = "none",
@@ -120,25 +122,25 @@ def rectified(beta2: float, t: int) -> float | None:
     return float(np.sqrt(above / ((longest - 4) * (longest - 2) * length)))
 
 
-@pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize(
-    "rule",
+    ("rule", "clip"),
     [
-        ADAM,
-        Rule(beta1=0.5, beta2=0.9),
-        Rule(beta1=0.0),
-        Rule(reset="batch"),
-        Rule(reset="batch_moments", beta2=0.99),
-        Rule(regularization="to_zero"),
-        Rule(regularization="to_initial", reset="batch"),
-        Rule(optimizer="adamw"),
-        Rule(optimizer="adamw", reset="batch_moments", regularization="to_zero"),
-        Rule(optimizer="radam"),
-        Rule(optimizer="radam", beta2=0.9, reset="batch"),
-        Rule(optimizer="sgd"),
-        Rule(optimizer="sgd", regularization="to_initial"),
+        (ADAM, False),
+        (ADAM, True),
+        (Rule(beta1=0.8, beta2=0.95), False),
+        (Rule(beta1=0.0), True),
+        (Rule(reset="batch"), False),
+        (Rule(reset="batch_moments", beta2=0.99), True),
+        (Rule(regularization="to_zero"), True),
+        (Rule(regularization="to_initial", reset="batch"), True),
+        (Rule(optimizer="adamw"), False),
+        (Rule(optimizer="adamw", reset="batch_moments", regularization="to_zero"), True),
+        (Rule(optimizer="radam"), False),
+        (Rule(optimizer="radam", beta2=0.9, reset="batch"), True),
+        (Rule(optimizer="sgd"), False),
+        (Rule(optimizer="sgd", regularization="to_initial"), True),
     ],
-    ids=lambda rule: "-".join(map(str, rule)) if isinstance(rule, Rule) else str(rule),
+    ids=lambda of: "-".join(map(str, of)) if isinstance(of, Rule) else str(of),
 )
 def test_steps_are_those_of_the_formulas(rule: Rule, clip: bool) -> None:
     ours = taken(rule, "global_norm" if clip else "none")
