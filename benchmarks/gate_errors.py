@@ -31,8 +31,7 @@ from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from ablations import gate
-from ablations.gate import early
-from ablations.gate.early import Sample, chance_to_pass
+from ablations.gate.early import chance_to_pass
 from ablations.gate.ledger import budget_level
 from ablations.scoring import final
 from ablations.stats import paired as paired_difference
@@ -47,8 +46,6 @@ RUNS = OUT.parent / "examples" / "sb3_cartpole_runs.csv"
 GATES, NIGHTS_OF_LEDGERS, CANDIDATES = 2000, 300, 50
 ALLOWED = 1.2
 MARGIN = 0.1  # of the learned range
-CHUNK = 500
-PATHS = early.PATHS
 OUTCOMES = ("undecided", "pass", "fail", "futile")
 UNDECIDED, PASS, FAIL, FUTILE = range(4)
 
@@ -154,7 +151,7 @@ def played(ours: Floats, theirs: Floats, asked: Asked) -> tuple[NDArray[np.int_]
             outcome[low > -asked.margin] = PASS
         if not last and asked.futility:
             rest = np.flatnonzero(outcome == UNDECIDED)
-            outcome[rest[chances(a[rest], b[rest], at, asked) < asked.futility]] = FUTILE
+            outcome[rest[chances(a[rest], b[rest], asked) < asked.futility]] = FUTILE
         outcomes[open_], seeds[open_] = outcome, n
         open_ = open_[outcome == UNDECIDED]
         if not len(open_):
@@ -162,15 +159,10 @@ def played(ours: Floats, theirs: Floats, asked: Asked) -> tuple[NDArray[np.int_]
     return outcomes, seeds
 
 
-def chances(ours: Floats, theirs: Floats, at: int, asked: Asked) -> Floats:
-    later = designs(asked.pass_rate)[at + 1 :], designs(asked.rate)[at + 1 :]
-    found = []
-    for start in range(0, len(ours), CHUNK):
-        part = slice(start, start + CHUNK)
-        sides = [ours[part] - theirs[part]] if asked.paired else [ours[part], theirs[part]]
-        samples = [Sample.of(side) for side in sides]
-        found.append(chance_to_pass(samples, asked.margin, *later, better=asked.better))
-    return np.concatenate([*found, np.zeros(0)])
+def chances(ours: Floats, theirs: Floats, asked: Asked) -> Floats:
+    last = designs(asked.pass_rate)[-1], designs(asked.rate)[-1]
+    sides = [ours - theirs] if asked.paired else [ours, theirs]
+    return chance_to_pass(sides, asked.margin, *last, better=asked.better)
 
 
 def require_the_product_s_outcomes() -> None:
@@ -188,16 +180,15 @@ def require_the_product_s_outcomes() -> None:
 
 def one_gate(ours: Floats, theirs: Floats, asked: Asked) -> tuple[str, int]:
     stages = designs(asked.rate)
-    for at, stage in enumerate(stages):
+    for stage in stages:
         a, b = ours[: stage.seeds], theirs[: stage.seeds]
         found = (paired_difference if asked.paired else welch)(a, b, stage.level)
         last = stage == stages[-1]
         how = {"last": last, "better": asked.better}
         outcome: str = gate.judged(found, asked.margin, stage.level, **how).outcome
         if outcome == "undecided" and not last:
-            sides = [Sample.of(a - b)] if asked.paired else [Sample.of(a), Sample.of(b)]
-            later = stages[at + 1 :]
-            chance = chance_to_pass(sides, asked.margin, later, later, better=asked.better)
+            sides, end = [a - b] if asked.paired else [a, b], stages[-1]
+            chance = chance_to_pass(sides, asked.margin, end, end, better=asked.better)
             outcome = "futile" if chance < asked.futility else outcome
         if outcome != "undecided":
             return outcome, stage.seeds
@@ -494,9 +485,6 @@ SECTIONS = (
 def made(job: tuple[int, int, bool, tuple[Path, ...]]) -> Table:
     section, kind, paired, files = job
     table = Table([], [])
-    # For the counts of ledgers a quarter of the product's paths is enough.
-    early.PATHS = 250 if SECTIONS[section].rows is ledger_rows else PATHS
-    early._draws.cache_clear()
     SECTIONS[section].rows(table, kinds(files)[kind], paired=paired)
     return table
 

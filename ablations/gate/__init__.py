@@ -9,13 +9,13 @@ The intervals of all stages are simultaneous (`ablations.stats.interim`). A chan
 
     passes     if low > -m; with `--require better` if low > 0
     fails      if high < -m, and at the last stage if high < 0; with `--require better` if high < m
-    undecided  otherwise; a stage also ends the gate if no later stage is likely to pass
+    undecided  otherwise; a stage also ends the gate if the last stage is unlikely to pass
 
 Each end of these intervals is wrong with a probability of at most `rate` over all stages.
 `stats.decide` gives the verdict on the difference.
 
     question.py   the two sides, the error rates and the rule
-    early.py      the probability that a later stage passes
+    early.py      the probability that the last stage passes
     run.py        runs the stages in a results folder
     ledger.py     many candidates against the best so far, with one error budget
     noise.py      the spread over runs of one command

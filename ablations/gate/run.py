@@ -20,7 +20,7 @@ from ablations.engine.backends.command.study_file import TASK
 from ablations.engine.local import Processes
 from ablations.engine.plan import on_seeds, with_seeds
 from ablations.errors import UserError, count
-from ablations.gate.early import Sample, chance_to_pass
+from ablations.gate.early import chance_to_pass
 from ablations.gate.question import (
     ARGUMENTS,
     EXIT_CODES,
@@ -80,7 +80,7 @@ class Reading:
         difference, low, high: change - baseline, with its interval; the ends are None if all
             differences are the same number.
         level, level_above: of the two-sided intervals that `low` and `high` belong to.
-        chance: the probability that a later stage passes a useful change; None if not computed.
+        chance: the probability that the last stage passes a useful change; None if not computed.
     """
 
     seeds: int
@@ -297,7 +297,7 @@ class Gate:
         if lost.fails:
             judgement = Judgement("fail", "failed")
         elif not decided and not last and not math.isnan(difference.low):
-            chance = self._chance(values, margin, index)
+            chance = self._chance(values, margin)
             decided = chance < self.question.futility
             if decided and not reason:
                 reason = (
@@ -354,18 +354,17 @@ class Gate:
         both = sorted(ours.keys() & theirs.keys())
         return [ours[seed] for seed in both], [theirs[seed] for seed in both]
 
-    def _chance(self, values: Values, margin: float, index: int) -> float:
-        """Return the probability that a later stage passes; 1 if it cannot be computed.
+    def _chance(self, values: Values, margin: float) -> float:
+        """Return the probability that the last stage passes; 1 if it cannot be computed.
 
         The formula needs equally many runs per side and a continuous score.
         """
         ours, theirs = self._scores(values)
         if len(ours) != len(theirs) or is_outcome([*ours, *theirs]):
             return 1.0
-        numbers = [np.subtract(ours, theirs)] if self.paired else [ours, theirs]
-        later = (self.stages[index + 1 :], self.above[index + 1 :])
-        better = self.question.better
-        return float(chance_to_pass([*map(Sample.of, numbers)], margin, *later, better=better))
+        sides = [np.subtract(ours, theirs)] if self.paired else [ours, theirs]
+        last, better = (self.stages[-1], self.above[-1]), self.question.better
+        return float(chance_to_pass(sides, margin, *last, better=better))
 
     def _margin(self, runs: Runs) -> tuple[float, str]:
         """Return the margin in units of the metric, and what it is a percentage of.
@@ -416,7 +415,7 @@ def stages_table(verdict: Verdict) -> pd.DataFrame:
     margin = f"; margin {verdict.margin:.4g} ({verdict.margin_of})" if verdict.margin else ""
     caption = (
         f"{verdict.metric}, change minus baseline{margin}. The intervals of all stages are "
-        f"simultaneous. Chance: the probability that a later stage passes a useful change."
+        f"simultaneous. Chance: the probability that the last stage passes a useful change."
     )
     frame.attrs = {"study": "gate", "caption": caption}
     return frame.drop(columns=["level", "level_above"])
