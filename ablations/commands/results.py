@@ -204,17 +204,19 @@ def render(  # noqa: PLR0913 - each is a flag
     """
     plugins.load()
     (plan,), folder = plans(study, results, selection_of(selection), own=False)
-    from ablations.episode.render import Selected
     from ablations.episode.render import render as write
 
-    selected = Selected(
+    return write(
+        plan,
+        folder,
         task=task,
-        variants=names_of(variant) or [None],
+        variants=names_of(variant),
         seed=seed,
         snapshots=names_of(snapshot),
         length=length,
+        format=format,
+        output=Path(output) if output else None,
     )
-    return write(plan, folder, selected, format=format, output=Path(output) if output else None)
 
 
 def export(

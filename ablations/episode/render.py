@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
@@ -28,8 +26,6 @@ from ablations.records import Plan, canonical
 from ablations.tasks.task import Environment
 from ablations.trainers.values import count
 
-Ink: TypeAlias = tuple[float, float, float]
-Draw: TypeAlias = Callable[[Sequence[int], Ink], Iterator[np.ndarray]]
 FORMATS = ("html", "gif")
 MOST = 12  # episodes on a page
 SIZE = (400, 300)  # pixels of one run's picture in a film
@@ -45,76 +41,86 @@ class Stage:
 
     env: Environment
     scene: Scene
-    draw: Callable[[Episode, Sequence[int], Ink], Iterator[np.ndarray]]
+    draw: Callable[[Episode, Sequence[int], film.Ink], Iterator[np.ndarray]]
 
 
-@dataclass(frozen=True)
-class Selected:
-    """The selected saved policies.
-
-    Attributes:
-        task: None if the plan has only one.
-        variants: None is the baseline.
-        seed: of the runs, and of the reset.
-        snapshots: "best", "last", "all" or steps, for every variant.
-        length: most steps of an episode; default: the task's episode_length.
-    """
-
-    task: str | None = None
-    variants: Sequence[str | None] = (None,)
-    seed: int = 0
-    snapshots: Sequence[str] = ("best",)
-    length: int | None = None
-
-
-def render(
+def render(  # noqa: PLR0913 - each is a flag
     plan: Plan,
     results: Path,
-    selected: Selected,
     *,
+    task: str | None = None,
+    variants: Sequence[str] = (),
+    seed: int = 0,
+    snapshots: Sequence[str] = ("best",),
+    length: int | None = None,
     format: str | None = None,
     output: Path | None = None,
 ) -> Path:
     """Write an episode of each selected policy, side by side, from the same reset.
 
-    `format` is one of `FORMATS`; default: the extension of `output`, else html. Raises UserError if
-    a policy is missing or cannot be drawn.
+    Args:
+        plan: the plan whose runs saved the policies.
+        results: the results folder.
+        task: None if the plan has only one.
+        variants: default: the baseline.
+        seed: of the runs, and of the reset.
+        snapshots: "best", "last", "all" or steps, for every variant.
+        length: most steps of an episode; default: the task's episode_length.
+        format: one of `FORMATS`; default: the extension of `output`, else html.
+        output: the file; default: under render/ in the results folder.
+
+    Raises:
+        UserError: a policy is missing or cannot be drawn.
     """
-    format = _format(format, output)
+    ending = output.suffix[1:].lower() if output else ""
+    format = format or (ending if ending in FORMATS else "html")
+    if output and ending != format:
+        raise UserError(f"--output '{output}' must end in .{format}")
     if format != "html":
         choose_gl()
-    study, task, seed = plan.study.name, selected.task, selected.seed
+    study, names = plan.study.name, list(variants) or [plan.study.baseline]
     cells = [
-        find_run(study, task=task, variant=variant, seed=seed, results=results, plan=plan.name)
-        for variant in selected.variants
+        find_run(study, task=task, variant=name, seed=seed, results=results, plan=plan.name)
+        for name in names
     ]
     task = task or next(iter(plan.tasks))
-    names = [variant or plan.study.baseline for variant in selected.variants]
-    chosen = _chosen(cells, selected.snapshots)
+    chosen = _chosen(cells, snapshots)
     use_cache()
-    played = list(_play(names, cells, chosen, selected, bodies=format == "html"))
-    runs = [run for run, _ in played]
-    name = _plain(f"{task}-{'-'.join(names)}")[:200] + f"-seed{seed}.{format}"
-    path = output or results / "render" / _plain(study)[:200] / name
+    runs: list[Run] = []
+    drawn: list[list[np.ndarray]] = []
+    stages: dict[str, Stage] = {}
+    for name, cell, wanted in zip(names, cells, chosen, strict=True):
+        policies = [load_policy(cell, step) for step in wanted]
+        about = policies[0].config["task"]
+        settings = tasks.task(about["name"]).completed(about["settings"])
+        key = canonical(settings)
+        if key not in stages:
+            made = tasks.task(about["name"]).made(settings)
+            stages[key] = _stage(made, about["name"], format == "html")
+        stage, steps = stages[key], count("episode_length", settings["episode_length"], 1)
+        played = episodes(stage.env, policies, seed, min(steps, length or steps))
+        for step, policy, episode in zip(wanted, policies, played, strict=True):
+            word = step if isinstance(step, str) else ""
+            positions, rotations = episode.poses if stage.scene.trees else _NO_BODIES
+            ended = (positions, rotations, episode.rewards, episode.end)
+            run = Run(name, word, policy.step, stage.scene, *ended)
+            runs.append(run)
+            if format != "html":
+                ink = film.INKS[len(drawn) % len(film.INKS)]
+                drawn.append([*stage.draw(episode, film.places(run), ink)])
+    file = _plain(f"{task}-{'-'.join(names)}")[:200] + f"-seed{seed}.{format}"
+    path = output or results / "render" / _plain(study)[:200] / file
     try:
         if format == "html":
             episode_page.write(path, study, task, seed, runs)
         else:
-            _film(path, played)
+            film.write(path, runs, drawn)
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
     return path
 
 
-def _format(format: str | None, output: Path | None) -> str:
-    ending = output.suffix.lower().lstrip(".") if output else ""
-    if format is None:
-        return ending if ending in FORMATS else "html"
-    if ending in FORMATS and ending != format:
-        raise UserError(f"--output '{output}' ends in .{ending}, but --format is {format}")
-    if output and format != "html" and not ending:
-        raise UserError(f"--output '{output}' has no extension: use '{output}.{format}'")
-    return format
+_NO_BODIES = np.empty((0, 0, 3)), np.empty((0, 0, 4))
 
 
 def _chosen(cells: Sequence[Path], snapshots: Sequence[str]) -> list[list[str | int]]:
@@ -134,81 +140,29 @@ def _chosen(cells: Sequence[Path], snapshots: Sequence[str]) -> list[list[str | 
 
 
 def _snapshot(word: str) -> str | int:
-    if word in ("best", "last"):
-        return word
-    try:
-        step = float(word.replace("_", "").replace(",", ""))
-        if step < 0 or not step.is_integer():
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise UserError(f"--snapshot '{word}': expected best, last, all or a step") from None
-    return int(step)
-
-
-def _play(
-    names: Sequence[str],
-    cells: Sequence[Path],
-    chosen: Sequence[Sequence[str | int]],
-    selected: Selected,
-    *,
-    bodies: bool,
-) -> Iterator[tuple[Run, Draw]]:
-    """Yield each policy's episode and its drawing function; `bodies`: the scene needs some."""
-    stages: dict[str, Stage] = {}
-    for name, cell, wanted in zip(names, cells, chosen, strict=True):
-        policies = [load_policy(cell, step) for step in wanted]
-        about = policies[0].config["task"]
-        settings = tasks.task(about["name"]).completed(about["settings"])
-        key = canonical(settings)
-        if key not in stages:
-            made = tasks.task(about["name"]).made(settings)
-            stages[key] = _stage(made, about["name"], bodies)
-        stage = stages[key]
-        steps = count("episode_length", settings["episode_length"], 1)
-        length = min(steps, selected.length or steps)
-        played = episodes(stage.env, policies, selected.seed, length)
-        for step, policy, episode in zip(wanted, policies, played, strict=True):
-            run = Run(
-                variant=name,
-                snapshot=step if isinstance(step, str) else "",
-                step=policy.step,
-                scene=stage.scene,
-                positions=episode.positions if stage.scene.bodies else np.empty((0, 0, 3)),
-                rotations=episode.rotations if stage.scene.bodies else np.empty((0, 0, 4)),
-                rewards=episode.rewards,
-                end=episode.end,
-            )
-            yield run, partial(stage.draw, episode)
+    step = word.replace("_", "").replace(",", "")
+    if word in ("best", "last") or step.isdecimal():
+        return int(step) if step.isdecimal() else word
+    raise UserError(f"--snapshot '{word}': expected best, last, all or a step")
 
 
 def _stage(made: Environment, task: str, bodies: bool) -> Stage:
+    """Return the stage of a task; `bodies`: its scene needs some."""
     env = adapted(made) if hasattr(made, "reset_env") else made
     if isinstance(env, GymnaxEnvironment):
         if bodies:
             raise UserError(f"a page shows bodies, but '{task}' has none: try --format gif")
         return Stage(
             env,
-            Scene((), (), (), gymnax.timestep(env)),
+            Scene((), (), gymnax.timestep(env)),
             lambda episode, places, ink: gymnax.pictures(env, episode.frames, places, SIZE),
         )
     shapes, model = scene(made, task), mujoco_model(made)
 
-    def draw(episode: Episode, places: Sequence[int], ink: Ink) -> Iterator[np.ndarray]:
-        return pictures(model, shapes, episode.positions, episode.rotations, places, SIZE, ink)
+    def draw(episode: Episode, places: Sequence[int], ink: film.Ink) -> Iterator[np.ndarray]:
+        return pictures(model, shapes, *episode.poses, places, SIZE, ink)
 
     return Stage(made, shapes, draw)
-
-
-def _film(path: Path, played: Iterable[tuple[Run, Draw]]) -> None:
-    played = list(played)
-    runs = [run for run, _ in played]
-    places = film.places(runs)
-    drawn = []
-    for index, (run, draw) in enumerate(played):
-        last = len(run.rewards)
-        own = [*(place for place in places if place < last), last]
-        drawn.append(list(draw(own, film.INKS[index % len(film.INKS)])))
-    film.write(path, runs, drawn)
 
 
 def _plain(name: str) -> str:

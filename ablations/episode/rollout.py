@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeAlias, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from ablations.environments.brax import BraxState, flat
+from ablations.environments.brax import flat
 from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.episode.scene import poses
 from ablations.errors import UserError
@@ -18,20 +18,10 @@ from ablations.tasks.task import Environment
 from ablations.trainers import Tree
 
 Act = Callable[..., jax.Array]
+# An environment's state, the part that a picture needs, observation [O], and the scalars reward
+# and done of the last step.
+Played: TypeAlias = tuple[Tree, Tree, jax.Array, ArrayLike, ArrayLike]
 Strong = TypeVar("Strong")
-
-
-class Played(NamedTuple):
-    """An environment's state, the part that a picture needs, and the results of the last step.
-
-    `observation` is [O]; `reward` and `done` are scalars.
-    """
-
-    state: Tree
-    frame: Tree
-    observation: jax.Array
-    reward: jax.Array
-    done: jax.Array
 
 
 @dataclass(frozen=True)
@@ -51,14 +41,9 @@ class Episode:
     end: str
 
     @property
-    def positions(self) -> np.ndarray:
-        """Positions of bodies, in metres, float32."""
-        return np.asarray(self.frames[0], np.float32)
-
-    @property
-    def rotations(self) -> np.ndarray:
-        """Rotations of bodies, quaternions with w first, float32."""
-        return np.asarray(self.frames[1], np.float32)
+    def poses(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions in metres and rotations (quaternions, w first) of bodies, float32."""
+        return np.asarray(self.frames[0], np.float32), np.asarray(self.frames[1], np.float32)
 
 
 def episodes(
@@ -73,38 +58,26 @@ def episodes(
         seed: of the reset.
         length: most steps.
     """
-    reset, step = _of_gymnax(env) if isinstance(env, GymnaxEnvironment) else _of_bodies(env)
+    of_gymnax = isinstance(env, GymnaxEnvironment)
+
+    def played(state: Tree, reward: ArrayLike, done: ArrayLike) -> Played:
+        if of_gymnax:
+            return _strong((state, state.physics, state.observation, reward, done))
+        return _strong((state, poses(state), flat(state.obs), reward, done))
+
+    def step(state: Tree, action: jax.Array) -> Played:
+        if of_gymnax:
+            state, given = env.step(state, action)
+            return played(state, given.reward, given.termination)
+        state = env.step(state, action)
+        return played(state, state.reward, state.done)
+
     # The environment, which is slow to compile, is compiled once for all policies.
     step = jax.jit(step)
-    first = jax.jit(reset)(jax.random.key(seed))
+    first = jax.jit(lambda key: played(env.reset(key), 0.0, False))(jax.random.key(seed))
     for policy in policies:
         act = jax.jit(lambda observation, act=policy: _strong(act(observation)))
         yield _episode(step, act, first, length)
-
-
-Reset = Callable[[jax.Array], Played]
-Step = Callable[[Played, jax.Array], Played]
-
-
-def _of_bodies(env: Environment) -> tuple[Reset, Step]:
-    def played(state: BraxState) -> Played:
-        return _strong(Played(state, poses(state), flat(state.obs), state.reward, state.done))
-
-    return lambda key: played(env.reset(key)), lambda at, action: played(env.step(at.state, action))
-
-
-def _of_gymnax(env: GymnaxEnvironment) -> tuple[Reset, Step]:
-    def reset(key: jax.Array) -> Played:
-        state = env.reset(key)
-        nothing = jnp.zeros((), jnp.float32), jnp.zeros((), bool)
-        return _strong(Played(state, state.physics, state.observation, *nothing))
-
-    def step(at: Played, action: jax.Array) -> Played:
-        state, given = env.step(at.state, action)
-        ends = given.termination
-        return _strong(Played(state, state.physics, state.observation, given.reward, ends))
-
-    return reset, step
 
 
 def _strong(tree: Strong) -> Strong:
@@ -115,13 +88,12 @@ def _strong(tree: Strong) -> Strong:
     return strong
 
 
-def _episode(step: Step, act: Act, at: Played, length: int) -> Episode:
-    frames = [jax.device_get(at.frame)]
-    rewards = []
-    end = "length"
+def _episode(step: Callable[..., Played], act: Act, first: Played, length: int) -> Episode:
+    state, frame, seen, *_ = first
+    frames, rewards, end = [jax.device_get(frame)], [], "length"
     for _ in range(length):
-        at = step(at, act(at.observation))
-        frame, reward, done = jax.device_get((at.frame, at.reward, at.done))
+        state, frame, seen, reward, done = step(state, act(seen))
+        frame, reward, done = jax.device_get((frame, reward, done))
         if not all(np.isfinite(values).all() for values in (*jax.tree.leaves(frame), reward)):
             end = "not finite"
             break

@@ -69,12 +69,10 @@ class Scene:
     """Shapes and bodies of an environment, without their positions; z is up.
 
     Attributes:
-        bodies: names of the B moving bodies; "" without a name.
-        trees: the number of each body's kinematic tree, from 0.
+        trees: the number of the kinematic tree of each of the B moving bodies, from 0.
         timestep: seconds between two steps of the environment.
     """
 
-    bodies: tuple[str, ...]
     trees: tuple[int, ...]
     geoms: tuple[Geom, ...]
     timestep: float
@@ -88,7 +86,6 @@ def scene(env: Environment, task: str) -> Scene:
     roots = [int(root) for root in model.body_rootid[1:]]
     order = list(dict.fromkeys(roots))
     return Scene(
-        bodies=tuple(model.body(body).name for body in range(1, model.nbody)),
         trees=tuple(order.index(root) for root in roots),
         geoms=tuple(
             _geom(model, index)

@@ -35,7 +35,6 @@ def scene() -> Scene:
         faces=np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]),
     )
     return Scene(
-        bodies=("ball", NASTY),
         trees=(0, 1),
         geoms=(
             Geom(-1, 0, "plane", (0.0, 0.0, 1.0), (0.0, 0.0, 0.0), UPRIGHT, None),
@@ -97,7 +96,7 @@ def test_a_long_episode_of_many_bodies_stays_small() -> None:
     """Noise in every number of 1000 steps of 12 bodies: worse than any physics."""
     draws = np.random.default_rng(0)
     geoms = tuple(Geom(b, b, "sphere", (0.1, 0, 0), (0, 0, 0), UPRIGHT, None) for b in range(12))
-    crowd = Scene(tuple(map(str, range(12))), (0,) * 12, geoms, 0.01)
+    crowd = Scene((0,) * 12, geoms, 0.01)
     positions = np.cumsum(draws.normal(0, 0.02, (1001, 12, 3)), axis=0).astype(np.float32)
     rotations = draws.normal(0, 0.5, (1001, 12, 4)).astype(np.float32)
     one = run(steps=1000, scene=crowd, positions=positions, rotations=rotations, end="length")
