@@ -103,13 +103,11 @@ OTHER_WORDS: Mapping[str, Sequence[str]] = {
     "verbose": ("--quiet",),
 }
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-_NOT_ALLOWED = (errno.EACCES, errno.EPERM)
-_UNREADABLE = (
-    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EIO, errno.ESTALE),
-    *(errno.ENAMETOOLONG, errno.ELOOP),
+# Errors of files that are not bugs
+_OF_FILES = (
+    *(*_NO_ROOM, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.EEXIST),
+    *(errno.EIO, errno.ESTALE, errno.ENAMETOOLONG, errno.ELOOP),
 )
-
-
 MOST_LINES = 20  # about skipped files
 
 
@@ -355,8 +353,10 @@ def _in_a_line(error: Exception, given: Mapping[str, Any]) -> str | None:
             return None if missing is None else str(missing)
         case ValueError():
             return _of_the_shell(error)
-        case OSError():
-            return _of_a_file(error, given)
+        case OSError() if error.errno in _OF_FILES:
+            path = error.filename2 or error.filename or given.get("results", "results")
+            room = "; make room or give another --results; what is done is safe"
+            return f"cannot use '{path}': {error.strerror}{room * (error.errno in _NO_ROOM)}"
     return None
 
 
@@ -366,33 +366,6 @@ def _of_the_shell(error: ValueError) -> str | None:
         if name.lower() in str(error).lower():
             return f"JAX cannot start with {name}={os.environ[name]}: unset this variable"
     return None
-
-
-def _of_a_file(error: OSError, given: Mapping[str, Any]) -> str | None:
-    """Return the message of an error of a file or folder; None for a bug."""
-    name = error.filename2 or error.filename
-    path = Path(os.fsdecode(name)) if isinstance(name, str | bytes) else None
-    output, results = given.get("output"), given.get("results", "results")
-    if error.errno in _NO_ROOM or (error.errno in _NOT_ALLOWED and not _is_closed(path)):
-        where = f"'{path}'" if path else f"to '{results}'"
-        return (
-            f"cannot write {where}: {error.strerror}: make room or give another --results; what is "
-            f"done is safe"
-        )
-    if path is None and error.errno in (errno.EIO, errno.ESTALE):
-        return f"cannot read or write in '{results}': {error.strerror}; try again"
-    if path is None or error.errno not in (*_NOT_ALLOWED, *_UNREADABLE):
-        return None
-    writes = error.filename2 is not None or error.errno == errno.EEXIST
-    writes = writes or (output is not None and path.is_relative_to(output))
-    return f"cannot {'write' if writes else 'read'} '{path}': {error.strerror}"
-
-
-def _is_closed(path: Path | None) -> bool:
-    """Return whether a path or its folder is not readable."""
-    if path is None:
-        return False
-    return not os.access(path.parent, os.X_OK) or (path.exists() and not os.access(path, os.R_OK))
 
 
 if __name__ == "__main__":

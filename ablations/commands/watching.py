@@ -12,8 +12,6 @@ from typing import Literal, Unpack
 
 import pandas
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from ablations.commands.selected import names_of, note, plans, refuse_together, selection_of, shown
 from ablations.core.decode import as_json
@@ -106,16 +104,13 @@ def _cancel(names: Sequence[str], results: Path, selection: Selection) -> pandas
 def _follow(look: Callable[[], Status], current: Status) -> Status:
     """Print the state until nothing moves; return the last one."""
     console = Console(highlight=False)
-    while not console.is_terminal and (current.moving or current.silent):
-        print("\n".join(_lines(current)), flush=True)
-        time.sleep(LINES_SECONDS)
-        current = look()
     try:
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            while current.moving or current.silent:
-                live.update(Text("\n".join(_lines(current))), refresh=True)
-                time.sleep(WATCH_SECONDS)
-                current = look()
+        while current.moving or current.silent:
+            if console.is_terminal:
+                console.clear()
+            print("\n".join(_lines(current)), flush=True)
+            time.sleep(WATCH_SECONDS if console.is_terminal else LINES_SECONDS)
+            current = look()
     except KeyboardInterrupt:
         current = look()
     return current
@@ -136,65 +131,45 @@ def _all_lines(current: Status) -> Iterable[str]:
         for variant, of_tasks in grouped.items():
             per_task = [f"{task} {_states(rows)}" for task, rows in of_tasks.items()]
             yield f"    {variant:<{width}} {'; '.join(per_task)}"
-        yield from _shortened([line for row in of_study for line in _running(row)])
-        yield from _waiting(of_study)
-        yield from _shortened([line for row in of_study for line in _stopped(row)])
-        yield from _lost(of_study)
-        for row in of_study:
-            if row["state"] in ("failed", "damaged"):
-                yield f"    {row['state']}: {_where(row)}: {row['reason']}"
-                yield from (f"        {line}" for line in row.get("log", [])[-5:])
+        yield from _unfinished(of_study)
     if current.silent:
         yield f"the queue is not known: {current.silent}"
 
 
-def _running(row: Row) -> Iterable[str]:
-    if row["state"] == "running":
+def _unfinished(rows: Sequence[Row]) -> Iterable[str]:
+    """Yield a line for each unfinished run that began; runs in the same state share a line."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if about := _about(row):
+            groups.setdefault(about, []).append(row)
+    lines = []
+    for (state, text), alike in groups.items():
+        who = _where(alike[0]) if len(alike) == 1 else count(len(alike), "run")
+        log = alike[0].get("log") or ()
+        log = [log] if isinstance(log, str) else log[-5:]
+        lines.append("\n        ".join([f"    {state}: {who}: {text}", *log]))
+    yield from shortened(lines, _MOST_LINES, "    ... and {} more; --format json has all")
+    if any(state == "lost" for state, _ in groups):
+        yield f"    `ablations run {rows[0]['study']}` with the same flags submits them again"
+
+
+def _about(row: Row) -> tuple[str, str] | None:
+    """Return the state of an unfinished run, in words."""
+    state, reason = row["state"], row.get("reason") or ""
+    if state == "running":
         job = f", job {row['job']}" if row.get("job") else ""
         of = f" of {row['steps']:,}" if row["steps"] else ""
         score = "" if row.get("score") is None else f", return {row['score']:.4g}"
-        yield (
-            f"    running: {_where(row)}: step {row['step']:,}{of}, "
-            f"{row['rate']:,} steps/s{score}, on {row['host']}{job}"
-        )
-
-
-def _stopped(row: Row) -> Iterable[str]:
-    if row["state"] == "missing" and "checkpoint" in row and "reason" not in row:
-        yield f"    stopped: {_where(row)}: would continue at step {row['checkpoint']:,}"
-
-
-def _waiting(rows: Sequence[Row]) -> Iterable[str]:
-    """Yield a line for each state of the queue."""
-    queued = [row for row in rows if row["state"] == "queued"]
-    for what in dict.fromkeys((row["queue"], row["reason"]) for row in queued):
-        alike = [row for row in queued if (row["queue"], row["reason"]) == what]
-        jobs = {row["job"] for row in alike}
-        why = f" ({what[1]})" if what[1] else ""
-        yield (
-            f"    queued: {count(len(alike), 'run')} in {count(len(jobs), 'job')}, {what[0]}{why}"
-        )
-
-
-def _lost(rows: Sequence[Row]) -> Iterable[str]:
-    """Yield a line for each ended job whose runs have no record."""
-    lost = [row for row in rows if row["state"] == "missing" and "reason" in row]
-    reasons = list(dict.fromkeys(row["reason"] for row in lost))
-    for reason in reasons[:_MOST_LINES]:
-        alike = [row for row in lost if row["reason"] == reason]
-        first = _where(alike[0]) if len(alike) == 1 else count(len(alike), "run")
-        yield f"    lost: {first}: {reason}"
-        if alike[0].get("log"):
-            yield f"        {alike[0]['log']}"
-    if len(reasons) > _MOST_LINES:
-        yield f"    ... and {len(reasons) - _MOST_LINES} more jobs; --format json has all"
-    if lost:
-        study = lost[0]["study"]
-        yield f"    `ablations run {study}`, with the same flags, submits these runs again"
-
-
-def _shortened(lines: list[str]) -> list[str]:
-    return shortened(lines, _MOST_LINES, "    ... and {} more; --format json has all")
+        speed = f"{row['rate']:,} steps/s{score}, on {row['host']}{job}"
+        return state, f"step {row['step']:,}{of}, {speed}"
+    if state == "queued":
+        return state, row["queue"] + (f" ({reason})" if reason else "")
+    if state == "missing" and reason:
+        return "lost", reason
+    if state == "missing":
+        more = "checkpoint" in row
+        return ("stopped", f"would continue at step {row['checkpoint']:,}") if more else None
+    return None if state == "done" else (state, reason)
 
 
 def _where(row: Row) -> str:

@@ -101,11 +101,10 @@ def test_records_that_may_not_be_written_are_said_to_be(
     def stale(*_: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setattr("os.access", lambda *_: False)
     for function, line in (
-        (full, "cannot write to 'results'"),
-        (closed, "cannot read '"),
-        (stale, "cannot read or write in 'results': Stale file handle"),
+        (full, "cannot use 'results': No space left"),
+        (closed, "cannot use '/"),
+        (stale, "cannot use 'results': Stale file handle"),
     ):
         monkeypatch.setattr("ablations.commands.watching.waste", function)
         assert main(["clean"]) == 2

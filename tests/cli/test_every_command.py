@@ -124,8 +124,8 @@ def test_every_command(kind: str, tmp_path: Path, run_all: bool) -> None:
 HOSTILE = {
     "table toy mine --output tables": "",
     "export toy mine": "",
-    "export toy --output folder": "cannot write 'folder': Is a directory",
-    "export toy --format archive --output file": "cannot write 'file': File exists",
+    "export toy --output folder": "cannot use 'folder': Is a directory",
+    "export toy --format archive --output file": "cannot use 'file': File exists",
     "table toy --output file": "cannot write 'file/toy.md': File exists",
     "figure toy --kind curves --output file": "cannot make the folder 'file': File exists",
     "table toy --seeds 3": "give the --plugin that defines",

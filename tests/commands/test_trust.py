@@ -290,7 +290,7 @@ def test_archives_of_a_folder_that_cannot_be_written_are_read(folder, capsys, mo
     assert main(["table", "walk"]) == 0
     assert "fast" in said(capsys)
     assert main(["run", "walk.toml"]) == 2
-    assert "cannot write" in said(capsys)
+    assert "cannot use" in said(capsys)
 
 
 def test_runs_and_clean_without_flock(folder, capsys, monkeypatch) -> None:

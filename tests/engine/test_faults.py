@@ -323,7 +323,7 @@ def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> No
 
     monkeypatch.setattr("ablations.commands.watching.time.sleep", sleep)
     assert main(["status", "mine", "--watch", "--results", str(tmp_path)]) == 130
-    assert capsys.readouterr().out.count("queued: 1 run in 1 job, PENDING (Priority)") == 4
+    assert capsys.readouterr().out.count("): PENDING (Priority)") == 4
     assert asked == ["squeue"]
 
 
