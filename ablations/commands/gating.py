@@ -33,13 +33,14 @@ from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, 
 from ablations.tables.formats import format_table
 from ablations.trainers.command import Line
 
-_DEFAULTS = {
-    "curve": "stdout",
-    "metric": "result",
-    "step": "",
-    "better": "higher",
-    "name": "gate",
-    "format": "text",
+_DEFAULTS: Mapping[str, Any] = {
+    **{"curve": "stdout", "metric": "result", "step": "", "better": "higher"},
+    **{"name": "gate", "format": "text"},
+}
+# The other terms of a gate and of a ledger, which keeps them
+_TERMS: Mapping[str, Any] = {
+    **{"rate": RATE, "first_seeds": FIRST_SEEDS, "most_seeds": MOST_SEEDS, "futility": FUTILITY},
+    **{"steps": None, "depends": None},
 }
 
 
@@ -48,21 +49,19 @@ class Asked(TypedDict, total=False):
 
     Attributes:
         baseline: Compare the current files with this commit.
-        against: Arguments that the baseline's command has in addition, such as '--lr 3e-4'.
-        noise: Instead of a comparison: run the command a few times, print how much its runs differ
-            and which margin that many runs can decide.
-        curve: Where a run writes its curve, such as {folder}/log.csv; default: what it prints.
-        metric: Column, or text before a colon; default: a number on a line of its own.
+        against: Arguments that only the baseline's command has, such as '--lr 3e-4'.
+        noise: Only measure how much runs differ, and which margins can be decided.
+        curve: Where a run writes its curve, such as {folder}/log.csv; default: its output.
+        metric: A column, or the text before a colon; default: a number on a line of its own.
         step: The column of steps.
         better: higher (default) or lower.
         margin: The difference that does not matter: 2% of what the baseline learned (of its mean,
             where a run is one number), or 0.5 in units of the metric.
         require: better: pass only improvements; default: pass what is no worse.
         rate: Rate of false alarms and of false passes; default: 5%.
-        futility: End early if the probability to pass is below this even if the change is good;
-            default: 10%; 0: never.
+        futility: End early below this probability of a pass; default: 10%; 0: never.
         first_seeds: Runs of the first stage; default: 5.
-        most_seeds: Most runs; default: 32.
+        most_seeds: Runs of the last stage; default: 32.
         steps: The value of {steps}.
         timeout: Time limit of a run, such as 2h.
         minutes: End after this many minutes; the same call continues.
@@ -70,11 +69,10 @@ class Asked(TypedDict, total=False):
         name: Name of the results; default: gate.
         workers: Processes; default: one per core.
         threads: Threads of each command.
-        ledger: Judge many candidates against the best so far, with one error budget, and record
-            each in this file. The first call, without --baseline, records the first best. Without a
-            command: print the file.
-        candidates: How many candidates the budget is for; default: 50.
-        fresh: Held-out seeds on which an accepted gain is estimated again; default: 5.
+        ledger: Judge many candidates against the best so far, and record them in this file. The
+            first call records the first best. Without a command: print the file.
+        candidates: How many candidates share the error rate; default: 50.
+        fresh: Held-out seeds that estimate an accepted gain again; default: 5.
         quiet: Print only the verdict.
         format: text, markdown (with a table of the stages) or json.
     """
@@ -193,41 +191,16 @@ def _book(options: SimpleNamespace) -> int:
 
 def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -> Terms:
     """Return the terms of a ledger. Raises UserError if flags contradict them."""
-    terms = known.opening.terms if known else None
-    shared = ledger.shared_words(question.line.run, terms.run if terms else None)
-    flags = {
-        "margin": options.margin and question.margin.text,
-        "rate": options.rate,
-        "candidates": options.candidates,
-        "first": options.first_seeds,
-        "most": options.most_seeds,
-        "fresh": options.fresh,
-        "futility": options.futility,
-        "steps": options.steps,
-        "depends": question.depends,
-    }
-    given = {name: value for name, value in flags.items() if value is not None}
-    line = question.line
-    of_line = {
-        "run": shared,
-        "curve": line.curve,
-        "metric": line.metric,
-        "step": line.step,
-        "direction": line.better,
-    }
+    terms, line = known.opening.terms if known else None, question.line
+    defaults = {**_TERMS, "candidates": ledger.CANDIDATES, "fresh": ledger.FRESH}
+    asked = {name: getattr(options, name) for name in defaults}
+    asked |= {"margin": options.margin and question.margin.text, "depends": question.depends}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    asked |= {name: getattr(line, name) for name in ("curve", "metric", "step", "better")}
+    asked["run"] = ledger.shared_words(line.run, terms.run if terms else None)
     if terms is None:
-        defaults = {
-            "rate": RATE,
-            "first": FIRST_SEEDS,
-            "most": MOST_SEEDS,
-            "futility": FUTILITY,
-            "candidates": ledger.CANDIDATES,
-            "fresh": ledger.FRESH,
-            "steps": None,
-            "depends": None,
-        }
-        return ledger.sound_terms(defaults | of_line | given)
-    for name, value in {**of_line, **given}.items():
+        return ledger.sound_terms(defaults | asked)
+    for name, value in asked.items():
         if (kept := getattr(terms, name)) != value:
             raise UserError(f"this ledger has {name} {kept}, not {value}: start another ledger")
     return terms
@@ -265,34 +238,24 @@ def _noise(options: SimpleNamespace) -> int:
 
 
 def _line(options: SimpleNamespace) -> Line:
-    return line_of(
-        {
-            "run": options.words,
-            "curve": options.curve,
-            "metric": options.metric,
-            "step": options.step,
-            "better": options.better,
-        }
-    )
+    names = ("curve", "metric", "step", "better")
+    return line_of({"run": options.words, **{name: getattr(options, name) for name in names}})
 
 
 def _question(options: SimpleNamespace, *, ledger: bool = False) -> Question:
     if options.margin is None and not ledger:
         raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
+    given = {name: getattr(options, name) for name in _TERMS}
+    terms = {**_TERMS, **{name: value for name, value in given.items() if value is not None}}
     return Question(
         line=_line(options),
         margin=Margin(1.0, share=False) if options.margin is None else Margin.read(options.margin),
         baseline=options.baseline,
         against=_words(options.against),
-        rate=options.rate or RATE,
-        first=options.first_seeds or FIRST_SEEDS,
-        most=options.most_seeds or MOST_SEEDS,
         better=options.require == "better",
-        futility=FUTILITY if options.futility is None else options.futility,
-        steps=options.steps,
         timeout=timeout_of(options.timeout),
-        depends=None if options.depends is None else tuple(options.depends),
         name=options.name,
+        **{**terms, "depends": terms["depends"] and tuple(terms["depends"])},
     )
 
 

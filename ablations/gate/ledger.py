@@ -56,10 +56,11 @@ from ablations.git import git
 from ablations.names import NAME
 from ablations.trainers.command import Site
 
-FORM = 1
+FORM = 2
 CANDIDATES = 50
 FRESH = 5
 MOST_BYTES = 50_000_000
+_OF_QUESTION = ("rate", "first_seeds", "most_seeds", "futility", "steps", "depends")  # terms
 _PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}")
 
 Digest = Annotated[str, Matches(r"[0-9a-f]{16}", "16 hexadecimal digits")]
@@ -103,12 +104,12 @@ class Terms(Part, frozen=True):
     curve: str
     metric: str
     step: str
-    direction: Literal["higher", "lower"]
+    better: Literal["higher", "lower"]
     margin: str
     rate: Rate
     candidates: Annotated[int, Within(1, 2_000)]
-    first: Annotated[int, Within(2, 100_000)]
-    most: Annotated[int, Within(2, 100_000)]
+    first_seeds: Annotated[int, Within(2, 100_000)]
+    most_seeds: Annotated[int, Within(2, 100_000)]
     fresh: Annotated[int, Within(0, 100_000)]
     futility: Annotated[float, Within(0, 0.5)]
     steps: Count | None
@@ -149,7 +150,6 @@ class Ended(Part, frozen=True):
         line: the verdict as a message.
         found: the difference at the last stage; None if no stage was analysed.
         log: the last lines that a failed run printed.
-        exit_code: None in lines of earlier versions.
     """
 
     end: Positive
@@ -157,8 +157,8 @@ class Ended(Part, frozen=True):
     accepted: bool
     line: str
     found: Estimate | None
+    exit_code: Annotated[int, Within(0, 3)]
     log: tuple[str, ...] = ()
-    exit_code: Annotated[int, Within(0, 3)] | None = None
 
 
 class Fresh(Part, frozen=True):
@@ -177,8 +177,6 @@ class Fresh(Part, frozen=True):
 
 Entry = Begun | Ended | Fresh
 _KINDS: Mapping[str, type[Entry]] = {"begin": Begun, "end": Ended, "fresh": Fresh}
-# Of lines without an exit code
-_CODES: Mapping[str, int] = {"better": 0, "not better": 1, "fails": 1, "worse": 1}
 
 
 # The content of the file
@@ -268,7 +266,7 @@ class Ledger:
         if ended is not None:
             line, word, log = ended.line + self._sequel(number), ended.verdict, ended.log
             if ended.accepted == self.accepted(number) and (word != "better" or ended.accepted):
-                code = _CODES.get(word, 3) if ended.exit_code is None else ended.exit_code
+                code = ended.exit_code
             if fresh and fresh.withdrawn:
                 word = "failed"
         return {
@@ -365,8 +363,8 @@ def sound_terms(values: Mapping[str, Json]) -> Terms:
         terms = decode(Terms, json.loads(json.dumps(values)))
     except Mismatch as why:
         raise UserError(f"invalid terms of a ledger: {why}") from None
-    if terms.first > terms.most:
-        raise UserError(f"--first-seeds {terms.first} is above --most-seeds {terms.most}")
+    if terms.first_seeds > terms.most_seeds:
+        raise UserError("--first-seeds is above --most-seeds")
     return terms
 
 
@@ -407,9 +405,6 @@ def read_ledger(path: Path) -> Ledger | None:
             kind = next((kind for name, kind in _KINDS.items() if name in parts), None)
             if ledger is None:
                 ledger = Ledger(decode(Opening, parts))
-                terms = ledger.opening.terms
-                if terms.first > terms.most:
-                    raise Mismatch(f"first ({terms.first}) is above most ({terms.most})")
             elif kind is None:
                 raise Mismatch(f"expected one of the keys {', '.join(_KINDS)}")
             else:
@@ -432,19 +427,14 @@ def locked(path: Path) -> Iterator[None]:
 
 def append(path: Path, entry: Opening | Entry) -> None:
     """Add a line to a ledger and sync it to disk. The caller holds the lock."""
-    line = msgspec.json.encode(entry) + b"\n"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        size = os.fstat(handle).st_size
-        tail = os.pread(handle, min(size, MOST_BYTES), max(0, size - MOST_BYTES))
-        end = size - len(tail) + tail.rfind(b"\n") + 1  # of the last complete line
-        os.ftruncate(handle, end)
-        os.lseek(handle, end, os.SEEK_SET)
-        while line:
-            line = line[os.write(handle, line) :]
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    path.touch()
+    with path.open("r+b") as file:
+        end = file.read(MOST_BYTES).rfind(b"\n") + 1  # of the last complete line
+        file.truncate(end)
+        file.seek(end)
+        file.write(msgspec.json.encode(entry) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 # A candidate
@@ -478,18 +468,12 @@ class Booking:
             question,
             line=replace(question.line, run=terms.run),
             margin=Margin.read(terms.margin),
-            rate=terms.rate,
-            first=terms.first,
-            most=terms.most,
-            futility=terms.futility,
-            steps=terms.steps,
-            depends=terms.depends,
+            **{name: getattr(terms, name) for name in _OF_QUESTION},
             better=True,
             baseline=None,
             against=(),
         )
-        code = replace(question, depends=terms.depends).code(Path.cwd(), path.resolve())
-        self.code = code
+        self.code = self.question.code(Path.cwd(), path.resolve())
         copy = copy_of(*self._files())
         called = " ".join(arguments) or copy.folder[:8]
         self.now = Version(copy.folder, arguments, called, *copy)
@@ -628,7 +612,7 @@ class Booking:
                 keep_copy(*self._files())
             last = verdict.stages[-1]
             found = Estimate(last.difference, last.low, last.high, last.pairs)
-            about = (None if last.difference is None else found, verdict.log, verdict.code)
+            about = (None if last.difference is None else found, verdict.code, verdict.log)
             ended = Ended(number, verdict.verdict, accepted, verdict.text, *about)
             append(self.path, ended)
             return ended

@@ -70,7 +70,7 @@ class Question:
         baseline: a commit; None if the sides differ in arguments only.
         against: further arguments of the baseline's command.
         rate: of false alarms, and of false passes unless `pass_rate` is given.
-        first, most: seeds of the first and of the last stage.
+        first_seeds, most_seeds: seeds of the first and of the last stage.
         better: whether only a gain passes.
         futility: the gate ends early below this probability of a pass; 0: never.
         steps: the value of {steps}.
@@ -85,8 +85,8 @@ class Question:
     against: tuple[str, ...] = ()
     rate: float = RATE
     pass_rate: float | None = None
-    first: int = FIRST_SEEDS
-    most: int = MOST_SEEDS
+    first_seeds: int = FIRST_SEEDS
+    most_seeds: int = MOST_SEEDS
     better: bool = False
     futility: float = FUTILITY
     steps: int | None = None

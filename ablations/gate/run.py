@@ -175,10 +175,11 @@ class Gate:
 
     def __init__(self, question: Question, results: Path, sides: Sides, how: Execution):
         """Plan the stages. Raises UserError for a question that cannot be answered."""
-        if not 2 <= question.first <= question.most:
+        first, most = question.first_seeds, question.most_seeds
+        if not 2 <= first <= most:
             raise UserError(
-                f"--first-seeds {question.first} --most-seeds {question.most}: at least 2 seeds, "
-                f"and at most as many in the first stage as in the last"
+                f"--first-seeds {first} --most-seeds {most}: at least 2 seeds, and at most as many "
+                f"in the first stage as in the last"
             )
         _require_free(question.name, results)
         self.question, self.results, self.sides, self.how = question, results, sides, how
@@ -197,11 +198,11 @@ class Gate:
                 BASELINE: Variant({CODE: "then", ARGUMENTS: list(sides.baseline.arguments)}),
                 CHANGE: Variant({CODE: "now", ARGUMENTS: [*sides.change.arguments, *dummy]}),
             },
-            question.first,
+            first,
             question.steps,
             question.margin,
         )
-        seeds = planned(question.first, question.most)
+        seeds = planned(first, most)
         self.above = design(seeds, 2 * question.rate)
         self.stages = design(seeds, 2 * (question.pass_rate or question.rate))
         looks = Looks(tuple(seeds), comparisons=1, over_tasks=0)
@@ -257,7 +258,7 @@ class Gate:
 
         Returns the difference and the failed runs of the change, or None if time is up.
         """
-        most = self.question.most
+        most = self.question.most_seeds
         plan = on_seeds(self.plan, range(most, most + seeds))
         if (runs := self.how.run(plan, self.results)) is None:
             return None

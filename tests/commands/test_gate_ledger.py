@@ -37,8 +37,15 @@ VERSION = Version("0123456789abcdef", ("--lr", "1"), "--lr 1", "0123456789abcdef
 TERMS = books.sound_terms(
     {
         **{"run": ("python", "t.py", "{seed}"), "curve": "stdout", "metric": "score", "step": ""},
-        **{"direction": "higher", "margin": "1", "rate": 0.05, "candidates": 4, "first": 3},
-        **{"most": 8, "fresh": 3, "futility": 0.1, "steps": None, "depends": None},
+        **{"better": "higher", "margin": "1", "rate": 0.05, "candidates": 4},
+        **{
+            "first_seeds": 3,
+            "most_seeds": 8,
+            "fresh": 3,
+            "futility": 0.1,
+            "steps": None,
+            "depends": None,
+        },
     }
 )
 NIGHT = Path("night.jsonl")
@@ -202,7 +209,7 @@ def test_fresh_runs_that_fail_give_no_number(folder, ask, fails, code, best, say
 
 def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
     path = tmp_path / "night.jsonl"
-    books.append(path, Opening(1, changed(TERMS, candidates=100), VERSION))
+    books.append(path, Opening(2, changed(TERMS, candidates=100), VERSION))
 
     def begin() -> None:
         for _ in range(10):
@@ -219,9 +226,9 @@ def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
 
 
 GOOD = [
-    to_builtins(Opening(1, TERMS, VERSION)),
+    to_builtins(Opening(2, TERMS, VERSION)),
     to_builtins(Begun(1, VERSION, 0, 0.0125)),
-    to_builtins(Ended(1, "better", True, "better", Estimate(1.0, 0.5, 1.5, 5), (), 0)),
+    to_builtins(Ended(1, "better", True, "better", Estimate(1.0, 0.5, 1.5, 5), 0)),
     to_builtins(Fresh(1, Estimate(0.8, None, None, 3))),
 ]
 
@@ -241,7 +248,7 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "change", "says"),
     [
-        (0, {"terms": {**to_builtins(TERMS), "first": 9}}, "first (9) is above most (8)"),
+        (0, {"terms": {**to_builtins(TERMS), "first_seeds": 1}}, "first_seeds"),
         (0, {"best": {**to_builtins(VERSION), "inside": "../../etc"}}, "a folder"),
         (1, {"begin": 3}, "candidate 3 begins after candidate 0"),
         (1, {"best": 1}, "compared with 1, which never was the best"),
@@ -266,9 +273,9 @@ def test_what_is_no_ledger_is_refused(tmp_path, data: bytes) -> None:
 
 
 def test_a_second_verdict_of_a_candidate_is_damage() -> None:
-    ledger = books.Ledger(Opening(1, TERMS, VERSION))
+    ledger = books.Ledger(Opening(2, TERMS, VERSION))
     ledger.add(Begun(1, VERSION, 0, 0.0125))
-    ledger.add(ended := Ended(1, "worse", False, "", None))
+    ledger.add(ended := Ended(1, "worse", False, "", None, 1))
     with pytest.raises(Mismatch, match="twice"):
         ledger.add(ended)
     with pytest.raises(Mismatch, match="was not accepted"):
