@@ -5,7 +5,7 @@
     run("gae", profile="smoke", seeds=range(8, 12))     # train the missing runs
     table("gae")                                        # compare the runs of the last call
     sweep({"gae_lambda": [0.9, 0.95, 1.0]}, tasks="fast")   # a comparison without a study
-    run("gae", until="decided", budget="2h")            # add seeds until it is decided
+    run("gae", until="decided", minutes=120)            # add seeds until it is decided
     run("gae", base="cleanrl")                          # with a library's settings
     run("norm_adv.toml")                                # a study whose trainer is a command
     explain("brax", "cleanrl", tasks="reacher")         # which settings make their gap

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -157,29 +156,6 @@ def _most_seeds(
             f"most seeds must be from {FIRST_LOOK} (the first stage) to {MOST_SEEDS}, not {most}"
         )
     return most
-
-
-def budget_of(until: str | None, budget: str | None, *, fresh: bool, here: bool) -> float | None:
-    """Return the seconds of a budget such as "2h"; None: no limit. Raises UserError."""
-    if until is None:
-        if budget is not None:
-            raise UserError("--budget is for --until decided")
-        return None
-    if fresh:
-        raise UserError("--until decided cannot be combined with --fresh: omit one of them")
-    if budget is None:
-        return None
-    if not here:
-        raise UserError("--budget is for this machine: on a cluster each call plans one stage")
-    found = re.fullmatch(r"(?:([\d.]+)h)?(?:([\d.]+)(?:min|m))?(?:([\d.]+)s)?", budget.strip())
-    try:
-        parts = [float(one or 0) for one in found.groups()] if found else []
-    except ValueError:
-        parts = []
-    seconds = sum(one * span for one, span in zip(parts, (3600.0, 60.0, 1.0), strict=False))
-    if not seconds > 0:
-        raise UserError(f"a budget must be a time such as 2h, 90min or 1h30min, not '{budget}'")
-    return seconds
 
 
 def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:

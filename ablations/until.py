@@ -7,7 +7,7 @@ current stage, so an interrupted run continues, here or on a cluster.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,56 +76,27 @@ class PlanTest:
 State = interim.Progress[Plan, Openness]
 
 
-@dataclass(frozen=True)
-class Stage:
-    """The state of a plan's interim analyses.
-
-    Attributes:
-        plan: with the runs of all stages so far.
-        stage: the current stage, from 0.
-        ended: whether no further stage follows.
-        open: undecided comparisons after the last analysis.
-        lost: comparisons without pairs, as runs failed.
-    """
-
-    plan: Plan
-    stage: int
-    ended: bool
-    open: tuple[Pair, ...] = ()
-    lost: tuple[Pair, ...] = ()
-
-    @classmethod
-    def of(cls, state: State) -> Stage:
-        """Return the state of a sequential test."""
-        last = state.decisions[-1] if state.decisions else Openness()
-        stage = len(state.decisions) - state.ended
-        return cls(state.needs, stage, state.ended, last.open, last.lost)
-
-    @property
-    def line(self) -> str:
-        """The state in one line."""
-        seeds = self.plan.looks.seeds
-        total = count(self.plan.looks.comparisons, "comparison")
-        left = len(self.open) + len(self.lost)
-        decided = f"{self.plan.looks.comparisons - left} of {total} decided"
-        lost = f"; not compared, as runs failed: {_named(self.lost)}" if self.lost else ""
-        if not self.ended:
-            due = f"stage {self.stage + 1} of {len(seeds)}, {seeds[self.stage]} seeds"
-            if self.stage:
-                text = f"{decided}{lost}; {due} for {_named(self.open)}"
-            else:
-                text = f"{due} for {total}"
-        elif self.open:
-            most = f"with {seeds[-1]} seeds, the most: {_named(self.open)}"
-            text = f"{decided}{lost}; inconclusive {most}"
-        else:
-            text = f"{decided}{lost}, at stage {self.stage + 1} of {len(seeds)}"
-        return f"{self.plan.study.name}: {text}"
+def line(state: State) -> str:
+    """Return the state of a plan's interim analyses in a line."""
+    looks, last = state.needs.looks, state.decisions[-1] if state.decisions else Openness()
+    total, most = count(looks.comparisons, "comparison"), looks.seeds[-1]
+    decided = f"{looks.comparisons - len(last.open) - len(last.lost)} of {total} decided"
+    if last.lost:
+        decided += f"; not compared, as runs failed: {_named(last.lost)}"
+    stage = len(state.decisions) - state.ended
+    if not state.ended:
+        due = f"stage {stage + 1} of {len(looks.seeds)}, {looks.seeds[stage]} seeds"
+        text = f"{decided}; {due} for {_named(last.open)}" if stage else f"{due} for {total}"
+    elif last.open:
+        text = f"{decided}; inconclusive with {most} seeds, the most: {_named(last.open)}"
+    else:
+        text = f"{decided}, at stage {stage + 1} of {len(looks.seeds)}"
+    return f"{state.needs.study.name}: {text}"
 
 
-def stage(plan: Plan, results: Path) -> Stage:
+def stage(plan: Plan, results: Path) -> State:
     """Return the state of a plan's interim analyses, from its records."""
-    return Stage.of(interim.play({0: PlanTest(plan, results)}, _recorded(results))[0])
+    return interim.play({0: PlanTest(plan, results)}, _recorded(results))[0]
 
 
 def run(
@@ -150,13 +121,13 @@ def run(
     deadline = None if seconds is None else started + seconds
     recorded, outcomes = _recorded(results), list[Outcome]()
 
-    def say(line: str) -> None:
+    def say(text: str) -> None:
         if not executor.quiet:
-            print(line, flush=True)
+            print(text, flush=True)
 
     def compute(states: Mapping[int, State]) -> None:
         for state in states.values():
-            say(Stage.of(state).line)
+            say(line(state))
         plans_now = [state.needs for state in states.values()]
         outcomes.append(executor.run(plans_now, results, deadline=deadline))
         outcomes[-1].stopped = deadline is not None and time.monotonic() >= deadline
@@ -169,14 +140,14 @@ def run(
 
     def tell(key: int, state: State) -> None:
         if state.ended and outcomes[-1].computed:
-            say(Stage.of(state).line)
+            say(line(state))
 
     tests = {key: PlanTest(plan, results) for key, plan in enumerate(plans)}
     states = interim.play(tests, recorded)
     compute(states)  # also finished plans, so that they become their studies' last plans
     states = interim.play(tests, collect, states, tell)
     if names := ", ".join(state.needs.study.name for state in states.values() if not state.ended):
-        say(f"{names}: the budget is used up; the same command continues from here")
+        say(f"{names}: the time is up; the same command continues from here")
     grown = [state.needs for state in states.values()]
     total = outcome_of(Work(needed(grown), ()), results, stopped=outcomes[-1].stopped)
     total.found = total.cells - sum(outcome.computed for outcome in outcomes)
@@ -184,24 +155,14 @@ def run(
     return grown, total
 
 
-def layout(plan: Plan) -> Iterator[str]:
-    """Yield lines on the stages: seeds, levels of the intervals, and the largest number of runs."""
-    per_task = planned_stages(plan, over=False)
-    seeds = per_task.seeds
-    yield (
-        f"{plan.study.name}: {count(len(seeds), 'stage')} for "
-        f"{count(plan.looks.comparisons, 'comparison')}; the 95% intervals of all stages are "
-        f"simultaneous"
-    )
-    over = planned_stages(plan, over=True) if plan.looks.over_tasks else None
+def layout(plan: Plan) -> str:
+    """Return a line on the seeds of the stages and the largest number of runs."""
+    seeds = planned_stages(plan, over=False).seeds
     counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
-    for index, number in enumerate(seeds):
-        _raise(counts, plan, tuple(counts), number)
-        level = f"{100 * (1 - per_task.levels[index]):.3f}% each"
-        if over is not None:
-            level += f", {100 * (1 - over.levels[index]):.3f}% each over all tasks"
-        runs = len(needed([with_seeds(plan, counts)]))
-        yield f"    stage {index + 1}: {number} seeds, {level}; {count(runs, 'run')} at most"
+    _raise(counts, plan, tuple(counts), seeds[-1])
+    runs = len(needed([with_seeds(plan, counts)]))
+    stages = ", ".join(map(str, seeds))
+    return f"{plan.study.name}: stages of {stages} seeds; {count(runs, 'run')} at most"
 
 
 def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]:

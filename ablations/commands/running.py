@@ -50,7 +50,6 @@ from ablations.parameters import (
 )
 from ablations.presets import presets as known_presets
 from ablations.records import Plan
-from ablations.request import budget_of
 from ablations.runs import Runs, keep_ranges
 from ablations.tables import table_of
 from ablations.tables.shares import change
@@ -156,7 +155,7 @@ def run(
     studies: Names = (),
     /,
     *,
-    budget: Text = None,
+    minutes: Annotated[float | None, Parameter(metavar="M")] = None,
     results: Folder = "results",
     **options: Unpack[RunOptions],
 ) -> Trained:
@@ -164,16 +163,18 @@ def run(
 
     Args:
         studies: Studies, study files, or presets (each is a study of one variant).
-        budget: Time limit of --until, such as 2h.
+        minutes: End --until after this time; the same call continues.
         results: The results folder; default: results.
         options: See `Selection` and `Execution`.
 
     Raises:
         UserError: invalid input. Failed runs do not raise: see `status`.
     """
-    here = cluster_of(options) is None
-    fresh = bool(options.get("fresh"))
-    seconds = budget_of(options.get("until"), budget, fresh=fresh, here=here)
+    until_decided = options.get("until") is not None
+    if minutes is not None and not (until_decided and cluster_of(options) is None):
+        raise UserError("--minutes is for --until decided on this machine")
+    if until_decided and options.get("fresh"):
+        raise UserError("--until decided cannot be combined with --fresh: omit one of them")
     planned = resolved(names_of(studies), selection_of(options, Execution.__annotations__))
     if asked := options.get("steps"):
         note(
@@ -182,7 +183,7 @@ def run(
             for task, stored in plan.tasks.items()
             if stored.steps != asked
         )
-    return train(planned, results, options, seconds)
+    return train(planned, results, options, None if minutes is None else 60 * minutes)
 
 
 def _compared(_: Any, words: Sequence[Token]) -> dict[str, Any]:
@@ -374,11 +375,11 @@ def train(
 def _at_their_stages(options: Mapping[str, Any], plans: list[Plan], results: Path) -> list[Plan]:
     """Return the plans with the seeds of the current stage."""
     stages = [until.stage(plan, results) for plan in plans]
-    dry_run = options.get("dry_run")
+    dry_run = bool(options.get("dry_run"))
     if not options.get("script") and (dry_run or not options.get("quiet")):
         for stage in stages:
-            print(*(until.layout(stage.plan) if dry_run else ()), stage.line, sep="\n")
-    return [stage.plan for stage in stages]
+            print(*([until.layout(stage.needs)] * dry_run), until.line(stage), sep="\n")
+    return [stage.needs for stage in stages]
 
 
 def _train_here(

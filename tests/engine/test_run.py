@@ -190,10 +190,10 @@ def test_looks_that_were_stopped_in_the_middle_go_on_with_the_same_ones(shells) 
 def test_a_spent_budget_ends_a_look_in_the_middle(shell) -> None:
     flags = ("run", "toy_close", "--until", "decided", "--workers", "1", "--checkpoint-steps", "20")
     flags += ("--set", "hooked=true", "slow=1.0")
-    process = shell.start(*flags, "--budget", "8s")
+    process = shell.start(*flags, "--minutes", "0.13")
     said, errors = process.communicate(timeout=1500)
     assert process.returncode == 0, errors
-    assert "the budget is used up; the same command continues from here" in said
+    assert "the time is up; the same command continues from here" in said
     assert not _workers(shell)
     assert len(shell.curves()) < 24, "a cell takes ten seconds"
 
