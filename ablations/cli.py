@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A command: module:function, its line in the help, and module:printer.
+    """A command: its function, its line in the help, and its printer, as module:name.
 
     each: call the function once for each study.
     """
@@ -81,7 +81,7 @@ COMMANDS = {
     },
     "Data": {
         "import": Command(
-            "importing:import_runs",
+            "ablations.io.imports:import_runs",
             "Read runs that were trained elsewhere.",
             "printing:print_imported",
         ),
@@ -257,8 +257,9 @@ def app(name: str, *, rare: bool = False) -> App:
 
 
 def _named(target: str) -> Callable[..., Any]:
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(f"ablations.commands.{module}"), name)  # type: ignore[no-any-return]
+    module, _, name = target.rpartition(":")
+    where = module if "." in module else f"ablations.commands.{module}"
+    return getattr(importlib.import_module(where), name)  # type: ignore[no-any-return]
 
 
 def _terminal(command: Command) -> Callable[..., int]:

@@ -101,7 +101,7 @@ def figure(
     from ablations import figures
 
     drawn: dict[str, Any] = {}
-    found, folder = shown(study, results, selection_of(selection), edits=True)
+    found, folder = shown(study, results, selection_of(selection))
     for plan in found:
         made = figures.draw(
             Runs.read(folder, plan, metric),
@@ -203,7 +203,7 @@ def render(  # noqa: PLR0913 - each is a flag
         selection: See `Selection`. Without one: the study's last run.
     """
     plugins.load()
-    (plan,), folder = plans(study, results, selection_of(selection), own=False)
+    (plan,), folder = plans(study, results, selection_of(selection))
     from ablations.episode.render import render as write
 
     return write(
@@ -241,7 +241,7 @@ def export(
         results: The results folder; default: results.
         selection: See `Selection`. Without one: the last run of each study.
     """
-    found, folder = shown(studies, results, selection_of(selection), edits=True)
+    found, folder = shown(studies, results, selection_of(selection))
     metrics = names_of(metric) or None
     if format == "archive":
         return archive(found, folder, Path(output or Path(results) / "archive"), metrics)

@@ -26,7 +26,7 @@ from ablations.commands.selected import (
 from ablations.core.decode import Json
 from ablations.engine import explanation
 from ablations.engine.claims import published
-from ablations.engine.job import CheckpointPolicy, cells_of, distinct
+from ablations.engine.job import CheckpointPolicy
 from ablations.engine.local import Outcome, Processes, ThisProcess
 from ablations.engine.local import names_of as plan_names
 from ablations.engine.plan import comparison_request
@@ -35,7 +35,7 @@ from ablations.engine.prepare import Work, missing, needed
 from ablations.engine.slurm.cluster import Cluster, read_cluster
 from ablations.engine.slurm.submit import Slurm, Submitted, require_submitit
 from ablations.engine.stored import resolved, to_work_on
-from ablations.errors import UserError, count, duration, printable
+from ablations.errors import UserError, count, printable
 from ablations.parameters import (
     RARE,
     SEVERAL,
@@ -53,7 +53,6 @@ from ablations.records import Plan
 from ablations.runs import Runs, keep_ranges
 from ablations.tables import table_of
 from ablations.tables.shares import change
-from ablations.trainers import trainer
 
 _SLURM = (
     *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),
@@ -305,10 +304,9 @@ def explain(
         explanation.request(start, end, together, selection_of(options, Execution.__annotations__))
     )
     if not (options.get("script") or options.get("quiet")):
-        for line in _explanation_lines(explained, Path(results), options):
-            print(line, flush=True)
-    if options.get("dry_run") and cluster_of(options) is None:
-        return pandas.DataFrame()
+        print(*_explanation_lines(explained), sep="\n", flush=True)
+        if not options.get("dry_run") and cluster_of(options) is None:
+            _print_what_would_run(options, [explained], Path(results))
     return train([explained], results, options).table()
 
 
@@ -458,37 +456,13 @@ def _print_what_would_run(options: Mapping[str, Any], plans: list[Plan], results
         print(*processes(options).estimate(run, results).lines(), sep="\n")
 
 
-def _explanation_lines(plan: Plan, results: Path, options: Mapping[str, Any]) -> Iterable[str]:
-    """Describe the details, runs and programs of an explanation, and the estimated time."""
+def _explanation_lines(plan: Plan) -> Iterable[str]:
+    """Describe the details of an explanation."""
     about = plan.study.explanation
     assert about is not None
-    details = about.details
-    counts = (
-        f"{count(len(details), 'detail')}, in random orders of {count(len(plan.seeds), 'seed')}"
-    )
-    yield f"{plan.study.name}: {counts}"
-    for name, detail in details.items():
+    details, seeds = count(len(about.details), "detail"), count(len(plan.seeds), "seed")
+    yield f"{plan.study.name}: {details}, in random orders of {seeds}"
+    for name, detail in about.details.items():
         yield f"    {name:<27} {change(detail)}"
     held = ", ".join(f"{name}={value}" for name, value in about.held.items())
     yield f"    the same in both: {held}"
-    cells = distinct(cells_of(plan))
-    todo = missing([plan], results, fresh=bool(options.get("fresh")))
-    done = len(cells) - len(todo)
-    yield (
-        f"{count(len(plan.cells), 'run')} on {', '.join(plan.tasks)}, {len(cells):,} of them "
-        f"different: {done:,} done, {len(todo):,} to run"
-    )
-    if not todo:
-        return
-    if todo[0].backend.compiles:
-        programs = {cell.program for cell in todo}
-        config = todo[0].config
-        definition = trainer(config["trainer"]["name"])
-        fixed = {*definition.compiled_in(config), *definition.completed(config)["structure"]}
-        compiled = [name for name, detail in details.items() if fixed & set(detail.settings)]
-        why = f"; compiled in: {', '.join(compiled)}" if compiled else ""
-        join = " (--together joins details and saves some)" if len(compiled) > 1 else ""
-        yield f"{count(len(programs), 'program')} to compile{why}{join}"
-    if cluster_of(options) is None:
-        estimate = processes(options).estimate(todo, results)
-        yield f"about {duration(estimate.seconds)} on this machine"

@@ -19,7 +19,7 @@ from ablations.errors import NEAR, Note, UserError, count, unknown
 from ablations.io.archives import restorable, restore
 from ablations.parameters import Selection
 from ablations.presets import presets
-from ablations.records import UNTRAINED, Plan, cell_folder, read_runs, usable_record
+from ablations.records import UNTRAINED, Plan, cell_folder, read_runs
 from ablations.request import Request, selects
 from ablations.studies import studies
 from ablations.trainers import trainer
@@ -53,24 +53,20 @@ def selection_of(options: Mapping[str, Any], others: Collection[str] = ()) -> Se
 
 
 def plans(
-    asked: str | Iterable[str], results: str | Path, selection: Selection, *, own: bool = True
+    asked: str | Iterable[str], results: str | Path, selection: Selection
 ) -> tuple[list[Plan], Path]:
     """Return the plans that a command reads, and their folder, a copy if it can only be read.
 
-    own: unpack the archives of these studies alone, if they have all runs of the selection. Else
-    all are unpacked, as studies share runs.
+    The archives of these studies are unpacked. If they lack runs of the selection, all archives
+    are, as studies share runs.
     """
     names, folder = names_of(asked), Path(results)
-    folder = unpacked(folder, names if own else ())
+    folder = unpacked(folder, names)
     for name in names:
         _require_known(name, folder)
     found = planned(names, folder, selection)
     cells = (cell for plan in found for cell in plan.cells)
-    if (
-        own
-        and selects(selection)
-        and not all(cell_folder(folder, cell.hash).exists() for cell in cells)
-    ):
+    if selects(selection) and not all(cell_folder(folder, cell.hash).exists() for cell in cells):
         restore(folder)
         found = planned(names, folder, selection)
     return found, folder
@@ -92,17 +88,11 @@ def _require_known(name: str, results: Path) -> None:
 
 
 def shown(
-    asked: str | Iterable[str], results: str | Path, selection: Selection, *, edits: bool = False
+    asked: str | Iterable[str], results: str | Path, selection: Selection
 ) -> tuple[list[Plan], Path]:
-    """Return `plans` of a command that shows results, and warn of runs of earlier code.
-
-    edits: warn also of plugins that were edited between runs, for a command that shows no notes.
-    """
+    """Return `plans` of a command that shows results, and warn of runs of earlier code."""
     of, folder = plans(asked, results, selection)
-    for plan in of:
-        note(filter(None, [outdated(plan, folder)]))
-        if edits:
-            note(edited(plan, folder))
+    note(filter(None, (outdated(plan, folder) for plan in of)))
     return of, folder
 
 
@@ -184,21 +174,6 @@ def outdated(plan: Plan, results: Path) -> str | None:
         f"{plan.study.name}: {len(old)} of {count(len(there), 'run')} are from earlier code "
         f"({what}) and shown as they were; `{_command(plan)}` trains them again"
     )
-
-
-def edited(plan: Plan, results: Path) -> list[str]:
-    """Return a line for each plugin that was edited between the runs of a plan.
-
-    A run that uses a plugin has it in its record, and so has every run of its task and variant: of
-    the others one record is read.
-    """
-    used: dict[tuple[str, str], list[Mapping[str, str]]] = {}
-    for cell in plan.cells:
-        of = used.setdefault((cell.task, cell.variant), [])
-        if of[:1] != [{}] and (record := usable_record(results, cell.hash)) is not None:
-            of.append(record.provenance.get("plugins", {}))
-    lines = plugins.edited(versions for of in used.values() for versions in of)
-    return [f"{plan.study.name}: {line}" for line in lines]
 
 
 def _command(plan: Plan) -> str:
