@@ -104,14 +104,11 @@ def _cancel(names: Sequence[str], results: Path, selection: Selection) -> pandas
 def _follow(look: Callable[[], Status], current: Status) -> Status:
     """Print the state until nothing moves; return the last one."""
     console = Console(highlight=False)
-    try:
-        while current.moving or current.silent:
-            if console.is_terminal:
-                console.clear()
-            print("\n".join(_lines(current)), flush=True)
-            time.sleep(WATCH_SECONDS if console.is_terminal else LINES_SECONDS)
-            current = look()
-    except KeyboardInterrupt:
+    while current.moving or current.silent:
+        if console.is_terminal:
+            console.clear()
+        print("\n".join(_lines(current)), flush=True)
+        time.sleep(WATCH_SECONDS if console.is_terminal else LINES_SECONDS)
         current = look()
     return current
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
@@ -20,10 +19,9 @@ from matplotlib.transforms import blended_transform_factory
 from ablations.comparison import compare
 from ablations.errors import UserError
 from ablations.figures import style
-from ablations.figures.style import Drawing, Group
+from ablations.figures.style import Drawing
 from ablations.runs import ALL_TASKS, Runs
 from ablations.tables import TABLES
-from ablations.tables.effects import TIMES
 from ablations.tables.formats import decimals, estimate, number
 from ablations.tables.kinds import study_of
 
@@ -137,62 +135,6 @@ def effects(runs: Runs, width: float | str = style.TEXT) -> Drawing:
         "Main effects",
         "Mean of the variants with a level minus mean of the variants with the reference level, "
         "with simultaneous 95% intervals.",
-    )
-
-
-@style.applied()
-def interactions(runs: Runs, width: float | str = style.TEXT) -> Drawing:
-    """Draw main effects and interactions of a factorial study as a matrix per task."""
-    frame = TABLES["effects"](runs)
-    frame = frame[frame.kind.isin(["main", "interaction"]) & frame.effect.notna()]
-    if not (frame.kind == "interaction").any():
-        raise UserError(
-            f"{study_of(runs)} has no interactions: a fractional factorial only has sums of them"
-        )
-    value = "share" if frame.share.notna().any() else "effect"
-    size = 100.0 * frame[value] if value == "share" else frame[value]
-    bold = (frame[f"{value}_low"] > 0) | (frame[f"{value}_high"] < 0)
-    parts = (frame[name].str.split(TIMES) for name in ("factor", "level"))
-    items = [list(map("=".join, zip(*part, strict=True))) for part in zip(*parts, strict=True)]
-    names = list(dict.fromkeys(item[0] for item in items if len(item) == 1))
-    pairs = [sorted((item[0], item[-1]), key=names.index) for item in items]
-    texts = [number(x, 0 if abs(x) >= 10 else 1, True) for x in size]
-    table = frame[["task"]].assign(
-        value=size,
-        column=[pair[0] for pair in pairs],
-        row=[pair[1] for pair in pairs],
-        text=[text + "*" * star for text, star in zip(texts, bold, strict=True)],
-    )
-    labels = [style.wrapped(name, 1.1) for name in names]
-    aside = max(map(style.text_width, labels))
-    least = max(1.2, max(0.36, style.LINE * max(map(style.count_lines, labels))) * len(names))
-    figure, (axes,) = style.panels(
-        [Group(list(table.task.unique()))],
-        width,
-        least + aside,
-        least=least,
-        aside=aside,
-        share=True,
-    )
-    reach = size.abs().max() or 1.0
-    for ax, (_, own) in zip(axes, table.groupby("task", sort=False), strict=True):
-        matrix, texts_of = (
-            own.pivot(index="row", columns="column", values=x).reindex(index=names, columns=names)
-            for x in ("value", "text")
-        )
-        sns.heatmap(
-            matrix, annot=texts_of.fillna(""), fmt="", cmap="vlag_r", vmin=-reach, vmax=reach,
-            cbar=False, linewidths=0.6, annot_kws={"size": style.SMALL}, mask=matrix.isna(),
-            xticklabels=labels, yticklabels=labels, ax=ax,
-        )  # fmt: skip
-        ax.tick_params("x", rotation=90, length=0)
-        ax.tick_params("y", rotation=0, length=0)
-        ax.grid(visible=False)
-    unit = SHARE if value == "share" else style.metric_label(runs.metric)
-    return figure.about(
-        "Effects and interactions",
-        f"In {unit}. Diagonal: main effect of a level; below it: interaction of two levels. *: the "
-        "simultaneous 95% interval excludes 0.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,6 @@ DIAGNOSTICS = (
     *("value/explained_variance", "gradient/norm", "advantage/std", "loss/value"),
     *("policy/kl_reference", "training/zero_variance_groups", "training/length"),
 )
-Average = Literal["mean", "IQM"]
 
 
 def groups_of(runs: Runs) -> list[list[str]]:
@@ -64,7 +63,6 @@ def curves(
     levels: Mapping[str, Mapping[str, float]] | None = None,
     each_seed: bool = False,
     smooth: bool = False,
-    average: Average = "mean",
 ) -> Drawing:
     """Draw the learning curves of every variant, a panel per task.
 
@@ -82,7 +80,6 @@ def curves(
         each_seed: draw a line per seed for any number of seeds.
         smooth: draw at each step the mean over the preceding tenth of training. The last point is
             then the score "final".
-        average: "mean" or "IQM".
     """
     metric, groups = metric or runs.metric, groups_of(runs)
     many = f"{len(runs.variants) - 1} other variants" if len(runs.variants) > MANY else ""
@@ -114,14 +111,14 @@ def curves(
                 means = data.groupby(["variant", "step"], sort=False).value.mean().reset_index()
                 own = means.variant == group[0]
                 data = means.assign(seed=means.variant, variant=np.where(own, group[0], many))
-            draw_lines(ax, data, looks, each_seed=each_seed or bool(many), average=average)
+            draw_lines(ax, data, looks, each_seed=each_seed or bool(many))
             style.steps_axis(ax)
     seeds = runs.runs.seed.nunique()
     thin = "thin: each " + ("variant" if many else "seed")
     shown = thin if each_seed or seeds < FEW or many else "with its pointwise 95% interval"
     return figure.about(
         "Learning curves",
-        ("Interquartile mean" if average == "IQM" else "Mean")
+        "Mean"
         + (f" over {seeds} seeds, {shown}." if seeds > 1 else ": one seed.")
         + (" Smoothed: mean over the preceding tenth of training." if smooth else ""),
     )
@@ -248,20 +245,16 @@ def student_interval(values: Any) -> tuple[float, float]:
     return estimate.low, estimate.high
 
 
-def averages(data: pd.DataFrame, average: Average = "mean") -> pd.DataFrame:
+def averages(data: pd.DataFrame) -> pd.DataFrame:
     """Return averages over seeds with intervals: variant, step, value, low and high.
 
     `data` has the columns variant, seed, step and value.
     """
     groups = data.groupby(["variant", "step"], sort=False).value
-    if average == "IQM":
-        iqms = [stats.iqm(values, replicates=2_000) for _, values in groups]
-        ends = np.array([(iqm.value, iqm.low, iqm.high) for iqm in iqms])
-    else:
-        table = groups.agg(["mean", "sem", "count"])
-        factors = {n: stats.student(n - 1, stats.LEVEL) for n in set(table["count"]) if n > 1}
-        reach = table["count"].map(factors) * table["sem"]
-        ends = np.column_stack([table["mean"], table["mean"] - reach, table["mean"] + reach])
+    table = groups.agg(["mean", "sem", "count"])
+    factors = {n: stats.student(n - 1, stats.LEVEL) for n in set(table["count"]) if n > 1}
+    reach = table["count"].map(factors) * table["sem"]
+    ends = np.column_stack([table["mean"], table["mean"] - reach, table["mean"] + reach])
     keys = groups.ngroup().drop_duplicates().index
     return data.loc[keys, ["variant", "step"]].assign(
         **dict(zip(("value", "low", "high"), ends.T, strict=True))
@@ -275,7 +268,6 @@ def draw_lines(
     *,
     each_seed: bool = False,
     band: bool = True,
-    average: Average = "mean",
 ) -> None:
     """Draw the average of each variant over seeds, with a band or a thin line per seed.
 
@@ -285,7 +277,7 @@ def draw_lines(
         return
     data = data.reset_index(drop=True)  # seaborn needs one label per row
     few = data.groupby("variant").seed.nunique().max() < FEW
-    means = averages(data, average)
+    means = averages(data)
     common: dict[str, Any] = {
         "x": "step",
         "y": "value",

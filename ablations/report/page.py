@@ -40,7 +40,7 @@ MORE_TABLES = {
 }
 FLAGS = ("tasks", "variants", "seeds", "until", "most_seeds", "steps", "set", "vary")
 # The figures of studies whose first table is not the comparison.
-KINDS = {"effects": ("effects", "interactions", "curves"), "shares": ("shares",)}
+KINDS = {"effects": ("effects", "curves"), "shares": ("shares",)}
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def test_no_room_left_is_one_line_and_loses_nothing(shell, limit: int) -> None:
         check=False,
     )
     assert done.returncode == 2, done.stderr
-    assert "cannot use" in done.stderr
+    assert "cannot write to 'results'" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
     assert before.items() <= shell.curves().items()
@@ -175,7 +175,7 @@ def test_no_room_for_a_checkpoint_is_one_line_and_loses_nothing(shell) -> None:
         check=False,
     )
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("ablations: cannot use '")
+    assert done.stderr.startswith("ablations: cannot write to 'results'")
     assert done.stderr.endswith("make room or give another --results; what is done is safe\n")
     assert done.stderr.count("\n") == 1
     assert not list(shell.results.glob("work/*/checkpoints/.*"))

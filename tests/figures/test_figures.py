@@ -145,12 +145,6 @@ def test_a_smooth_curve_ends_at_the_score(runs) -> None:
         assert last == pytest.approx(runs.scores["hopper", variant].mean())
 
 
-def test_the_iqm_is_drawn_on_request(runs) -> None:
-    line = line_of(figures.curves(runs, average="IQM").axes[1], looks(runs)["brax"])
-    values = [of.values for of in runs.curves_of("hopper", "brax").values()]
-    np.testing.assert_allclose(line.get_ydata(), scipy.stats.trim_mean(values, 0.25))
-
-
 @pytest.mark.parametrize(("few", "options"), [(True, {}), (False, {"each_seed": True})])
 def test_seeds_have_a_line_where_they_are_few_or_on_request(runs, few, options) -> None:
     runs = runs.below(learning.FEW - 1) if few else runs
@@ -354,18 +348,10 @@ def test_other_settings_of_the_task_have_panels_of_their_own(study) -> None:
     assert titles(drawn) == [f"hopper, episode length = {length}" for length in (100, 1000)]
 
 
-def test_effects_and_interactions_are_those_of_the_table(runs) -> None:
+def test_effects_are_those_of_the_table(runs) -> None:
     table = TABLES["effects"](runs)
     ends = 100 * table[table.kind == "main"][["share_low", "share_high"]]
     np.testing.assert_allclose(intervals(FIGURES["effects"](runs).axes[0]), ends)
-    drawn = FIGURES["interactions"](runs)
-    names = [label.get_text().replace("\n", " ") for label in drawn.axes[0].get_yticklabels()]
-    assert names == ["gae lambda = 0.5", "clip = True"]
-    hopper = 100 * table[table.task == "hopper"].set_index(["kind", "factor"]).share
-    matrix = drawn.axes[1].collections[0].get_array().reshape(2, 2).filled(np.nan)
-    both = hopper["interaction"].iloc[0]
-    expected = [[hopper["main", "gae_lambda"], np.nan], [both, hopper["main", "clip"]]]
-    np.testing.assert_allclose(matrix, expected)
 
 
 def test_a_fraction_has_its_effects_and_curves_by_default(study) -> None:
@@ -379,8 +365,6 @@ def test_a_fraction_has_its_effects_and_curves_by_default(study) -> None:
     assert list(drawn) == ["effects", "curves"]
     names = [label.get_text() for label in drawn["effects"].axes[0].get_yticklabels()]
     assert names == [f"{name} = on" for name in sorted(changes)]
-    with pytest.raises(UserError, match="has no interactions"):
-        FIGURES["interactions"](Runs.read(results, plan))
 
 
 def test_diagnostics_leave_out_what_never_changes(runs) -> None:
