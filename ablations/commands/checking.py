@@ -40,7 +40,6 @@ def check(  # noqa: PLR0913 - each is a flag
     alpha: float = ALPHA,
     effect: float = EFFECT,
     seeds: Positive = MOST_SEEDS,
-    paired: bool = False,
     records: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
     format: Literal["text", "markdown"] = "text",
     figures: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
@@ -58,7 +57,6 @@ def check(  # noqa: PLR0913 - each is a flag
         alpha: Probability of a false alarm over all curves together.
         effect: The smallest loss to detect, as a share of what the baseline learned.
         seeds: Most seeds.
-        paired: Compare seed by seed.
         records: Compare these records, and train nothing.
         format: text or markdown.
         figures: Folder of the figures; default: checks/ in the results folder.
@@ -78,7 +76,7 @@ def check(  # noqa: PLR0913 - each is a flag
         raise UserError(f"--effect must be above 0, not {effect:g}")
     stored = {name: curves.read(curves.stem_of(folder, name), name) for name in names}
     alpha /= sum(len(baseline.groups) for baseline in stored.values())
-    terms = Terms(alpha, effect, most=seeds or MOST_SEEDS, paired=paired)
+    terms = Terms(alpha, effect, most=seeds or MOST_SEEDS)
     worse = 0
     for name, baseline in stored.items():
         if not baseline.requests:

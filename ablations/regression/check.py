@@ -22,7 +22,7 @@ from ablations.regression.curves import (
     require_same_steps,
     require_scores,
 )
-from ablations.regression.design import PERMUTATIONS, Design, Evidence, design, paired, unpaired
+from ablations.regression.design import PERMUTATIONS, Design, Evidence, design, unpaired
 from ablations.scoring import final, learned_range
 from ablations.stats import Floats, are_successes, decide
 from ablations.stats.interim import Progress, Stage, Stages, play
@@ -45,7 +45,6 @@ class Terms:
         effect: the smallest loss worth detecting, as a share of `unit`.
         unit: in units of the metric; None: the baseline's learned range (see `learned`).
         most: upper bound of the number of seeds.
-        paired: whether seeds are compared one by one.
         scores: functions of a curve; a loss in any of them counts.
     """
 
@@ -54,7 +53,6 @@ class Terms:
     unit: float | None = None
     higher_is_better: bool = True
     most: int = MOST_SEEDS
-    paired: bool = False
     scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
     @property
@@ -68,7 +66,7 @@ class Row:
     """The means of a score over seeds and their difference, now - baseline.
 
     Attributes:
-        low, high: 95% t interval (Welch's, or Student's of pairs); exact for success rates.
+        low, high: Welch's 95% interval; exact for success rates; 0 for identical curves.
         p_worse, p_better: p-values of a loss and of a gain, corrected over the scores.
         verdict: of `stats.decide`.
     """
@@ -163,11 +161,8 @@ def check(baseline: Curves, now: Curves, terms: Terms | None = None) -> Check:
     """Check existing curves in one stage. Raises UserError for incomparable curves."""
     terms = terms or Terms()
     require_same_steps(now, baseline)
-    exactly = None  # identical curves pass with any number of seeds
-    if not _identical(baseline, now):
-        if terms.paired:
-            now = now.of(seed for seed in (*now.seeds, *now.failed) if seed in baseline.seeds)
-        exactly = len(now)
+    # Identical curves pass with any number of seeds.
+    exactly = None if _identical(baseline, now) else len(now)
     test = SequentialCheck.of(baseline, terms, exactly)
     return test.decide(test.stages[-1], now, ())
 
@@ -224,8 +219,7 @@ class SequentialCheck:
             raise UserError(f"the unit of the effect must be above 0, not {unit:g}")
         require_scores(baseline, terms.scores)
         old, _ = _signed_scores(baseline, baseline.of(()), terms)
-        loss, paired = terms.effect * unit, terms.paired
-        plan = design(old, loss, terms.alpha, terms.most, exactly=exactly, paired=paired)
+        plan = design(old, terms.effect * unit, terms.alpha, terms.most, exactly=exactly)
         return cls(baseline, terms, plan, unit)
 
     @property
@@ -234,12 +228,8 @@ class SequentialCheck:
         return self.design.stages
 
     def needs(self, stage: Stage, before: Sequence[Check]) -> tuple[int, ...]:
-        """Return the seeds to train. Raises UserError if the baseline has too few for pairs."""
+        """Return the seeds to train."""
         own, number = self.baseline.seeds, stage.seeds
-        if self.terms.paired and number > len(own):
-            raise UserError(
-                f"a paired check of {number} seeds needs a baseline of {number}: it has {len(own)}"
-            )
         after = max([*own, *self.baseline.failed], default=-1) + 1
         known = len(before[-1].trained) if before else 0
         return (*own, *range(after, after + number))[known:number]
@@ -253,24 +243,25 @@ class SequentialCheck:
         baseline, now = on_steps_of(self.baseline, trained)
         require_scores(now, self.terms.scores)
         old, new = _signed_scores(baseline, now, self.terms)
-        by_seed = self.terms.paired or same
-        if by_seed:
-            row_of = {seed: row for row, seed in enumerate((*baseline.seeds, *baseline.failed))}
-            common = [row_of[seed] for seed in (*now.seeds, *now.failed)]
-            old = {name: values[common] for name, values in old.items()}
-        evidence = self._evidence(old, new, stage, by_seed)
+        if same:
+            means = {name: self.terms.sign * float(of.mean()) for name, of in new.items()}
+            equal = [
+                Row(name, x, x, 0.0, 0.0, 0.0, 1.0, 1.0, "equivalent") for name, x in means.items()
+            ]
+            about = (self.design, self.terms, self.unit, baseline, now, trained)
+            return Check("pass", tuple(equal), *about, identical=True)
+        evidence = self._evidence(old, new, stage)
         outcome: Outcome = "undecided"
-        if same or (evidence.not_lost <= stage.miss).all():
+        if (evidence.not_lost <= stage.miss).all():
             outcome = "pass"
         elif (evidence.worse <= stage.level).any():
             outcome = "fail"
         rows, sign = [], self.terms.sign
         for i, (name, theirs) in enumerate(old.items()):
-            ours, exact = new[name], None if same else _outcomes(theirs, new[name])
+            ours, exact = new[name], _outcomes(theirs, new[name])
+            difference = stats.welch(ours, theirs)
             if exact:
-                difference = stats.outcomes(*exact, by_seed=by_seed)
-            else:
-                difference = (stats.paired if by_seed else stats.welch)(ours, theirs)
+                difference = stats.outcomes(*exact, by_seed=False)
             low, high = difference.low, difference.high
             if math.isnan(low) and difference.sd == 0:  # all differences are the same number
                 low = high = difference.difference
@@ -278,7 +269,7 @@ class SequentialCheck:
             # `decide` takes an interval. Its ends here stand for the results of the tests: is the
             # difference above minus the effect, above or below 0, and below the effect?
             effect, lost = self.design.effect, p[0] <= stage.level
-            kept = same or evidence.not_lost[i] <= stage.miss
+            kept = evidence.not_lost[i] <= stage.miss
             least = effect / 2 if p[1] <= stage.level else -effect / 2 if kept else -math.inf
             most = -effect / 2 if lost else effect / 2 if high < effect else math.inf
             # If the check fails, a significant loss is worse, whatever its size.
@@ -288,22 +279,19 @@ class SequentialCheck:
             change = sign * difference.difference
             rows.append(Row(name, before, after, change, low, high, *p, verdict))
         differs = first_difference(trained, self.baseline)
-        about = (self.design, self.terms, self.unit, baseline, now, trained, same, differs)
-        return Check(outcome, tuple(rows), *about)
+        about = (self.design, self.terms, self.unit, baseline, now, trained)
+        return Check(outcome, tuple(rows), *about, differs=differs)
 
-    def _evidence(self, old: Scores, new: Scores, stage: Stage, by_seed: bool) -> Evidence:
+    def _evidence(self, old: Scores, new: Scores, stage: Stage) -> Evidence:
         before, after = (np.stack(list(each.values()), axis=1) for each in (old, new))
         loss = np.full(len(old), self.design.effect)
         # Enough permutations for 20 of them below the level.
         count = min(400_000, max(PERMUTATIONS, math.ceil(20 / stage.level)))
-        evidence = (
-            paired(after - before, loss, count) if by_seed else unpaired(after, before, loss, count)
-        )
+        evidence = unpaired(after, before, loss, count)
         # The permutation test assumes a shift, but a success rate does not shift.
         for i, (theirs, ours) in enumerate(zip(old.values(), new.values(), strict=True)):
             if outcomes := _outcomes(theirs, ours):
-                p = stats.loss_p(*outcomes, self.design.effect, by_seed=by_seed)
-                evidence.not_lost[i] = p
+                evidence.not_lost[i] = stats.loss_p(*outcomes, self.design.effect, by_seed=False)
         return evidence
 
 
@@ -449,9 +437,8 @@ def table(checks: Mapping[str, Check]) -> pandas.DataFrame:
 
 def caption(checks: Sequence[Check]) -> str:
     """Return the caption of `table`, with the error rate of all checks together."""
-    interval = "Student's t, paired by seed" if checks[0].terms.paired else "Welch's t"
     return (
-        f"Means over seeds of the baseline (before) and now. Intervals: {interval}; exact for "
+        f"Means over seeds of the baseline (before) and now. Intervals: Welch's t; exact for "
         f"success rates. p_worse: of a loss, by a permutation test corrected over the scores. The "
         f"probability that any of these checks calls an unchanged trainer worse is at most "
         f"{sum(check.terms.alpha for check in checks):.2g}, on average over baselines. It is "

@@ -82,16 +82,9 @@ def unpaired(
     return _evidence(*(_permuted_t(scores, len(ours), permutations) for scores in both))
 
 
-def paired(differences: ArrayLike, loss: ArrayLike, permutations: int = PERMUTATIONS) -> Evidence:
-    """Test the differences `[n, scores]` of pairs, new - baseline, by flipping their signs."""
-    pairs = _columns(differences)
-    shifted = pairs + np.asarray(loss, np.float64)
-    return _evidence(*(_flipped_means(each, permutations) for each in (pairs, shifted)))
-
-
-def smallest_p(n: int, m: int | None) -> float:
-    """Return the smallest possible p of n new seeds against m old seeds, or of n pairs (m None)."""
-    return 0.5**n if m is None else 1 / math.comb(n + m, n)
+def smallest_p(n: int, m: int) -> float:
+    """Return the smallest possible p of n new seeds against m old seeds."""
+    return 1 / math.comb(n + m, n)
 
 
 Permuted = tuple[Floats, Floats]  # the observed statistic `[scores]`; `[permutations, scores]`
@@ -157,18 +150,6 @@ def _assignments(n: int, m: int, count: int, start: int) -> Floats:
     return assigned
 
 
-def _flipped_means(pairs: Floats, permutations: int) -> Permuted:
-    """Return mean / root mean square: it orders sign flips as the paired t does."""
-    n = len(pairs)
-    pairs = pairs / _nonzero(np.abs(pairs).max(axis=0))
-    pairs = pairs / _nonzero(np.sqrt((pairs**2).mean(axis=0)))
-    if 2**n <= permutations:
-        signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))[1:]
-    else:
-        signs = np.random.default_rng([_SEED, n]).choice((1.0, -1.0), (permutations, n))
-    return pairs.mean(axis=0), signs @ pairs / n
-
-
 # The design
 
 
@@ -182,7 +163,7 @@ class Design:
         caught: score -> the smallest loss that is detected with 95%, on average over baselines.
         needed: number of seeds that detects `effect` in every score; None above `MOST_NEEDED`.
         lucky: approximate rate of false alarms if the baseline's mean is `LUCK` standard errors too
-            high (paired: with uncorrelated pairs). It falls to alpha with more baseline seeds.
+            high. It falls to alpha with more baseline seeds.
     """
 
     stages: Stages
@@ -206,7 +187,6 @@ def design(
     most: int = MOST_SEEDS,
     *,
     exactly: int | None = None,
-    paired: bool = False,
 ) -> Design:
     """Plan a check. Raises UserError if the seeds are too few for a significant loss.
 
@@ -216,7 +196,6 @@ def design(
         alpha: rate of false alarms.
         most: upper bound of the number of seeds.
         exactly: plan a single stage with this number of seeds.
-        paired: whether seeds are compared one by one.
     """
     if not 0 < alpha < 0.5:
         raise UserError(f"the false-alarm rate must be between 0 and 0.5, not {alpha:g}")
@@ -228,20 +207,18 @@ def design(
             f"a baseline of {old} seeds is too small: at least {FEWEST_OLD} are needed, and 20 are "
             f"recommended"
         )
-    against = None if paired else old
-    fewest = next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, against) <= alpha / 2)
+    fewest = next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, old) <= alpha / 2)
     if (exactly or most) < fewest:
         raise UserError(
-            f"too few seeds: {exactly or most} {'paired seeds' if paired else 'seeds'} against "
-            f"{old} of the baseline could never show a loss at a false-alarm rate of {alpha:.2g}; "
-            f"at least {fewest} are needed"
+            f"too few seeds: {exactly or most} against {old} of the baseline could never show "
+            f"a loss at a false-alarm rate of {alpha:.2g}; at least {fewest} are needed"
         )
     deviations = {score: _deviation(values) for score, values in baseline.items()}
     # Bonferroni over the scores, which is conservative for the permutation test.
     level = alpha / (1 if exactly else 2) / len(baseline)
 
     def misses(seeds: int, loss: float, sd: float) -> bool:
-        return _power(seeds, old, loss, sd, level, paired) < POWER
+        return _power(seeds, old, loss, sd, level) < POWER
 
     largest = max(deviations.values())
     needed = None
@@ -251,12 +228,12 @@ def design(
     if exactly:
         stages = Stages([Stage(exactly, alpha, EARLY_MISSES)])
     else:
-        stages = _stages(min(most, needed or most), alpha, against)
+        stages = _stages(min(most, needed or most), alpha, old)
     last = stages[-1].seeds
     caught = {
         score: _smallest(partial(misses, last, sd=sd), sd) for score, sd in deviations.items()
     }
-    ratio = last / (last if paired else old)
+    ratio = last / old
     reach = LUCK * math.sqrt(ratio) + special.ndtri(alpha) * math.sqrt(1 + ratio)
     return Design(stages, alpha, effect, caught, needed, old, float(special.ndtr(reach)))
 
@@ -269,7 +246,7 @@ def _deviation(scores: Floats) -> float:
     return math.sqrt(rate * (1 - rate))
 
 
-def _stages(last: int, alpha: float, old: int | None) -> Stages:
+def _stages(last: int, alpha: float, old: int) -> Stages:
     seeds = list(planned(FIRST_SEEDS, last, factor=2.0))
     # A stage that cannot reach its level would waste its share of alpha.
     while len(seeds) > 1 and smallest_p(seeds[0], old) > split(alpha, len(seeds))[0] / 2:
@@ -278,10 +255,10 @@ def _stages(last: int, alpha: float, old: int | None) -> Stages:
     return Stages(itertools.starmap(Stage, shares))
 
 
-def _power(seeds: int, old: int, loss: float, sd: float, level: float, paired: bool) -> float:
+def _power(seeds: int, old: int, loss: float, sd: float, level: float) -> float:
     """Return the power of a one-sided t-test at `level`, with equal variances on both sides.
 
-    Pairs are assumed to be uncorrelated. The power is an average over baselines: their standard
+    The power is an average over baselines: their standard
     deviation s is estimated from `old` seeds, so s²/σ² is chi-squared over its degrees of freedom.
     The same s enters the pooled error.
     """
@@ -289,12 +266,8 @@ def _power(seeds: int, old: int, loss: float, sd: float, level: float, paired: b
         return 1.0
     ratio, weight = _variances(old - 1)
     new, new_weight = _variances(seeds - 1)
-    if paired:
-        freedom, error = seeds - 1, math.sqrt(2 / seeds)
-        variance = np.broadcast_to(new, (len(ratio), len(new)))
-    else:
-        freedom, error = seeds + old - 2, math.sqrt(1 / seeds + 1 / old)
-        variance = ((old - 1) * ratio[:, None] + (seeds - 1) * new) / freedom
+    freedom, error = seeds + old - 2, math.sqrt(1 / seeds + 1 / old)
+    variance = ((old - 1) * ratio[:, None] + (seeds - 1) * new) / freedom
     shift = loss / sd * np.sqrt(ratio) / error
     detected = special.ndtr(shift[:, None] + special.stdtrit(freedom, level) * np.sqrt(variance))
     return float(weight @ detected @ new_weight)

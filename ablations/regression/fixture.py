@@ -51,7 +51,6 @@ class LearningCurve:
         effect: float | None = None,
         unit: float | None = None,
         alpha: float | None = None,
-        paired: bool = False,
         scores: Mapping[str, Score] | None = None,
         fail_on: str | None = None,
         most_seeds: int | None = None,
@@ -75,7 +74,6 @@ class LearningCurve:
                 baseline's mean curve.
             alpha: the false-alarm rate (0.01), on average over baselines. It is higher for a
                 baseline whose seeds did well by chance; more baseline seeds reduce this.
-            paired: compare seed by seed, which helps if the runs of a seed are correlated.
             scores: name -> function (steps, values) -> number in units of the metric; default:
                 final performance and area under the curve.
             fail_on: "worse" (default), or "undecided" to fail undecided checks too.
@@ -101,7 +99,6 @@ class LearningCurve:
                 unit=unit,
                 higher_is_better=higher_is_better,
                 most=self._count("seeds") if most_seeds is None else most_seeds,
-                paired=paired,
                 scores=scores,
             )
             about = {} if task is None else {"task": task}

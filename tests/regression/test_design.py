@@ -12,7 +12,7 @@ from scipy import stats
 
 from ablations.regression.check import Check, SequentialCheck, Terms, check, learned
 from ablations.regression.curves import Curves, from_user
-from ablations.regression.design import PRIOR_SEEDS, paired, smallest_p, unpaired
+from ablations.regression.design import PRIOR_SEEDS, unpaired
 from ablations.stats import loss_p, outcomes
 
 
@@ -42,14 +42,6 @@ def test_p_is_the_share_of_all_assignments_that_look_as_bad() -> None:
     better = [np.mean(best >= t - 1e-9) for t in observed]
     assert found.worse == pytest.approx(worse, abs=0.006)
     assert found.better == pytest.approx(better, abs=0.006)
-
-
-def test_signs_are_all_flipped_where_there_are_few() -> None:
-    pairs = np.array([-1.0, -2.0, -0.5, -3.0, 0.2, -1.1])
-    sums = [np.dot(signs, pairs) for signs in itertools.product((1, -1), repeat=6)]
-    found = paired(pairs, [1.0])
-    assert found.worse[0] == pytest.approx(np.mean(np.array(sums) <= pairs.sum() + 1e-12))
-    assert smallest_p(6, None) == 1 / 64
 
 
 @pytest.mark.parametrize("shape", ["skewed", "bimodal", "ceiling"])
@@ -138,16 +130,6 @@ def test_a_loss_is_shown_by_fisher_s_test() -> None:
     for new in ((6, 12), (3, 12), (9, 12)):
         want = stats.fisher_exact([[new[0], 12 - new[0]], [20, 4]], "less").pvalue
         assert outcome(new, (20, 24)).rows[0].p_worse == pytest.approx(want, abs=0.01)
-
-
-def test_pairs_are_compared_by_mcnemar_s_test() -> None:
-    found = check(runs(18, 24), runs(10, 24), Terms(scores=SCORE, paired=True, effect=0.2))
-    (row,) = found.rows
-    ours, theirs = (np.arange(24) < successes for successes in (10, 18))
-    want = outcomes(ours, theirs)
-    assert (row.low, row.high) == (want.low, want.high)
-    assert row.p_worse == pytest.approx(stats.binomtest(0, 8, alternative="less").pvalue, abs=0.002)
-    assert found.verdict == row.verdict == "worse"
 
 
 def test_failures_of_which_fewer_are_better() -> None:
