@@ -175,13 +175,13 @@ def _book(options: SimpleNamespace) -> int:
             raise UserError(f"the ledger '{path}' does not exist: give a command to create it")
         print(format_table(known.table(), "json" if options.format == "json" else "markdown"))
         return 0
-    if options.noise:
-        raise UserError("--noise cannot be combined with --ledger: omit one of them")
+    if given := [flag for flag in ("noise", "baseline", "against") if getattr(options, flag)]:
+        raise UserError(f"--{given[0]} cannot be combined with --ledger: omit one of them")
     ledger.require_untracked(path)
     question = _question(options, ledger=True)
     terms = _terms(options, question, known)
     booking = Booking(path, question, terms, options.results, _execution(options))
-    booked = booking.open(options.baseline, question.against) or booking.judge()
+    booked = booking.open() or booking.judge()
     if options.format == "json":
         print(json.dumps({"ledger": str(path), **booked}, indent=1, allow_nan=False))
     else:

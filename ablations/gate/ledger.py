@@ -38,10 +38,9 @@ import pandas as pd
 from msgspec import to_builtins
 
 from ablations.core.decode import Count, Json, Matches, Mismatch, Part, Positive, Within, decode
-from ablations.core.files import parse_object, read_bytes
+from ablations.core.files import parse_object
 from ablations.engine.backends.command.code import (
     Copy,
-    checked_out,
     copied_site,
     copy_of,
     keep_copy,
@@ -59,7 +58,6 @@ from ablations.trainers.command import Site
 FORM = 2
 CANDIDATES = 50
 FRESH = 5
-MOST_BYTES = 50_000_000
 _OF_QUESTION = ("rate", "first_seeds", "most_seeds", "futility", "steps", "depends")  # terms
 _PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}")
 
@@ -223,40 +221,20 @@ class Ledger:
         return number in self.bests and not (number in self.fresh and self.fresh[number].withdrawn)
 
     def add(self, entry: Entry) -> None:
-        """Add a line. Raises Mismatch if it contradicts the lines before."""
+        """Add a line. Raises Mismatch for a candidate that never began."""
         if isinstance(entry, Begun):
-            return self._begin(entry)
+            self.begun.append(entry)
+            return
         number = entry.end if isinstance(entry, Ended) else entry.fresh
         if number > len(self.begun):
             raise Mismatch(f"candidate {number} never began")
         if isinstance(entry, Ended):
-            return self._end(number, entry)
-        if number not in self.bests:
-            raise Mismatch(f"candidate {number} was not accepted")
-        if number in self.fresh:
-            raise Mismatch(f"candidate {number} is measured twice")
-        if entry.withdrawn and number == self.best:
-            self.bests.append(self.begun[number - 1].best)
-        self.fresh[number] = entry
-        return None
-
-    def _begin(self, entry: Begun) -> None:
-        if entry.begin != len(self.begun) + 1:
-            raise Mismatch(f"candidate {entry.begin} begins after candidate {len(self.begun)}")
-        if entry.best not in self.bests:
-            raise Mismatch(f"it is compared with {entry.best}, which never was the best")
-        if not math.isclose(entry.rate, rate := self.next_rate()):
-            raise Mismatch(f"its rate is {entry.rate:g}, but the budget gives {rate:g}")
-        self.begun.append(entry)
-
-    def _end(self, number: int, entry: Ended) -> None:
-        if number in self.ended:
-            raise Mismatch(f"candidate {number} ends twice")
-        if entry.accepted:
-            if entry.verdict != "better" or self.begun[number - 1].best != self.best:
-                raise Mismatch(f"candidate {number} is accepted but not better than the best")
-            self.bests.append(number)
-        self.ended[number] = entry
+            self.ended[number] = entry
+            self.bests += [number] * entry.accepted
+        else:
+            self.fresh[number] = entry
+            if entry.withdrawn and number == self.best:
+                self.bests.append(self.begun[number - 1].best)
 
     def described(self, number: int, verdict: Verdict | None = None) -> dict[str, Any]:
         """Return a candidate as JSON, with this call's verdict if it has one."""
@@ -390,7 +368,7 @@ def read_ledger(path: Path) -> Ledger | None:
     Raises UserError with the line number if the file is not a ledger.
     """
     try:
-        data = read_bytes(path, MOST_BYTES)
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -429,7 +407,7 @@ def append(path: Path, entry: Opening | Entry) -> None:
     """Add a line to a ledger and sync it to disk. The caller holds the lock."""
     path.touch()
     with path.open("r+b") as file:
-        end = file.read(MOST_BYTES).rfind(b"\n") + 1  # of the last complete line
+        end = file.read().rfind(b"\n") + 1  # of the last complete line
         file.truncate(end)
         file.seek(end)
         file.write(msgspec.json.encode(entry) + b"\n")
@@ -470,8 +448,6 @@ class Booking:
             margin=Margin.read(terms.margin),
             **{name: getattr(terms, name) for name in _OF_QUESTION},
             better=True,
-            baseline=None,
-            against=(),
         )
         self.code = self.question.code(Path.cwd(), path.resolve())
         copy = copy_of(*self._files())
@@ -482,37 +458,24 @@ class Booking:
         here = self.code.here
         return self.code.files(), here, root_of(here) or here
 
-    def open(self, commit: str | None, against: tuple[str, ...]) -> dict[str, Any] | None:
-        """Create the ledger if it does not exist, with a first best that runs.
+    def open(self) -> dict[str, Any] | None:
+        """Create the ledger if it does not exist, with the current files as its first best.
 
-        Returns the first best as JSON, or None if the current files are a candidate to judge.
-        Raises UserError if every run of the first best fails.
-
-        Args:
-            commit: of the first best; None: the current files.
-            against: further arguments of the first best.
+        Returns it as JSON, or None if the current files are a candidate to judge. Raises UserError
+        if every run of it fails.
         """
         if read_ledger(self.path) is not None:
             return None
-        arguments, files = (*self.now.arguments, *against), self._files()
-        best = msgspec.structs.replace(self.now, arguments=arguments)
-        if commit is not None:
-            named = checked_out(self.code.here, commit, self.terms.depends)
-            files = ([*named.files], named.here, named.root)
-            called = f"{commit} ({named.name[:10]})"
-            best = Version(named.digest, arguments, called, *copy_of(*files))
-        keep_copy(*files)
-        self._require_runs(best, self.how)
+        keep_copy(*self._files())
+        self._require_runs(self.now, self.how)
         with locked(self.path):
             if read_ledger(self.path) is not None:
                 return None
-            append(self.path, Opening(FORM, self.terms, best))
-        if not best.same(self.now):
-            return None
+            append(self.path, Opening(FORM, self.terms, self.now))
         return {
             "verdict": "booked",
             "exit_code": 0,
-            "line": f"gate: {best.called} is recorded in {self.path} as the first best",
+            "line": f"gate: {self.now.called} is recorded in {self.path} as the first best",
             "candidate": 0,
             "accepted": False,
             "best": 0,
