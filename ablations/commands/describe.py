@@ -246,6 +246,8 @@ def _config_lines(config: Configuration) -> Iterator[str]:
         if isinstance(values, Mapping) and values:
             yield title
             yield from (f"    {name:<26} {_text(value)}" for name, value in values.items())
+        elif values and title != "seed":
+            yield f"{title:<10} {values}"
 
 
 def _text(value: Json) -> str:
