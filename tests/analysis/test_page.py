@@ -130,7 +130,7 @@ def test_findings_and_sections_have_verdicts_formulas_tables_and_failures(outlin
         assert part in outline.text, part
     kinds = {identity.partition(".")[2] for identity in outline.ids if identity.startswith("value")}
     assert kinds >= {"curves", "differences", "sensitivity", "effects", "diagnostics"}
-    assert outline.tags.count("img") == outline.tags.count("source") == 7 + 9
+    assert outline.tags.count("img") == outline.tags.count("source") == 7 + 8
 
 
 def test_the_same_records_give_the_same_bytes_in_another_process(tmp_path) -> None:
@@ -229,7 +229,7 @@ def test_every_figure_is_shown_without_a_request_or_a_complaint(made, browser) -
     widths = browser.execute_script(
         "return [...document.querySelectorAll('figure img')].map((each) => each.naturalWidth)"
     )
-    assert len(widths) == 7 + 9
+    assert len(widths) == 7 + 8
     assert min(widths) > 600
     assert complaints(browser) == []
     asked = [url for url in requests(browser) if not url.startswith("data:")]
