@@ -210,8 +210,8 @@ def design(
     fewest = next(n for n in itertools.count(FIRST_SEEDS) if smallest_p(n, old) <= alpha / 2)
     if (exactly or most) < fewest:
         raise UserError(
-            f"too few seeds: {exactly or most} against {old} of the baseline could never show "
-            f"a loss at a false-alarm rate of {alpha:.2g}; at least {fewest} are needed"
+            f"too few seeds: {exactly or most} seeds against {old} of the baseline could never "
+            f"show a loss at a false-alarm rate of {alpha:.2g}; at least {fewest} are needed"
         )
     deviations = {score: _deviation(values) for score, values in baseline.items()}
     # Bonferroni over the scores, which is conservative for the permutation test.

@@ -275,7 +275,7 @@ ROW = [1.0, 2.0]
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: check(BASELINE, made(range(30, 33))), "too few seeds: 3 against 24"),
+        (lambda: check(BASELINE, made(range(30, 33))), "too few seeds: 3 seeds against 24"),
         (
             lambda: check(BASELINE, from_user(array(range(8))[:, :18], steps=STEPS[:18])),
             "different steps: the baseline has 20 points up to step 10,000, these curves have 18",
