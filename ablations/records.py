@@ -64,7 +64,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FORMAT, PLAN_FORMAT = 1, 2
-MOST_NAME, MOST_RECORD, MOST_CURVE = 1000, 4_000_000, 256_000_000  # bytes of files
 _TOGETHER = 64  # records, then as many curves: faster than one by one
 
 
@@ -336,7 +335,7 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
             + (f"; what has run there: {', '.join(planned)}" if planned else "")
         )
     try:
-        name = name or read_bytes(folder / "last", MOST_NAME).decode().strip()
+        name = name or read_bytes(folder / "last").decode().strip()
         fields = parse_object(read_bytes(plan_path(results, study, name)))
         complete = fields.pop("checksum", None) in (None, _checksum(fields))
         require_format(fields.pop("format", None), PLAN_FORMAT, oldest=1)
@@ -372,12 +371,6 @@ def _first_command(study: str) -> str:
     return f"`ablations explain {start} {end}`, or `ablations run {study}` if that is a study"
 
 
-def read_results(results: Path, plan: Plan) -> Iterator[tuple[CellEntry, Record | None]]:
-    """Yield every run of a plan with its record, or None."""
-    for cell in plan.cells:
-        yield cell, usable_record(results, cell.hash)
-
-
 def read_runs(
     results: Path, plan: Plan, metrics: Collection[str] | None = None
 ) -> Iterator[tuple[CellEntry, Record | None, Columns]]:
@@ -395,7 +388,7 @@ def read_runs(
 
 def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
     """Return the stored learned ranges of a plan's current runs; {} if the file is damaged."""
-    stored = find_json(_units_path(results, plan), dict[str, Unit], lenient=True) or {}
+    stored = find_json(_units_path(results, plan), dict[str, Unit]) or {}
     known = {cell.hash for cell in plan.cells}
     kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
     sound = all(unit["learned"] is None or len(unit["learned"]) == 2 for unit in kept.values())
@@ -483,7 +476,7 @@ def _share(file: Path, other: Path) -> None:
 def read_record(results: Path, cell: str) -> Record | None:
     """Return the record of a run, or None. Raises DamagedRecord, OtherFormat, OSError."""
     try:
-        data = _read_file(results, cell, "record.json", MOST_RECORD)
+        data = _read_file(results, cell, "record.json")
         fields = parse_object(data)
         checksum = fields.pop("checksum", None)  # earlier records have none
         # The checksum of the lines is faster; the other one allows other spellings.
@@ -505,10 +498,10 @@ def read_record(results: Path, cell: str) -> Record | None:
     return record
 
 
-def _read_file(results: Path, cell: str, name: str, most: int) -> bytes:
+def _read_file(results: Path, cell: str, name: str) -> bytes:
     """Return the bytes of a file of a record, without `Path`, which is slower."""
     named = require_name("the name of a cell", cell)
-    return read_bytes(f"{results}/cells/{named}/{name}", most)
+    return read_bytes(f"{results}/cells/{named}/{name}")
 
 
 def usable_record(results: Path, cell: str) -> Record | None:
@@ -551,7 +544,7 @@ def curve_of(columns: parquet.Columns) -> Columns:
 def verify_curve(results: Path, record: Record) -> bytes:
     """Return the bytes of a record's curve file. Raises DamagedRecord."""
     try:
-        data = _read_file(results, record.hash, "curve.parquet", MOST_CURVE)
+        data = _read_file(results, record.hash, "curve.parquet")
     except FileNotFoundError:
         raise _damaged(record.hash, "curve.parquet is missing") from None
     except Foreign as why:

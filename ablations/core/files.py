@@ -21,9 +21,6 @@ from ablations.errors import UserError
 T = TypeVar("T")
 
 MOST_DEPTH = 32  # of nested JSON objects
-MOST_LOG = 1_000_000_000
-MOST_TOML = 10_000_000
-MOST_BYTES = 256_000_000  # a plan of 100,000 runs in format 1 has 150 MB
 _NO_FILES = (errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENXIO)
 
 
@@ -32,7 +29,7 @@ class SetAside(UserWarning):
 
 
 class Foreign(UserError):
-    """A file that is too large, damaged, or from another program."""
+    """A file that is damaged, not a regular file, or from another program."""
 
 
 def set_aside(why: str | Exception) -> None:
@@ -40,40 +37,23 @@ def set_aside(why: str | Exception) -> None:
     warnings.warn(SetAside(str(why)), stacklevel=2)
 
 
-def require_regular(path: Path, most: int = MOST_LOG) -> None:
-    """Raise Foreign unless a path is a regular file of at most `most` bytes."""
-    os.close(_open(path, most)[0])
-
-
-def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file.
-
-    Raises Foreign for another kind of file or more than `most` bytes, and OSError.
-    """
-    handle, size = _open(path, most)
+def require_regular(path: Path | str) -> None:
+    """Raise Foreign unless a path is a regular file, and OSError."""
     try:
-        return os.read(handle, size)
-    finally:
-        os.close(handle)
-
-
-def _open(path: Path | str, most: int) -> tuple[int, int]:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        regular = stat.S_ISREG(os.stat(path).st_mode)
     except OSError as error:
         if error.errno not in _NO_FILES:
             raise
         raise Foreign(f"'{path}' is not a regular file: {error.strerror}") from None
-    try:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise Foreign(f"'{path}' is not a regular file")
-        if about.st_size > most:
-            raise Foreign(f"'{path}' has {about.st_size:,} bytes, more than {most:,}")
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle, about.st_size
+    if not regular:
+        raise Foreign(f"'{path}' is not a regular file")
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """Return the content of a regular file. Raises Foreign for another kind, and OSError."""
+    require_regular(path)
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def read_toml(path: Path) -> dict[str, Json]:
@@ -82,7 +62,7 @@ def read_toml(path: Path) -> dict[str, Json]:
     Raises TOMLDecodeError (also for too deep nesting and too long integers), UnicodeDecodeError,
     Foreign and OSError.
     """
-    text = read_bytes(path, MOST_TOML).decode()
+    text = read_bytes(path).decode()
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError:
@@ -130,28 +110,19 @@ def parse_object(data: bytes | str) -> dict[str, Json]:
     return value
 
 
-def read_json(path: Path, kind: type[T], most: int = MOST_BYTES) -> T:
+def read_json(path: Path, kind: type[T]) -> T:
     """Return the content of a JSON file as a type (see `decode`). Raises Foreign or OSError."""
     try:
-        return decode(kind, parse(read_bytes(path, most)))
+        return decode(kind, parse(read_bytes(path)))
     except Mismatch as why:
         raise Foreign(f"'{path}' is damaged: {why}") from None
 
 
-def find_json(
-    path: Path, kind: type[T], most: int = MOST_BYTES, *, lenient: bool = False
-) -> T | None:
-    """Return the content of a JSON file as a type; None if it is missing or damaged.
-
-    If it cannot be read, the result is None with `lenient`; otherwise OSError is raised.
-    """
+def find_json(path: Path, kind: type[T]) -> T | None:
+    """Return the content of a JSON file as a type; None if it is missing or unreadable."""
     try:
-        return read_json(path, kind, most)
-    except (FileNotFoundError, Foreign):
-        return None
-    except OSError:
-        if not lenient:
-            raise
+        return read_json(path, kind)
+    except (OSError, Foreign):
         return None
 
 

@@ -40,10 +40,7 @@ from ablations.records import cell_folder, write_atomically
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 HEARTBEAT_SECONDS = 1.0
 STALE_SECONDS = 120.0
-TICK_SECONDS = 3.0  # coarser than the clock of any file system
-SCAN_PAUSE = 49  # times as long as a scan for records took
 RUNNING = "running.lock"
-MOST_BEAT = 100_000  # bytes of a heartbeat
 
 _known: dict[int, bool] = {}  # device -> whether it has flock
 
@@ -116,8 +113,7 @@ class Heartbeat(Part, frozen=True):
 
 def read_heartbeat(results: Path, cell: str) -> Heartbeat | None:
     """Return the last heartbeat of a run, or None."""
-    path = work_folder(results, cell) / "heartbeat.json"
-    return find_json(path, Heartbeat, MOST_BEAT, lenient=True)
+    return find_json(work_folder(results, cell) / "heartbeat.json", Heartbeat)
 
 
 @contextlib.contextmanager
@@ -200,7 +196,7 @@ class Claim:
 
     def tries(self, run: str, point: int) -> int:
         """Return how often workers of a job died after they started this run at a point."""
-        last = find_json(self._folder / "tries.json", _Tries, MOST_BEAT)
+        last = find_json(self._folder / "tries.json", _Tries)
         return last.tries if last and (last.run, last.point) == (run, point) else 0
 
     def begin(self, run: str, point: int) -> None:
@@ -266,36 +262,6 @@ def checkpoint_points(results: Path, cell: str) -> list[int]:
     """Return the points of a run's checkpoints, valid or damaged, ascending."""
     folder = work_folder(results, cell) / "checkpoints"
     return sorted(int(path.stem) for path in folder.glob("*.msgpack") if path.stem.isdecimal())
-
-
-class Arrivals:
-    """New records of a results folder. Scans of a large folder use at most 2% of a core."""
-
-    def __init__(self, results: Path):
-        self._folder = results / "cells"
-        self._known: set[str] = set()
-        self._stamp = 0
-        self._next = 0.0
-
-    def since_last(self, *, at_once: bool = False) -> set[str]:
-        """Return the runs whose records appeared since the last call. at_once: scan in any case."""
-        began = time.monotonic()
-        if began < self._next and not at_once:
-            return set()
-        try:
-            changed = self._folder.stat().st_mtime_ns
-            # The stamp does not show a change in the same tick of the clock as the last scan.
-            if changed == self._stamp and time.time() - changed / 1e9 > TICK_SECONDS:
-                return set()
-            names = set(os.listdir(self._folder))
-        except FileNotFoundError:
-            return set()
-        self._stamp = changed
-        new = {name for name in names - self._known if not name.startswith(".")}
-        self._known |= new
-        now = time.monotonic()
-        self._next = now + SCAN_PAUSE * (now - began)
-        return new
 
 
 def published(results: Path, cell: str) -> bool:

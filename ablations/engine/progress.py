@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from ablations.engine.claims import Arrivals, Heartbeat, published, read_heartbeat
+from ablations.engine.claims import Heartbeat, published, read_heartbeat
 from ablations.engine.job import Cell
 from ablations.errors import printable
 from ablations.records import Record, read_record
@@ -48,7 +49,6 @@ class Bar:
         self._compiles = any(cell.backend.compiles for cell in cells)
         self._programs, self._to_compile = programs, {*programs.values()}
         self._compile_seconds, self._workers = compile_seconds, workers
-        self._arrivals = Arrivals(results)
         self._done_steps = self._steps = self._failed = 0
         self._first_steps: dict[str, int] = {}  # where the processes of runs started
         self.training = self.compiling = 0.0  # seconds
@@ -76,7 +76,7 @@ class Bar:
         """End the display; print the last line."""
         self._bar.stop()
         if kind is None:
-            self._read(at_once=True)
+            self._read()
             self._print_line()
 
     @property
@@ -96,9 +96,9 @@ class Bar:
         """Print a line above the bar."""
         self.console.print(line, markup=False, soft_wrap=True)
 
-    def _read(self, *, at_once: bool = False) -> None:
+    def _read(self) -> None:
         """Read new records and heartbeats; count the seconds since the last call."""
-        for name in sorted(self._arrivals.since_last(at_once=at_once) & self._waiting.keys()):
+        for name in sorted(_names(self.results / "cells") & self._waiting.keys()):
             if published(self.results, name):
                 self._finish(self._cells[name], read_record(self.results, name))
         beats = self._beats()
@@ -125,9 +125,8 @@ class Bar:
             self.console.print(Text(line, style="red"), soft_wrap=True)
 
     def _beats(self) -> dict[str, Heartbeat]:
-        folder = self.results / "work"
-        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-        beats = {name: read_heartbeat(self.results, name) for name in names & self._waiting.keys()}
+        names = _names(self.results / "work") & self._waiting.keys()
+        beats = {name: read_heartbeat(self.results, name) for name in names}
         return {name: beat for name, beat in beats.items() if beat}
 
     @property
@@ -167,6 +166,10 @@ class Bar:
         if not self.console.quiet:  # rich would wrap the line
             line = f"[{_clock(self._last_line - self._started)}] {self._line()}"
             print(line, file=self.console.file, flush=True)
+
+
+def _names(folder: Path) -> set[str]:
+    return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
 def _steps_of(record: Record | None) -> int:

@@ -187,13 +187,13 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
     `restored` is the checksum of the plan that an earlier archive of this name had. A plan that ran
     here is kept.
     """
-    data, checksum = read_bytes(path, MOST_BYTES), _checksum_of(path)
+    data, checksum = read_bytes(path), _checksum_of(path)
     if not checksum.exists():
         raise UserError(
             f"the archive '{path}' has no checksum file: delete it, or, if it is yours, run "
             f"`sha256sum {path.name} > {checksum.name}` in its folder"
         )
-    if read_bytes(checksum, 1000).split()[:1] != [sha256(data).hexdigest().encode()]:
+    if read_bytes(checksum).split()[:1] != [sha256(data).hexdigest().encode()]:
         raise UserError(
             f"the archive '{path}' does not match the checksum in '{checksum.name}': delete both, "
             f"and export it again"

@@ -22,7 +22,7 @@ import numpy as np
 
 from ablations import parquet
 from ablations.core.decode import Json, leaves
-from ablations.core.files import MOST_LOG, read_bytes, require_regular
+from ablations.core.files import read_bytes, require_regular
 from ablations.errors import UserError, count
 from ablations.io.printed import number
 from ablations.spreadsheets import plain
@@ -79,7 +79,7 @@ class File:
     def lines(self) -> list[str]:
         """The lines of the file; with `tail` only the first line and the last ones."""
         if not self.tail:
-            return _lines(read_bytes(self.path, MOST_LOG))
+            return _lines(read_bytes(self.path))
         with self.path.open("rb") as file:
             head = file.readline(TAIL_BYTES)
             if not file.seek(max(0, file.seek(0, io.SEEK_END) - TAIL_BYTES)):
@@ -220,7 +220,7 @@ def npz(file: File) -> Iterator[Row]:
 def of_parquet(file: File) -> Iterator[Row]:
     """Yield the rows of a Parquet file. Raises UserError if it is damaged."""
     try:
-        columns, _ = parquet.decode(read_bytes(file.path, MOST_LOG))
+        columns, _ = parquet.decode(read_bytes(file.path))
     except ValueError as error:
         raise UserError(f"cannot read '{file.name}': {error}") from None
     for row, values in enumerate(zip(*columns.values(), strict=True), 1):

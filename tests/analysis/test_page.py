@@ -18,7 +18,7 @@ from synthetic import realistic, synthetic_study
 from ablations.cli import main
 from ablations.core.files import SetAside
 from ablations.errors import UserError
-from ablations.records import cell_folder, read_results
+from ablations.records import cell_folder, usable_record
 from ablations.report import page
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
@@ -179,7 +179,7 @@ def test_small_studies_and_shared_runs_have_a_page(tmp_path) -> None:
         missing=[("ant", v, s) for v in "ab" for s in (0, 1)],
     )
     again = replace(one, study=replace(one.study, name="ONE", title="Again"))
-    count = sum(record.status == "done" for _, record in read_results(tmp_path, one) if record)
+    count = sum(getattr(usable_record(tmp_path, c.hash), "status", "") == "done" for c in one.cells)
     outline = Outline(page.render([one, nothing, again], tmp_path))
     text = " ".join(outline.text.split())
     assert f"3 studies, {count} finished runs, 4 missing" in text, "shared runs count once"

@@ -14,7 +14,7 @@ from walk import SCRIPT, STUDY
 from ablations.engine import local
 from ablations.engine.local import Outcome
 from ablations.engine.stored import resolved
-from ablations.records import Plan, Record, read_curve, read_results
+from ablations.records import Plan, Record, read_curve, usable_record
 
 
 class Folder:
@@ -55,7 +55,7 @@ class Folder:
 
     def records(self, plan: Plan) -> dict[tuple[str, int], Record]:
         found = {}
-        for cell, record in read_results(self.results, plan):
+        for cell, record in ((c, usable_record(self.results, c.hash)) for c in plan.cells):
             assert record is not None
             found[cell.variant, cell.seed] = record
         return found

@@ -81,15 +81,15 @@ def test_numbers_and_names_of_files_are_read_as_python_writes_them() -> None:
     assert repr(parse(json.dumps(value))) == repr(value)
 
 
-def test_only_regular_files_within_bounds_are_read(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "round").symlink_to("round")
     (tmp_path / "endless").symlink_to("/dev/zero")
     (tmp_path / "large").write_bytes(b"10000000000")
-    for name in ("pipe", "folder", "round", "endless", "large"):
+    for name in ("pipe", "folder", "round", "endless"):
         with pytest.raises(Foreign, match=name):
-            read_bytes(tmp_path / name, 10)
+            read_bytes(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         read_bytes(tmp_path / "nothing")
     with pytest.raises(Foreign, match=r"large' is damaged: expected a text, got a whole number"):

@@ -43,7 +43,7 @@ def curves(results: Path, study: str) -> dict[tuple[str, int], dict[str, list[fl
     """The training columns of every cell, by variant and seed."""
     plan = records.read_plan(results, study)
     found = {}
-    for cell, record in records.read_results(results, plan):
+    for cell, record in ((c, records.usable_record(results, c.hash)) for c in plan.cells):
         assert record is not None
         columns = records.read_curve(results, record)
         found[cell.variant, cell.seed] = {

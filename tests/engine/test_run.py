@@ -41,7 +41,7 @@ def test_says_what_it_will_use_then_runs_then_runs_nothing_twice(shell) -> None:
 def test_a_record_is_what_the_trainer_computes(shell) -> None:
     shell("run", "toy", "--seeds", "1", "--workers", "1")
     plan = records.read_plan(shell.results, "toy")
-    for cell, record in records.read_results(shell.results, plan):
+    for cell, record in ((c, records.usable_record(shell.results, c.hash)) for c in plan.cells):
         curve = records.read_curve(shell.results, record)
         assert curve["step"] == list(range(20, 220, 20))
         evaluated = [i for i, value in enumerate(curve["evaluation/return"]) if value is not None]
@@ -61,7 +61,7 @@ def test_paired_seeds_start_alike(shell) -> None:
     shell("run", "toy", "--set", "rate=0")
     plan = records.read_plan(shell.results, "toy")
     by_seed: dict[int, set[tuple[float, ...]]] = {}
-    for cell, record in records.read_results(shell.results, plan):
+    for cell, record in ((c, records.usable_record(shell.results, c.hash)) for c in plan.cells):
         curve = tuple(records.read_curve(shell.results, record)["training/return"])
         by_seed.setdefault(cell.seed, set()).add(curve)
     assert all(len(curves) == 1 for curves in by_seed.values()), "same seed, other randomness"
@@ -336,7 +336,7 @@ def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
     shell("run", "toy", "--seeds", "1", "--workers", "1", "--evaluations", "0")
     assert not list(shell.programs.glob("jit_evaluate-*"))
     plan = records.read_plan(shell.results, "toy")
-    for _, record in records.read_results(shell.results, plan):
+    for _, record in ((c, records.usable_record(shell.results, c.hash)) for c in plan.cells):
         curve = records.read_curve(shell.results, record)
         assert "evaluation/return" not in curve
         assert None not in curve["training/return"]

@@ -9,12 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from ablations.engine import claims, worker
+from ablations.engine import worker
 from ablations.engine.backends.command import BACKEND
 from ablations.engine.job import Cell, JobSpec, Result
-from ablations.engine.progress import Bar
 from ablations.records import Record, cell_folder, digest, write_record
 
 COLUMNS = {"step": [10], "training/return": [1.0]}
@@ -128,18 +126,3 @@ def test_who_comes_second_finds_its_folder_gone_and_changes_nothing(tmp_path: Pa
         write_record(
             tmp_path, Record(other.hash, other.config, "done"), COLUMNS, within=tmp_path / "gone"
         )
-
-
-def test_records_are_looked_for_now_and_then_and_all_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A scan of a large folder takes long, and is made as rarely."""
-    monkeypatch.setattr(claims, "SCAN_PAUSE", 10**9)
-    made = cells(3)
-    bar = Bar(made, tmp_path, console=Console(quiet=True))
-    with bar:
-        for cell in made:
-            write_record(tmp_path, Record(cell.hash, cell.config, "done"), COLUMNS)
-            bar.update()
-        assert bar._waiting.keys() == {cell.hash for cell in made[1:]}
-    assert not bar._waiting

@@ -60,7 +60,8 @@ class Submission(Part, frozen=True):
 
     def arrays(self) -> list[_Array]:
         """Return the arrays: id, index of the first job, number of jobs (0: a single job)."""
-        return list(find_json(self.folder / "arrays.json", tuple[_Array, ...]) or ())
+        path = self.folder / "arrays.json"
+        return list(read_json(path, tuple[_Array, ...])) if path.exists() else []
 
     def add_array(self, job: str, first: int, tasks: int) -> None:
         """Store the id of an array or of a single job."""
@@ -85,7 +86,7 @@ class Submission(Part, frozen=True):
         state: a digest of the unfinished runs and their checkpoints.
         """
         path = self.folder / "begun" / f"{index}.json"
-        last = find_json(path, tuple[str, Count], lenient=True)
+        last = find_json(path, tuple[str, Count])
         times = last[1] + 1 if last and last[0] == state else 1
         if times > MAX_REQUEUES:
             raise UserError(
@@ -144,7 +145,7 @@ def load(folder: Path) -> Submission:
 def all_submissions(results: Path) -> list[Submission]:
     """Return all submissions, the oldest first."""
     paths = (results / "work" / FOLDER).glob("*/submission.json")
-    read = (find_json(path, Submission, lenient=True) for path in paths)
+    read = (find_json(path, Submission) for path in paths)
     submissions = [submission for submission in read if submission]
     with contextlib.suppress(commands.Silent):
         adopt(submissions)

@@ -16,7 +16,6 @@ import os
 import secrets
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -121,7 +120,7 @@ def _content(path: Path) -> str:
     try:
         if path.is_symlink():
             return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
-        require_regular(path, sys.maxsize)
+        require_regular(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -132,7 +131,7 @@ def _is_binary(path: Path) -> bool:
     """Return whether a file is a compiled program, such as an interpreter."""
     if not os.access(path, os.X_OK):
         return False
-    require_regular(path, sys.maxsize)
+    require_regular(path)
     with path.open("rb") as file:
         return file.read(4) in _BINARIES
 

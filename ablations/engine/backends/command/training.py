@@ -36,7 +36,6 @@ from ablations.trainers.command import STDOUT, Line, filled
 
 FOLDER = "run"  # the command's folder, in a record and in a work folder
 READING = ("curve", "metric", "step", "better")  # fields of `Line` that say how to read the curve
-MOST_BYTES = 100_000
 OUTPUT = "output.log"  # in the command's folder: what it prints
 FIRST_READ_SECONDS = 0.02
 READ_PAUSE = 9  # times as long as a read of the log took, so that reads use a tenth of a core
@@ -75,7 +74,7 @@ def find_finished(results: Path, config: Configuration) -> tuple[EndedRun, Path]
 
 def read_note(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
     """Return the ended run of a note and its folder; None if the folder is gone."""
-    run = find_json(path, EndedRun, MOST_BYTES, lenient=True)
+    run = find_json(path, EndedRun)
     if run is None:
         return None
     folders = (home(results, run.cell) / FOLDER for home in (cell_folder, work_folder))
