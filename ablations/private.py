@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ablations.errors import UserError
 
-JOB_CODE = "code-of-jobs"  # copies that jobs of a cluster run
-JOBS = "jobs"  # their specifications, and what submitit writes for them
+JOBS = "jobs"  # of a cluster: their code, their specifications, and what submitit writes for them
 COMMITS = "commits"  # copies of commits, made again where they are missing
 
 

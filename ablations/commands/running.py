@@ -33,7 +33,7 @@ from ablations.engine.plan import comparison_request
 from ablations.engine.plan import plan as plan_of
 from ablations.engine.prepare import Work, missing, needed
 from ablations.engine.slurm.cluster import Cluster, read_cluster
-from ablations.engine.slurm.submit import Slurm, Submitted, require_submitit
+from ablations.engine.slurm.submit import Slurm, Submitted
 from ablations.engine.stored import resolved, to_work_on
 from ablations.errors import UserError, count, printable
 from ablations.parameters import (
@@ -411,8 +411,6 @@ def _print_outcome(outcome: Outcome, *, quiet: bool) -> None:
 def _submit(options: Mapping[str, Any], plans: list[Plan], results: Path, cluster: Cluster) -> None:
     script = options.get("script")
     dry = bool(options.get("dry_run") or script)
-    if script:
-        require_submitit()
     executor = Slurm(cluster, _keeping(options), dry_run=dry)
     sent = executor.run(plans, results, fresh=bool(options.get("fresh")))
     if script:

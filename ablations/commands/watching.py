@@ -17,7 +17,6 @@ from ablations.commands.selected import names_of, note, plans, refuse_together, 
 from ablations.core.decode import as_json
 from ablations.engine.clean import delete, size, waste
 from ablations.engine.machine import programs_folder
-from ablations.engine.slurm.commands import remembered
 from ablations.engine.slurm.submissions import cancel as cancel_jobs
 from ablations.engine.status import STATES, Row, Status
 from ablations.engine.status import status as status_of
@@ -26,7 +25,7 @@ from ablations.errors import UserError, count, printable, shortened
 from ablations.parameters import Folder, Names, Selection
 from ablations.request import selects
 
-WATCH_SECONDS = 2.0
+WATCH_SECONDS = 10.0
 LINES_SECONDS = 15.0
 _MOST_LINES = 20
 MOST_PATHS = 20  # that `clean` lists, the largest
@@ -56,15 +55,12 @@ def status(
     refuse_together("".join(given[:1]), given[1:])
     if cancel:
         return _cancel(names_of(studies), Path(results), selection_of(selection))
-    queue = remembered()
     found, folder = shown(studies, results, selection_of(selection))
-    current = status_of(found, folder, queue)
+    current = status_of(found, folder)
     note(current.edited)
     if watch:
         selected = selection_of(selection)
-        current = _follow(
-            lambda: status_of(plans(studies, results, selected)[0], folder, queue), current
-        )
+        current = _follow(lambda: status_of(plans(studies, results, selected)[0], folder), current)
     frame = pandas.DataFrame(list(current.rows))
     frame.attrs = {"silent": current.silent, "rows": list(current.rows)}
     return frame

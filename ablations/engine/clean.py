@@ -20,7 +20,7 @@ from ablations.engine.slurm import commands
 from ablations.engine.slurm.submissions import COMMENT, all_submissions
 from ablations.errors import UserError
 from ablations.names import NAME
-from ablations.private import COMMITS, JOB_CODE, JOBS, private_path
+from ablations.private import COMMITS, JOBS, private_path
 from ablations.records import read_plan
 
 DAYS_KEPT = 30  # of copies of code in the private cache
@@ -37,7 +37,6 @@ OURS = {
     "work/orders": rf"{_RUN}(\.\d+)?\.(json|stopped)",
     "work/ended": rf"{_CELL}\.json",
     "work/submissions": _RUN,
-    "work/code": _CELL,
 }
 
 
@@ -58,7 +57,7 @@ def waste(results: Path) -> list[Path]:
         return []
     found = [path for path in _ours(results, "cells") if whole and path.name not in wanted]
     found += _ours(results, "set-aside")
-    for part in ("work", "work/logs", "work/orders", "work/submissions", "work/code"):
+    for part in ("work", "work/logs", "work/orders", "work/submissions"):
         for path in _ours(results, part):
             with _unused(results, path) as unused:
                 found += [path] if unused else []
@@ -69,7 +68,7 @@ def waste(results: Path) -> list[Path]:
 def _old_copies() -> Iterator[Path]:
     """Yield old copies of code in the private cache that no job needs, except those of ledgers."""
     since = time.time() - 86_400 * DAYS_KEPT
-    for part in (JOB_CODE, JOBS, COMMITS):
+    for part in (JOBS, COMMITS):
         if (folder := private_path(part)).is_dir() and not (part != COMMITS and _has_jobs()):
             yield from (path for path in sorted(folder.iterdir()) if path.stat().st_mtime < since)
 
@@ -146,8 +145,8 @@ def _delete(path: Path) -> None:
 
 
 def _is_awaited(results: Path, path: Path) -> bool:
-    """Return whether a queued or running job may need this submission or code."""
-    if path.relative_to(results / "work").parts[0] not in ("submissions", "code"):
+    """Return whether a queued or running job may need this submission."""
+    if path.relative_to(results / "work").parts[0] != "submissions":
         return False
     jobs = {job for sent in all_submissions(results) for job in sent.slurm_jobs().values()}
     try:

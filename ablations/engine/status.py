@@ -42,8 +42,8 @@ class Status:
         return any(row["state"] in ("running", "queued") for row in self.rows)
 
 
-def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = None) -> Status:
-    """Return the state of every run, in the order of the plans. queue: see `remembered`."""
+def status(plans: Sequence[Plan], results: Path) -> Status:
+    """Return the state of every run, in the order of the plans."""
     rows: list[Row] = []
     edited: list[str] = []
     for plan in plans:
@@ -61,15 +61,15 @@ def status(plans: Sequence[Plan], results: Path, queue: commands.Queue | None = 
         edited += [f"{plan.study.name}: {line}" for line in plugins.edited(used)]
     silent = None
     try:
-        _add_jobs([row for row in rows if row["state"] == "missing"], results, queue)
+        _add_jobs([row for row in rows if row["state"] == "missing"], results)
     except commands.Silent as why:
         silent = str(why)
     return Status(tuple(rows), tuple(edited), silent)
 
 
-def _add_jobs(missing: Sequence[Row], results: Path, queue: commands.Queue | None) -> None:
+def _add_jobs(missing: Sequence[Row], results: Path) -> None:
     """Add the jobs of runs without a record. Raises commands.Silent."""
-    held = holders(results, (row["hash"] for row in missing), queue) if missing else {}
+    held = holders(results, (row["hash"] for row in missing)) if missing else {}
     for row in missing:
         if job := held.get(row["hash"]):
             name, reason = job.state.name, job.state.reason

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,9 +29,8 @@ from ablations.engine.prepare import Work
 from ablations.engine.slurm import commands, submissions
 from ablations.engine.slurm import submit as slurm
 from ablations.engine.slurm.cluster import Cluster
-from ablations.engine.slurm.submissions import MAX_REQUEUES, Submission
+from ablations.engine.slurm.submissions import Submission
 from ablations.errors import UserError
-from ablations.private import JOBS, require_private_folder
 from ablations.records import Plan, write_plan
 from ablations.request import Request
 from ablations.trainers.revisions import compose
@@ -355,13 +355,20 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
     assert "2 jobs of mine cancelled, with 2 runs" in capsys.readouterr().out
 
 
-def test_a_job_that_is_requeued_without_getting_anywhere_gives_up(tmp_path: Path) -> None:
-    job = submission(tmp_path, "run", [cell(name="a")], "7")
-    for state in ("none", "a checkpoint", "a record"):
-        for _ in range(MAX_REQUEUES):
-            job.begin(0, state)
+def test_a_job_that_is_requeued_without_getting_anywhere_gives_up(monkeypatch) -> None:
+    requeued: list[str] = []
+    monkeypatch.setattr(commands, "requeue", requeued.append)
+    monkeypatch.setattr(commands, "is_running", lambda _: False)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    caught = SimpleNamespace(names=["SIGUSR2"])
+    for restarts, moved in (("2", False), ("9", True)):
+        monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+        with pytest.raises(SystemExit):
+            slurm._end(caught, moved=moved)
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "3")
     with pytest.raises(UserError, match="3 times without a new checkpoint or record"):
-        job.begin(0, "a record")
+        slurm._end(caught, moved=False)
+    assert requeued == ["7", "7"]
 
 
 def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch) -> None:
@@ -369,9 +376,9 @@ def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch
     (tmp_path / "srun").write_text("")
     (tmp_path / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    results = tmp_path / 'it\'s "mine"'
-    one = Submission("run", str(results), 0.0, ("toy",), ("a",), 1)
-    script = slurm._script(slurm._executor(one, Cluster(), results / "code", 100), 1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / 'it\'s "mine"'))
+    one = Submission("run", str(tmp_path), 0.0, ("toy",), ("a",), 1)
+    script = slurm._script(slurm._executor(one, Cluster(), 100), 1)
     (line,) = [line for line in script.splitlines() if line.startswith("export PYTHONPATH")]
     told = subprocess.run(
         ["bash", "-c", f'unset PYTHONPATH\n{line}\nprintf %s "$PYTHONPATH"'],
@@ -379,9 +386,9 @@ def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch
         text=True,
         check=True,
     )
-    assert told.stdout == str(results / "code")
+    assert told.stdout == str(one.private / "code")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    assert shlex.quote(str(require_private_folder(JOBS) / "run")) in script
+    assert shlex.quote(str(one.private)) in script
 
 
 # Where a record comes from

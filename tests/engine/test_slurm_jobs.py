@@ -17,7 +17,6 @@ from ablations.engine.job import Cell, JobSpec
 from ablations.engine.slurm import cluster, commands, submissions
 from ablations.engine.slurm import submit as slurm
 from ablations.engine.slurm.cluster import Cluster
-from ablations.engine.slurm.submit import copy_code
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 
@@ -143,7 +142,7 @@ def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp
     path.write_text(text)
     asked = cluster.read_cluster(path, {})
     one = submissions.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",), 1)
-    script = slurm._script(slurm._executor(one, asked, tmp_path, 900), 1)
+    script = slurm._script(slurm._executor(one, asked, 900), 1)
     assert all(re.search(words, script, re.MULTILINE) for words in has)
     assert not any(re.search(words, script) for words in has_not)
 
@@ -200,37 +199,6 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
     assert (both.cpus, both.time, both.gpus) == (2, 60, 0)
 
 
-def test_a_folder_that_the_nodes_cannot_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    far = commands.Partition("main", None, frozenset({"node1", "node2"}))
-    monkeypatch.setattr(commands, "partitions", lambda: {"main": far})
-    with pytest.raises(UserError, match="is local to this machine"):
-        slurm._require_shared({"--results": Path("/tmp/results")}, Cluster())
-    near = commands.Partition(
-        "main", None, frozenset({next(iter(commands.names_of_this_machine()))})
-    )
-    monkeypatch.setattr(commands, "partitions", lambda: {"main": near})
-    slurm._require_shared({"--results": Path("/tmp/results")}, Cluster())
-
-
-def test_a_snapshot_is_named_by_its_content(tmp_path: Path) -> None:
-    source = tmp_path / "mine"
-    source.mkdir()
-    (source / "__init__.py").write_text("x = 1\n")
-    (source / "data.txt").write_text("a")
-    mine = source / "__init__.py"
-    first = copy_code(tmp_path / "code", [mine])
-    assert copy_code(tmp_path / "code", [mine]) == first
-    assert (first / "mine" / "data.txt").read_text() == "a"
-    (source / "data.txt").write_text("b")
-    second = copy_code(tmp_path / "code", [mine])
-    assert second != first
-    assert (first / "mine" / "data.txt").read_text() == "a"
-    assert not list((tmp_path / "code").glob(".*"))
-    (second / "sitecustomize.py").touch()
-    with pytest.raises(UserError, match="was changed: delete it"):
-        copy_code(tmp_path / "code", [mine])
-
-
 def test_what_counts_as_alive() -> None:
     for name in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED", "CONFIGURING"):
         assert commands.State(name).alive
@@ -255,11 +223,8 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",), 1)
     one.write()
     one.add_array("7", 0, 0)
-    copy = tmp_path / "work" / "code" / ("0" * 16)
-    copy.mkdir(parents=True)
     monkeypatch.setattr(
         commands, "states", lambda jobs: {job: commands.State(state) for job in jobs}
     )
     delete(tmp_path, waste(tmp_path))
     assert one.folder.is_dir() == spared
-    assert copy.is_dir() == spared

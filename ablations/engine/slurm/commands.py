@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shutil
-import socket
 import subprocess
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ablations.engine.slurm.cluster import minutes
 from ablations.errors import UserError
 
-COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
+COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 TIMEOUT_SECONDS = 30
-QUEUE_SECONDS = 30.0
 ENDED = frozenset(
     [
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
@@ -48,18 +43,6 @@ class State:
         """Return whether Slurm holds the job until somebody releases it."""
         failed = self.name == "PENDING" and "launch failed" in self.reason
         return failed or self.name in ("SPECIAL_EXIT", "REQUEUE_HOLD")
-
-
-Queue = Callable[[Collection[str]], Mapping[str, State]]
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A partition of the cluster. time: its limit in minutes. nodes: names of hosts."""
-
-    name: str
-    time: int | None
-    nodes: frozenset[str]
 
 
 class Silent(UserError):
@@ -102,20 +85,6 @@ def states(jobs: Collection[str]) -> dict[str, State]:
     return by_job
 
 
-def remembered() -> Queue:
-    """Return `states` with a cache of QUEUE_SECONDS, unless new jobs are asked for."""
-    asked_at, known, answer = -math.inf, frozenset[str](), {}
-
-    def queue(jobs: Collection[str]) -> Mapping[str, State]:
-        nonlocal asked_at, known, answer
-        if time.monotonic() - asked_at >= QUEUE_SECONDS or not known.issuperset(jobs):
-            answer = states(jobs)
-            asked_at, known = time.monotonic(), frozenset(jobs)
-        return answer
-
-    return queue
-
-
 def commented(first_word: str) -> list[tuple[str, list[str]]]:
     """Return the user's jobs whose comment starts with a word: id, other words. Raises Silent."""
     lines = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
@@ -149,19 +118,6 @@ def cancel(jobs: Iterable[str]) -> None:
         _answer(["scancel", *some])
 
 
-def partitions() -> dict[str, Partition]:
-    """Return the partitions of the cluster by name. Raises Silent."""
-    by_name: dict[str, Partition] = {}
-    for line in _answer(["sinfo", "-h", "-N", "-o", "%R|%l|%n"]).splitlines():
-        name, limit, node = line.split("|")
-        before = by_name.get(name)
-        nodes = frozenset({node}) | (before.nodes if before else frozenset())
-        by_name[name] = Partition(
-            name, None if limit in ("infinite", "n/a") else minutes(limit), nodes
-        )
-    return by_name
-
-
 def largest_array() -> int:
     """Return the largest number of tasks of an array (MaxArraySize)."""
     settings = _answer(["scontrol", "show", "config"])
@@ -179,12 +135,6 @@ def try_out(script: str) -> None:
 def requeue(job: str) -> bool:
     """Requeue a job; return whether Slurm did."""
     return _ask(["scontrol", "requeue", job]).returncode == 0
-
-
-def names_of_this_machine() -> set[str]:
-    """Return the names by which Slurm may know this machine."""
-    name = socket.gethostname()
-    return {name, name.partition(".")[0], "localhost"}
 
 
 def complaint(text: str) -> str:

@@ -2,9 +2,8 @@
 
     results/work/submissions/<run>/submission.json    the hashes of the runs, the number of jobs
     results/work/submissions/<run>/arrays.json        Slurm's ids of the jobs
-    results/work/submissions/<run>/begun/<job>.json   the number of starts at one state
-    results/work/submissions/<run>/ended/<job>.json   why a job gave up
-    ~/.cache/rl-ablations/jobs/<run>/                 the job specification; submitit's files
+    ~/.cache/rl-ablations/jobs/<run>/                 the job specification, a copy of the code;
+                                                      submitit's files
 
 The state of a run is decided by its record alone. These files prevent double submissions and tell
 `status` the jobs.
@@ -24,11 +23,10 @@ from ablations.core.files import find_json, read_bytes, read_json
 from ablations.engine.claims import published
 from ablations.engine.slurm import commands
 from ablations.errors import UserError
-from ablations.private import JOBS, private_folder, require_private_folder
+from ablations.private import JOBS, require_private_folder
 from ablations.records import write_atomically
 
 FOLDER = "submissions"
-MAX_REQUEUES = 3
 COMMENT = "rl-ablations"  # the first word of our jobs' comments
 
 _Array = tuple[str, Count, Count]
@@ -48,6 +46,11 @@ class Submission(Part, frozen=True):
     def folder(self) -> Path:
         """Return the folder of the submission."""
         return Path(self.results) / "work" / FOLDER / self.run
+
+    @property
+    def private(self) -> Path:
+        """Return the private folder of the submission."""
+        return require_private_folder(JOBS) / self.run
 
     @property
     def left(self) -> list[str]:
@@ -80,30 +83,6 @@ class Submission(Part, frozen=True):
             for task in range(tasks or 1)
         }
 
-    def begin(self, index: int, state: str) -> None:
-        """Store the start of a job. Raises UserError after `MAX_REQUEUES` starts at one state.
-
-        state: a digest of the unfinished runs and their checkpoints.
-        """
-        path = self.folder / "begun" / f"{index}.json"
-        last = find_json(path, tuple[str, Count])
-        times = last[1] + 1 if last and last[0] == state else 1
-        if times > MAX_REQUEUES:
-            raise UserError(
-                f"it was requeued {MAX_REQUEUES} times without a new checkpoint or record: its "
-                f"time limit is too short, or something ends the job"
-            )
-        write_atomically(path, json.dumps([state, times]))
-
-    def give_up(self, index: int, reason: str) -> None:
-        """Store why a job gives up."""
-        write_atomically(self.folder / "ended" / f"{index}.json", json.dumps({"reason": reason}))
-
-    def gave_up(self, index: int) -> str | None:
-        """Return why a job gave up, or None."""
-        path = self.folder / "ended" / f"{index}.json"
-        return (find_json(path, dict[str, str]) or {}).get("reason")
-
 
 @dataclass(frozen=True)
 class Held:
@@ -119,8 +98,6 @@ class Held:
         """Return why the job left its runs."""
         if self.id is None:
             return "Slurm did not accept its job"
-        if reason := self.submission.gave_up(self.index):
-            return f"its job {self.id} gave up: {reason}"
         if self.state.name == "GONE":
             return f"its job {self.id} is gone from the queue"
         if self.state.held:
@@ -130,16 +107,11 @@ class Held:
     def last_line(self) -> str:
         """Return the last line of the job's log, or ""."""
         try:
-            path = require_private_folder(JOBS) / self.submission.run / f"{self.id}_0_log.err"
-            lines = read_bytes(path).decode(errors="replace").strip().splitlines()
+            log = read_bytes(self.submission.private / f"{self.id}_0_log.err")
+            lines = log.decode(errors="replace").strip().splitlines()
         except (OSError, UserError):
             return ""
         return lines[-1] if lines else ""
-
-
-def load(folder: Path) -> Submission:
-    """Read a submission. Raises Foreign."""
-    return read_json(folder / "submission.json", Submission)
 
 
 def all_submissions(results: Path) -> list[Submission]:
@@ -165,12 +137,12 @@ def adopt(submissions: Iterable[Submission]) -> None:
 
 
 def jobs_of(
-    submissions: Collection[Submission], queue: commands.Queue | None = None
+    submissions: Collection[Submission],
 ) -> list[list[Held]]:
     """Return the jobs of each submission with their states. Raises commands.Silent."""
     ids = [submission.slurm_jobs() for submission in submissions]
     known = {job for jobs in ids for job in jobs.values()}
-    states = (queue or commands.states)(known) if known else {}
+    states = commands.states(known) if known else {}
     return [
         [
             Held(submission, index, jobs.get(index), commands.state_of(states, jobs.get(index)))
@@ -180,14 +152,12 @@ def jobs_of(
     ]
 
 
-def holders(
-    results: Path, cells: Iterable[str], queue: commands.Queue | None = None
-) -> dict[str, Held]:
+def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
     """Return hash -> a live job of each submitted run, or its last job. Raises commands.Silent."""
     wanted = set(cells)
     submissions = [one for one in all_submissions(results) if not wanted.isdisjoint(one.cells)]
     holding: dict[str, Held] = {}
-    for submission, jobs in zip(submissions, jobs_of(submissions, queue), strict=True):
+    for submission, jobs in zip(submissions, jobs_of(submissions), strict=True):
         # Among ended jobs, prefer one that failed.
         job = max(jobs, key=lambda job: (job.state.alive, job.state.name != "COMPLETED"))
         for cell in wanted.intersection(submission.cells):
@@ -219,9 +189,8 @@ def cancel(
 
 def forget(submission: Submission) -> None:
     """Delete the files of a submission."""
-    shutil.rmtree(submission.folder, ignore_errors=True)
-    if (jobs := private_folder(JOBS)) is not None:
-        shutil.rmtree(jobs / submission.run, ignore_errors=True)
+    for folder in (submission.folder, submission.private):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def forget_the_finished(results: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 
@@ -73,22 +72,6 @@ def test_a_cell_that_kills_its_worker_fails_alone(sweep) -> None:
     (failed,) = [record for record in sweep.records() if record["status"] == "failed"]
     assert "its worker died 3 times" in failed["reason"]
     assert "its worker died 3 times" in sweep("status").stdout
-
-
-@pytest.mark.long
-def test_a_job_that_comes_back_again_and_again_without_a_checkpoint_gives_up(sweep) -> None:
-    sweep.submit("--cpus", "1")
-
-    def begun() -> int:
-        found = list(sweep.results.glob("work/submissions/*/begun/0.json"))
-        return json.loads(found[0].read_text())[1] if found else 0
-
-    for times in (1, 2, 3):
-        sweep.until(lambda times=times: begun() == times, "the job")
-        assert not sweep.ask("scontrol", "requeue", *sweep.jobs())
-    sweep.until(lambda: not sweep.jobs(), "its end")
-    assert "3 times without a new checkpoint or record" in sweep("status").stdout
-    assert not sweep.records()
 
 
 def test_an_error_comes_with_the_end_of_its_log(sweep) -> None:

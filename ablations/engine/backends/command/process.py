@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ablations.private import JOB_CODE, private_folder
+from ablations.private import JOBS, private_path
 
 MARK = "ABLATIONS_FOLDER"  # in the environment of a command: the folder of its run
 THREADS = (
@@ -130,9 +130,8 @@ def environment_of(
     """
     environment = dict(os.environ)
     paths = [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]
-    ours = private_folder(JOB_CODE)
     # The copied code of a Slurm job is for our own imports only.
-    kept = [path for path in paths if ours is None or not Path(path).is_relative_to(ours)]
+    kept = [path for path in paths if not Path(path).is_relative_to(private_path(JOBS))]
     if kept:
         environment["PYTHONPATH"] = os.pathsep.join(kept)
     else:
