@@ -86,7 +86,7 @@ class Execution(TypedDict, total=False):
         setup: A line of shell before the job; repeatable.
         checkpoint_minutes: Minutes between checkpoints of a run; default: 1; 0: none by time.
         checkpoint_steps: Environment steps between checkpoints.
-        keep_checkpoints: Checkpoints kept until the run is done, besides the best; default: 2.
+        keep_checkpoints: Checkpoints kept until the run is done; default: 2.
         keep_policies: Policies kept for good, evenly spaced, besides the best; default: 4.
     """
 

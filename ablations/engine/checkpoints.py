@@ -4,7 +4,7 @@
     results/work/<hash>/policies/<step>.npz     the arrays of `Trainer.policy`, by path
 
 A checkpoint is written atomically. Its first line is the SHA-256 of the rest. The second line is
-JSON: the curve, the configuration and the versions. The rest are the arrays, written by
+JSON: the run, the curve and the versions. The rest are the arrays, written by
 `flax.serialization`. Checkpoints are deleted when the run has a record.
 
 Policies move to results/cells/<hash> with the record. Each file contains the configuration.
@@ -25,16 +25,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ablations.core.decode import Json, Number, Part, as_json, decode, leaves
+from ablations.core.decode import Json, Number, Part, decode
 from ablations.core.files import parse_object
-from ablations.core.record import Policies, Provenance, RawConfiguration
+from ablations.core.record import Policies, Provenance
 from ablations.engine import provenance
 from ablations.engine.claims import checkpoint_points, work_folder
 from ablations.engine.job import Cell, Lane, Saved
 from ablations.engine.machine import arithmetic
 from ablations.records import as_read, canonical, flush_to_disc, write_atomically
 
-FORMAT = 2
+FORMAT = 3
 
 # Other versions of these packages may compute other bits from the same state.
 DECISIVE = ("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax", "mujoco", "mujoco-mjx")
@@ -60,15 +60,6 @@ class Spent(Part, frozen=True):
     arithmetic: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A saved state to resume from, its cost so far, and the score of its policy."""
-
-    saved: Saved
-    spent: Spent
-    score: float | None = None
-
-
 def as_provenance(spent: Spent, seconds: float) -> Provenance:
     """Return the cost for a record. seconds: the time of the last process."""
     found: Provenance = {
@@ -91,10 +82,8 @@ class _Description(Part, frozen=True):
 
     format: int
     cell: str
-    config: RawConfiguration
     versions: Mapping[str, str]
     point: int
-    score: float | None
     columns: list[tuple[str, list[Number | None]]]
     diverged: tuple[int, int] | None
     spent: Spent
@@ -105,17 +94,16 @@ def path_of(results: Path, cell: str, point: int) -> Path:
     return work_folder(results, cell) / "checkpoints" / f"{point:08}.msgpack"
 
 
-def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Spent:
-    """Write a checkpoint; then delete all except the last `keep` and the best; return the cost.
+def save(results: Path, cell: Cell, saved: Saved, before: Spent, keep: int = 2) -> Spent:
+    """Write a checkpoint; then delete all except the last `keep`; return the cost.
 
     Raises OSError: it cannot be written; earlier checkpoints are kept.
     """
     from flax import serialization
 
     started = time.monotonic()
-    arrays = {name: np.asarray(array) for name, array in checkpoint.saved.state.items()}
+    arrays = {name: np.asarray(array) for name, array in saved.state.items()}
     state = serialization.msgpack_serialize(arrays)
-    before = checkpoint.spent
     spent = msgspec.structs.replace(
         before,
         checkpoints=before.checkpoints + 1,
@@ -125,17 +113,16 @@ def save(results: Path, cell: Cell, checkpoint: Checkpoint, keep: int = 2) -> Sp
     description = _Description(
         format=FORMAT,
         cell=cell.hash,
-        config=cell.config,
         versions=_versions(),
-        point=checkpoint.saved.point,
-        score=checkpoint.score,
-        columns=list(checkpoint.saved.lane.columns.items()),
-        diverged=checkpoint.saved.lane.diverged,
+        point=saved.point,
+        columns=list(saved.lane.columns.items()),
+        diverged=saved.lane.diverged,
         spent=spent,
     )
-    path = path_of(results, cell.hash, checkpoint.saved.point)
+    path = path_of(results, cell.hash, saved.point)
     write_atomically(path, sealed(as_read(msgspec.structs.asdict(description)), state))
-    _prune(path.parent, keep)
+    for point in checkpoint_points(results, cell.hash)[:-keep]:
+        path_of(results, cell.hash, point).unlink(missing_ok=True)
     taken = time.monotonic() - started
     return msgspec.structs.replace(spent, saving_seconds=spent.saving_seconds + taken)
 
@@ -146,8 +133,8 @@ def sealed(description: Mapping[str, Json], state: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
-def load(results: Path, cell: Cell, point: int) -> Checkpoint:
-    """Return the run's checkpoint of a point.
+def load(results: Path, cell: Cell, point: int) -> tuple[Saved, Spent]:
+    """Return the run's saved state of a point, and its cost.
 
     Raises Refused: it is damaged, or belongs to another run or other versions.
     """
@@ -161,15 +148,13 @@ def load(results: Path, cell: Cell, point: int) -> Checkpoint:
         raise Refused("it is damaged: it fails its checksum")
     line, _, state = content.partition(b"\n")
     about = _described(line)
-    if differing := differences(as_json(about.config), as_json(cell.config)):
-        raise Refused(f"it belongs to another run: {differing}")
-    if differing := differences(about.versions, _versions()):
-        raise Refused(f"other versions wrote it: {differing}")
-    if about.point != point or about.cell != cell.hash:
-        raise Refused("it was renamed")
+    if (about.cell, about.point) != (cell.hash, point):
+        raise Refused("it belongs to another run or point")
+    if about.versions != _versions():
+        others = about.versions.items() - _versions().items()
+        raise Refused(f"other versions wrote it: {', '.join(f'{n} {v}' for n, v in others)}")
     lane = Lane(dict(about.columns), about.diverged)
-    saved = Saved(point, lane, serialization.msgpack_restore(state))
-    return Checkpoint(saved, about.spent, about.score)
+    return Saved(point, lane, serialization.msgpack_restore(state)), about.spent
 
 
 def _described(line: bytes) -> _Description:
@@ -182,11 +167,11 @@ def _described(line: bytes) -> _Description:
         raise Refused("it is damaged: its second line describes no checkpoint") from None
 
 
-def newest(results: Path, cells: Sequence[Cell]) -> tuple[list[Checkpoint] | None, list[str]]:
+def newest(
+    results: Path, cells: Sequence[Cell]
+) -> tuple[list[tuple[Saved, Spent]] | None, list[str]]:
     """Return the last valid checkpoints of the runs at a common point, or None; and the errors."""
     refused: list[str] = []
-    if not cells:
-        return None, refused
     common = set.intersection(*(set(checkpoint_points(results, cell.hash)) for cell in cells))
     for point in sorted(common, reverse=True):
         found = []
@@ -221,44 +206,11 @@ def tidy(results: Path, cell: str) -> None:
                 path.unlink(missing_ok=True)
 
 
-def differences(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> str:
-    """Describe the first differences of two nested configurations; "" if there are none."""
-    there, here = (
-        {name: list(value) if isinstance(value, tuple) else value for name, value in leaves(each)}
-        for each in (theirs, ours)
-    )
-    found = [
-        f"{name} is {there.get(name, 'not set')} there and {here.get(name, 'not set')} here"
-        for name in sorted(there.keys() | here.keys())
-        if there.get(name) != here.get(name)
-    ]
-    more = f", and {len(found) - 3} more" if len(found) > 3 else ""
-    return ", ".join(found[:3]) + more
-
-
 def _versions() -> dict[str, str]:
     import jax
 
     found = {name: v for name, v in provenance.versions().items() if name in DECISIVE}
     return found | {"device": jax.devices()[0].device_kind}
-
-
-def _prune(folder: Path, keep: int) -> None:
-    there = sorted(path for path in folder.glob("*.msgpack") if path.stem.isdecimal())
-    scores: dict[Path, float] = {}
-    for path in there:
-        try:
-            with path.open("rb") as file:
-                file.readline()
-                score = _described(file.readline()).score
-        except (Refused, OSError):
-            continue
-        if score is not None:
-            scores[path] = score
-    best = max(scores, key=lambda path: scores[path]) if scores else None
-    for path in there[:-keep]:
-        if path != best:
-            path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -301,10 +253,6 @@ class Snapshots:
         scores = lane.values(self.cell.ranked_by)
         steps = [step for step in scores if not among or step in among]
         return max(steps, key=scores.__getitem__, default=None)
-
-    def score(self, lane: Lane) -> float | None:
-        """Return the last score, or None."""
-        return next(reversed(lane.values(self.cell.ranked_by).values()), None)
 
     def prune(self, lane: Lane) -> None:
         """Delete former best policies."""

@@ -246,7 +246,7 @@ STOP_SECONDS = 5.0
 class CheckpointPolicy(Part, frozen=True):
     """How often runs are saved, and what is kept. It does not change results.
 
-    minutes, steps: the time between checkpoints. checkpoints: how many are kept besides the best.
+    minutes, steps: the time between checkpoints. checkpoints: how many are kept.
     snapshots: how many evenly spaced policies are kept besides the best; 0: no policies.
     """
 

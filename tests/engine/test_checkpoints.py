@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from ablations.engine import checkpoints, provenance
 from ablations.engine.backends.compiled.program import Block, Program
-from ablations.engine.checkpoints import Checkpoint, Refused, Spent
+from ablations.engine.checkpoints import Refused, Spent
 from ablations.engine.claims import checkpoint_points, read_heartbeat
 from ablations.engine.job import Cell, Lane, Saved, cells_of
 from ablations.engine.plan import plan
@@ -65,7 +65,7 @@ def halfway(program, cell) -> Saved:
 
 @pytest.fixture
 def written(tmp_path, cell, halfway) -> Path:
-    checkpoints.save(tmp_path, cell, Checkpoint(halfway, Spent()))
+    checkpoints.save(tmp_path, cell, halfway, Spent())
     return checkpoints.path_of(tmp_path, cell.hash, 3)
 
 
@@ -84,13 +84,12 @@ def test_stopped_and_resumed_it_ends_with_the_same_bits(
     for stop in stops:
         while block.point < stop:
             block.advance()
-        saved = Checkpoint(block.saved(0), Spent())
-        checkpoints.save(tmp_path, cell, saved)
+        checkpoints.save(tmp_path, cell, block.saved(0), Spent())
         found, refused = checkpoints.newest(tmp_path, [cell])
         assert not refused
         assert found is not None
-        assert found[0].saved.point == stop
-        block = program.start([cell], [found[0].saved])
+        assert found[0][0].point == stop
+        block = program.start([cell], [found[0][0]])
     lane, state = finish(block)
     assert lane == uninterrupted[0]
     assert list(lane.columns) == list(uninterrupted[0].columns)
@@ -153,40 +152,15 @@ def rewrite(path: Path, **changes: Any) -> None:
     path.write_bytes(checkpoints.sealed(described(path) | changes, state))
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "says"),
-    [
-        (("task", "name"), "hopper", "task.name is hopper there and fast here"),
-        (("structure", "num_envs"), 64, "structure.num_envs is 64 there and 32 here"),
-        (("choices", "advantage", "name"), "standard", "choices.advantage.name is standard there"),
-        (("numbers", "discount"), 0.5, "numbers.discount is 0.5 there and"),
-        (("seed",), 7, "seed is 7 there and 0 here"),
-        (("trainer", "revision"), 0, "trainer.revision is 0 there"),
-    ],
-)
-def test_anothers_is_refused_and_says_what_differs(
-    tmp_path, cell, written, place: tuple[str, ...], value: Any, says: str
-) -> None:
-    config = json.loads(json.dumps(cell.config))
-    inner = config
-    for name in place[:-1]:
-        inner = inner[name]
-    inner[place[-1]] = value
-    rewrite(written, config=config)
-    with pytest.raises(Refused, match="it belongs to another run") as refused:
-        checkpoints.load(tmp_path, cell, 3)
-    assert says in str(refused.value)
-
-
 def test_one_of_other_versions_is_refused(tmp_path, cell, written) -> None:
     rewrite(written, versions=described(written)["versions"] | {"jax": "0.0.1"})
-    with pytest.raises(Refused, match=r"other versions wrote it: jax is 0\.0\.1 there and"):
+    with pytest.raises(Refused, match=r"other versions wrote it: jax 0\.0\.1"):
         checkpoints.load(tmp_path, cell, 3)
 
 
 def test_one_of_another_format_or_renamed_is_refused(tmp_path, cell, written) -> None:
     shutil.copy(written, checkpoints.path_of(tmp_path, cell.hash, 5))
-    with pytest.raises(Refused, match="renamed"):
+    with pytest.raises(Refused, match="another run or point"):
         checkpoints.load(tmp_path, cell, 5)
     rewrite(written, format=99)
     with pytest.raises(Refused, match="format 99"):
@@ -201,25 +175,21 @@ def test_a_state_of_another_structure_is_refused(program, cell, halfway) -> None
         program.start([cell], [replace(halfway, state=state)])
 
 
-def test_keeps_the_last_and_the_best(tmp_path, cell, halfway) -> None:
-    for point, score in enumerate([1.0, 5.0, None, 2.0, 3.0], start=1):
-        saved = replace(halfway, point=point)
-        checkpoint = Checkpoint(saved, Spent(), score)
-        checkpoints.save(tmp_path, cell, checkpoint, keep=2)
-    assert checkpoint_points(tmp_path, cell.hash) == [2, 4, 5]
+def test_keeps_the_last(tmp_path, cell, halfway) -> None:
+    for point in range(1, 6):
+        checkpoints.save(tmp_path, cell, replace(halfway, point=point), Spent(), keep=2)
+    assert checkpoint_points(tmp_path, cell.hash) == [4, 5]
 
 
 def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
     """Of other versions, and further on: what starts over saves its own way."""
     for point in (5, 6):
-        saved = Checkpoint(replace(halfway, point=point), Spent(), 9.0)
-        checkpoints.save(tmp_path, cell, saved)
+        checkpoints.save(tmp_path, cell, replace(halfway, point=point), Spent())
         rewrite(checkpoints.path_of(tmp_path, cell.hash, point), versions={"jax": "0.0.1"})
     assert checkpoints.newest(tmp_path, [cell])[0] is None
     checkpoints.discard_after(tmp_path, cell.hash, 0)
     for point in (1, 2, 3):
-        saved = Checkpoint(replace(halfway, point=point), Spent(), 1.0 / point)
-        checkpoints.save(tmp_path, cell, saved)
+        checkpoints.save(tmp_path, cell, replace(halfway, point=point), Spent(), keep=3)
     assert checkpoint_points(tmp_path, cell.hash) == [1, 2, 3]
     assert len(list((tmp_path / "set-aside").iterdir())) == 2
 
@@ -252,8 +222,7 @@ def test_what_a_kill_leaves_half_written_goes(tmp_path, cell, written) -> None:
 def test_what_it_cost_adds_up(tmp_path, cell, halfway) -> None:
     spent = Spent(seconds=5.0, resumed=(100,))
     for _ in range(2):
-        checkpoint = Checkpoint(halfway, spent)
-        spent = checkpoints.save(tmp_path, cell, checkpoint)
+        spent = checkpoints.save(tmp_path, cell, halfway, spent)
     assert (spent.checkpoints, spent.seconds, spent.resumed) == (2, 5.0, (100,))
     assert spent.bytes > sum(array.nbytes for array in halfway.state.values()) / 2
     assert spent.saving_seconds > 0
@@ -267,9 +236,8 @@ def test_a_record_names_the_arithmetic_of_every_process_that_ran_its_cell(
         for module in (provenance, checkpoints):
             monkeypatch.setattr(module, "arithmetic", lambda kind=kind: kind)
         told.append(checkpoints.as_provenance(spent, 0.0)["versions"]["arithmetic"])
-        checkpoints.save(tmp_path, cell, Checkpoint(halfway, spent))
-        ((found,), _) = checkpoints.newest(tmp_path, [cell])
-        spent = found.spent
+        checkpoints.save(tmp_path, cell, halfway, spent)
+        (((_, spent),), _) = checkpoints.newest(tmp_path, [cell])
     assert told == ["AVX2", "AVX2 and AVX-512", "AVX-512 and AVX2"]
     assert spent.arithmetic == ("AVX2", "AVX-512")
 
@@ -286,9 +254,9 @@ def test_steps_are_exact_past_the_limits_of_integers(
     iterations = np.asarray(point * run["updates_per_chunk"], np.uint32)
     lane = Lane({"step": [point * per_point], "training/return": [1.0]})
     saved = Saved(point, lane, dict(halfway.state) | {"iteration": iterations})
-    checkpoints.save(tmp_path, longer, Checkpoint(saved, Spent()))
-    loaded = checkpoints.load(tmp_path, longer, point)
-    lane, state = finish(program.start([longer], [loaded.saved]))
+    checkpoints.save(tmp_path, longer, saved, Spent())
+    loaded, _ = checkpoints.load(tmp_path, longer, point)
+    lane, state = finish(program.start([longer], [loaded]))
     assert lane.columns["step"] == [(point + i) * per_point for i in range(5)]
     assert lane.columns["step"][1] <= limit < lane.columns["step"][-1]
     assert state["iteration"] == (point + 4) * run["updates_per_chunk"]
@@ -316,9 +284,9 @@ def test_a_state_with_empty_arrays_is_saved(tmp_path, cell, halfway) -> None:
     """As that of MuJoCo's physics where a model has no contacts."""
     state = {"filled": np.arange(3, dtype=np.float32), "empty": np.zeros((0, 3), np.float32)}
     saved = replace(halfway, state=to_arrays(state))
-    checkpoints.save(tmp_path, cell, Checkpoint(saved, Spent()))
-    read = checkpoints.load(tmp_path, cell, saved.point).saved.state
-    back = from_arrays(read, jax.eval_shape(lambda: state))
+    checkpoints.save(tmp_path, cell, saved, Spent())
+    read, _ = checkpoints.load(tmp_path, cell, saved.point)
+    back = from_arrays(read.state, jax.eval_shape(lambda: state))
     assert back["empty"].shape == (0, 3)
     assert back["filled"].tolist() == [0.0, 1.0, 2.0]
 

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from ablations.core.record import Provenance
 from ablations.engine.backends.compiled.executables import Compiled, by_turns, find_or_make, place
 from ablations.engine.checkpoints import (
-    Checkpoint,
     Snapshots,
     Spent,
     as_provenance,
@@ -384,23 +383,16 @@ class Training:
         self.checkpoints = checkpoints
         found, refused = newest(results, cells)
         try:
-            self.block = program.start(
-                cells, [checkpoint.saved for checkpoint in found] if found else None
-            )
+            self.block = program.start(cells, [saved for saved, _ in found] if found else None)
         except Mismatch as why:
             refused.append(f"checkpoints of {cells[0].hash} are refused: {why}")
             found, self.block = None, program.start(cells)
         for cell in cells:
             discard_after(results, cell.hash, self.block.point)
-        self._spent = (
-            [checkpoint.spent for checkpoint in found] if found else [Spent() for _ in cells]
-        )
-        if found:
-            step = self.block.step
-            self._spent = [
-                replace(checkpoint, resumed=(*checkpoint.resumed, step))
-                for checkpoint in self._spent
-            ]
+        step = self.block.step
+        self._spent = [
+            replace(spent, resumed=(*spent.resumed, step)) for _, spent in found or ()
+        ] or [Spent() for _ in cells]
         for line in refused:
             print(f"notice: {line}", flush=True)
         if found or refused:
@@ -472,12 +464,11 @@ class Training:
 
     def _save(self) -> None:
         for index, snapshots in enumerate(self.snapshots):
-            spent, lane = self._spent[index], self.block.lanes[index]
+            cell, spent, saved = self.cells[index], self._spent[index], self.block.saved(index)
             snapshots.flush()
             so_far = replace(spent, seconds=spent.seconds + self.seconds)
-            checkpoint = Checkpoint(self.block.saved(index), so_far, snapshots.score(lane))
-            after = save(self.results, self.cells[index], checkpoint, self.checkpoints.checkpoints)
+            after = save(self.results, cell, saved, so_far, self.checkpoints.checkpoints)
             # without the seconds of this process, which `cost` adds
             self._spent[index] = replace(after, seconds=spent.seconds)
-            snapshots.prune(lane)
+            snapshots.prune(self.block.lanes[index])
         self._saved_at, self._saved_step = time.monotonic(), self.block.step
