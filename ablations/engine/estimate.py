@@ -27,8 +27,7 @@ class Resources:
     """The resources of a job.
 
     lanes: parallel runs of a worker; None: the backend's default. threads: threads of each command.
-    memory: megabytes; None or 0: no limit. minutes: how long the job should take. limit: its time
-    limit in minutes. reserve: seconds before the limit that the job needs to save its state.
+    memory: megabytes; None or 0: no limit. minutes: how long the job should take.
     """
 
     cores: int
@@ -37,8 +36,6 @@ class Resources:
     threads: int | None = None
     memory: int | None = None
     minutes: float = math.inf
-    limit: float = math.inf
-    reserve: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -119,8 +116,7 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
         speeds: the speed of each program.
 
     Raises:
-        UserError: the time limit is shorter than a chunk of training, or the memory is too small
-            for one worker.
+        UserError: the memory is too small for one worker.
     """
     groups: dict[tuple[str, int, frozenset[int]], list[Cell]] = {}
     for cell in cells:
@@ -135,9 +131,6 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
     batches, longest = 0, 0.0
     for (program, _, _), mine in groups.items():
         speed = speeds[program]
-        unsaved, why = backend.unsaved(mine[0], speed, lanes)
-        if unsaved + resources.reserve > 60 * resources.limit:
-            raise UserError(f"the time limit of {resources.limit} minutes is too short for {why}")
         batch_seconds, number = (mine[0].steps or 1) * lanes / speed.rate, -(-len(mine) // lanes)
         programs.append(OfProgram(program, tuple(mine), speed, number * batch_seconds))
         batches, longest = batches + number, max(longest, batch_seconds)
@@ -156,31 +149,19 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
 
 
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
-    """Return the speed of each program: from its records, similar records, or an assumption."""
-    wanted: dict[str, Cell] = {}
-    for cell in cells:
-        wanted.setdefault(cell.program, cell)
-    kinds = {cell.backend.kind(cell.config) for cell in wanted.values()}
-    exact: defaultdict[str, list[Provenance]] = defaultdict(list)
-    alike: defaultdict[tuple[str, ...], list[Provenance]] = defaultdict(list)
+    """Return the speed of each program, from records of the same kind or by assumption."""
+    wanted = {cell.program: cell for cell in cells}
+    made: defaultdict[tuple[str, ...], list[Provenance]] = defaultdict(list)
     for record in _records(results):
-        made, backend = record.provenance, backend_of(record.config)
-        if ("cpu" in str(made.get("device", "cpu")).lower()) == accelerator:
-            continue
-        # Other trainers need not be installed here.
-        if "trainer" in record.config and (kind := backend.kind(record.config)) in kinds:
-            alike[kind].append(made)
-            with contextlib.suppress(UserError):  # a plugin is not loaded
-                exact[backend.program(record.config)].append(made)
-    found = {}
-    for program, cell in wanted.items():
-        # Records do not include what the plan varied, which hardly changes the speed.
-        mine = exact[cell.backend.program(cell.config)]
-        for like in (mine, alike[cell.backend.kind(cell.config)]):
-            found[program] = cell.backend.speed(cell, like, accelerator=accelerator)
-            if found[program].measured:
-                break
-    return found
+        on_cpu = "cpu" in str(record.provenance.get("device", "cpu")).lower()
+        if on_cpu != accelerator and "trainer" in record.config:
+            made[backend_of(record.config).kind(record.config)].append(record.provenance)
+    return {
+        program: cell.backend.speed(
+            cell, made[cell.backend.kind(cell.config)], accelerator=accelerator
+        )
+        for program, cell in wanted.items()
+    }
 
 
 def _records(results: Path) -> Iterable[Record]:

@@ -123,9 +123,6 @@ class Backend(Protocol):
     def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
         """Return the speed by the provenances of similar runs; assume one if there are none."""
 
-    def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
-        """Return the seconds until a job can save its state, and an error if they are too many."""
-
 
 def backend_of(config: Configuration) -> Backend:
     """Return the backend of a configuration; its module is imported on the first call."""

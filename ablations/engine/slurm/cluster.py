@@ -78,8 +78,6 @@ class Cluster(Part, frozen=True):
             threads=self.threads,
             memory=self.memory,
             minutes=self.job_minutes,
-            limit=self.time_limit,
-            reserve=self.signal_seconds,
         )
 
 

@@ -157,7 +157,6 @@ def test_each_call_plans_one_stage(sweep, run_all) -> None:
     ("flags", "line"),
     [
         (("--partition", "nowhere"), "sbatch refuses these jobs"),
-        (("--time", "1", "--steps", "1e9"), "too short for one chunk of up on line"),
         (("--time", "soon"), "a time limit must be minutes, hours:minutes:seconds"),
         (("--memory", "much"), "memory must be a number with M, G or T"),
         (("--cpus", "99"), "sbatch refuses these jobs"),

@@ -74,13 +74,5 @@ class CommandBackend(Backend):
         megabytes = round(max(sizes, default=ASSUMED_MEGABYTES))
         return Speed((cell.steps or 1) / max(median, 1e-3), 0.0, megabytes, measured=bool(seconds))
 
-    def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
-        resumes = cell.config["command"]["resume"] or not speed.measured
-        seconds = 0.0 if resumes else (cell.steps or 1) / speed.rate
-        return seconds, (
-            f"{cell.variant} on {cell.task}, whose command takes about {seconds / 60:.0f} minutes "
-            f"and cannot resume: raise --time, or set resume in the study file"
-        )
-
 
 BACKEND = CommandBackend()

@@ -123,14 +123,6 @@ class CompiledBackend(Backend):
             measured=bool(rates),
         )
 
-    def unsaved(self, cell: Cell, speed: Speed, lanes: int) -> tuple[float, str]:
-        seconds = cell.steps * lanes / cell.points / speed.rate
-        return seconds, (
-            f"one chunk of {cell.variant} on {cell.task}, which takes about {seconds / 60:.0f} "
-            f"minutes at {speed.rate:,.0f} steps/s ({'measured' if speed.measured else 'assumed'}):"
-            f" raise --time, or shorten the chunks with --set points=N"
-        )
-
 
 def assumed_rate(config: Configuration, accelerator: bool) -> float:
     """Return the steps per second of runs without records: the task's, less for large networks."""
