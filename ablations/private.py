@@ -13,7 +13,7 @@ from pathlib import Path
 from ablations.errors import UserError
 
 JOBS = "jobs"  # of a cluster: their code, their specifications, and what submitit writes for them
-COMMITS = "commits"  # copies of commits, made again where they are missing
+COPIES = "commits"  # copies of code that one process makes and deletes
 
 
 def private_path(part: str) -> Path:

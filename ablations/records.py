@@ -19,7 +19,6 @@ in archives, each run has its complete configuration.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import operator
@@ -208,22 +207,6 @@ def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) 
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-@contextlib.contextmanager
-def folder_at_once(final: Path) -> Iterator[Path]:
-    """Yield a new folder that is renamed to `final`, unless `final` exists by then."""
-    final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _beside(final)
-    temporary.mkdir()
-    try:
-        yield temporary
-        os.rename(temporary, final)
-    except OSError:
-        if not final.is_dir():
-            raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _beside(path: Path) -> Path:

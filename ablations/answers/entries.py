@@ -192,8 +192,6 @@ def read(path: Path) -> Entries:
             name = entry.get("id", entry.get("name")) if isinstance(entry, dict) else entry
             line = f"{at[1]} '{name}': {line[at.end() :]}"
         raise UserError(f"'{path}': {line}") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read '{path}': {error}") from None
     entries: list[Comparison | Control] = [
         *(comparison for detail in file.detail for comparison in detail.comparison),
         *file.control,

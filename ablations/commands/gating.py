@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack
 from cyclopts import Parameter
 
 from ablations.core.decode import Json
-from ablations.engine.backends.command.study_file import line_of, timeout_of
+from ablations.engine.backends.command.study_file import Command, line_of, timeout_of
 from ablations.engine.local import Processes
 from ablations.errors import UserError, printable
 from ablations.gate import (
@@ -239,7 +239,8 @@ def _noise(options: SimpleNamespace) -> int:
 
 def _line(options: SimpleNamespace) -> Line:
     names = ("curve", "metric", "step", "better")
-    return line_of({"run": options.words, **{name: getattr(options, name) for name in names}})
+    given = {name: getattr(options, name) for name in names}
+    return line_of(Command(run=tuple(options.words), **given))
 
 
 def _question(options: SimpleNamespace, *, ledger: bool = False) -> Question:

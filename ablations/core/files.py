@@ -57,18 +57,13 @@ def read_bytes(path: Path | str) -> bytes:
 
 
 def read_toml(path: Path) -> dict[str, Json]:
-    """Return the tables of a TOML file.
-
-    Raises TOMLDecodeError (also for too deep nesting and too long integers), UnicodeDecodeError,
-    Foreign and OSError.
-    """
-    text = read_bytes(path).decode()
+    """Return the tables of a TOML file. Raises Foreign, or FileNotFoundError."""
     try:
-        return tomllib.loads(text.replace("\r\n", "\n"))
-    except tomllib.TOMLDecodeError:
+        return tomllib.loads(read_bytes(path).decode().replace("\r\n", "\n"))
+    except FileNotFoundError:
         raise
-    except (ValueError, RecursionError) as error:
-        raise tomllib.TOMLDecodeError(f"{type(error).__name__}: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise Foreign(f"cannot read '{path}' as TOML: {error}") from None
 
 
 def parse(data: bytes | str) -> Json:

@@ -20,7 +20,7 @@ from ablations.engine.slurm import commands
 from ablations.engine.slurm.submissions import COMMENT, all_submissions
 from ablations.errors import UserError
 from ablations.names import NAME
-from ablations.private import COMMITS, JOBS, private_path
+from ablations.private import COPIES, JOBS, private_path
 from ablations.records import read_plan
 
 DAYS_KEPT = 30  # of copies of code in the private cache
@@ -68,8 +68,8 @@ def waste(results: Path) -> list[Path]:
 def _old_copies() -> Iterator[Path]:
     """Yield old copies of code in the private cache that no job needs, except those of ledgers."""
     since = time.time() - 86_400 * DAYS_KEPT
-    for part in (JOBS, COMMITS):
-        if (folder := private_path(part)).is_dir() and not (part != COMMITS and _has_jobs()):
+    for part in (JOBS, COPIES):
+        if (folder := private_path(part)).is_dir() and not (part == JOBS and _has_jobs()):
             yield from (path for path in sorted(folder.iterdir()) if path.stat().st_mtime < since)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from ablations.core.decode import Json
 from ablations.engine.backends.command.code import digest_of, place_of
 from ablations.engine.backends.command.study_file import code_of
 from ablations.errors import UserError
@@ -36,8 +35,7 @@ def noise_plan(
     require_name("--name", name)
     if runs < 2:
         raise UserError(f"--first-seeds {runs}: a standard deviation needs at least 2 runs")
-    table: dict[str, Json] = {"depends": None if depends is None else list(depends)}
-    code = code_of(line, here, table, None)
+    code = code_of(line, here, depends)
     sites = {"now": Site(digest_of(code.files(), here), place_of(code, timeout))}
     variants = {"runs": Variant({CODE: "now"})}
     return command_plan(name, "Runs of one command", line, sites, variants, runs, steps)

@@ -96,7 +96,7 @@ class Question:
 
     def code(self, here: Path, without: Path | None = None) -> Code:
         """Return the code in the folder `here` that the command uses, except the file `without`."""
-        return code_of(self.line, here, {"depends": self.depends}, without)
+        return code_of(self.line, here, self.depends, without)
 
 
 class Judgement(NamedTuple):

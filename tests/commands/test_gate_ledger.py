@@ -128,8 +128,8 @@ def test_edited_code_is_kept_as_the_best(folder, opened) -> None:
     assert main(["clean", "--yes"]) == 0
     folder.write("score.py", SCORE.replace("10 +", "8 +"))
     assert opened()[0] == 1
-    (copy,) = require_private_folder("code").glob(f"{lines()[1]['candidate']['code']}/s*")
-    copy.write_text("print('score: 99')")
+    copy = require_private_folder("code") / f"{lines()[1]['candidate']['code']}.tar"
+    copy.write_bytes(copy.read_bytes().replace(b"14 +", b"99 +"))
     folder.write("score.py", SCORE.replace("10 +", "11 +"))
     code, said = opened()
     assert (code, "cannot use" in said, said.count("ablations: ")) == (2, True, 1)

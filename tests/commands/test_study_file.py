@@ -173,7 +173,7 @@ def test_python_defines_the_same_tables(folder) -> None:
     (one,) = folder.plans("walk.py")
     assert [cell.hash for cell in one.cells] == list(first.values())
     folder.write("walk.py", "1 / 0\n")
-    with pytest.raises(UserError, match="Python cannot run it: ZeroDivisionError"):
+    with pytest.raises(UserError, match=r"Python cannot run '.*': ZeroDivisionError"):
         folder.plans("walk.py")
 
 

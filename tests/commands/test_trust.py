@@ -105,15 +105,12 @@ def test_a_worker_whose_driver_is_gone_before_it_starts_runs_nothing(folder) -> 
 def test_a_gate_runs_the_commit_and_not_what_became_of_its_copy(folder) -> None:
     commit(folder.path, "walk.sh")
     first = checked_out(folder.path, "HEAD")
-    (first.here / "log.csv").write_text("what a run left")
-    assert checked_out(folder.path, "HEAD").here == first.here
-    assert (first.here / "log.csv").exists()
     for edited in ("walk.sh", "random.py"):
         (first.here / edited).write_text("echo another")
-        again = checked_out(folder.path, "HEAD")
-        assert again == first
-        assert (again.here / "walk.sh").read_text() == (folder.path / "walk.sh").read_text()
-        assert not (again.here / "random.py").exists()
+    again = checked_out(folder.path, "HEAD")
+    assert again.digest == first.digest
+    assert (again.here / "walk.sh").read_text() == (folder.path / "walk.sh").read_text()
+    assert not (again.here / "random.py").exists()
 
 
 @pytest.mark.parametrize("setting", ["core.fsmonitor", "core.hooksPath", "hooks", "diff.external"])

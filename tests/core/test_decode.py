@@ -96,5 +96,5 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
         read_json(tmp_path / "large", str)
     for text in ("x = " + "[" * 5000, "x = " + "9" * 5000):
         (tmp_path / "deep.toml").write_text(text)
-        with pytest.raises(ValueError, match=r"Error|Invalid|limit"):
+        with pytest.raises(Foreign, match="as TOML: "):
             read_toml(tmp_path / "deep.toml")

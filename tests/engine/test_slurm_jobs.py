@@ -181,7 +181,7 @@ def test_memory() -> None:
         ("srun = [1]", "srun\\[0\\]: expected a text, got a whole number"),
         ("gpus = 'a100'", "gpus must be N or TYPE:N"),
         ("gpus = ':2'", "gpus must be N or TYPE:N"),
-        ("cpus", "is not valid TOML"),
+        ("cpus", "as TOML: "),
     ],
 )
 def test_a_bad_cluster_file_is_one_line(text: str, line: str, tmp_path: Path) -> None:

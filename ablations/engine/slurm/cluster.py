@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -110,10 +109,6 @@ def _tables(path: Path) -> dict[str, Json]:
         raise UserError(
             f"--cluster must be local, debug, slurm or a TOML file; '{path}' does not exist"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the cluster file '{path}': {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"the cluster file '{path}' is not valid TOML: {error}") from None
 
 
 def minutes(text: Json) -> int:

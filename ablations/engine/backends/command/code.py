@@ -10,28 +10,28 @@ Copies are in the user's private cache: nothing in a results folder is executed.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
-import json
+import io
 import os
-import secrets
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ablations.core.decode import PathText
-from ablations.core.files import read_json, require_regular
+from ablations.core.files import require_regular
 from ablations.core.plan import Context
 from ablations.core.record import Checkout
 from ablations.engine import provenance
 from ablations.engine.job import Cell
 from ablations.errors import UserError
-from ablations.git import PLAIN, git
-from ablations.private import COMMITS, require_private_folder
-from ablations.records import folder_at_once, write_atomically
+from ablations.git import git
+from ablations.private import COPIES, require_private_folder
+from ablations.records import write_atomically
 from ablations.trainers.command import Site
 
 MOST_FILES = 5_000
@@ -252,7 +252,7 @@ class Commit:
 
 
 def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None) -> Commit:
-    """Return a copy of the repository at a commit, and repair a copy that was changed.
+    """Return a copy of the repository at a commit, for this process.
 
     Raises UserError: there is no repository or no such commit.
     """
@@ -263,17 +263,12 @@ def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None)
         name = _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").strip()
     except subprocess.CalledProcessError:
         raise UserError(f"there is no commit '{commit}' in '{root}'") from None
-    folder = require_private_folder(COMMITS) / name[:16]
-    if folder.is_dir() and not _is_as_committed(root, name, folder):
-        aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
-        os.rename(folder, aside)
-        shutil.rmtree(aside, ignore_errors=True)
-    if not folder.is_dir():
+    folder = _new_folder()
+    with tempfile.TemporaryDirectory() as temporary:
         # With a separate index, the repository does not change.
-        with folder_at_once(folder) as files, tempfile.TemporaryDirectory() as temporary:
-            index = _index(root, name, temporary)
-            _git(root, "checkout-index", "-a", "-f", f"--prefix={files}/", environment=index)
-    os.utime(folder)  # `clean` deletes old copies
+        index = {**os.environ, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
+        _git(root, "read-tree", name, environment=index)
+        _git(root, "checkout-index", "-a", "-f", f"--prefix={folder}/", environment=index)
     inside = folder / here.resolve().relative_to(root.resolve())
     if not inside.is_dir():
         raise UserError(f"commit '{commit}' does not contain '{here.relative_to(root)}'")
@@ -285,21 +280,11 @@ def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None)
     return Commit(name, folder, inside, digest_of(paths, inside), tuple(paths))
 
 
-def _is_as_committed(root: Path, commit: str, folder: Path) -> bool:
-    """Return whether a copy has exactly the code of a commit, by git's hashes."""
-    with tempfile.TemporaryDirectory() as temporary:
-        index, here = _index(root, commit, temporary), f"--work-tree={folder}"
-        compare = ("diff", "--name-only", *PLAIN, "--ignore-submodules")
-        changed = _git(root, here, *compare, environment=index)
-        more = _git(root, here, "ls-files", "-z", "--others", environment=index).split("\0")
-    return not changed and not any(name.endswith((".py", ".so", ".pth")) for name in more)
-
-
-def _index(root: Path, commit: str, folder: str) -> dict[str, str]:
-    """Return an environment in which git uses an index of a commit in a folder."""
-    environment = {**os.environ, "GIT_INDEX_FILE": str(Path(folder) / "index")}
-    _git(root, "read-tree", commit, environment=environment)
-    return environment
+def _new_folder() -> Path:
+    """Return a new private folder that is deleted at the end of this process."""
+    folder = Path(tempfile.mkdtemp(dir=require_private_folder(COPIES)))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _git(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
@@ -319,40 +304,45 @@ def copy_of(files: Sequence[Path], here: Path, root: Path) -> Copy:
 
 
 def keep_copy(files: Sequence[Path], here: Path, root: Path) -> None:
-    """Copy the files that are below a root, with a list of their names."""
-    kept = {}
-    for path in files:
-        absolute = Path(os.path.realpath(path.parent)) / path.name
-        if absolute.is_relative_to(root.resolve()) and os.path.lexists(path):
-            kept[absolute.relative_to(root.resolve())] = path
-    copy = copy_of(files, here, root)
-    folder = require_private_folder("code") / copy.folder
-    if not folder.is_dir():
-        with folder_at_once(folder) as new:
-            (new / copy.inside).mkdir(parents=True, exist_ok=True)
-            for name, path in kept.items():
-                (new / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, new / name, follow_symlinks=False)
-    names = json.dumps([name.as_posix() for name in sorted(kept)])
-    write_atomically(folder.with_name(f"{folder.name}.json"), names)
+    """Archive the files that are below a root."""
+    archive = _archive(copy_of(files, here, root))
+    if archive.exists():
+        return
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for path in files:
+            absolute = Path(os.path.realpath(path.parent)) / path.name
+            if absolute.is_relative_to(root.resolve()) and os.path.lexists(path):
+                tar.add(path, absolute.relative_to(root.resolve()), recursive=False)
+    write_atomically(archive, data.getvalue())
 
 
 def copied_site(copy: Copy, code: str, timeout: float | None) -> Site:
-    """Return the site that runs a command in a copy. Raises UserError if the copy was changed.
+    """Unpack a copy; return the site that runs a command in it, in this process.
 
     Args:
         copy: see `copy_of`.
         code: the digest of the copy's files.
         timeout: the timeout of a run, in seconds.
+
+    Raises:
+        UserError: the copy is missing or was changed.
     """
-    folder = require_private_folder("code") / copy.folder
+    archive, folder = _archive(copy), _new_folder()
     here = folder / copy.inside
+    here.mkdir(parents=True, exist_ok=True)
     try:
-        names = read_json(folder.with_name(f"{folder.name}.json"), list[PathText])
-        if digest_of(sorted(folder / name for name in names), here) != code:
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="tar")
+            files = sorted(folder / name for name in tar.getnames())
+        if digest_of(files, here) != code:
             raise UserError("its files have changed")
-    except (OSError, UserError) as why:
+    except (OSError, tarfile.TarError, UserError) as why:
         raise UserError(
-            f"cannot use the copy of the best version, '{folder}' ({why}): start a new ledger"
+            f"cannot use the copy of the best version, '{archive}' ({why}): start a new ledger"
         ) from None
     return Site(code, {"here": str(here), "timeout": timeout})
+
+
+def _archive(copy: Copy) -> Path:
+    return require_private_folder("code") / f"{copy.folder}.tar"

@@ -17,8 +17,7 @@ import re
 import runpy
 import shlex
 import shutil
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -61,7 +60,7 @@ class _About(Part, frozen=True):
     margin_in_metric: Margin | None = None
 
 
-class _Command(Part, frozen=True):
+class Command(Part, frozen=True):
     """The table [command]. run, resume: a command line, or a list of arguments."""
 
     run: Words = ()
@@ -104,33 +103,29 @@ def named(argument: str) -> tuple[str, tuple[Study, ...]]:
 
 def read(path: Path) -> Study:
     """Read a study file. Raises UserError that names the file."""
+    given = _given(path)
     try:
-        return _study(_tables(path), path.resolve())
+        return _study(_tables(given), path.resolve())
     except UserError as error:
         raise UserError(f"'{path}': {error}") from None
 
 
 def _given(path: Path) -> dict[str, Json]:
     if not path.exists():
-        raise UserError("the study file does not exist")
-    if path.suffix == ".py":
-        try:
-            namespace = runpy.run_path(str(path))
-        except Exception as error:
-            text = " ".join(str(error).split())
-            raise UserError(f"Python cannot run it: {type(error).__name__}: {text}") from None
-        return {name: namespace[name] for name in _TABLES if name in namespace}
-    try:
+        raise UserError(f"the study file '{path}' does not exist")
+    if path.suffix == ".toml":
         return read_toml(path)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"not valid TOML: {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot be read: {error}") from None
+    try:
+        namespace = runpy.run_path(str(path))
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise UserError(f"Python cannot run '{path}': {type(error).__name__}: {text}") from None
+    return {name: namespace[name] for name in _TABLES if name in namespace}
 
 
-def _tables(path: Path) -> dict[str, Table]:
+def _tables(given: Mapping[str, Json]) -> dict[str, Table]:
     tables: dict[str, Table] = {}
-    for name, table in _given(path).items():
+    for name, table in given.items():
         if name not in _TABLES:
             raise unknown("table", name, _TABLES)
         if not isinstance(table, Mapping):
@@ -144,7 +139,7 @@ def _tables(path: Path) -> dict[str, Table]:
 
 def _study(tables: Mapping[str, Table], path: Path) -> Study:
     about = required(_About, tables["study"], "[study]")
-    command = required(_Command, tables["command"], "[command]")
+    command = required(Command, tables["command"], "[command]")
     variants = required(dict[str, Settings], tables["variants"], "[variants]")
     name = path.stem if about.name is None else about.name
     if name in studies.studies():
@@ -154,8 +149,8 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
             "give margin (a share of the learned range) or margin_in_metric, but not both"
         )
     tasks = tuple(dict.fromkeys(about.tasks)) or (TASK,)
-    line = line_of(tables["command"])
-    code = code_of(line, path.parent, tables["command"], path)
+    line = line_of(command)
+    code = code_of(line, path.parent, command.depends, path)
     trainer = CommandTrainer(
         f"command of {name}",
         line,
@@ -186,42 +181,41 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
     return study
 
 
-def line_of(command: Table) -> Line:
-    """Read the table of a command. Raises UserError: the table is wrong or incomplete."""
+def line_of(command: Command) -> Line:
+    """Return the command of a table. Raises UserError: the table is incomplete."""
     for name in ("run", "curve", "metric"):
-        if not command.get(name):
+        if not getattr(command, name):
             raise UserError(f"{name} is missing in [command]")
-    given = required(_Command, command, "[command]")
     return Line(
-        run=_words(given.run, "run"),
-        curve=given.curve,
-        metric=given.metric,
-        step=given.step,
-        better=given.better,
-        cwd=given.cwd,
-        environment={name: str(value) for name, value in given.environment.items()},
-        resume=_words(given.resume, "resume"),
-        resume_if=given.resume_if,
+        run=_words(command.run, "run"),
+        curve=command.curve,
+        metric=command.metric,
+        step=command.step,
+        better=command.better,
+        cwd=command.cwd,
+        environment={name: str(value) for name, value in command.environment.items()},
+        resume=_words(command.resume, "resume"),
+        resume_if=command.resume_if,
     )
 
 
-def code_of(line: Line, here: Path, command: Table, path: Path | None) -> Code:
+def code_of(
+    line: Line, here: Path, depends: Iterable[str] | None, path: Path | None = None
+) -> Code:
     """Return the code that a command uses. Raises UserError: its program does not exist.
 
     Args:
         line: the command.
         here: the folder in which it runs.
-        command: its table; only `depends` is read.
+        depends: the files that it uses; None: see `Code`.
         path: the study file, which is not part of the code.
     """
     program = filled(line.run[:1], {"here": str(here)})[0]
     known = here / program if "/" in program else shutil.which(program)
     if "{" not in program and (known is None or not Path(known).exists()):
         raise UserError(f"the program '{program}' does not exist")
-    depends = None
-    if (given := command.get("depends")) is not None:
-        depends = tuple(dict.fromkeys(required(tuple[str, ...], given, "depends:")))
-    return Code(here, (*line.run, *line.resume), depends, path)
+    names = None if depends is None else tuple(dict.fromkeys(depends))
+    return Code(here, (*line.run, *line.resume), names, path)
 
 
 def _words(value: Words, name: str) -> tuple[str, ...]:
