@@ -5,7 +5,6 @@
     results/cells/<hash>/policies/       saved policies: see ablations/engine/checkpoints.py
     results/cells/<hash>/run/            the {folder} of a command
     results/plans/<study>/<plan>.json    a study resolved to runs: everything that tables need
-    results/plans/<study>/<plan>.unit    the learned ranges, for margins
     results/plans/<study>/last           the name of the plan that ran last
     results/archive/                     plans with their records, to be committed
 
@@ -28,13 +27,13 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, ParamSpec, TypedDict, TypeVar
+from typing import IO, Any, ParamSpec, TypeVar
 
 import msgspec
 
 from ablations import parquet
 from ablations.core.decode import Count, Json, Mismatch, Part, decode, encode, shown
-from ablations.core.files import Foreign, find_json, parse_object, read_bytes, set_aside
+from ablations.core.files import Foreign, parse_object, read_bytes, set_aside
 from ablations.core.plan import (
     NO_LOOKS,
     CellEntry,
@@ -129,17 +128,6 @@ class Plan(Part, frozen=True):
     def seeds(self) -> tuple[int, ...]:
         """Return the seeds of the runs, ascending."""
         return tuple(sorted({cell.seed for cell in self.cells}))
-
-
-class Unit(TypedDict):
-    """The learned range of a variant on a task.
-
-    learned: the lowest and the highest point of its mean curve; null: it learned nothing. cells:
-    the hashes of its runs.
-    """
-
-    learned: list[float] | None
-    cells: list[str]
 
 
 # Digests, checksums and formats
@@ -367,25 +355,6 @@ def read_runs(
         curves = [_usable(read_curve, results, each, metrics) if each else None for each in records]
         for cell, record, curve in zip(cells, records, curves, strict=True):
             yield cell, None if curve is None else record, curve or {}
-
-
-def read_units(results: Path, plan: Plan) -> Mapping[str, Unit]:
-    """Return the stored learned ranges of a plan's current runs; {} if the file is damaged."""
-    stored = find_json(_units_path(results, plan), dict[str, Unit]) or {}
-    known = {cell.hash for cell in plan.cells}
-    kept = {name: unit for name, unit in stored.items() if known.issuperset(unit["cells"])}
-    sound = all(unit["learned"] is None or len(unit["learned"]) == 2 for unit in kept.values())
-    return kept if sound else {}
-
-
-def write_units(results: Path, plan: Plan, units: Mapping[str, Unit]) -> None:
-    """Store the learned ranges of a plan, but keep those that are stored already."""
-    units = {**units, **read_units(results, plan)}
-    write_atomically(_units_path(results, plan), json.dumps(units, indent=1, sort_keys=True))
-
-
-def _units_path(results: Path, plan: Plan) -> Path:
-    return plan_path(results, plan.study.name, plan.name).with_suffix(".unit")
 
 
 # Records

@@ -33,13 +33,10 @@ from ablations.records import (
     UNTRAINED,
     Plan,
     Record,
-    Unit,
     canonical,
     plans_folder,
     read_plan,
     read_runs,
-    read_units,
-    write_units,
 )
 from ablations.scoring import NO_RANGE, SCORES, Floats, beyond_untrained, learned_range
 from ablations.stats import are_successes
@@ -455,8 +452,7 @@ class Runs:
         lowest to the highest point of the smoothed mean curve of the variant's baseline. It is NaN
         if nothing was learned, and for a metric without a direction.
 
-        Later seeds do not change a range that `keep_ranges` stored. With interim analyses the range
-        comes from the first stage.
+        With interim analyses the range comes from the first stage.
         """
         if not self.directed:
             return dict.fromkeys(itertools.product(self.tasks, self.versus), NO_RANGE)
@@ -502,51 +498,22 @@ class Runs:
     @cached_property
     def _measured(self) -> dict[tuple[str, str], tuple[float, float]]:
         """(task, variant) -> learned range, for variants that define one."""
-        scored, stored = self, {}
+        scored = self
         if self.untrained and self.plan is not None:  # one range for every score
             scored = self.on(score=_default_score(self.plan, self.metric))
         if self.plan is not None and self.plan.looks:
             scored = scored.below(self.plan.looks.seeds[0])
-        elif self.plan is not None and self.folder is not None:
-            stored = dict(read_units(self.folder, self.plan))
         ranges: dict[tuple[str, str], tuple[float, float]] = {}
         for task, variant in itertools.product(self.tasks, self.versus):
             head = self._head(task, self.source(variant))
             if (task, head) in ranges:
                 continue
-            if (unit := stored.get(scored._range_name(task, head))) is not None:
-                low, high = unit["learned"] or NO_RANGE
-                ranges[task, head] = (low, high)
-            elif self.untrained:
+            if self.untrained:
                 scores = scored.scores.get((task, head), pd.Series(dtype=float)).dropna()
                 ranges[task, head] = beyond_untrained(self.floors[task], list(scores))
             else:
                 ranges[task, head] = learned_range(list(scored.curves_of(task, head).values()))
         return ranges
-
-    def _range_name(self, task: str, variant: str) -> str:
-        name = f"{self.metric} {task} {variant}"
-        return f"{name}, {self.score}, beyond trivial policies" if self.untrained else name
-
-
-def keep_ranges(plan: Plan, folder: Path) -> None:
-    """Store the learned ranges of the study's metric with its plan, once all their runs ended.
-
-    Stored ranges do not change. Nothing is written if records lack the metric, or if the folder is
-    not writable.
-    """
-    if plan.study.margin_in_metric or plan.looks:
-        return
-    with contextlib.suppress(UserError, OSError):
-        runs, complete = Runs.read(folder, plan), {}
-        for (task, variant), (low, high) in runs._measured.items():
-            rows = runs.runs[(runs.runs.task == task) & (runs.runs.variant == variant)]
-            if len(rows) and not (rows.status == "missing").any():
-                learned = None if math.isnan(low) else [low, high]
-                complete[runs._range_name(task, variant)] = Unit(
-                    learned=learned, cells=list(rows.sort_values("seed").hash)
-                )
-        write_units(folder, plan, complete)
 
 
 # Untrained policies

@@ -50,7 +50,7 @@ from ablations.parameters import (
 )
 from ablations.presets import presets as known_presets
 from ablations.records import Plan
-from ablations.runs import Runs, keep_ranges
+from ablations.runs import Runs
 from ablations.tables import table_of
 from ablations.tables.shares import change
 
@@ -388,8 +388,6 @@ def _train_here(
         plans, outcome = until.run(plans, results, executor, seconds=seconds)
     else:
         outcome = executor.run(plans, results, fresh=bool(options.get("fresh")))
-        for plan in plans if outcome.computed else ():
-            keep_ranges(plan, results)
     quiet = bool(options.get("quiet"))
     _print_outcome(outcome, quiet=quiet)
     if outcome.done and not quiet:

@@ -126,14 +126,6 @@ class Checkout(TypedDict, total=False):
     difference: str
 
 
-class Saving(TypedDict):
-    """The checkpoints of a run: their number, the bytes of the last, the seconds of all."""
-
-    written: int
-    bytes: int
-    seconds: float
-
-
 class Provenance(Checkout, total=False):
     """The origin of a record, which is never part of a table.
 
@@ -160,7 +152,6 @@ class Provenance(Checkout, total=False):
     steps_per_second: Seconds | None
     peak_megabytes: Seconds | None
     resumed_at_steps: list[int]
-    checkpoints: Saving
     log: list[str]
     imported: str
 

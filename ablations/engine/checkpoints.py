@@ -16,7 +16,6 @@ import hashlib
 import io
 import os
 import shutil
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,15 +47,12 @@ class Refused(Exception):
 class Spent(Part, frozen=True):
     """The cost of a run so far, over all of its processes.
 
-    seconds: the training time. resumed: the steps at which the run was resumed. checkpoints, bytes,
-    saving_seconds: the number of checkpoints, the size of the last, the time of all.
+    seconds: the training time. resumed: the steps at which the run was resumed. arithmetic: of all
+    processes that trained it.
     """
 
     seconds: float = 0.0
     resumed: tuple[int, ...] = ()
-    checkpoints: int = 0
-    bytes: int = 0
-    saving_seconds: float = 0.0
     arithmetic: tuple[str, ...] = ()
 
 
@@ -68,12 +64,6 @@ def as_provenance(spent: Spent, seconds: float) -> Provenance:
     }
     if spent.resumed:
         found["resumed_at_steps"] = list(spent.resumed)
-    if spent.checkpoints:
-        found["checkpoints"] = {
-            "written": spent.checkpoints,
-            "bytes": spent.bytes,
-            "seconds": round(spent.saving_seconds, 3),
-        }
     return found
 
 
@@ -101,15 +91,10 @@ def save(results: Path, cell: Cell, saved: Saved, before: Spent, keep: int = 2) 
     """
     from flax import serialization
 
-    started = time.monotonic()
     arrays = {name: np.asarray(array) for name, array in saved.state.items()}
     state = serialization.msgpack_serialize(arrays)
-    spent = msgspec.structs.replace(
-        before,
-        checkpoints=before.checkpoints + 1,
-        bytes=len(state),
-        arithmetic=tuple(dict.fromkeys((*before.arithmetic, arithmetic()))),
-    )
+    kinds = tuple(dict.fromkeys((*before.arithmetic, arithmetic())))
+    spent = msgspec.structs.replace(before, arithmetic=kinds)
     description = _Description(
         format=FORMAT,
         cell=cell.hash,
@@ -123,8 +108,7 @@ def save(results: Path, cell: Cell, saved: Saved, before: Spent, keep: int = 2) 
     write_atomically(path, sealed(as_read(msgspec.structs.asdict(description)), state))
     for point in checkpoint_points(results, cell.hash)[:-keep]:
         path_of(results, cell.hash, point).unlink(missing_ok=True)
-    taken = time.monotonic() - started
-    return msgspec.structs.replace(spent, saving_seconds=spent.saving_seconds + taken)
+    return spent
 
 
 def sealed(description: Mapping[str, Json], state: bytes) -> bytes:

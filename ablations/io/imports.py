@@ -26,7 +26,6 @@ from ablations.io.sources import RETURNS, RUN, Names, Place, Source, naming, sou
 from ablations.names import require_name
 from ablations.parameters import SEVERAL
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
-from ablations.runs import keep_ranges
 from ablations.studies import studies
 
 SHOWN = 12  # lines of progress on runs, and on skipped content
@@ -327,7 +326,6 @@ def _write(
         cells=tuple(cells),
     )
     write_plan(results, plan)
-    keep_ranges(plan, results)
     return pd.DataFrame(rows, columns=[*RUN, "status", "reason", "points", "last", "source"])
 
 

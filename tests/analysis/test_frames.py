@@ -27,11 +27,10 @@ from ablations.records import (
     cell_folder,
     read_plan,
     read_record,
-    read_units,
     write_record,
 )
 from ablations.request import Request
-from ablations.runs import keep_ranges, read_untrained, untrained_command
+from ablations.runs import read_untrained, untrained_command
 from ablations.scoring import auc, beyond_untrained, final, last, learned_range, mean, smoothed
 from ablations.studies import definition, studies
 
@@ -324,31 +323,6 @@ def test_the_command_that_evaluates_untrained_policies_has_the_settings_of_the_t
         (settings,) = {str(c.config["task"]) for c in plan.cells if c.task == task}
         assert {str(c.config["task"]) for c in made.cells} == {settings}
         assert made.cells[0].config["run"]["evaluations"] == 10
-
-
-@pytest.mark.parametrize("with_untrained", [False, True])
-def test_a_range_stays_when_seeds_are_added(tmp_path, with_untrained) -> None:
-    """It is stored with the runs it was measured on, and forgotten with them."""
-    if with_untrained:
-        synthetic.trivial(tmp_path, FLOORS)
-    plan = synthetic.study(tmp_path, {key: of[:4] for key, of in LEARNED.items()})
-    before = Runs.read(tmp_path, plan).ranges
-    keep_ranges(plan, tmp_path)
-    more = synthetic.study(tmp_path, LEARNED)
-    assert Runs.read(tmp_path, more).ranges == before
-    later = structs.replace(more, cells=tuple(c for c in more.cells if c.seed > 1))
-    assert Runs.read(tmp_path, later).ranges != before
-    (stored,) = (tmp_path / "plans" / "details").glob("*.unit")
-    stored.unlink()
-    assert Runs.read(tmp_path, more).ranges != before
-
-
-def test_an_unfinished_baseline_fixes_no_range(study) -> None:
-    plan, results = study(
-        {("hopper", v): [1.0, 2.0, 3.0] for v in "ab"}, missing=[("hopper", "a", 2)]
-    )
-    keep_ranges(plan, results)
-    assert read_units(results, plan) == {}
 
 
 def test_a_profile_gives_the_baseline_more_seeds(monkeypatch) -> None:
