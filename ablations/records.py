@@ -164,19 +164,6 @@ def _checksum(fields: Mapping[str, Json]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
-def _with_checksum(fields: Mapping[str, Json]) -> str:
-    """Encode fields as JSON, one line each, after a line with their checksum."""
-    lines = [f'"{name}": {json.dumps(fields[name], sort_keys=True)}' for name in sorted(fields)]
-    checksum = hashlib.sha256(f"{{{', '.join(lines)}}}".encode()).hexdigest()
-    return ",\n".join([f'{{"checksum": "{checksum}"', *lines]) + "}\n"
-
-
-def _checksum_of_lines(text: bytes) -> str:
-    """Return the checksum of the lines below the first of `_with_checksum`, unparsed."""
-    _, _, lines = text.partition(b"\n")  # JSON has no other ends of lines
-    return hashlib.sha256(b"{" + lines.replace(b",\n", b", ").removesuffix(b"\n")).hexdigest()
-
-
 # Atomic files and folders
 
 
@@ -402,7 +389,8 @@ def write_record(
         stored = {"rows": len(columns["step"]), "sha256": hashlib.sha256(curve).hexdigest()}
         described = msgspec.structs.asdict(record) | {"format": FORMAT, "curve": stored}
         with (temporary / "record.json").open("w") as file:
-            file.write(_with_checksum(as_read(described)))
+            fields = as_read(described)
+            file.write(json.dumps(fields | {"checksum": _checksum(fields)}, indent=1))
             if lasting:
                 flush_to_disc(file)
         if files is not None:
@@ -428,11 +416,9 @@ def _share(file: Path, other: Path) -> None:
 def read_record(results: Path, cell: str) -> Record | None:
     """Return the record of a run, or None. Raises DamagedRecord, OtherFormat, OSError."""
     try:
-        data = _read_file(results, cell, "record.json")
-        fields = parse_object(data)
-        checksum = fields.pop("checksum", None)  # earlier records have none
-        # The checksum of the lines is faster; the other one allows other spellings.
-        complete = checksum in (None, _checksum_of_lines(data)) or checksum == _checksum(fields)
+        fields = parse_object(_read_file(results, cell, "record.json"))
+        # Earlier records have no checksum.
+        complete = fields.pop("checksum", None) in (None, _checksum(fields))
         require_format(fields.pop("format", None))
         record = decode(Record, fields, raw=("config", "provenance", "curve", "policies"))
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ablations.core.record import Provenance
 from ablations.engine.backends import Speed, backend_of
-from ablations.engine.job import Cell, backend_of_all
+from ablations.engine.job import Cell, Kind, backend_of_all
 from ablations.engine.machine import even_lanes
 from ablations.errors import UserError, count, duration
 from ablations.records import Record, read_record
@@ -118,9 +118,9 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
     Raises:
         UserError: the memory is too small for one worker.
     """
-    groups: dict[tuple[str, int, frozenset[int]], list[Cell]] = {}
+    groups: dict[Kind, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.program, cell.points, cell.measured), []).append(cell)
+        groups.setdefault(cell.kind, []).append(cell)
     backend = backend_of_all(cells)
     hungriest = max(speeds.values(), key=lambda speed: (speed.megabytes, speed.measured))
     workers, lanes = backend.shape(
@@ -129,10 +129,10 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
     lanes = min(lanes, even_lanes(max(map(len, groups.values())), resources.gpus))
     programs: list[OfProgram] = []
     batches, longest = 0, 0.0
-    for (program, _, _), mine in groups.items():
-        speed = speeds[program]
+    for kind, mine in groups.items():
+        speed = speeds[kind.program]
         batch_seconds, number = (mine[0].steps or 1) * lanes / speed.rate, -(-len(mine) // lanes)
-        programs.append(OfProgram(program, tuple(mine), speed, number * batch_seconds))
+        programs.append(OfProgram(kind.program, tuple(mine), speed, number * batch_seconds))
         batches, longest = batches + number, max(longest, batch_seconds)
     training = sum(each.seconds for each in programs)
     compiling = max(speed.compile_seconds for speed in speeds.values())

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,6 +31,14 @@ from ablations.engine.claims import published
 from ablations.errors import UserError
 from ablations.records import Plan, Record, write_atomically
 from ablations.trainers import trainer
+
+
+class Kind(NamedTuple):
+    """The properties of runs that can be trained in parallel."""
+
+    program: str
+    points: int
+    measured: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,11 @@ class Cell:
     def program(self) -> str:
         """Return the name of the program that computes the run."""
         return self.backend.program(self.config, self.varied)
+
+    @property
+    def kind(self) -> Kind:
+        """Return the properties that parallel runs share, besides their last checkpoint."""
+        return Kind(self.program, self.points, self.measured)
 
 
 def backend_of_all(cells: Iterable[Cell]) -> Backend:

@@ -365,7 +365,7 @@ def plan(request: Request) -> Plan:
     _require_presets(study, request)
     tasks = {name: composer(study.trainer).task(name) for name in selected.tasks}
     configs = {name: _configurations(study, profile, task, request) for name, task in tasks.items()}
-    _require_sense(study, profile, request, configs)
+    _require_sense(study, request, configs)
     # If the profile scores evaluations, the study judges their return.
     evaluated = study.metric.startswith("evaluation/") or profile.score is None
     shared = {
@@ -457,9 +457,7 @@ def _configurations(study: Study, profile: Profile, task: Task, request: Request
     return found
 
 
-def _require_sense(
-    study: Study, profile: Profile, request: Request, configs: Mapping[str, OfVariants]
-) -> None:
+def _require_sense(study: Study, request: Request, configs: Mapping[str, OfVariants]) -> None:
     """Raise UserError for settings and comparisons without effect."""
     every = [config for of_variants in configs.values() for config in of_variants.values()]
     flags = {name: f"--set {name}" for name in request.set}
@@ -469,8 +467,6 @@ def _require_sense(
     if len(study.variants) > 1:
         varied = {name for variant in study.variants.values() for name in variant.sets}
         _require_effects(study, {name: f"{name}, which variants set," for name in varied}, every)
-    if not (request.set or request.vary or request.variants or profile.variants):
-        _require_readers(study, profile, every)
 
 
 def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
@@ -492,24 +488,6 @@ def _require_differences(study: Study, task: str, configs: OfVariants) -> None:
         f"settings{''.join(f', since {reason}' for reason in dict.fromkeys(reasons))}{too}: there "
         f"is nothing to compare; omit one with --variants"
     )
-
-
-def _require_readers(study: Study, profile: Profile, every: Sequence[Configuration]) -> None:
-    """Raise UserError for a setting of the study that no variant uses."""
-    tasks = {config["task"]["name"] for config in every}
-    shared = {
-        *study.settings,
-        *profile.settings,
-        *(name for task in tasks for name in profile.task_settings.get(task, ())),
-    }
-    read = {*RUN_SETTINGS}
-    for config in map(composer(study.trainer).completed, every):
-        read.update(settings_read(config), config["task"]["settings"])
-    if unread := sorted(shared - read):
-        raise UserError(
-            f"the study '{study.name}' sets {', '.join(unread)}, but no variant uses it: "
-            f"{', '.join(study.variants)}"
-        )
 
 
 def _require_effects(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
+from typing import cast
 
 from ablations import plugins
 from ablations.core.plan import Context
@@ -30,6 +31,7 @@ PACKAGES = (
     "mujoco-mjx",
     "numpy",
 )
+COMMIT = ("commit", "changed", "difference")
 OUR_ROOT = Path(__file__).resolve().parents[2]
 OURS = ("ablations", "variants")
 ENVIRONMENT = (
@@ -86,16 +88,12 @@ def keep_difference(
 
 def of_command(context: Context, *, accelerator: bool) -> Provenance:
     """Return the provenance of a command, whose packages are unknown."""
-    repository: Checkout = {}
-    if "commit" in context:
-        repository = {"commit": context["commit"], "changed": context["changed"]}
-    if "difference" in context:
-        repository["difference"] = context["difference"]
+    repository = {name: value for name, value in context.items() if name in COMMIT}
     return {
         **_of_machine(),
         "versions": {name: v for name, v in versions().items() if name == "rl-ablations"},
         "device": "accelerator" if accelerator else "cpu",
-        "repository": repository,
+        "repository": cast(Checkout, repository),
     }
 
 

@@ -22,14 +22,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
 
 from ablations import plugins
 from ablations.core.record import Provenance
 from ablations.engine.backends import Prepared
 from ablations.engine.checkpoints import tidy
 from ablations.engine.claims import Claim, checkpoint_points, claim, published, work_folder
-from ablations.engine.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, JobSpec, Result, TrainingFailed
+from ablations.engine.job import (
+    CANNOT_GO_ON,
+    NO_ROOM_HINT,
+    Cell,
+    JobSpec,
+    Kind,
+    Result,
+    TrainingFailed,
+)
 from ablations.engine.machine import slurm_job
 from ablations.errors import UserError
 from ablations.records import write_record
@@ -38,14 +45,6 @@ MAX_TRIES = 3
 LOG_LINES = 12
 WAIT_SECONDS = 0.5
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-
-
-class Kind(NamedTuple):
-    """The properties that parallel runs share, besides their last checkpoint."""
-
-    program: str
-    points: int
-    measured: frozenset[int]
 
 
 class Worker:
@@ -67,8 +66,7 @@ class Worker:
         # visits the slots of all deleted runs.
         self._waiting: dict[Kind, OrderedDict[str, Cell]] = {}
         for cell in job.cells:
-            kind = Kind(cell.program, cell.points, cell.measured)
-            self._waiting.setdefault(kind, OrderedDict())[cell.hash] = cell
+            self._waiting.setdefault(cell.kind, OrderedDict())[cell.hash] = cell
 
     def run(self) -> None:
         """Train until no run is left or the job is stopped."""

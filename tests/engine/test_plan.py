@@ -203,17 +203,6 @@ def test_what_nothing_reads_is_refused() -> None:
     with pytest.raises(UserError, match="--set value_clip_range changes nothing in 'gae'"):
         cells(seeds=1, set={"value_clip_range": 0.1})
     assert cells(seeds=1, set={"value_clip": "replace", "value_clip_range": 0.1})
-    study = studies.study("gae")
-    whole = dataclasses.replace(study.profiles["smoke"], variants=None)
-    setting = dataclasses.replace(
-        study,
-        settings={**study.settings, "value_clip_range": 0.1},
-        variants={name: study.variants[name] for name in ("standard", "brax")},
-        profiles={"smoke": whole},
-    )
-    with pytest.raises(UserError, match="'gae' sets value_clip_range, but no variant uses it"):
-        cells(seeds=1, brought=(setting,))
-    assert cells(seeds=1, variants=("brax",), brought=(setting,))
 
 
 def test_what_is_read_and_cannot_act_is_refused_where_it_is_set() -> None:
