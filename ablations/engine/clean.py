@@ -17,7 +17,7 @@ from ablations.core.files import set_aside
 from ablations.engine.backends.command.training import read_note
 from ablations.engine.claims import at_rest, hold
 from ablations.engine.slurm import commands
-from ablations.engine.slurm.submissions import COMMENT, all_submissions
+from ablations.engine.slurm.submissions import FOLDER
 from ablations.errors import UserError
 from ablations.names import NAME
 from ablations.private import COPIES, JOBS, private_path
@@ -76,7 +76,7 @@ def _old_copies() -> Iterator[Path]:
 def _has_jobs() -> bool:
     """Return whether this user may have jobs in the queue, of any results folder."""
     try:
-        return shutil.which("squeue") is not None and bool(commands.commented(COMMENT))
+        return shutil.which("squeue") is not None and bool(commands.jobs())
     except commands.Silent:
         return True
 
@@ -146,10 +146,10 @@ def _delete(path: Path) -> None:
 
 def _is_awaited(results: Path, path: Path) -> bool:
     """Return whether a queued or running job may need this submission."""
-    if path.relative_to(results / "work").parts[0] != "submissions":
+    if path.parent != results / "work" / FOLDER:
         return False
-    jobs = {job for sent in all_submissions(results) for job in sent.slurm_jobs().values()}
     try:
-        return any(state.alive or state.held for state in commands.states(jobs).values())
+        jobs = commands.jobs()
+        return any(job.run == path.name and (job.alive or job.held) for job in jobs)
     except commands.Silent:
         return True

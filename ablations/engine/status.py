@@ -71,12 +71,13 @@ def _add_jobs(missing: Sequence[Row], results: Path) -> None:
     """Add the jobs of runs without a record. Raises commands.Silent."""
     held = holders(results, (row["hash"] for row in missing)) if missing else {}
     for row in missing:
-        if job := held.get(row["hash"]):
-            name, reason = job.state.name, job.state.reason
-            if job.state.alive:
-                row.update(state="queued", job=job.id, queue=name, reason=reason)
-            else:
-                row.update(reason=job.why_ended, log=job.last_line())
+        if (last := held.get(row["hash"])) is None:
+            continue
+        if last.job is not None and last.alive:
+            job = last.job
+            row.update(state="queued", job=job.id, queue=job.state, reason=job.reason)
+        else:
+            row.update(reason=last.why_ended, log=last.last_line())
 
 
 def _state(results: Path, cell: Cell, record: Record | Exception | None) -> Row:

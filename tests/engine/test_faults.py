@@ -268,53 +268,49 @@ def test_cells_for_an_accelerator_are_not_trained_on_the_cpu(tmp_path: Path, mon
 # Slurm, without one
 
 
-def submission(
-    results: Path, run: str, cells: Collection[Cell], slurm_job: str, jobs: int = 1
-) -> Submission:
-    """One that Slurm has taken as an array."""
+def submission(results: Path, run: str, cells: Collection[Cell]) -> None:
     studies, hashes = {one.study for one in cells}, [one.hash for one in cells]
-    made = Submission(run, str(results), 0.0, tuple(studies), tuple(hashes), jobs)
-    made.write()
-    made.add_array(slurm_job, 0, jobs)
-    return made
+    Submission(run, str(results), 0.0, tuple(studies), tuple(hashes)).write()
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> list[str]:
-    """Slurm's commands say this; returns the list that names those asked."""
-    asked: list[str] = []
+def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> None:
+    """Slurm's commands say this."""
 
     def ask(command: list[str], _: str | None = None) -> subprocess.CompletedProcess[str]:
-        asked.append(command[0])
         return subprocess.CompletedProcess(command, 0, said.get(command[0], ""), "")
 
     monkeypatch.setattr(commands, "_ask", ask)
-    return asked
 
 
 @pytest.mark.parametrize(
     ("squeue", "alive", "why"),
     [
-        ("7_1|RUNNING|None\n", True, ""),  # the queue knows better than the accounts
-        ("", False, "its job 7_0 ended as OUT_OF_MEMORY"),
+        ("7_0|COMPLETED|None|rl-ablations run 0\n7_1|RUNNING|None|rl-ablations run 0\n", True, ""),
+        (
+            "7_0|COMPLETED|None|rl-ablations run 0\n7_1|OUT_OF_MEMORY|None|rl-ablations run 0\n",
+            False,
+            "its job 7_1 ended as OUT_OF_MEMORY",
+        ),
+        ("7_1|RUNNING|None|rl-ablations other 0\n", False, "its job is gone from the queue"),
+        ("7_1|RUNNING|None|(null)\n", False, "its job is gone from the queue"),
     ],
 )
 def test_a_run_has_a_job_while_one_of_its_submission_is_alive(
     squeue: str, alive: bool, why: str, tmp_path: Path, monkeypatch
 ) -> None:
-    submission(tmp_path, "run", [cell(name="a"), cell(name="b")], "7", jobs=2)
-    ended = "7_0|OUT_OF_MEMORY\n7_1|COMPLETED\n7_[2-3]|\n"
-    answers(monkeypatch, squeue=squeue, sacct=ended)
+    submission(tmp_path, "run", [cell(name="a"), cell(name="b")])
+    answers(monkeypatch, squeue=squeue)
     held = submissions.holders(tmp_path, ["a", "b", "c"])
     assert held["a"] == held["b"]
     assert held.keys() == {"a", "b"}
-    assert held["a"].state.alive == alive
+    assert held["a"].alive == alive
     assert alive or held["a"].why_ended == why
 
 
-def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_watching_shows_the_queue(tmp_path: Path, monkeypatch, capsys) -> None:
     store(tmp_path, "mine", [cell()])
-    submission(tmp_path, "run", [cell()], "7")
-    asked = answers(monkeypatch, squeue="7_0|PENDING|Priority\n")
+    submission(tmp_path, "run", [cell()])
+    answers(monkeypatch, squeue="7_0|PENDING|Priority|rl-ablations run 0\n")
     looks = iter(range(3))
 
     def sleep(_: float) -> None:
@@ -324,7 +320,6 @@ def test_watching_remembers_the_queue(tmp_path: Path, monkeypatch, capsys) -> No
     monkeypatch.setattr("ablations.commands.watching.time.sleep", sleep)
     assert main(["status", "mine", "--watch", "--results", str(tmp_path)]) == 130
     assert capsys.readouterr().out.count("): PENDING (Priority)") == 4
-    assert asked == ["squeue"]
 
 
 def store(results: Path, study: str, cells: Collection[Cell], **flags: Any) -> None:
@@ -341,10 +336,11 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
     store(tmp_path, "mine", [first], seeds=1)
     store(tmp_path, "mine", [last], seeds=[1])
     store(tmp_path, "other", [other])
-    submission(tmp_path, "one", [first], "1")
-    submission(tmp_path, "two", [last], "2")
-    submission(tmp_path, "three", [other], "3")
-    answers(monkeypatch, squeue="".join(f"{job}_0|PENDING|None\n" for job in (1, 2, 3)))
+    runs = ("one", "two", "three")
+    for run, one in zip(runs, (first, last, other), strict=True):
+        submission(tmp_path, run, [one])
+    lines = (f"{n}_0|PENDING|None|rl-ablations {run} 0\n" for n, run in enumerate(runs, 1))
+    answers(monkeypatch, squeue="".join(lines))
     cancelled: list[str] = []
     monkeypatch.setattr(commands, "cancel", cancelled.extend)
     assert main(["status", "--cancel", "--results", str(tmp_path)]) == 2
@@ -377,7 +373,7 @@ def test_a_quote_in_the_path_leaves_the_script_whole(tmp_path: Path, monkeypatch
     (tmp_path / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / 'it\'s "mine"'))
-    one = Submission("run", str(tmp_path), 0.0, ("toy",), ("a",), 1)
+    one = Submission("run", str(tmp_path), 0.0, ("toy",), ("a",))
     script = slurm._script(slurm._executor(one, Cluster(), 100), 1)
     (line,) = [line for line in script.splitlines() if line.startswith("export PYTHONPATH")]
     told = subprocess.run(

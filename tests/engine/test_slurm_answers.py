@@ -19,18 +19,14 @@ TIMED_OUT = "Socket timed out on send/recv operation"
 COMMANDS = {
     "sinfo": "",
     "scontrol": 'echo "MaxArraySize            = 1001"',
-    "sacct": "exit 1",
     "scancel": "",
     "srun": "",
     "squeue": CLUSTER
     + f'[ -n "$SILENT" ] && {{ echo "slurm_load_jobs error: {TIMED_OUT}" >&2; exit 0; }}\n'
-    + 'case "$*" in\n'
-    + "  *%F*) cat comments;;\n"
-    + '  *-j*) for job in $(echo "$*" | sed "s/.*-j //" | tr , " "); do\n'
-    + '    echo "$job|RUNNING|None"; done;;\n'
-    + "esac",
+    + "cat comments",
     "sbatch": 'case "$*" in *--test-only*) exit 0;; esac\n'
-    + 'grep -h -- --comment "$@" | sed "s/^.*--comment=\'\\([^\']*\\)\'.*/7|\\1/" >> comments\n'
+    + 'grep -h -- --comment "$@" '
+    + "| sed \"s/^.*--comment='\\([^']*\\)'.*/7|RUNNING|None|\\1/\" >> comments\n"
     + f'case "$ANSWER" in\n  bare) echo 7;;\n  timeout) echo "sbatch: error: {TIMED_OUT}" >&2; '
     + 'exit 1;;\n  *) echo "Submitted batch job 7";;\nesac',
 }

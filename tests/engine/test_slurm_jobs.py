@@ -141,7 +141,7 @@ def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp
     path = tmp_path / "one.toml"
     path.write_text(text)
     asked = cluster.read_cluster(path, {})
-    one = submissions.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",), 1)
+    one = submissions.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
     script = slurm._script(slurm._executor(one, asked, 900), 1)
     assert all(re.search(words, script, re.MULTILINE) for words in has)
     assert not any(re.search(words, script) for words in has_not)
@@ -201,16 +201,12 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
 
 def test_what_counts_as_alive() -> None:
     for name in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED", "CONFIGURING"):
-        assert commands.State(name).alive
-    for name in ("COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "GONE"):
-        assert not commands.State(name).alive
-    assert not commands.State("PENDING", "launch failed requeued held").alive
-    assert not commands.State("REQUEUE_HOLD").alive
-    assert commands.State("SPECIAL_EXIT").held
-    states = {"7_1": commands.State("RUNNING"), "7": commands.State("CANCELLED")}
-    assert commands.state_of(states, "7_1").name == "RUNNING"
-    assert commands.state_of(states, "7_2").name == "CANCELLED"
-    assert commands.state_of(states, "8").name == commands.state_of(states, None).name == "GONE"
+        assert commands.Job("7", "a", 0, name).alive
+    for name in ("COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"):
+        assert not commands.Job("7", "a", 0, name).alive
+    assert not commands.Job("7", "a", 0, "PENDING", "launch failed requeued held").alive
+    assert not commands.Job("7", "a", 0, "REQUEUE_HOLD").alive
+    assert commands.Job("7", "a", 0, "SPECIAL_EXIT").held
 
 
 @pytest.mark.parametrize(("state", "spared"), [("PENDING", True), ("CANCELLED", False)])
@@ -220,11 +216,8 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
 
     study = StoredStudy("toy", "", "", "", "", 0.05, False, "return")
     write_plan(tmp_path, Plan({}, study, {}, {}, ()))
-    one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",), 1)
+    one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
     one.write()
-    one.add_array("7", 0, 0)
-    monkeypatch.setattr(
-        commands, "states", lambda jobs: {job: commands.State(state) for job in jobs}
-    )
+    monkeypatch.setattr(commands, "jobs", lambda: [commands.Job("7", one.run, 0, state)])
     delete(tmp_path, waste(tmp_path))
     assert one.folder.is_dir() == spared

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ablations.errors import UserError
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 TIMEOUT_SECONDS = 30
+COMMENT = "rl-ablations"  # the first word of our jobs' comments
 ENDED = frozenset(
     [
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
@@ -23,26 +23,29 @@ _MOST_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
-class State:
-    """The state of a job.
+class Job:
+    """One of our jobs in the queue.
 
-    name: Slurm's name (PENDING, RUNNING, OUT_OF_MEMORY...), or GONE for an unknown job. reason: why
-    the job waits, or "".
+    id: of the job ("12") or array task ("12_3"). run, first: see `comment`. state: Slurm's name
+    (PENDING, RUNNING, OUT_OF_MEMORY...). reason: why the job waits, or "".
     """
 
-    name: str
+    id: str
+    run: str
+    first: int
+    state: str
     reason: str = ""
 
     @property
     def alive(self) -> bool:
         """Return whether the job runs, waits, or will run again."""
-        return self.name not in ENDED and self.name != "GONE" and not self.held
+        return self.state not in ENDED and not self.held
 
     @property
     def held(self) -> bool:
         """Return whether Slurm holds the job until somebody releases it."""
-        failed = self.name == "PENDING" and "launch failed" in self.reason
-        return failed or self.name in ("SPECIAL_EXIT", "REQUEUE_HOLD")
+        failed = self.state == "PENDING" and "launch failed" in self.reason
+        return failed or self.state in ("SPECIAL_EXIT", "REQUEUE_HOLD")
 
 
 class Silent(UserError):
@@ -59,38 +62,20 @@ def require_commands() -> None:
         )
 
 
-def states(jobs: Collection[str]) -> dict[str, State]:
-    """Return the states of jobs ("12"), array tasks ("12_3") and their arrays, by id.
-
-    Unknown jobs are omitted. An ended job stays in squeue for a while (MinJobAge); later only
-    accounting knows it. Raises Silent.
-    """
-    by_job: dict[str, State] = {}
-    for some in _in_parts(sorted({_array(job) for job in jobs})):
-        command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r", "-j", ",".join(some)]
-        for line in _answer(command).splitlines():
-            job, name, reason = line.split("|", 2)
-            by_job[job] = State(name, "" if reason == "None" else reason)
-    unknown = {_array(job) for job in jobs if job not in by_job}
-    for some in _in_parts(sorted(unknown)):
-        command = ["sacct", "-n", "-X", "-P", "-o", "JobID,State", "-j", ",".join(some)]
-        try:
-            done = _ask(command)
-        except Silent:
-            break
-        for line in done.stdout.splitlines() if done.returncode == 0 else ():
-            job, _, text = line.partition("|")
-            if "[" not in job and text:
-                by_job.setdefault(job, State(text.split()[0]))  # "CANCELLED by 0"
-    return by_job
+def comment(run: str, first: int) -> str:
+    """Return the comment of an array. run: its submission. first: the number of its first job."""
+    return f"{COMMENT} {run} {first}"
 
 
-def commented(first_word: str) -> list[tuple[str, list[str]]]:
-    """Return the user's jobs whose comment starts with a word: id, other words. Raises Silent."""
-    lines = _answer(["squeue", "-h", "-t", "all", "-u", str(os.getuid()), "-o", "%F|%k"])
-    comments = dict(line.split("|", 1) for line in lines.splitlines() if "|" in line)
-    words = {job: comment.split() for job, comment in comments.items()}
-    return [(job, rest) for job, [first, *rest] in words.items() if first == first_word]
+def jobs() -> list[Job]:
+    """Return our jobs in the queue, also those that ended some minutes ago. Raises Silent."""
+    found = []
+    for line in _answer(["squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%k"]).splitlines():
+        job, state, reason, words = line.split("|", 3)
+        if words.startswith(f"{COMMENT} "):
+            run, first = words.split()[1:3]
+            found.append(Job(job, run, int(first), state, "" if reason == "None" else reason))
+    return found
 
 
 def is_running(job: str) -> bool:
@@ -103,19 +88,11 @@ def is_running(job: str) -> bool:
     return not known or done.stdout.split() == ["RUNNING"]
 
 
-def state_of(states: Mapping[str, State], job: str | None) -> State:
-    """Return the state of a job or task; the array's state for a task that was cancelled early."""
-    return states.get(job or "") or states.get(_array(job or "")) or State("GONE")
-
-
-def _array(job: str) -> str:
-    return job.partition("_")[0]
-
-
 def cancel(jobs: Iterable[str]) -> None:
     """Cancel jobs. Raises Silent."""
-    for some in _in_parts(sorted(jobs)):
-        _answer(["scancel", *some])
+    names = sorted(jobs)
+    for first in range(0, len(names), _MOST_AT_ONCE):
+        _answer(["scancel", *names[first : first + _MOST_AT_ONCE]])
 
 
 def largest_array() -> int:
@@ -144,10 +121,6 @@ def complaint(text: str) -> str:
     return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()
 
 
-def _in_parts(names: Sequence[str]) -> Iterable[Sequence[str]]:
-    return [names[i : i + _MOST_AT_ONCE] for i in range(0, len(names), _MOST_AT_ONCE)]
-
-
 def _ask(command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command; remove the lines that name a cluster from its output. Raises Silent."""
     try:
@@ -169,10 +142,9 @@ def _ask(command: Sequence[str], text: str | None = None) -> subprocess.Complete
 
 
 def _answer(command: Sequence[str]) -> str:
-    """Return the output of a command, also if Slurm does not know a job. Raises Silent."""
+    """Return the output of a command. Raises Silent."""
     done = _ask(command)
-    failed = done.returncode or "error:" in done.stderr  # after a timeout, squeue exits with 0
-    if failed and "Invalid job id" not in done.stderr:
+    if done.returncode or "error:" in done.stderr:  # after a timeout, squeue exits with 0
         why = complaint(done.stderr)
         raise Silent(f"{command[0]} does not answer ({why}): nothing was changed; try again")
     return done.stdout

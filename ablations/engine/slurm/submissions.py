@@ -1,25 +1,22 @@
-"""Store submissions: the runs and the Slurm jobs that share them.
+"""Store submissions: the runs that some Slurm jobs share.
 
-    results/work/submissions/<run>/submission.json    the hashes of the runs, the number of jobs
-    results/work/submissions/<run>/arrays.json        Slurm's ids of the jobs
+    results/work/submissions/<run>/submission.json    the hashes of the runs
     ~/.cache/rl-ablations/jobs/<run>/                 the job specification, a copy of the code;
                                                       submitit's files
 
-The state of a run is decided by its record alone. These files prevent double submissions and tell
-`status` the jobs.
+The state of a run is decided by its record alone. A submission prevents double submissions and
+tells `status` the jobs, which Slurm lists by their comments.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import shutil
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablations.core.decode import Count, Part, encode
-from ablations.core.files import find_json, read_bytes, read_json
+from ablations.core.decode import Part, encode
+from ablations.core.files import find_json, read_bytes
 from ablations.engine.claims import published
 from ablations.engine.slurm import commands
 from ablations.errors import UserError
@@ -27,9 +24,6 @@ from ablations.private import JOBS, require_private_folder
 from ablations.records import write_atomically
 
 FOLDER = "submissions"
-COMMENT = "rl-ablations"  # the first word of our jobs' comments
-
-_Array = tuple[str, Count, Count]
 
 
 class Submission(Part, frozen=True):
@@ -40,7 +34,6 @@ class Submission(Part, frozen=True):
     time: float
     studies: tuple[str, ...]
     cells: tuple[str, ...]
-    jobs: Count
 
     @property
     def folder(self) -> Path:
@@ -61,55 +54,40 @@ class Submission(Part, frozen=True):
         """Write the submission."""
         write_atomically(self.folder / "submission.json", encode(self))
 
-    def arrays(self) -> list[_Array]:
-        """Return the arrays: id, index of the first job, number of jobs (0: a single job)."""
-        path = self.folder / "arrays.json"
-        return list(read_json(path, tuple[_Array, ...])) if path.exists() else []
-
-    def add_array(self, job: str, first: int, tasks: int) -> None:
-        """Store the id of an array or of a single job."""
-        known = dict.fromkeys([*self.arrays(), (job, first, tasks)])
-        write_atomically(self.folder / "arrays.json", json.dumps(list(known)))
-
-    def comment(self, first: int, tasks: int) -> str:
-        """Return the comment of an array in Slurm, which `adopt` reads."""
-        return f"{COMMENT} {self.run} {first} {tasks}"
-
-    def slurm_jobs(self) -> dict[int, str]:
-        """Return the Slurm ids of the submitted jobs by index."""
-        return {
-            first + task: f"{job}_{task}" if tasks else job
-            for job, first, tasks in self.arrays()
-            for task in range(tasks or 1)
-        }
+    def forget(self) -> None:
+        """Delete the files of the submission."""
+        for folder in (self.folder, self.private):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class Held:
-    """A job of a submission. id: Slurm's id, or None if Slurm did not accept the job."""
+    """A submission, and one of its jobs in the queue; None: it has none."""
 
     submission: Submission
-    index: int
-    id: str | None
-    state: commands.State
+    job: commands.Job | None
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the job will train runs."""
+        return self.job is not None and self.job.alive
 
     @property
     def why_ended(self) -> str:
         """Return why the job left its runs."""
-        if self.id is None:
-            return "Slurm did not accept its job"
-        if self.state.name == "GONE":
-            return f"its job {self.id} is gone from the queue"
-        if self.state.held:
-            return f"its job {self.id} is held: {self.state.reason}"
-        return f"its job {self.id} ended as {self.state.name}"
+        if self.job is None:
+            return "its job is gone from the queue"
+        if self.job.held:
+            return f"its job {self.job.id} is held: {self.job.reason}"
+        return f"its job {self.job.id} ended as {self.job.state}"
 
     def last_line(self) -> str:
-        """Return the last line of the job's log, or ""."""
+        """Return the last line of the newest log of the submission, or ""."""
         try:
-            log = read_bytes(self.submission.private / f"{self.id}_0_log.err")
-            lines = log.decode(errors="replace").strip().splitlines()
-        except (OSError, UserError):
+            logs = self.submission.private.glob("*_log.err")
+            newest = max(logs, key=lambda path: path.stat().st_mtime)
+            lines = read_bytes(newest).decode(errors="replace").strip().splitlines()
+        except (OSError, UserError, ValueError):
             return ""
         return lines[-1] if lines else ""
 
@@ -118,51 +96,28 @@ def all_submissions(results: Path) -> list[Submission]:
     """Return all submissions, the oldest first."""
     paths = (results / "work" / FOLDER).glob("*/submission.json")
     read = (find_json(path, Submission) for path in paths)
-    submissions = [submission for submission in read if submission]
-    with contextlib.suppress(commands.Silent):
-        adopt(submissions)
-    return sorted(submissions, key=lambda submission: submission.time)
-
-
-def adopt(submissions: Iterable[Submission]) -> None:
-    """Store the ids of accepted jobs whose ids are missing. Raises commands.Silent."""
-    open_ = {
-        submission.run: submission
-        for submission in submissions
-        if len(submission.slurm_jobs()) < submission.jobs
-    }
-    for job, (run, first, tasks) in commands.commented(COMMENT) if open_ else ():
-        if run in open_:
-            open_[run].add_array(job, int(first), int(tasks))
-
-
-def jobs_of(
-    submissions: Collection[Submission],
-) -> list[list[Held]]:
-    """Return the jobs of each submission with their states. Raises commands.Silent."""
-    ids = [submission.slurm_jobs() for submission in submissions]
-    known = {job for jobs in ids for job in jobs.values()}
-    states = commands.states(known) if known else {}
-    return [
-        [
-            Held(submission, index, jobs.get(index), commands.state_of(states, jobs.get(index)))
-            for index in range(submission.jobs)
-        ]
-        for submission, jobs in zip(submissions, ids, strict=True)
-    ]
+    return sorted((each for each in read if each), key=lambda submission: submission.time)
 
 
 def holders(results: Path, cells: Iterable[str]) -> dict[str, Held]:
-    """Return hash -> a live job of each submitted run, or its last job. Raises commands.Silent."""
+    """Return hash -> the last submission of each submitted run, or a live one.
+
+    Raises commands.Silent.
+    """
     wanted = set(cells)
-    submissions = [one for one in all_submissions(results) if not wanted.isdisjoint(one.cells)]
+    submissions = [s for s in all_submissions(results) if not wanted.isdisjoint(s.cells)]
+    jobs = commands.jobs() if submissions else []
     holding: dict[str, Held] = {}
-    for submission, jobs in zip(submissions, jobs_of(submissions), strict=True):
+    for submission in submissions:
+        mine = [job for job in jobs if job.run == submission.run]
         # Among ended jobs, prefer one that failed.
-        job = max(jobs, key=lambda job: (job.state.alive, job.state.name != "COMPLETED"))
+        held = Held(
+            submission,
+            max(mine, key=lambda job: (job.alive, job.state != "COMPLETED"), default=None),
+        )
         for cell in wanted.intersection(submission.cells):
-            if job.state.alive or cell not in holding or not holding[cell].state.alive:
-                holding[cell] = job
+            if held.alive or cell not in holding or not holding[cell].alive:
+                holding[cell] = held
     return holding
 
 
@@ -174,28 +129,23 @@ def cancel(
     Returns:
         The number of jobs, and of their runs without a record.
     """
-    chosen = [
-        submission
+    chosen = {
+        submission.run: submission
         for submission in all_submissions(results)
         if not set(studies).isdisjoint(submission.studies)
         and (cells is None or not set(cells).isdisjoint(submission.left))
-    ]
-    alive = [job for jobs in jobs_of(chosen) for job in jobs if job.state.alive]
+    }
+    alive = [job for job in commands.jobs() if job.alive and job.run in chosen] if chosen else []
     if alive:
-        commands.cancel({job.id for job in alive if job.id})
-    left = {cell for job in alive for cell in job.submission.left}
+        commands.cancel({job.id for job in alive})
+    left = {cell for job in alive for cell in chosen[job.run].left}
     return len(alive), len(left)
-
-
-def forget(submission: Submission) -> None:
-    """Delete the files of a submission."""
-    for folder in (submission.folder, submission.private):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def forget_the_finished(results: Path) -> None:
     """Delete the files of submissions whose runs have records and whose jobs have ended."""
-    finished = [submission for submission in all_submissions(results) if not submission.left]
-    for submission, jobs in zip(finished, jobs_of(finished), strict=True):
-        if not any(job.state.alive for job in jobs):
-            forget(submission)
+    if finished := [submission for submission in all_submissions(results) if not submission.left]:
+        alive = {job.run for job in commands.jobs() if job.alive}
+        for submission in finished:
+            if submission.run not in alive:
+                submission.forget()

@@ -25,7 +25,7 @@ import sysconfig
 import time
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,7 +109,7 @@ class Slurm:
 
     def _submit(self, plans: Sequence[Plan], results: Path, todo: Sequence[Cell]) -> Submitted:
         held = submissions.holders(results, (cell.hash for cell in todo))
-        free = [c for c in todo if c.hash not in held or not held[c.hash].state.alive]
+        free = [cell for cell in todo if cell.hash not in held or not held[cell.hash].alive]
         cells = len(needed(plans))
         counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
         if not free:
@@ -122,7 +122,6 @@ class Slurm:
             time=time.time(),
             studies=tuple(dict.fromkeys(plan.study.name for plan in plans)),
             cells=tuple(cell.hash for cell in free),
-            jobs=estimated.jobs,
         )
         largest = commands.largest_array()
         executor = _executor(submission, self.cluster, estimated.megabytes)
@@ -132,7 +131,9 @@ class Slurm:
             return planned
         with _outside_of_jobs():
             commands.try_out(script)
-        _cancel_stuck({job.submission.run: job.submission for job in held.values()}.values())
+        # Slurm holds these jobs, whose runs the new jobs train.
+        if stuck := {each.job.id for each in held.values() if each.job and each.job.held}:
+            commands.cancel(stuck)
         submission.write()
         copy_code(submission.private / CODE)
         job = job_spec(
@@ -148,45 +149,35 @@ class Slurm:
             checkpoints=self.checkpoints,
         )
         job.write(submission.private / "job.json")
-        taken, refused = _send(executor, submission, largest)
+        ids, taken, refused = _send(executor, submission.run, estimated.jobs, largest)
         if not taken:
             if "timed out" in str(refused):  # jobs that Slurm still takes have our comment
                 raise UserError(f"sbatch does not answer ({refused}): wait a minute and try again")
-            submissions.forget(submission)
+            submission.forget()
             raise UserError(f"sbatch refuses these jobs: {refused}")
-        arrays = tuple(job for job, _, _ in submission.arrays())
-        return replace(planned, arrays=arrays, taken=taken, refused=refused)
-
-
-def _cancel_stuck(involved: Iterable[Submission]) -> None:
-    """Cancel held jobs, whose runs the new jobs train."""
-    jobs = [job for jobs in submissions.jobs_of([*involved]) for job in jobs]
-    if stuck := {job.id for job in jobs if job.id and job.state.held}:
-        commands.cancel(stuck)
+        return replace(planned, arrays=tuple(ids), taken=taken, refused=refused)
 
 
 def _send(
-    executor: submitit.SlurmExecutor, submission: Submission, largest: int
-) -> tuple[int, str | None]:
-    """Submit the jobs; return how many Slurm accepted, and why not all."""
-    every = [Job(index) for index in range(submission.jobs)]
-    for first in range(0, len(every), largest):
-        part = every[first : first + largest]
-        tasks = len(part) if len(part) > 1 else 0
+    executor: submitit.SlurmExecutor, run: str, jobs: int, largest: int
+) -> tuple[list[str], int, str | None]:
+    """Submit jobs. Return Slurm's ids, how many jobs it accepted, and why not all."""
+    ids: list[str] = []
+    for first in range(0, jobs, largest):
+        part = [Job(index) for index in range(first, min(first + largest, jobs))]
         try:
             with warnings.catch_warnings(), _outside_of_jobs():
                 warnings.simplefilter("ignore")
-                # The comment identifies the jobs if this process ends before it writes their id.
-                executor.update_parameters(comment=submission.comment(first, tasks))
+                executor.update_parameters(comment=commands.comment(run, first))
                 sent = executor.submit_array(part)
+                ids.append(sent[0].job_id.partition("_")[0])
         except Exception as error:
             # Slurm may have accepted them although sbatch failed.
-            submissions.adopt([submission])
-            if first not in submission.slurm_jobs():
-                return first, " ".join(str(error).split())[-300:]
-        else:
-            submission.add_array(sent[0].job_id.partition("_")[0], first, tasks)
-    return len(every), None
+            taken = [job.id for job in commands.jobs() if (job.run, job.first) == (run, first)]
+            if not taken:
+                return ids, first, " ".join(str(error).split())[-300:]
+            ids.append(taken[0].partition("_")[0])
+    return ids, jobs, None
 
 
 def _executor(submission: Submission, cluster: Cluster, megabytes: int) -> submitit.SlurmExecutor:

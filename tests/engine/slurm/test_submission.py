@@ -249,15 +249,3 @@ def test_a_job_may_use_the_cores_that_it_asked_for(sweeps) -> None:
     bound.finished(4)
     workers = {path.name.rpartition("-")[2] for path in bound.results.glob("work/logs/*.log")}
     assert len(workers) == os.cpu_count()
-
-
-def test_jobs_are_found_whose_driver_ended_before_it_noted_their_ids(sweep) -> None:
-    with sweep.held_back():
-        assert "4 submitted" in sweep.submit()
-        (noted,) = sweep.results.glob("work/submissions/*/arrays.json")
-        noted.unlink()
-        assert {row["state"] for row in sweep.rows()} == {"queued"}
-        assert "4 queued; nothing to submit" in sweep.submit()
-        noted.unlink()
-        assert "with 4 runs" in sweep("status", "--cancel", "toy_held").stdout
-    assert not sweep.jobs()
