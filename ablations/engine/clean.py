@@ -15,9 +15,8 @@ from pathlib import Path
 
 from ablations.core.files import set_aside
 from ablations.engine.backends.command.training import read_note
-from ablations.engine.claims import at_rest, hold
+from ablations.engine.claims import at_rest
 from ablations.engine.slurm import commands
-from ablations.engine.slurm.submissions import FOLDER
 from ablations.errors import UserError
 from ablations.names import NAME
 from ablations.private import COPIES, JOBS, private_path
@@ -50,17 +49,18 @@ def waste(results: Path) -> list[Path]:
     """Find files that neither a plan nor a running process needs; [] if no plan is stored.
 
     They are checkpoints and other files of unfinished runs, records that were set aside or belong
-    to no plan, programs of earlier versions, and old copies of code in the private cache.
+    to no plan, programs of earlier versions, and old copies of code in the private cache. While
+    something runs here or waits in a queue, no file of unfinished runs is found.
     """
     wanted, whole = _wanted(results)
     if wanted is None:
         return []
     found = [path for path in _ours(results, "cells") if whole and path.name not in wanted]
     found += _ours(results, "set-aside")
-    for part in ("work", "work/logs", "work/orders", "work/submissions"):
-        for path in _ours(results, part):
-            with _unused(results, path) as unused:
-                found += [path] if unused else []
+    with at_rest(results) as idle:
+        if idle and not _has_jobs():
+            for part in ("work", "work/logs", "work/orders", "work/submissions"):
+                found += _ours(results, part)
     found += (path for path in _ours(results, "work/ended") if read_note(results, path) is None)
     return [*found, *_ours(results, "cache"), *_ours(results, "code"), *_old_copies()]
 
@@ -74,9 +74,11 @@ def _old_copies() -> Iterator[Path]:
 
 
 def _has_jobs() -> bool:
-    """Return whether this user may have jobs in the queue, of any results folder."""
+    """Return whether a queue may have jobs of any results folder."""
+    if shutil.which("squeue") is None:
+        return False
     try:
-        return shutil.which("squeue") is not None and bool(commands.jobs())
+        return any(job.alive or job.held for job in commands.jobs())
     except commands.Silent:
         return True
 
@@ -100,14 +102,15 @@ def _wanted(results: Path) -> tuple[set[str] | None, bool]:
 
 
 def delete(results: Path, paths: Iterable[Path]) -> None:
-    """Delete paths that are not in use."""
-    for path in paths:
-        if not path.is_relative_to(results / "work"):
-            _delete(path)
-            continue
-        with _unused(results, path) as unused:
-            if unused:
-                _delete(path)
+    """Delete paths that `waste` found; not those of unfinished runs if something runs by now."""
+    with at_rest(results) as idle:
+        for path in paths:
+            if not idle and path.is_relative_to(results / "work"):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
     for part in sorted(OURS, reverse=True):
         with contextlib.suppress(OSError):  # not empty, or missing
             (results / part).rmdir()
@@ -122,34 +125,3 @@ def _ours(results: Path, part: str) -> Iterator[Path]:
     for path in sorted(folder.glob("*")):
         if re.fullmatch(OURS[part], path.name) and not path.is_symlink():
             yield path
-
-
-@contextlib.contextmanager
-def _unused(results: Path, path: Path) -> Iterator[bool]:
-    """Yield whether no running or queued job needs a path of the work folder."""
-    if (path / "lock").exists():
-        held = hold(results, path.name)
-        yield held is not None
-        if held is not None:
-            held.release()
-    else:
-        with at_rest(results) as idle:
-            yield idle and not _is_awaited(results, path)
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _is_awaited(results: Path, path: Path) -> bool:
-    """Return whether a queued or running job may need this submission."""
-    if path.parent != results / "work" / FOLDER:
-        return False
-    try:
-        jobs = commands.jobs()
-        return any(job.run == path.name and (job.alive or job.held) for job in jobs)
-    except commands.Silent:
-        return True

@@ -16,7 +16,7 @@ from ablations.core.plan import Flags
 from ablations.core.record import Configuration
 from ablations.engine import explanation
 from ablations.engine.backends.command import study_file
-from ablations.engine.claims import hold
+from ablations.engine.claims import at_rest
 from ablations.engine.plan import known_studies, study_of
 from ablations.engine.plan import plan as plan_of
 from ablations.errors import UserError
@@ -265,7 +265,7 @@ def last_plan(results: Path, study: str) -> Plan:
 def remove(results: Path, study: str, *, dry_run: bool) -> list[Path]:
     """Delete a study's plans, and its runs that no other study has; return the paths.
 
-    Raises UserError: the study has not run, a plan cannot be read, or one of the runs is running.
+    Raises UserError: the study has not run, a plan cannot be read, or something runs here.
     """
     own = _hashes(results, study)
     others = {path.parent.name for path in (results / "plans").glob("*/*.json")} - {study}
@@ -274,14 +274,11 @@ def remove(results: Path, study: str, *, dry_run: bool) -> list[Path]:
     paths = [results / "plans" / study, *(folder for folder in folders if folder.is_dir())]
     if dry_run:
         return paths
-    for name in names:
-        if (results / "work" / name / "lock").exists():
-            held = hold(results, name)
-            if held is None:
-                raise UserError(f"the run {name} is running: stop it first")
-            held.release()
-    for path in paths:
-        shutil.rmtree(path)
+    with at_rest(results) as idle:
+        if not idle:
+            raise UserError(f"something runs in '{results}': stop it first")
+        for path in paths:
+            shutil.rmtree(path)
     return paths
 
 

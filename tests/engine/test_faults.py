@@ -148,13 +148,15 @@ def test_what_begins_while_it_is_cleaned_waits(tmp_path: Path) -> None:
 
 def test_cleaning_takes_what_nobody_holds_and_spares_what_somebody_does(tmp_path: Path) -> None:
     store(tmp_path, "mine", [])
-    names = "a" * 16, "b" * 16
-    held, left = (claims.claim(tmp_path, name) for name in names)
-    assert held
-    assert left
-    left.release()
+    with claims.running(tmp_path):
+        held = claims.claim(tmp_path, "a" * 16)
+        assert held
+        found = clean.waste(tmp_path)
+        clean.delete(tmp_path, [held._folder])
+        assert (found, held._folder.exists()) == ([], True)
+        held.release()
     clean.delete(tmp_path, clean.waste(tmp_path))
-    assert [claims.work_folder(tmp_path, name).exists() for name in names] == [True, False]
+    assert not held._folder.exists()
 
 
 def test_a_folder_that_is_removed_while_it_is_claimed_is_somebody_else_s(

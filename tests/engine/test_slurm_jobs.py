@@ -218,6 +218,7 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     write_plan(tmp_path, Plan({}, study, {}, {}, ()))
     one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
     one.write()
+    monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.setattr(commands, "jobs", lambda: [commands.Job("7", one.run, 0, state)])
     delete(tmp_path, waste(tmp_path))
     assert one.folder.is_dir() == spared
