@@ -385,7 +385,7 @@ def write_record(
         if policies and record.policies:
             (temporary / "policies").mkdir()
             for step in record.policies["files"]:
-                _share(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
+                share(policies / f"{step}.npz", temporary / "policies" / f"{step}.npz")
         stored = {"rows": len(columns["step"]), "sha256": hashlib.sha256(curve).hexdigest()}
         described = msgspec.structs.asdict(record) | {"format": FORMAT, "curve": stored}
         with (temporary / "record.json").open("w") as file:
@@ -405,12 +405,12 @@ def write_record(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _share(file: Path, other: Path) -> None:
+def share(file: Path | str, other: Path | str) -> None:
     """Link a file to another name, or copy it if the disc has no links."""
     try:
         os.link(file, other)
     except OSError:
-        shutil.copyfile(file, other)
+        shutil.copy2(file, other)
 
 
 def read_record(results: Path, cell: str) -> Record | None:

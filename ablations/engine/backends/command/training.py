@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import re
 import shutil
 import signal
@@ -31,7 +30,7 @@ from ablations.engine.job import Cell, CheckpointPolicy, JobSpec, Result, Traini
 from ablations.engine.machine import cores
 from ablations.errors import UserError
 from ablations.io import logs
-from ablations.records import cell_folder, digest, read_record, write_atomically
+from ablations.records import cell_folder, digest, read_record, share, write_atomically
 from ablations.trainers.command import STDOUT, Line, filled
 
 FOLDER = "run"  # the command's folder, in a record and in a work folder
@@ -84,13 +83,6 @@ def read_note(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
 def forget_finished(results: Path, config: Configuration) -> None:
     """Delete the note of a run, so that its command is run again."""
     path_of(results, config).unlink(missing_ok=True)
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def was_read(results: Path, command: CommandLine) -> bool:
@@ -197,7 +189,7 @@ class Run:
         try:
             if left != self.folder:
                 shutil.rmtree(self.folder, ignore_errors=True)
-                shutil.copytree(left, self.folder, symlinks=True, copy_function=_link)
+                shutil.copytree(left, self.folder, symlinks=True, copy_function=share)
         except OSError:  # deleted meanwhile
             return None
         self._first, self._resumed = run.first, list(run.resumed)
