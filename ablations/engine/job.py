@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import structs
 
-from ablations.core.decode import Part, encode
-from ablations.core.files import read_json
+from ablations.core.decode import Mismatch, Part, decode, encode
+from ablations.core.files import Foreign, read_json
 from ablations.core.plan import Context
 from ablations.core.record import (
     Checkout,
@@ -324,11 +325,29 @@ class JobSpec(Part, frozen=True):
         return Path(self.results) / "work" / "orders" / f"{self.run}.stopped"
 
     def write(self, path: Path) -> Path:
-        """Write it as JSON; return the path."""
-        write_atomically(path, encode(self))
+        """Write JSON in which runs share their common fields; return the path."""
+        shared: dict[str, int] = {}
+        rows = []
+        for cell in self.cells:
+            fields = {n: part for n, part in vars(cell).items() if n in Cell.__match_args__}
+            seed, name = fields.pop("seed"), fields.pop("hash")
+            fields["config"] = {n: part for n, part in cell.config.items() if n != "seed"}
+            rows.append([seed, name, shared.setdefault(encode(fields), len(shared))])
+        described = {**structs.asdict(self), "shared": [*map(json.loads, shared)], "cells": rows}
+        write_atomically(path, encode(described))
         return path
 
     @classmethod
     def read(cls, path: Path) -> JobSpec:
         """Read a job specification. Raises Foreign: the file is damaged."""
-        return read_json(path, cls)
+        fields = read_json(path, dict[str, Any])
+        shared = fields.pop("shared", [])
+        try:
+            cells = [
+                {**shared[n], "seed": seed, "hash": name}
+                | {"config": {**shared[n]["config"], "seed": seed}}
+                for seed, name, n in fields.get("cells", ())
+            ]
+            return decode(cls, fields | {"cells": cells})
+        except (Mismatch, IndexError, KeyError, TypeError, ValueError) as why:
+            raise Foreign(f"'{path}' is damaged: {why}") from None
