@@ -278,7 +278,7 @@ def submission(results: Path, run: str, cells: Collection[Cell]) -> None:
 def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> None:
     """Slurm's commands say this."""
 
-    def ask(command: list[str]) -> subprocess.CompletedProcess[str]:
+    def ask(command: list[str], _: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 0, said.get(command[0], ""), "")
 
     monkeypatch.setattr(commands, "_ask", ask)

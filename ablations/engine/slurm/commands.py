@@ -102,6 +102,13 @@ def largest_array() -> int:
     return max(1, int(match[1])) if match else 1001
 
 
+def try_out(script: str) -> None:
+    """Raise UserError with sbatch's message if sbatch would refuse a script."""
+    done = _ask(["sbatch", "--test-only"], script)
+    if done.returncode:
+        raise UserError(f"sbatch refuses these jobs: {complaint(done.stderr)}")
+
+
 def requeue(job: str) -> bool:
     """Requeue a job; return whether Slurm did."""
     return _ask(["scontrol", "requeue", job]).returncode == 0
@@ -114,12 +121,13 @@ def complaint(text: str) -> str:
     return re.sub(r"^[\w ]+(?:: error)?: ", "", errors[-1]).strip()
 
 
-def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _ask(command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command; remove the lines that name a cluster from its output. Raises Silent."""
     try:
         done = subprocess.run(
             command,
-            stdin=subprocess.DEVNULL,
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_SECONDS,

@@ -125,9 +125,12 @@ class Slurm:
         )
         largest = commands.largest_array()
         executor = _executor(submission, self.cluster, estimated.megabytes)
-        planned = replace(counts, new=len(free), estimate=estimated)
+        script = _script(executor, min(largest, estimated.jobs))
+        planned = replace(counts, new=len(free), estimate=estimated, script=script)
         if self.dry_run:
-            return replace(planned, script=_script(executor, min(largest, estimated.jobs)))
+            return planned
+        with _outside_of_jobs():
+            commands.try_out(script)
         # Slurm holds these jobs, whose runs the new jobs train.
         if stuck := {each.job.id for each in held.values() if each.job and each.job.held}:
             commands.cancel(stuck)
