@@ -10,7 +10,8 @@ import contextlib
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from ablations.core.files import set_aside
@@ -57,10 +58,10 @@ def waste(results: Path) -> list[Path]:
         return []
     found = [path for path in _ours(results, "cells") if whole and path.name not in wanted]
     found += _ours(results, "set-aside")
-    with at_rest(results) as idle:
-        if idle and not _has_jobs():
-            for part in ("work", "work/logs", "work/orders", "work/submissions"):
-                found += _ours(results, part)
+    parts = ("work", "work/logs", "work/orders", "work/submissions")
+    if unfinished := [path for part in parts for path in _ours(results, part)]:
+        with at_rest(results) as idle:
+            found += unfinished if idle and not _has_jobs() else []
     found += (path for path in _ours(results, "work/ended") if read_note(results, path) is None)
     return [*found, *_ours(results, "cache"), *_ours(results, "code"), *_old_copies()]
 
@@ -101,11 +102,12 @@ def _wanted(results: Path) -> tuple[set[str] | None, bool]:
     return wanted, whole
 
 
-def delete(results: Path, paths: Iterable[Path]) -> None:
+def delete(results: Path, paths: Collection[Path]) -> None:
     """Delete paths that `waste` found; not those of unfinished runs if something runs by now."""
-    with at_rest(results) as idle:
+    unfinished = {path for path in paths if path.is_relative_to(results / "work")}
+    with at_rest(results) if unfinished else nullcontext(True) as idle:
         for path in paths:
-            if not idle and path.is_relative_to(results / "work"):
+            if path in unfinished and not idle:
                 continue
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

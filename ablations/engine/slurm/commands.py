@@ -71,9 +71,8 @@ def jobs() -> list[Job]:
     """Return our jobs in the queue, also those that ended some minutes ago. Raises Silent."""
     found = []
     for line in _answer(["squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%k"]).splitlines():
-        job, state, reason, words = line.split("|", 3)
-        if words.startswith(f"{COMMENT} "):
-            run, first = words.split()[1:3]
+        if match := re.fullmatch(rf"(.*)\|(.*)\|(.*)\|{COMMENT} (\w+) (\d+)", line):
+            job, state, reason, run, first = match.groups()
             found.append(Job(job, run, int(first), state, "" if reason == "None" else reason))
     return found
 
