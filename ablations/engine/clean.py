@@ -61,7 +61,8 @@ def waste(results: Path) -> list[Path]:
     parts = ("work", "work/logs", "work/orders", "work/submissions")
     if unfinished := [path for part in parts for path in _ours(results, part)]:
         with at_rest(results) as idle:
-            found += unfinished if idle and not _has_jobs() else []
+            waits = any(_ours(results, "work/submissions")) and _has_jobs()
+            found += unfinished if idle and not waits else []
     found += (path for path in _ours(results, "work/ended") if read_note(results, path) is None)
     return [*found, *_ours(results, "cache"), *_ours(results, "code"), *_old_copies()]
 
