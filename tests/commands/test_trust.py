@@ -302,12 +302,14 @@ def test_runs_and_clean_without_flock(folder, capsys, monkeypatch) -> None:
         shutil.rmtree(folder.results, ignore_errors=True)
         assert folder.run().done == 6
         held = claims.hold(folder.results, "0" * 16)
+        assert held is not None
         assert claims.hold(folder.results, "0" * 16) is None
+        held.beat("compiling", 0, 1, 0.0, None, force=True)
         assert main(["clean", "--yes"]) == 0
         assert "Traceback" not in said(capsys)
         # Its holder was killed on another machine.
         lock = folder.results / "work" / ("0" * 16) / "lock"
         assert lock.exists()
+        lock.with_name("heartbeat.json").unlink()
         os.utime(lock, (0, 0))
         assert claims.hold(folder.results, "0" * 16) is not None
-        assert held is not None
