@@ -92,4 +92,4 @@ def test_lines_that_name_a_cluster_are_no_jobs(
     monkeypatch.setenv("CLUSTERS", "1")
     assert "4 submitted" in submit(capsys)
     assert main(["status", "s.toml"]) == 0
-    assert "1 job, RUNNING" in capsys.readouterr().out
+    assert "4 runs: RUNNING" in capsys.readouterr().out
