@@ -18,6 +18,7 @@ from ablations.core.files import set_aside
 from ablations.engine.backends.command.training import read_note
 from ablations.engine.claims import at_rest
 from ablations.engine.slurm import commands
+from ablations.engine.slurm.submissions import all_submissions
 from ablations.errors import UserError
 from ablations.names import NAME
 from ablations.private import COPIES, JOBS, private_path
@@ -61,7 +62,7 @@ def waste(results: Path) -> list[Path]:
     parts = ("work", "work/logs", "work/orders", "work/submissions")
     if unfinished := [path for part in parts for path in _ours(results, part)]:
         with at_rest(results) as idle:
-            waits = any(_ours(results, "work/submissions")) and _has_jobs()
+            waits = bool(all_submissions(results)) and _has_jobs()
             found += unfinished if idle and not waits else []
     found += (path for path in _ours(results, "work/ended") if read_note(results, path) is None)
     return [*found, *_ours(results, "cache"), *_ours(results, "code"), *_old_copies()]
