@@ -409,7 +409,9 @@ def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
         if seeds_help:
             needed = partial(stats.seeds_needed, level=level, fewest=result.n + 1)
             row["seeds_to_detect"] = needed(MARGIN, plain.sd)
-            row["seeds_to_equivalence"] = needed(0.0, plain.sd, MARGIN)
+            # A share of `level` finds a difference although there is none.
+            chance = stats.POWER + level
+            row["seeds_to_equivalence"] = needed(0.0, plain.sd, MARGIN, chance=chance)
         else:
             note = "more seeds alone would not decide"
     unchanged, changed = contrast.both(tasks, seeds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -240,7 +240,6 @@ def _part(
     """Return what the template needs of one comparison."""
     effects = every[every.id == row["id"]]
     tasks = row["tasks"].split(", ") if row["tasks"] else [*effects.task]
-    pair = {} if comparison.factor else {"variants": [comparison.versus, comparison.variant]}
     rows = [{**row, "task": MEAN}] if "," in row["tasks"] else []
     frame = pd.DataFrame([*rows, *effects[effects.seeds > 0].to_dict("records")])
     low = [] if "lead" not in frame else list(frame.task[frame.lead < LEAD])
@@ -261,8 +260,30 @@ def _part(
         "tables": tables,
         "settings": [] if design is None or comparison.factor else _changed(comparison, design),
         "curves": bool(comparison.variant and row["seeds"]),
-        "command": Markdown(comparison.request(tasks=tasks, **pair).command()),
+        "commands": Markdown("\n".join(_commands(row, comparison, design, tasks))),
     }
+
+
+def _commands(
+    row: Row, comparison: Comparison, design: Design | None, tasks: Sequence[str]
+) -> Iterator[str]:
+    """Return the commands that train the runs of a comparison and print its table."""
+    pair = {} if comparison.factor else {"variants": [comparison.versus, comparison.variant]}
+    request = comparison.request(tasks=tasks, **pair)
+    train = request.command()
+    study, seeds = studies().get(comparison.study), pd.Series(dtype=int)
+    if design is not None and comparison.variant and study:
+        runs = design.runs.runs
+        used = runs.variant.eq(comparison.variant) & runs.seed.isin(ANSWERING) & runs.score.notna()
+        seeds = pd.Series(sorted({*runs.seed[used]}))
+        own = study.profiles[request.profile].seeds
+        if {*seeds} != {*(range(own) if isinstance(own, int) else own)}:
+            ranges = seeds.groupby(seeds.diff().ne(1).cumsum()).agg(["first", "last"])
+            train += " --seeds " + ",".join(f"{a}-{b}" for a, b in ranges.itertuples(index=False))
+    yield train
+    if design is not None and len(seeds):
+        score = "" if row["score"] == design.runs.score else f" --score {row['score']}"
+        yield train.replace("ablations run", "ablations table", 1) + score
 
 
 def _changed(comparison: Comparison, design: Design) -> list[tuple[str, str, str]]:

@@ -61,7 +61,7 @@ def show(
             lines, answers = [], answers or _answers(name, folder, anywhere=True)
             if not answers:
                 raise UserError(f"{error}; no published answer matches '{name}'") from None
-        lines = ["\n".join(lines).rstrip(), "", *answers]
+        lines = [*answers, "", "\n".join(lines)]
     return printable("\n".join(lines).strip())
 
 

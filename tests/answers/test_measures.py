@@ -68,7 +68,7 @@ def test_the_interval_decides_and_seeds_are_those_of_the_power_function(
     assert answer["verdict"] == decide(answer["share_low"], answer["share_high"], 0.05)
     needed = [
         stats.seeds_needed(0.05, answer["sd"], fewest=11),
-        stats.seeds_needed(0.0, answer["sd"], 0.05, fewest=11),
+        stats.seeds_needed(0.0, answer["sd"], 0.05, chance=0.85, fewest=11),
     ]
     found = [answer["seeds_to_detect"], answer["seeds_to_equivalence"]]
     if answer["verdict"] == "inconclusive":
