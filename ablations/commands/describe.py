@@ -10,7 +10,7 @@ from ablations import plugins
 from ablations.answers import PUBLISHED, TABLE, find
 from ablations.commands.selected import selection_of
 from ablations.core.decode import Json, as_json
-from ablations.core.record import Configuration, Named, settings_read
+from ablations.core.record import Configuration, settings_read
 from ablations.engine.backends import backend_of
 from ablations.engine.backends.command import study_file
 from ablations.engine.plan import known_studies, plan
@@ -241,31 +241,22 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     return lines
 
 
-def _named(part: Named) -> str:
-    return f"{part.get('name', 'none')} (revision {part.get('revision', 'none')})"
-
-
 def _config_lines(config: Configuration) -> Iterator[str]:
-    sections: dict[str, Mapping[str, Json]]
-    if "imported" in config:
-        task = config["task"]
-        name = task if isinstance(task, str) else task["name"]
-        run = {"task": name, "run": config.get("variant")}
-        sections = {"imported": {**run, **(config["imported"] or {})}}
-    else:
-        choices = config.get("choices", {})
-        sections = {
-            f"task {_named(config['task'])}": config["task"].get("settings", {}),
-            "choices": {name: _named(choice) for name, choice in choices.items()},
-            "numbers": {n: f"{v:g}" for n, v in config.get("numbers", {}).items()},
-            "structure": config.get("structure", {}),
-            "command": as_json(config.get("command", {})),
-            "run": as_json(config.get("run", {})),
-        }
-    for title, values in sections.items():
-        if values:
+    for title, values in as_json(config).items():
+        if isinstance(values, Mapping) and values:
             yield title
-            yield from (f"    {name:<26} {value}" for name, value in values.items())
+            yield from (f"    {name:<26} {_text(value)}" for name, value in values.items())
+        elif values and title != "seed":
+            yield f"{title:<10} {values}"
+
+
+def _text(value: Json) -> str:
+    """Write a value of a configuration, such as a choice with its revision."""
+    if not isinstance(value, Mapping):
+        return value_text(value)
+    if value.keys() == {"name", "revision"}:
+        return f"{value['name']} (revision {value['revision']})"
+    return ", ".join(f"{name}={each}" for name, each in value.items())
 
 
 def _config(resolved: Plan, task: str, variant: str) -> Configuration:
