@@ -24,9 +24,9 @@ from asked import (
     row,
     two_variants,
 )
-from evaluated import study
 from msgspec import structs
 from scipy import stats as scipy_stats
+from synthetic import study
 
 from ablations import stats
 from ablations.answers.entries import Entries, Task
