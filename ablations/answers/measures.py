@@ -254,13 +254,14 @@ class Design:
 
         The unit is the learned range; on tasks without one it is the unit of the metric.
         """
-        columns = {}
-        for task, variant in itertools.product(tasks, variants):
-            table, place = self.scores(score or self.score(task)), (task.column, variant)
-            if place not in table:
+        parts = []
+        for task in tasks:
+            table = self.scores(score or self.score(task))
+            places = table.columns.get_indexer([(task.column, variant) for variant in variants])
+            if -1 in places:
                 return np.zeros((len(tasks), 0, len(variants)))
-            columns[place] = table[place] / (self.learned(task, range_of) or 1.0)
-        table = pd.DataFrame(columns)
+            parts.append(table.iloc[:, places] / (self.learned(task, range_of) or 1.0))
+        table = pd.concat(parts, axis=1).sort_index()
         rows = table[table.index.isin(seeds)].dropna().to_numpy()
         scores = rows.reshape(-1, len(tasks), len(variants)).transpose(1, 0, 2)
         return np.asarray(scores)
