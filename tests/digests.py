@@ -20,7 +20,7 @@ import pytest
 FILE = Path(__file__).with_suffix(".txt")
 ROOT = Path(__file__).parents[1]
 ALWAYS = ("requirements-test.lock",)
-ON = f"{platform.machine()} {platform.python_version()}"
+ON = f"{platform.machine()} {platform.python_version().rpartition('.')[0]}"
 MARKS = (
     "inputs(*paths): runs if one of these files changed since it passed, and with --all",
     "long: runs with --all alone; a short form of it runs always",
