@@ -23,7 +23,7 @@ from ablations.io.export import export
 from ablations.io.imports import import_runs
 from ablations.records import cell_folder, read_curve, read_plan, read_record, write_record
 from ablations.regression import baselines
-from ablations.regression.check import Terms, check, learned
+from ablations.regression.check import check, learned
 from ablations.regression.curves import Curves, from_user
 from ablations.runs import Runs
 from ablations.scoring import learned_range
@@ -104,7 +104,7 @@ def test_where_seeds_log_decides_no_verdict(tmp_path: Path, steps: Callable[[int
 
     def curves(gain: float) -> Curves:
         marks = [steps(seed) for seed in range(12)]
-        rows = [value("a", seed, m) for seed, m in enumerate(marks)]
+        rows = [value("a", 2 * seed, m) for seed, m in enumerate(marks)]
         shifts = [(gain - GAINS["a"]) * np.sqrt(m / END) for m in marks]
         return from_user([r + s for r, s in zip(rows, shifts, strict=True)], steps=marks)
 
@@ -116,7 +116,7 @@ def test_where_seeds_log_decides_no_verdict(tmp_path: Path, steps: Callable[[int
     assert learned(stored) == learned(baseline)
     for old in (baseline, stored):
         for gain, outcome in ((9.9, "pass"), (7.0, "fail")):
-            assert check(old, curves(gain), Terms(paired=True)).outcome == outcome
+            assert check(old, curves(gain)).outcome == outcome
 
 
 def test_blanks_of_an_outer_join_are_no_points(tmp_path: Path) -> None:
@@ -249,11 +249,11 @@ def test_imported_runs_of_steps_of_their_own_are_checked(
         rows = {}
         for seed in range(10):
             steps = random_steps(seed)
-            rows["a", seed] = (steps, value("a", seed, steps) + (size - 10) * steps / END)
+            rows["a", seed] = (steps, value("a", 2 * seed, steps) + (size - 10) * steps / END)
         read(results[name], rows)
     at = ["--results", str(results["then"])]
     assert main(["check", "kept", "--save", "s", "--reason", "first", *at]) == 0
-    assert main(["check", "kept", "--records", str(results["now"]), "--paired", *at]) == code
+    assert main(["check", "kept", "--records", str(results["now"]), *at]) == code
     capsys.readouterr()
     assert main(["check", "kept", *at]) == 2
     assert "--records" in capsys.readouterr().err

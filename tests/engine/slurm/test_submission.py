@@ -137,7 +137,7 @@ def test_a_dry_run_changes_nothing(sweep) -> None:
 
 def test_each_call_plans_one_stage(sweep, run_all) -> None:
     flags = ("run", "toy_close", "--until", "decided", "--most-seeds", "12", "--cluster", "slurm")
-    assert "stage 2: 12 seeds" in sweep(*flags, "--dry-run").stdout
+    assert "stages of 8, 12 seeds" in sweep(*flags, "--dry-run").stdout
     first = sweep(*flags).stdout
     assert "stage 1 of 2, 8 seeds for 2 comparisons" in first
     assert "24 submitted" in first
