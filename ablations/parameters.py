@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 MOST_SEEDS = 100_000
 SEEDS_BELOW = 2**31
-SEEDS = f"a count from 1 to {MOST_SEEDS}, or a range such as 8-31"
+SEEDS = f"a count from 1 to {MOST_SEEDS}, or ranges such as 8-31 or 0-9,20-29"
 SELECTION = Group("Selection", sort_key=1)
 RARE = Group("More", sort_key=2)  # of `--help-all`
 
@@ -64,17 +64,9 @@ def _parsed(name: str, text: str) -> Json:
 
 
 def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
-    """Read a count, a range ("8-31": both ends are in it), or the seeds themselves; in order."""
+    """Read a count, ranges ("0-9,20-29": both ends are in it), or the seeds; in order."""
     if isinstance(asked, str):
-        if ends := re.fullmatch(r"(\d+)-(\d+)", asked):
-            first, last = int(ends[1]), int(ends[2])
-            if last < first:
-                raise UserError(f"seeds {asked} run backwards: a range is such as 8-31")
-            asked = range(first, last + 1)
-        elif re.fullmatch(r"-?\d+", asked):
-            asked = int(asked)
-        else:
-            raise UserError(f"seeds must be {SEEDS}, not '{asked}'")
+        asked = _written(asked)
     seeds: Sequence[int]
     try:
         if not isinstance(asked, Iterable):
@@ -92,6 +84,31 @@ def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
         wrong = min(seeds) if min(seeds) < 0 else max(seeds)
         raise UserError(f"a seed must be from 0 to {SEEDS_BELOW - 1}, not {wrong}")
     return tuple(sorted(seeds))
+
+
+def _written(text: str) -> int | list[int]:
+    """Read a count or ranges."""
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    if not re.fullmatch(r"(\d+-\d+)(,\d+-\d+)*", text):
+        raise UserError(f"seeds must be {SEEDS}, not '{text}'")
+    ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
+    if any(last < first for first, last in ends):
+        raise UserError(f"seeds {text} run backwards: a range is such as 8-31")
+    if (count := sum(last - first + 1 for first, last in ends)) > MOST_SEEDS:
+        raise UserError(f"seeds must be {SEEDS}, not {count} of them")
+    return [seed for first, last in ends for seed in range(first, last + 1)]
+
+
+def ranges(seeds: Iterable[int]) -> str:
+    """Write seeds as `seeds_of` reads them, such as "0-9,20-29"."""
+    ends: list[list[int]] = []
+    for seed in sorted(seeds):
+        if ends and seed == ends[-1][1] + 1:
+            ends[-1][1] = seed
+        else:
+            ends.append([seed, seed])
+    return ",".join(f"{first}-{last}" for first, last in ends)
 
 
 def first_twice(values: Sequence[T]) -> list[T]:
@@ -201,7 +218,7 @@ class Selection(TypedDict, total=False):
             `ablations list studies`.
         tasks: Only these tasks, or others.
         variants: Only these variants.
-        seeds: How many (8 means 0 to 7), or a range such as 8-31.
+        seeds: How many (8 means 0 to 7), or ranges such as 8-31 or 0-9,20-29.
         steps: Environment steps per run.
         set: Settings for all variants.
         vary: Train the baseline, or --variants, at each value.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError, unknown
-from ablations.parameters import MOST_SEEDS, Selection, first_twice, seeds_of
+from ablations.parameters import MOST_SEEDS, Selection, first_twice, ranges, seeds_of
 
 if TYPE_CHECKING:
     from ablations.core.decode import Json
@@ -130,6 +130,8 @@ class Request:
                 words += [f"{name}={_as_text(one)}" for name, one in self.set.items()]
             elif flag == "vary":
                 words += [f"{n}={','.join(map(_as_text, some))}" for n, some in self.vary.items()]
+            elif flag == "seeds" and isinstance(value, list):
+                words.append(ranges(value))
             else:
                 words += [str(one) for one in (value if isinstance(value, list) else [value])]
         return shlex.join(words)

@@ -127,6 +127,8 @@ class Detail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         settings: what it sets; the list shows the values of the libraries.
         sentence, source, link, published: a claim, its source, and the published numbers.
         terms: search words.
+        note: for readers of the page.
+        caution: a sentence that limits the advice.
     """
 
     id: Name
@@ -142,6 +144,7 @@ class Detail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     settings: tuple[Text, ...] = ()
     link: Annotated[str, Matches(r"(https?://\S.*)?", "a web address")] = ""
     note: str = ""
+    caution: str = ""
 
 
 class Control(Entry, frozen=True, kw_only=True, forbid_unknown_fields=True):

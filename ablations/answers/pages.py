@@ -29,6 +29,7 @@ from ablations.answers.measures import (
 )
 from ablations.errors import count, listed, value_text
 from ablations.figures.learning import curves
+from ablations.parameters import ranges
 from ablations.presets import presets
 from ablations.records import write_atomically
 from ablations.scoring import LEAD
@@ -133,7 +134,8 @@ def sentence(answers: Answers, detail: Detail) -> str:
     parts = [_measured(row) for row in rows if row["seeds"]]
     if not parts:
         return f"{detail.change}: not tested."
-    return f"{detail.change}: {'; '.join(parts)}. {_ADVICE[advice(answers, detail)]}"
+    advised = f"{_ADVICE[advice(answers, detail)]} {detail.caution}".strip()
+    return f"{detail.change}: {'; '.join(parts)}. {advised}"
 
 
 def _measured(row: Row) -> str:
@@ -268,20 +270,20 @@ def _commands(
     row: Row, comparison: Comparison, design: Design | None, tasks: Sequence[str]
 ) -> Iterator[str]:
     """Return the commands that train the runs of a comparison and print its table."""
-    pair = {} if comparison.factor else {"variants": [comparison.versus, comparison.variant]}
+    study, seeds = studies().get(comparison.study), set[int]()
+    names = [study.baseline if study else "", comparison.versus, comparison.variant]
+    pair = {} if comparison.factor else {"variants": [*dict.fromkeys(filter(None, names))]}
     request = comparison.request(tasks=tasks, **pair)
     train = request.command()
-    study, seeds = studies().get(comparison.study), pd.Series(dtype=int)
     if design is not None and comparison.variant and study:
         runs = design.runs.runs
         used = runs.variant.eq(comparison.variant) & runs.seed.isin(ANSWERING) & runs.score.notna()
-        seeds = pd.Series(sorted({*runs.seed[used]}))
+        seeds = {*runs.seed[used].tolist()}
         own = study.profiles[request.profile].seeds
-        if {*seeds} != {*(range(own) if isinstance(own, int) else own)}:
-            ranges = seeds.groupby(seeds.diff().ne(1).cumsum()).agg(["first", "last"])
-            train += " --seeds " + ",".join(f"{a}-{b}" for a, b in ranges.itertuples(index=False))
+        if seeds != {*(range(own) if isinstance(own, int) else own)}:
+            train += f" --seeds {ranges(seeds)}"
     yield train
-    if design is not None and len(seeds):
+    if design is not None and seeds:
         score = "" if row["score"] == design.runs.score else f" --score {row['score']}"
         yield train.replace("ablations run", "ablations table", 1) + score
 
@@ -304,6 +306,7 @@ def _index(answers: Answers) -> str:
     for detail in answers.entries.detail:
         topics.setdefault(detail.topic, []).append(detail)
     frame = answers.frame
+    tested = {*answers.effects.task[answers.effects.seeds > 0]}
     within = (frame.share_low > -0.1) & (frame.share_high < 0.1)
     counts = frame.verdict[frame.seeds > 0].value_counts().to_dict()
     words = [f"{counts[name]} {name}" for name in VERDICTS if name in counts]
@@ -314,6 +317,13 @@ def _index(answers: Answers) -> str:
         within=int(within.sum()),
         untested=int((frame.seeds == 0).sum()),
         failing=listed([task.name for task in answers.entries.task if not task.passes]),
+        waiting=listed(
+            [
+                task.name
+                for task in answers.entries.task
+                if task.passes and task.column not in tested
+            ]
+        ),
         comparisons=len(frame),
         details=len(answers.entries.detail),
         topics={topic: _list(answers, details) for topic, details in topics.items()},
@@ -348,7 +358,8 @@ def _list(answers: Answers, details: Sequence[Detail]) -> Markdown:
         flags = [term for term in detail.terms if re.fullmatch(r"\w+_\w+", term)]
         head = f"[{markdown_text(detail.label)}]({PAGES}/{detail.id}.md)"
         head += "".join(f" `{flag}`" for flag in flags[:3])
-        rows.append({"detail": head, **found, **effects, "use it?": advice(answers, detail)})
+        advised = advice(answers, detail) + (" (limits)" if detail.caution else "")
+        rows.append({"detail": head, **found, **effects, "use it?": advised})
     frame = pd.DataFrame(rows).fillna("")
     frame = frame.loc[:, (frame != "").any()]
     domains = [name for name in _domains(answers) if name in frame]

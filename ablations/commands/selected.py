@@ -138,7 +138,8 @@ def unpacked(results: Path, names: Collection[str], only_reads: bool = True) -> 
 
     names: of studies, which get untrained policies too; none: all studies.
     """
-    names = names and (*names, UNTRAINED)
+    if names and any((results / "archive").glob(f"{UNTRAINED}-*")):
+        names = (*names, UNTRAINED)
     if not (results / "archive").is_dir():
         return results
     try:

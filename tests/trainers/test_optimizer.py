@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import jax
@@ -33,7 +32,6 @@ def single(tree: Any) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), tree)
 
 
-@cache
 def taken(
     rule: Rule,
     clip: str = "none",
