@@ -164,6 +164,7 @@ def test_a_profile_that_scores_evaluations_judges_them(study: str) -> None:
         },
         {"vary": {"gae_lambda": [0.5, 1.0], "policy_layers": [[8], [8, 8]]}, "geometry": "own"},
         {"until": "decided", "most_seeds": 12, "base": "brax"},
+        {"seeds": "0-2,5-5,9-10"},
     ],
 )
 def test_the_command_of_a_request_asks_for_it(asked: dict) -> None:
