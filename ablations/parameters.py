@@ -218,7 +218,7 @@ class Selection(TypedDict, total=False):
             `ablations list studies`.
         tasks: Only these tasks, or others.
         variants: Only these variants.
-        seeds: How many (8 means 0 to 7), or ranges such as 8-31 or 0-9,20-29.
+        seeds: A count (8 is 0 to 7) or ranges such as 0-9,20-29.
         steps: Environment steps per run.
         set: Settings for all variants.
         vary: Train the baseline, or --variants, at each value.
