@@ -33,8 +33,9 @@ def draw(picture: str, command: str) -> None:
         (folder / "results" / "archive").mkdir(parents=True)
         (folder / "results" / "reference").symlink_to(ROOT / "results" / "reference")
         if command.startswith("ablations figure "):
-            for file in (ROOT / "results" / "archive").glob(f"{command.split()[2]}-*"):
-                shutil.copy(file, folder / "results" / "archive")
+            for study in (command.split()[2], "trivial_policies"):
+                for file in (ROOT / "results" / "archive").glob(f"{study}-*"):
+                    shutil.copy(file, folder / "results" / "archive")
         for page in ("gate.md", "learning-curves.md"):
             for script, content in SCRIPT.findall((DOCS / page).read_text()):
                 (folder / script).write_text(content)
