@@ -4,8 +4,9 @@
 
 Each block runs in a git worktree at the commit of its design, with its own environment and results
 folder, so changes of this checkout affect no run. The worktree is next to this checkout. Runs of a
-block that results/archive already has are restored first. Finished runs are exported to
-results/archive of this checkout, even if the block is interrupted. The next call continues it.
+block that results/archive already has are restored first. A whole block is archived in
+results/archive of this checkout: a part of one would change published answers. The runs of an
+interrupted block stay in the worktree, and the next call continues it.
 
 results/mission_blocks.csv has the state of each block. Commit it with the archives. `pkill -STOP
 -f mission-environment` pauses the runs, and `pkill -CONT -f mission-environment` continues them.
@@ -155,6 +156,9 @@ def run(block: Block, folder: Path) -> bool:
         spent = _cpu_seconds() - before
         found = [path for selection in block.selections for path in _export(folder, selection)]
         whole = _note(block, found, spent)
+    for path in found if whole else ():
+        for file in (path, path.with_name(f"{path.name}.sha256")):
+            shutil.copy2(file, ARCHIVES)
     return whole
 
 
@@ -165,12 +169,7 @@ def _cpu_seconds() -> float:
 
 def _export(folder: Path, selection: tuple[str, ...]) -> list[Path]:
     printed = _ablations(folder, "export", *selection, "--format", "archive")
-    copies = []
-    for line in printed.splitlines():
-        for name in (line, f"{line}.sha256"):
-            shutil.copy2(folder / name, ARCHIVES)
-        copies.append(ARCHIVES / Path(line).name)
-    return copies
+    return [folder / line for line in printed.splitlines()]
 
 
 def _ablations(folder: Path, command: str, *words: str) -> str:
