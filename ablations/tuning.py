@@ -26,7 +26,7 @@ from ablations.records import read_curve, read_record, write_atomically
 from ablations.request import Request
 from ablations.scoring import final
 from ablations.studies import Study, study
-from ablations.studies.tuned import OfTask, Tuned, Tuning
+from ablations.studies.definition import OfTask, Tuned, Tuning
 
 RULE = (
     "the highest mean over seeds of the mean metric over the last tenth of training; of equal "

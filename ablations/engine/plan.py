@@ -31,10 +31,15 @@ from ablations.records import Plan, canonical, digest
 from ablations.request import FIRST_LOOK, Request, level_text
 from ablations.stats.interim import planned
 from ablations.studies import Profile, Study, Variant
-from ablations.studies.definition import combinations
-from ablations.studies.few_actions import few_actions
-from ablations.studies.profiles import LANGUAGE_SCORE, Judgement, control, evidence, language
-from ablations.studies.tuned import SEEDS as TUNING_SEEDS
+from ablations.studies.definition import TUNING_SEEDS, combinations
+from ablations.studies.profiles import (
+    LANGUAGE_SCORE,
+    Judgement,
+    control,
+    evidence,
+    few_actions,
+    language,
+)
 from ablations.tasks import Task
 from ablations.tasks.task import GYMNASIUM
 from ablations.trainers import Composer, TrainerSpec, composer, trainer, trainers

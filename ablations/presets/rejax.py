@@ -1,15 +1,16 @@
-"""Rejax's PPO: the defaults of its class."""
+"""Rejax's PPO and PQN: the defaults of their classes."""
 
 from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import of_whole_actions, refused
+from ablations.presets.arguments import of_whole_actions, refused, require_defaults
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "src/rejax/algos/ppo.py"
 MIXINS = "src/rejax/algos/mixins.py"
 NETWORKS = "src/rejax/networks.py"
+OPTAX = "optax/_src/alias.py"
 ENVIRONMENT = "gymnax/environments/environment.py"
 
 ARGUMENTS = {
@@ -31,8 +32,8 @@ ARGUMENTS = {
 }
 
 
-def settings(a: Arguments) -> dict[str, Read]:
-    """Translate Rejax's arguments to our settings."""
+def shared(a: Arguments, file: str) -> dict[str, Read]:
+    """Return the settings that both algorithms read alike; file: of the algorithm."""
     if a["normalize_rewards"] and a["reward_normalization_discount"] != a["gamma"]:
         raise refused(
             f"reward_normalization_discount={a['reward_normalization_discount']} beside "
@@ -41,6 +42,20 @@ def settings(a: Arguments) -> dict[str, Read]:
         )
     bound = a["max_grad_norm"]
     clipped = bound is not None and math.isfinite(bound)
+    return {
+        "gradient_clip": ("element_wise" if clipped else "none", file),
+        **({"max_gradient_norm": (bound, file)} if clipped else {}),
+        "network_init": ("lecun_normal", NETWORKS),
+        "bias_init": ("zeros", NETWORKS),
+        "value_init_scale": (1.0, NETWORKS),
+        "reward_scaling": ("leaking_return_std" if a["normalize_rewards"] else "constant", MIXINS),
+        "reward_scale": (1.0, MIXINS),
+        "reset_pool": (FRESH, ENVIRONMENT),
+    }
+
+
+def settings(a: Arguments) -> dict[str, Read]:
+    """Translate Rejax's arguments to our settings."""
     normalized = a["normalize_observations"]
     read: dict[str, Read] = {
         "num_envs": (a["num_envs"], PPO),
@@ -66,7 +81,7 @@ def settings(a: Arguments) -> dict[str, Read]:
         "old_value": ("rollout", PPO),
         "entropy_estimate": ("closed_form", NETWORKS),
         "entropy_coefficient": (a["ent_coef"], PPO),
-        "gradient_clip": ("element_wise" if clipped else "none", PPO),
+        **shared(a, PPO),
         "learning_rate": (a["learning_rate"], PPO),
         "learning_rate_schedule": ("constant", PPO),
         "adam_epsilon": (1e-8, PPO),
@@ -79,23 +94,15 @@ def settings(a: Arguments) -> dict[str, Read]:
         "value_layers": ([64, 64], NETWORKS),
         "torso": ("separate", PPO),
         "activation": (a["activation"], PPO),
-        "network_init": ("lecun_normal", NETWORKS),
-        "bias_init": ("zeros", NETWORKS),
         "policy_init_scale": (1.0, NETWORKS),
-        "value_init_scale": (1.0, NETWORKS),
         "observation_normalization": ("after" if normalized else "none", MIXINS),
         "observation_statistics": (
             "per_step_after_first" if normalized else "per_batch",
             MIXINS,
         ),
-        "reward_scaling": ("leaking_return_std" if a["normalize_rewards"] else "constant", MIXINS),
-        "reward_scale": (1.0, MIXINS),
         "value_normalization": ("none", PPO),
         "advantage_scaling": ("none", PPO),
-        "reset_pool": (FRESH, ENVIRONMENT),
     }
-    if clipped:
-        read["max_gradient_norm"] = (bound, PPO)
     if normalized:
         read["observation_scaling"] = ("epsilon", MIXINS)
         read["observation_epsilon"] = (1e-8, MIXINS)
@@ -114,7 +121,8 @@ IN_WORDS = (
     "reward_normalization_discount, 0.99, is a discount of its own; another one than gamma is "
     "refused here.",
 )
-PRESET = Preset(
+
+PPO_PRESET = Preset(
     name="rejax",
     library=LIBRARY,
     arguments=ARGUMENTS,
@@ -132,5 +140,90 @@ PRESET = Preset(
             "configs/gymnax of its repository has others for each task, such as num_envs=5, "
             "num_steps=100, num_epochs=5 and num_minibatches=5 for CartPole-v1.",
         ),
+    ),
+)
+
+# PQN
+
+PQN = "src/rejax/algos/pqn.py"
+ALGORITHM = "src/rejax/algos/algorithm.py"
+
+PQN_ARGUMENTS = {
+    "num_envs": 64,
+    "num_steps": 64,
+    "num_minibatches": 16,
+    "num_epochs": 1,
+    "learning_rate": 3e-4,
+    "gamma": 0.99,
+    "td_lambda": 0.9,
+    "eps_start": 1.0,
+    "eps_end": 0.05,
+    "exploration_fraction": 0.1,
+    "max_grad_norm": math.inf,
+    "normalize_observations": False,
+    "normalize_rewards": False,
+    "reward_normalization_discount": 0.99,
+}
+PQN_UNEXPRESSED = {
+    "normalize_observations": "its targets are of observations that are not normalised"
+}
+
+
+def pqn_settings(a: Arguments) -> dict[str, Read]:
+    """Translate the arguments of Rejax's PQN to our settings."""
+    require_defaults(a, PQN_ARGUMENTS, PQN_UNEXPRESSED)
+    return {
+        "num_envs": (a["num_envs"], MIXINS),
+        "unroll_length": (a["num_steps"], MIXINS),
+        "num_minibatches": (a["num_minibatches"], MIXINS),
+        "epochs": (a["num_epochs"], PQN),
+        "minibatch_unit": ("transitions", MIXINS),
+        "minibatch_order": ("redrawn", PQN),
+        "q_return": ("rejax", PQN),
+        "q_truncation": ("terminal", PQN),
+        "q_target": ("none", PQN),
+        "discount": (a["gamma"], ALGORITHM),
+        "q_lambda": (a["td_lambda"], PQN),
+        "exploration": ("linear", MIXINS),
+        "epsilon_start": (a["eps_start"], MIXINS),
+        "epsilon_end": (a["eps_end"], MIXINS),
+        "epsilon_share": (a["exploration_fraction"], MIXINS),
+        "value_error": ("squared", PQN),
+        "value_coefficient": (0.5, "optax/losses/_regression.py"),
+        **shared(a, PQN),
+        "optimizer": ("adam", PQN),
+        "optimizer_reset": ("none", PQN),
+        "weight_regularization": ("none", PQN),
+        "adam_epsilon": (1e-8, OPTAX),
+        "adam_beta1": (0.9, OPTAX),
+        "adam_beta2": (0.999, OPTAX),
+        "learning_rate": (a["learning_rate"], ALGORITHM),
+        "learning_rate_schedule": ("constant", PQN),
+        "learning_rate_warmup": ("none", PQN),
+        "value_layers": ([64, 64], PQN),
+        "activation": ("relu", PQN),
+        "filters": (0, NETWORKS),
+        "network_normalization": ("both", PQN),
+        "observation_normalization": ("none", MIXINS),
+        "observation_statistics": ("per_batch", MIXINS),
+        "observation_scaling": ("bounded_std", MIXINS),
+    }
+
+
+PRESETS = (
+    PPO_PRESET,
+    Preset(
+        name="rejax_pqn",
+        library="Rejax 0.1.3, github.com/keraJLi/rejax, its PQN",
+        arguments=PQN_ARGUMENTS,
+        settings=pqn_settings,
+        in_words=(
+            FRESH_IN_WORDS,
+            "Among actions that are equally good it draws; here the first is taken.",
+            "It is evaluated with one random action in 200; here with none.",
+            "normalize_observations, whose targets are of observations as they are, is refused "
+            "here.",
+        ),
+        trainer="pqn",
     ),
 )

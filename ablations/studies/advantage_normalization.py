@@ -34,7 +34,6 @@ register(
         claim_source="Andrychowicz et al. 2021, section 3.5; Shao et al. 2024 (GRPO)",
         baseline="minibatch",
         variants=NORMALIZERS | GRID | RATES,
-        margin=0.05,
         profiles=control(quick=NORMALIZERS, paper=GRID, reset_group_size=8)
         | introduction(("minibatch", "none", "batch"), ["cartpole"])
         | claims(

@@ -47,7 +47,6 @@ register(
         claim_source="Engstrom et al. 2020 (Implementation Matters in Deep Policy Gradients)",
         baseline="ppo",
         variants=VARIANTS,
-        margin=0.05,
         profiles=control(quick=VARIANTS, paper=VARIANTS) | claims(VARIANTS),
     )
 )

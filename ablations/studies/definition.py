@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from ablations.errors import UserError, unknown
 from ablations.names import require_name
-from ablations.studies.tuned import Tuning
 
 if TYPE_CHECKING:
     from ablations.core.decode import Json
@@ -90,6 +90,67 @@ def _seeds(given: int | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(range(given)) if isinstance(given, int) else given
 
 
+TUNING_SEEDS = tuple(range(1000, 1005))
+# variant -> value as text -> the score of each seed (None: it failed)
+OfTask: TypeAlias = dict[str, dict[str, list[float | None]]]
+Scores: TypeAlias = dict[str, OfTask]  # by task
+
+
+class Tuned(TypedDict, total=False):
+    """The file of `ablations tune`.
+
+    scores: of every seed at every value. chosen: task -> variant -> value. machine: processors of
+    the runs. rule: how values were chosen, in words.
+    """
+
+    study: str
+    setting: str
+    metric: str
+    rule: str
+    seeds: list[int]
+    command: str
+    machine: list[str]
+    chosen: dict[str, dict[str, float]]
+    scores: Scores
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A setting that is tuned for every variant of a study on every task, with equal budgets.
+
+    Attributes:
+        setting: a hyperparameter, such as "learning_rate".
+        grid: the first values, an ascending geometric series.
+        file: of the chosen values and scores.
+        profile: its tasks, steps and variants are tuned.
+        seeds: of tuning; no table uses them.
+    """
+
+    setting: str
+    grid: tuple[float, ...]
+    file: Path
+    profile: str = "quick"
+    seeds: tuple[int, ...] = TUNING_SEEDS
+
+    def read(self) -> Tuned:
+        """Return the content of the file; {} if it does not exist. Raises UserError if damaged."""
+        try:
+            content: Tuned = json.loads(self.file.read_text())
+            content["chosen"]
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError):
+            raise UserError(
+                f"'{self.file}' is not a file of `ablations tune`: tune again"
+            ) from None
+        return content
+
+    def of(self, variant: str) -> Mapping[str, Mapping[str, float]]:
+        """Return task -> setting -> the chosen value for a variant, on tuned tasks."""
+        chosen = self.read().get("chosen", {})
+        return {t: {self.setting: v[variant]} for t, v in chosen.items() if variant in v}
+
+
 @dataclass(frozen=True)
 class Study:
     """A question with everything that is needed to answer it.
@@ -112,8 +173,8 @@ class Study:
     claim_source: str
     baseline: str
     variants: Mapping[str, Variant]
-    margin: float
     profiles: Mapping[str, Profile]
+    margin: float = 0.05
     metric: str = "training/return"
     trainer: str | Composer = "ppo"
     settings: Settings = field(default_factory=dict)
@@ -282,8 +343,8 @@ def register(study: Study) -> Study:
 
 
 def studies() -> Mapping[str, Study]:
-    """Return all registered studies by name."""
-    return dict(_STUDIES)
+    """Return all registered studies, sorted by name."""
+    return dict(sorted(_STUDIES.items()))
 
 
 def study(name: str) -> Study:

@@ -31,7 +31,6 @@ register(
         claim_source="what ablations of one detail at a time take for granted",
         baseline="standard,0.25,none,minibatch",
         variants=FACTORIAL,
-        margin=0.05,
         profiles=control(quick=FACTORIAL, paper=FACTORIAL, reset_group_size=8)
         | claims(FACTORIAL, ("reacher", "inverted_double_pendulum"), reset_group_size=8),
     )

@@ -37,7 +37,6 @@ register(
         claim_source="brax/training/agents/ppo/losses.py, compute_gae",
         baseline="standard",
         variants=ESTIMATORS | GRID,
-        margin=0.05,
         # The study needs truncations, about ten per environment: `paper` has 31 on reacher with
         # episodes of 1000 steps (2,000,000/64/1000), and more on longer tasks, unless episodes end
         # before. `quick` has six on walker2d and 23 on cartpole.

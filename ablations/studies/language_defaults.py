@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from ablations.studies.definition import Study, Variant, register
+from ablations.studies.definition import Study, Tuning, Variant, register
 from ablations.studies.profiles import LANGUAGE_SCORE, language
-from ablations.studies.tuned import Tuning
 
 TUNING = Tuning(
     "learning_rate",

@@ -31,10 +31,26 @@ register(
         ),
         baseline="cleanrl",
         variants=DEFAULTS,
-        margin=0.05,
         profiles=control(quick=DEFAULTS, paper=DEFAULTS)
         | claims(DEFAULTS, ("reacher", "inverted_double_pendulum", "hopper"))
         | evidence(DEFAULTS, seeds=40),
+        geometry="common",
+    )
+)
+
+# The runs of `ablations validate`: the baseline, and every library's preset
+CANDIDATES = {"baseline": Variant({}, summary="the task's own settings"), **DEFAULTS}
+
+register(
+    Study(
+        name="exam",
+        title="Validation of tasks",
+        claim="A detail can only be judged on a task that the baseline learns.",
+        claim_source="docs/evidence.md",
+        baseline="baseline",
+        variants=CANDIDATES,
+        metric="evaluation/return",
+        profiles=control(quick=("baseline",), paper=CANDIDATES) | evidence(CANDIDATES, seeds=5),
         geometry="common",
     )
 )

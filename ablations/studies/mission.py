@@ -62,7 +62,6 @@ register(
         claim_source="Brax, CleanRL, Stable-Baselines3, RSL-RL and TorchRL disagree in all four",
         baseline="baseline",
         variants=CHOICES,
-        margin=0.05,
         metric="evaluation/return",
         profiles=control(quick=CHOICES, paper=CHOICES) | {"evidence": EVIDENCE},
     )

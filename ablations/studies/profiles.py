@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypedDict
 
 from ablations.studies.definition import Profile
@@ -13,6 +14,45 @@ if TYPE_CHECKING:
     from ablations.core.plan import Settings
 
 
+LOCOMOTION = ("reacher", "hopper", "walker2d", "halfcheetah", "ant", "humanoid")
+NOTHING: Settings = MappingProxyType({})
+
+
+def smoke(
+    task: str, steps: int, variants: Iterable[str], settings: Settings = NOTHING
+) -> dict[str, Profile]:
+    """Return the profile `smoke`, which takes a minute, to see that everything runs."""
+    return {
+        "smoke": Profile(
+            tasks=(task,),
+            seeds=3,
+            steps=steps,
+            points=5,
+            evaluations=1,
+            evaluation_envs=4,
+            variants=tuple(variants),
+            settings=settings,
+        )
+    }
+
+
+def at_length(
+    tasks: Iterable[str], variants: Iterable[str], settings: Settings = NOTHING
+) -> dict[str, Profile]:
+    """Return the profile `paper`, with the tasks' full lengths."""
+    return {
+        "paper": Profile(
+            tasks=tuple(tasks),
+            seeds=20,
+            points=100,
+            evaluations=20,
+            evaluation_envs=64,
+            variants=tuple(variants),
+            settings=settings,
+        )
+    }
+
+
 def control(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dict[str, Profile]:
     """Return three profiles: `smoke` and `quick` with the variants `quick`, and `paper`.
 
@@ -20,26 +60,9 @@ def control(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dic
     """
     quick = tuple(quick)
     return {
-        "smoke": Profile(
-            tasks=("fast",),
-            seeds=3,
-            steps=20_000,
-            points=5,
-            evaluations=1,
-            evaluation_envs=4,
-            variants=quick,
-            settings=settings,
-        ),
-        **introduction(quick, CHEAP, **settings),
-        "paper": Profile(
-            tasks=("reacher", "hopper", "walker2d", "halfcheetah", "ant", "humanoid"),
-            seeds=20,
-            points=100,
-            evaluations=20,
-            evaluation_envs=64,
-            variants=tuple(paper),
-            settings=settings,
-        ),
+        **smoke("fast", 20_000, quick, settings),
+        **introduction(quick, ("halfcheetah", "fast"), **settings),
+        **at_length(LOCOMOTION, paper, settings),
     }
 
 
@@ -62,9 +85,6 @@ _INTRODUCED_OWN: dict[str, Settings] = {
     "cartpole": {"learning_rate": 1e-3, "learning_rate_schedule": "constant"},
     "halfcheetah": {"num_minibatches": 16, "discount": 0.99},
 }
-
-
-CHEAP = ("halfcheetah", "fast")
 
 
 def introduction(
@@ -142,11 +162,7 @@ JUDGED: dict[str, Settings] = {
     },
 }
 _OF_TASKS = ("backend", "healthy_reward", "steps", "evaluation_envs")
-_BASE: dict[str, Json] = {
-    "num_minibatches": 16,
-    "learning_rate": 1e-3,
-    "discount": 0.99,
-}
+_BASE: dict[str, Json] = {"num_minibatches": 16, "learning_rate": 1e-3, "discount": 0.99}
 
 
 def _of_tasks(settings: Settings, trained: bool) -> Settings:
@@ -173,7 +189,6 @@ def evidence(
         "evidence": Profile(
             tasks=tuple(tasks),
             seeds=seeds,
-            points=20,
             evaluations=10,
             evaluation_envs=64,
             variants=tuple(variants),
@@ -183,6 +198,107 @@ def evidence(
             baseline_seeds=baseline_seeds,
         )
     }
+
+
+# Discrete actions
+
+MINATAR = ("breakout", "asterix")
+# Tasks that passed validation with PQN (tables in results/reference/exam). CartPole's run is the
+# first two thirds of a run of 122,880 steps, with its schedule of epsilon.
+JUDGED_PQN: dict[str, Settings] = {
+    "cartpole": {"steps": 81_920, "epsilon_share": 0.3},
+    "breakout": {"steps": 245_760},
+}
+
+
+def few_actions(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dict[str, Profile]:
+    """Return four profiles: `smoke` and `quick` with the variants `quick`, others with `paper`.
+
+    `paper` has the steps of PureJaxQL's configurations, 500,000 for CartPole and 10 million for
+    MinAtar; `quick` and `evidence` have validated lengths. All variants share `settings`.
+    """
+    quick = tuple(quick)
+    return {
+        **smoke("cartpole", 20_480, quick, settings),
+        "quick": Profile(
+            tasks=("cartpole",),
+            seeds=8,
+            variants=quick,
+            settings=settings,
+            task_settings=JUDGED_PQN,
+            score="last",
+        ),
+        **at_length(("cartpole", *MINATAR), paper, settings),
+        "evidence": Profile(
+            tasks=tuple(JUDGED_PQN),
+            seeds=16,
+            evaluations=10,
+            evaluation_envs=64,
+            variants=tuple(paper),
+            settings=settings,
+            task_settings=JUDGED_PQN,
+            score="last",
+        ),
+    }
+
+
+# Tasks that passed validation with PPO, at the shortest length that passes (tables in
+# results/reference/exam). They are not solved at these lengths. The learning rate is constant, as a
+# schedule increases the variance between seeds; other settings are the tasks'.
+JUDGED_PPO: dict[str, Settings] = {
+    "cartpole": {"steps": 51_200, "learning_rate": 1e-3},
+    "acrobot": {"steps": 51_200, "learning_rate": 1e-3},
+    "space_invaders": {"steps": 655_360, "learning_rate": 5e-3},
+}
+# On twenty seeds, the first two tasks fail there: a quarter of cartpole's seeds end at the ceiling,
+# and some of acrobot's have learned nothing. They pass with these settings.
+JUDGED_ON_TWENTY: dict[str, Settings] = {
+    "cartpole": {"steps": 46_080, "learning_rate": 1e-3},
+    "acrobot": {"steps": 102_400, "learning_rate": 3e-4},
+}
+_OF_PPO: dict[str, Json] = {"learning_rate_schedule": "constant"}
+
+
+def few_actions_of_ppo(
+    variants: Iterable[str],
+    *,
+    seeds: int | tuple[int, ...],
+    judged: Mapping[str, Settings] = JUDGED_PPO,
+) -> dict[str, Profile]:
+    """Return four profiles of PPO studies, all with the same variants.
+
+    `quick` and `evidence` have validated lengths; space_invaders can be selected in `evidence`.
+    `paper` has PureJaxRL's steps, 10 million for MinAtar. `judged` has the settings of tasks in
+    `evidence`, by name.
+    """
+    every = tuple(variants)
+    return {
+        **smoke("cartpole", 5120, every, _OF_PPO),
+        "quick": Profile(
+            tasks=("cartpole",),
+            seeds=5,
+            points=10,
+            variants=every,
+            settings=_OF_PPO,
+            task_settings=JUDGED_PPO,
+            score="last",
+        ),
+        **at_length(("cartpole", "acrobot", *MINATAR), every),
+        "evidence": Profile(
+            tasks=("cartpole", "acrobot"),
+            seeds=seeds,
+            points=10,
+            evaluations=10,
+            evaluation_envs=64,
+            variants=every,
+            settings=_OF_PPO,
+            task_settings=judged,
+            score="last",
+        ),
+    }
+
+
+# Language
 
 
 class Judgement(TypedDict):

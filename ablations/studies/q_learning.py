@@ -1,7 +1,7 @@
 """Does Q-learning without a replay buffer need layer normalisation, or a target network?"""
 
 from ablations.studies.definition import Study, Variant, register
-from ablations.studies.few_actions import few_actions
+from ablations.studies.profiles import few_actions
 
 PLAIN = {"network_normalization": "none"}
 DETAILS = {
@@ -39,7 +39,6 @@ register(
         claim_source="Gallici et al. 2025, Simplifying Deep Temporal Difference Learning",
         baseline="baseline",
         variants=DETAILS,
-        margin=0.05,
         metric="evaluation/return",
         trainer="pqn",
         profiles=few_actions(quick=QUICK, paper=DETAILS),

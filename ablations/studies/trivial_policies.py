@@ -19,7 +19,6 @@ register(
         claim_source="Brax's healthy reward rewards standing still",
         baseline="zero",
         variants=POLICIES,
-        margin=0.05,
         metric="evaluation/return",
         trainer="trivial",
         profiles=control(quick=POLICIES, paper=POLICIES)

@@ -52,7 +52,6 @@ register(
         ),
         baseline="none@reward_scale=0.1",
         variants=SCALES | DEPLOYED | GRID | PLAIN | RATES | RANGES,
-        margin=0.05,
         profiles=control(quick=SCALES | DEPLOYED, paper=GRID | DEPLOYED)
         | introduction(PLAIN | DEPLOYED, ["cartpole"])
         | claims(PLAIN | RATES | RANGES)

@@ -44,7 +44,6 @@ register(
         claim_source="brax/training/agents/ppo/losses.py, compute_ppo_loss; Kingma & Ba 2015",
         baseline="separate_0.25",
         variants=EITHER | GRID,
-        margin=0.05,
         profiles=control(quick=QUICK, paper=GRID)
         | introduction(("separate_0.25", "separate_1", "shared_0.25", "shared_1"), ["cartpole"])
         | claims(CLAIMED)
