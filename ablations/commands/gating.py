@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,7 +136,7 @@ def gate(
     sides = compared_sides(question, Path.cwd())
     judged = Gate(question, options.results, sides, _execution(options))
     if not options.quiet:
-        print("\n".join(judged.stated()), flush=True)
+        print(judged.stated(), flush=True)
     verdict = judged.run()
     path, described = judged.write(verdict)
     figure = _figure(path, described) if verdict.stages else "no picture: no stage was read"
@@ -214,7 +215,7 @@ def _execution(options: SimpleNamespace) -> Execution:
     return Execution(
         Processes(workers=options.workers, threads=options.threads, quiet=options.quiet),
         say,
-        None if options.minutes is None else 60 * float(options.minutes),
+        None if options.minutes is None else time.monotonic() + 60 * float(options.minutes),
     )
 
 

@@ -1,11 +1,11 @@
 """A ledger: many candidates against the best so far, with one error budget for all of them.
 
 A ledger is a file of JSON lines. The first line has the terms and the first best. Each candidate
-adds a line when it begins, which takes a share of the error budget, and a line when it ends. An
-accepted candidate adds a third line: its gain on held-out seeds. The gain that led to its
-acceptance is too large on average, as it was selected. Lines are written under a lock and never
-changed. A last line without a newline was left by a killed writer; the next writer removes it. If
-the process of a candidate is killed, the same call continues it at the same rate.
+adds a line when it begins, which takes a share of the error budget, and a line when it ends. The
+gain that led to its acceptance is too large on average, as it was selected, so an accepted
+candidate is measured again on held-out seeds. A lock allows one candidate at a time. Lines are
+never changed. A last line without a newline was left by a killed writer; the next writer removes
+it. If the process of a candidate is killed, the same call continues it at the same rate.
 
 Candidate j of N is tested at the rate
 
@@ -16,14 +16,11 @@ number of discoveries (Javanmard and Montanari 2015, "On online control of false
 with equal shares of the budget. The expected share of false ones among the accepted is at most
 `rate` where the tests depend positively on each other (Zrnic, Ramdas and Jordan 2021, "Asynchronous
 online testing of multiple hypotheses"), as those do that share the runs of a baseline. Until
-something is found, the levels are Bonferroni's. D counts what had ended when a test began, so
-candidates may be tested side by side.
+something is found, the levels are Bonferroni's.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import re
 import subprocess
@@ -36,8 +33,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pandas as pd
 from msgspec import to_builtins
+from msgspec.structs import astuple
 
-from ablations.core.decode import Count, Json, Matches, Mismatch, Part, Positive, Within, decode
+from ablations.core.decode import (
+    Count,
+    Json,
+    Matches,
+    Mismatch,
+    Part,
+    Positive,
+    Within,
+    decode,
+    required,
+)
 from ablations.core.files import parse_object
 from ablations.engine.backends.command.code import (
     Copy,
@@ -50,15 +58,18 @@ from ablations.engine.backends.command.code import (
 from ablations.engine.claims import file_lock
 from ablations.errors import UserError, count
 from ablations.gate.question import EXIT_CODES, Margin, Question, Side, Sides
-from ablations.gate.run import Execution, Gate, Verdict, numbers_of
+from ablations.gate.run import Execution, Gate, Verdict, numbers_of, written
 from ablations.git import git
 from ablations.names import NAME
+from ablations.records import as_read
 from ablations.trainers.command import Site
 
-FORM = 2
+FORM = 3
 CANDIDATES = 50
 FRESH = 5
 _OF_QUESTION = ("rate", "first_seeds", "most_seeds", "futility", "steps", "depends")  # terms
+_FOUND = ("difference", "difference_low", "difference_high", "seeds")  # columns of `table`
+_FRESH = ("fresh", "fresh_low", "fresh_high", "fresh_seeds")
 _PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}")
 
 Digest = Annotated[str, Matches(r"[0-9a-f]{16}", "16 hexadecimal digits")]
@@ -75,13 +86,12 @@ class Version(Part, frozen=True):
         code: digest of the files.
         arguments: after the words that all candidates share.
         called: its name in messages.
-        folder, inside: where its copy is, as in `sweep.backends.command.copies.Copy`.
+        inside: the folder of the command in the copy of the files.
     """
 
     code: Digest
     arguments: tuple[str, ...]
     called: str
-    folder: Annotated[str, Matches(r"[0-9a-f]{16}|", "16 hexadecimal digits")] = ""
     inside: Inside = "."
 
     def same(self, other: Version) -> bool:
@@ -147,6 +157,7 @@ class Ended(Part, frozen=True):
         accepted: whether it becomes the best.
         line: the verdict as a message.
         found: the difference at the last stage; None if no stage was analysed.
+        fresh: the gain on held-out seeds, if the candidate was found better.
         log: the last lines that a failed run printed.
     """
 
@@ -154,27 +165,10 @@ class Ended(Part, frozen=True):
     verdict: str
     accepted: bool
     line: str
-    found: Estimate | None
     exit_code: Annotated[int, Within(0, 3)]
+    found: Estimate | None = None
+    fresh: Estimate | None = None
     log: tuple[str, ...] = ()
-
-
-class Fresh(Part, frozen=True):
-    """The gain of an accepted candidate on held-out seeds.
-
-    Attributes:
-        failed: a message about its failed runs.
-        withdrawn: so many runs failed that the earlier best is the best again.
-    """
-
-    fresh: Positive
-    estimate: Estimate
-    failed: str = ""
-    withdrawn: bool = False
-
-
-Entry = Begun | Ended | Fresh
-_KINDS: Mapping[str, type[Entry]] = {"begin": Begun, "end": Ended, "fresh": Fresh}
 
 
 # The content of the file
@@ -186,134 +180,86 @@ class Ledger:
 
     Attributes:
         begun: the candidates in order; their numbers start at 1.
-        ended, fresh: by the candidate's number.
-        bests: the numbers of all bests, in order; 0 is the first best.
+        ended: by the candidate's number.
     """
 
     opening: Opening
     begun: list[Begun] = field(default_factory=list)
     ended: dict[int, Ended] = field(default_factory=dict)
-    fresh: dict[int, Fresh] = field(default_factory=dict)
-    bests: list[int] = field(default_factory=lambda: [0])
 
     @property
     def best(self) -> int:
-        """The number of the best so far."""
-        return self.bests[-1]
+        """The number of the best so far; 0: the first best."""
+        return max((number for number, each in self.ended.items() if each.accepted), default=0)
+
+    @property
+    def left(self) -> int:
+        """How many more candidates the budget is for."""
+        return max(0, self.opening.terms.candidates - len(self.begun))
 
     def version(self, number: int) -> Version:
         """Return a candidate by its number; 0: the first best."""
         return self.begun[number - 1].candidate if number else self.opening.best
 
     def known(self, candidate: Version) -> Begun | None:
-        """Return the candidate if it was begun before against the current best, else None."""
-        same = (b for b in self.begun if b.best == self.best and b.candidate.same(candidate))
-        return next(same, None)
+        """Return the candidate if it is the best, or began against the best; else None."""
+        return next(
+            (
+                begun
+                for begun in self.begun
+                if begun.candidate.same(candidate) and self.best in (begun.begin, begun.best)
+            ),
+            None,
+        )
 
-    def next_rate(self) -> float:
-        """Return the rate at which the next candidate would be tested; 0: the budget is spent."""
-        better = sum(ended.verdict == "better" for ended in self.ended.values())
-        terms = self.opening.terms
-        return budget_level(terms.rate, terms.candidates, len(self.begun) + 1, better)
-
-    def accepted(self, number: int) -> bool:
-        """Return whether a candidate was accepted and not withdrawn later."""
-        return number in self.bests and not (number in self.fresh and self.fresh[number].withdrawn)
-
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Begun | Ended) -> None:
         """Add a line. Raises Mismatch for a candidate that never began."""
         if isinstance(entry, Begun):
             self.begun.append(entry)
-            return
-        number = entry.end if isinstance(entry, Ended) else entry.fresh
-        if number > len(self.begun):
-            raise Mismatch(f"candidate {number} never began")
-        if isinstance(entry, Ended):
-            self.ended[number] = entry
-            self.bests += [number] * entry.accepted
+        elif entry.end > len(self.begun):
+            raise Mismatch(f"candidate {entry.end} never began")
         else:
-            self.fresh[number] = entry
-            if entry.withdrawn and number == self.best:
-                self.bests.append(self.begun[number - 1].best)
+            self.ended[entry.end] = entry
 
-    def described(self, number: int, verdict: Verdict | None = None) -> dict[str, Any]:
-        """Return a candidate as JSON, with this call's verdict if it has one."""
-        ended, fresh = self.ended.get(number), self.fresh.get(number)
-        line, log = (verdict.text, verdict.log) if verdict else ("undecided", ())
-        word, code = "inconclusive", EXIT_CODES["undecided"]
-        if ended is not None:
-            line, word, log = ended.line + self._sequel(number), ended.verdict, ended.log
-            if ended.accepted == self.accepted(number) and (word != "better" or ended.accepted):
-                code = ended.exit_code
-            if fresh and fresh.withdrawn:
-                word = "failed"
+    def described(self, ended: Ended) -> dict[str, Any]:
+        """Return the result of a candidate as JSON."""
         return {
-            "verdict": word,
-            "exit_code": code,
-            "line": f"gate: {line}",
-            "candidate": number,
-            "accepted": self.accepted(number),
-            "rate": self.begun[number - 1].rate,
-            "found": to_builtins(ended.found) if ended else None,
-            "fresh": to_builtins(fresh.estimate) if fresh else None,
+            "verdict": ended.verdict,
+            "exit_code": ended.exit_code,
+            "line": f"gate: {ended.line}",
+            "candidate": ended.end,
+            "accepted": ended.accepted,
+            "rate": self.begun[ended.end - 1].rate,
+            "found": to_builtins(ended.found),
+            "fresh": to_builtins(ended.fresh),
             "best": self.best,
-            "candidates_left": max(0, self.opening.terms.candidates - len(self.begun)),
-            "log": list(log),
+            "candidates_left": self.left,
+            "log": list(ended.log),
         }
-
-    def _sequel(self, number: int) -> str:
-        """Return the end of a candidate's message: what happened after its verdict."""
-        ended, fresh = self.ended[number], self.fresh.get(number)
-        if not ended.accepted:
-            changed = ended.verdict == "better"
-            return "; another candidate is the best now: repeat the command" if changed else ""
-        if fresh is None:
-            more = "; its runs on held-out seeds are not finished: repeat the command"
-            return "; it is the best now" + more * (self.opening.terms.fresh > 0)
-        if fresh.withdrawn:
-            return f"; withdrawn: on held-out seeds, {fresh.failed}"
-        estimate, text = (
-            fresh.estimate,
-            "no held-out seed has runs of both sides, so report no gain",
-        )
-        if estimate.difference is not None:
-            low, high = estimate.low, estimate.high
-            interval = "" if low is None else f" [{low:+.4g}, {high:+.4g}]"
-            text = (
-                f"report its gain on {count(estimate.seeds, 'held-out seed')}, "
-                f"{estimate.difference:+.4g}{interval}: the gain above was selected, so it is too "
-                f"large on average"
-            )
-        return f"; it is the best now; {text}" + (f" ({fresh.failed})" if fresh.failed else "")
 
     def table(self) -> pd.DataFrame:
         """Return a row per candidate: its rate, its verdict and its gains."""
         rows = []
         for number, begun in enumerate(self.begun, 1):
-            ended, fresh = self.ended.get(number), self.fresh.get(number)
-            word: str = ended.verdict if ended else "open"
-            if ended and ended.accepted:
-                word = "accepted" if self.accepted(number) else "withdrawn"
-            row: dict[str, Json] = {
-                "candidate": str(number),
-                "change": begun.candidate.called,
-                "against": str(begun.best or "the first"),
-                "rate": f"{100 * begun.rate:.2f}%",
-                "verdict": word,
-            }
-            estimates = {"difference": ended and ended.found, "fresh": fresh and fresh.estimate}
-            for name, estimate in estimates.items():
-                row[name] = getattr(estimate, "difference", None)
-                row |= {f"{name}_{end}": getattr(estimate, end, None) for end in ("low", "high")}
-                column = "seeds" if name == "difference" else "fresh_seeds"
-                row[column] = getattr(estimate, "seeds", None)
-            rows.append(row)
+            ended = self.ended.get(number)
+            word = ended.verdict if ended else "open"
+            found, gain = ended and ended.found, ended and ended.fresh
+            rows.append(
+                {
+                    "candidate": str(number),
+                    "change": begun.candidate.called,
+                    "against": str(begun.best or "the first"),
+                    "rate": f"{100 * begun.rate:.2f}%",
+                    "verdict": "accepted" if ended and ended.accepted else word,
+                    **dict(zip(_FOUND, astuple(found) if found else [None] * 4, strict=True)),
+                    **dict(zip(_FRESH, astuple(gain) if gain else [None] * 4, strict=True)),
+                }
+            )
         frame, terms = pd.DataFrame(rows), self.opening.terms
-        left = max(0, terms.candidates - len(self.begun))
         frame.attrs["study"] = "ledger"
         frame.attrs["caption"] = (
             f"At most {100 * terms.rate:g}% of the accepted candidates are false on average. The "
-            f"budget is for {terms.candidates} candidates; {left} are left. The best is "
+            f"budget is for {terms.candidates} candidates; {self.left} are left. The best is "
             f"{self.version(self.best).called}. Rate: the probability of a false acceptance. "
             f"Fresh: the gain on held-out seeds (95%); the difference that led to acceptance is "
             f"too large on average."
@@ -337,13 +283,7 @@ def sound_terms(values: Mapping[str, Json]) -> Terms:
     """Return the terms of a new ledger. Raises UserError for invalid values."""
     if not values.get("margin"):
         raise UserError("a new ledger needs --margin, the largest difference that does not matter")
-    try:
-        terms = decode(Terms, json.loads(json.dumps(values)))
-    except Mismatch as why:
-        raise UserError(f"invalid terms of a ledger: {why}") from None
-    if terms.first_seeds > terms.most_seeds:
-        raise UserError("--first-seeds is above --most-seeds")
-    return terms
+    return required(Terms, as_read(values), "invalid terms of a ledger:")
 
 
 # The file
@@ -380,13 +320,10 @@ def read_ledger(path: Path) -> Ledger | None:
     for number, line in enumerate(lines, 1):
         try:
             parts = parse_object(line)
-            kind = next((kind for name, kind in _KINDS.items() if name in parts), None)
             if ledger is None:
                 ledger = Ledger(decode(Opening, parts))
-            elif kind is None:
-                raise Mismatch(f"expected one of the keys {', '.join(_KINDS)}")
             else:
-                ledger.add(decode(kind, parts))
+                ledger.add(decode(Begun, parts) if "begin" in parts else decode(Ended, parts))
         except Mismatch as why:
             raise UserError(f"line {number} of the ledger '{path}' is damaged: {why}") from None
     return ledger
@@ -403,7 +340,7 @@ def locked(path: Path) -> Iterator[None]:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
 
 
-def append(path: Path, entry: Opening | Entry) -> None:
+def append(path: Path, entry: Opening | Begun | Ended) -> None:
     """Add a line to a ledger and sync it to disk. The caller holds the lock."""
     path.touch()
     with path.open("r+b") as file:
@@ -452,7 +389,7 @@ class Booking:
         self.code = self.question.code(Path.cwd(), path.resolve())
         copy = copy_of(*self._files())
         called = " ".join(arguments) or copy.folder[:8]
-        self.now = Version(copy.folder, arguments, called, *copy)
+        self.now = Version(copy.folder, arguments, called, copy.inside)
 
     def _files(self) -> tuple[list[Path], Path, Path]:
         here = self.code.here
@@ -464,13 +401,11 @@ class Booking:
         Returns it as JSON, or None if the current files are a candidate to judge. Raises UserError
         if every run of it fails.
         """
-        if read_ledger(self.path) is not None:
-            return None
-        keep_copy(*self._files())
-        self._require_runs(self.now, self.how)
         with locked(self.path):
             if read_ledger(self.path) is not None:
                 return None
+            keep_copy(*self._files())
+            self._require_runs(self.now, self.how)
             append(self.path, Opening(FORM, self.terms, self.now))
         return {
             "verdict": "booked",
@@ -488,34 +423,31 @@ class Booking:
 
         A candidate that was judged before trains nothing. Raises UserError.
         """
-        ledger = self._read()
-        # A first best that fails would waste a share of the budget.
-        if not ledger.best and not ledger.known(self.now):
-            quiet = replace(self.how, executor=replace(self.how.executor, quiet=True))
-            self._require_runs(ledger.opening.best, quiet)
-        begun = self._begin()
-        number = begun.begin
-        ledger = self._read()
-        ended, verdict = ledger.ended.get(number), None
-        # The process may have been killed between the verdict and the runs on held-out seeds.
-        measured = number in ledger.fresh or not self.terms.fresh
-        if ended is not None and (measured or not ended.accepted):
-            return ledger.described(number)
-        question = replace(self.question, pass_rate=begun.rate, name=self._name(number))
-        best = ledger.version(begun.best)
-        called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
-        change = self._side(self.now, f"candidate {number}, {self.now.called}")
-        gate = Gate(question, self.results, Sides(self._side(best, called), change), self.how)
-        if ended is None:
-            self.how.say("\n".join(gate.stated()))
+        with locked(self.path):
+            ledger = self._read()
+            number = self._begun(ledger)
+            if ended := ledger.ended.get(number):
+                return ledger.described(ended)
+            gate = self._gate(ledger, number)
+            self.how.say(gate.stated())
             verdict = gate.run()
             gate.write(verdict)
-            if not verdict.final:
-                return ledger.described(number, verdict)
-            ended = self._end(number, verdict)
-        if ended.accepted and self.terms.fresh:
-            self._measure(number, gate)
-        return self._read().described(number, verdict)
+            ended = self._ended(number, verdict, gate) if verdict.final else None
+            if ended is None:
+                text = verdict.text if not verdict.final else "the time was up; repeat the command"
+                open_ = Ended(number, "inconclusive", False, text, 3, log=verdict.log)
+                return self._read().described(open_)
+            if self.code.digest() != self.now.code and (
+                ended.accepted or any(verdict.failed_seeds.values())
+            ):
+                raise UserError(
+                    "files were edited while the candidate ran, so its verdict is not recorded: "
+                    "restore them and repeat the command; the finished runs are stored"
+                )
+            if ended.accepted:
+                keep_copy(*self._files())
+            append(self.path, ended)
+            return self._read().described(ended)
 
     def _read(self) -> Ledger:
         ledger = read_ledger(self.path)
@@ -523,24 +455,36 @@ class Booking:
             raise UserError(f"'{self.path}' was deleted")
         return ledger
 
-    def _begin(self) -> Begun:
-        with locked(self.path):
-            ledger = self._read()
-            if ledger.version(ledger.best).same(self.now):
-                if ledger.best:
-                    return ledger.begun[ledger.best - 1]
+    def _begun(self, ledger: Ledger) -> int:
+        """Return the candidate's number, after its line at the beginning was written."""
+        if known := ledger.known(self.now):
+            return known.begin
+        if not ledger.best:
+            if ledger.opening.best.same(self.now):
                 raise UserError("nothing to compare: these files and arguments are the first best")
-            if known := ledger.known(self.now):
-                return known
-            rate = ledger.next_rate()
-            if not rate:
-                raise UserError(
-                    f"the error budget of '{self.path}' is spent: all {self.terms.candidates} "
-                    f"candidates were judged; start another ledger (--candidates N)"
-                )
-            begun = Begun(len(ledger.begun) + 1, self.now, ledger.best, rate)
-            append(self.path, begun)
-            return begun
+            # A first best that fails would waste a share of the budget.
+            quiet = replace(self.how, executor=replace(self.how.executor, quiet=True))
+            self._require_runs(ledger.opening.best, quiet)
+        number, terms = len(ledger.begun) + 1, self.terms
+        better = sum(ended.verdict == "better" for ended in ledger.ended.values())
+        rate = budget_level(terms.rate, terms.candidates, number, better)
+        if not rate:
+            raise UserError(
+                f"the error budget of '{self.path}' is spent: all {terms.candidates} "
+                f"candidates were judged; start another ledger (--candidates N)"
+            )
+        begun = Begun(number, self.now, ledger.best, rate)
+        append(self.path, begun)
+        ledger.add(begun)
+        return number
+
+    def _gate(self, ledger: Ledger, number: int) -> Gate:
+        begun = ledger.begun[number - 1]
+        best = ledger.version(begun.best)
+        question = replace(self.question, pass_rate=begun.rate, name=self._name(number))
+        called = f"the best so far, {best.called}" if begun.best else f"the first, {best.called}"
+        change = self._side(self.now, f"candidate {number}, {self.now.called}")
+        return Gate(question, self.results, Sides(self._side(best, called), change), self.how)
 
     def _require_runs(self, first: Version, how: Execution) -> None:
         side = self._side(first, f"the first, {first.called}")
@@ -556,37 +500,32 @@ class Booking:
         if version.code == self.now.code:
             site = Site(version.code, place_of(self.code, timeout))
         else:
-            site = copied_site(Copy(version.folder, version.inside), version.code, timeout)
+            site = copied_site(Copy(version.code, version.inside), version.code, timeout)
         return Side(site, version.arguments, called)
 
-    def _end(self, number: int, verdict: Verdict) -> Ended:
-        with locked(self.path):
-            ledger = self._read()
-            if number in ledger.ended:  # by another process, from the same runs
-                return ledger.ended[number]
-            accepted = verdict.code == 0 and ledger.begun[number - 1].best == ledger.best
-            edited = self.code.digest() != self.now.code
-            if edited and (accepted or any(verdict.failed_seeds.values())):
-                raise UserError(
-                    "files were edited while the candidate ran, so its verdict is not recorded: "
-                    "restore them and repeat the command; the finished runs are stored"
-                )
-            if accepted:
-                keep_copy(*self._files())
-            last = verdict.stages[-1]
-            found = Estimate(last.difference, last.low, last.high, last.pairs)
-            about = (None if last.difference is None else found, verdict.code, verdict.log)
-            ended = Ended(number, verdict.verdict, accepted, verdict.text, *about)
-            append(self.path, ended)
-            return ended
+    def _ended(self, number: int, verdict: Verdict, gate: Gate) -> Ended | None:
+        """Return the verdict, with the gain on held-out seeds; None if time is up before that.
 
-    def _measure(self, number: int, gate: Gate) -> None:
-        """Record the gain on held-out seeds; withdraw the candidate if its runs fail."""
-        if (fresh := gate.fresh(self.terms.fresh)) is None:
-            return
-        difference, lost = fresh
-        withdrawn = lost.fails or (math.isnan(difference.difference) and lost.number > 0)
-        estimate = Estimate(*numbers_of(difference), difference.n)
-        with locked(self.path):
-            if number not in self._read().fresh:
-                append(self.path, Fresh(number, estimate, lost.reason, withdrawn))
+        A candidate is not accepted if its runs on held-out seeds fail.
+        """
+        word, code, line, fresh = verdict.verdict, verdict.code, verdict.text, None
+        if accepted := code == 0:
+            line += "; it is the best now"
+        if accepted and self.terms.fresh:
+            if (measured := gate.fresh(self.terms.fresh)) is None:
+                return None
+            difference, lost = measured
+            fresh = Estimate(*numbers_of(difference), difference.n)
+            if lost.fails or (fresh.difference is None and lost.number):
+                accepted, word, code = False, "failed", EXIT_CODES["undecided"]
+                line = f"{verdict.text}; withdrawn: on held-out seeds, {lost.reason}"
+            elif fresh.difference is None:
+                line += "; no held-out seed has runs of both sides: report no gain"
+            else:
+                gain = written(fresh.difference, fresh.low, fresh.high)
+                line += f"; report its gain on {count(fresh.seeds, 'held-out seed')}, {gain}"
+                line += f" ({lost.reason})" if lost.reason else ""
+        last, found = verdict.stages[-1], None
+        if last.difference is not None:
+            found = Estimate(last.difference, last.low, last.high, last.pairs)
+        return Ended(number, word, accepted, line, code, found, fresh, verdict.log)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,19 +53,17 @@ class Execution:
     Attributes:
         executor: runs the commands.
         say: receives lines of progress.
-        seconds: limit of the wall time since `since` (`time.monotonic`); None: no limit.
+        deadline: when time is up, by `time.monotonic`; None: no limit.
     """
 
     executor: Processes = field(default_factory=Processes)
     say: Callable[[str], None] = lambda line: None
-    seconds: float | None = None
-    since: float = field(default_factory=time.monotonic)
+    deadline: float | None = None
 
     def run(self, plan: Plan, results: Path) -> Runs | None:
         """Run a plan; return its runs, or None if time is up before all have ended."""
-        deadline = None if self.seconds is None else self.since + self.seconds
-        over = deadline is not None and time.monotonic() >= deadline
-        if over or self.executor.run([plan], results, deadline=deadline).stopped:
+        over = self.deadline is not None and time.monotonic() >= self.deadline
+        if over or self.executor.run([plan], results, deadline=self.deadline).stopped:
             return None
         return Runs.read(results, plan)
 
@@ -79,7 +77,6 @@ class Reading:
         pairs: number of paired seeds, or of runs per side if they are not paired.
         difference, low, high: change - baseline, with its interval; the ends are None if all
             differences are the same number.
-        level, level_above: of the two-sided intervals that `low` and `high` belong to.
         chance: the probability that the last stage passes a useful change; None if not computed.
     """
 
@@ -88,8 +85,6 @@ class Reading:
     difference: float | None
     low: float | None
     high: float | None
-    level: float
-    level_above: float
     outcome: Outcome
     verdict: str
     chance: float | None = None
@@ -143,15 +138,14 @@ class Verdict:
             text += f", {self.verdict}"
         text += f" ({self.note})" if self.note else ""
         text += f": {self.reason}" if self.reason else ""
-        if not self.stages or self.stages[-1].difference is None:
+        last = self.stages[-1] if self.stages else None
+        if last is None or last.difference is None:
             return text
-        last = self.stages[-1]
-        interval = "" if last.low is None else f" [{last.low:+.4g}, {last.high:+.4g}]"
         runs = count(last.pairs, "paired seed" if self.paired else "unpaired run")
         lost = len(self.failed_seeds[BASELINE])
         crashed = f"; {lost} of {last.seeds} runs of the baseline failed" if lost else ""
         return (
-            f"{text}: {self.metric} {last.difference:+.4g}{interval} on {runs}; "
+            f"{text}: {self.metric} {written(last.difference, last.low, last.high)} on {runs}; "
             f"margin {self.margin:.4g} ({self.margin_of}){crashed}"
         )
 
@@ -208,28 +202,24 @@ class Gate:
         looks = Looks(tuple(seeds), comparisons=1, over_tasks=0)
         self.plan = msgspec.structs.replace(plan, looks=looks)
 
-    def stated(self) -> Iterator[str]:
-        """Yield the lines that describe the plan."""
-        question, seeds = self.question, ", ".join(map(str, self.stages.seeds))
-        passes, rate = 100 * (question.pass_rate or question.rate), 100 * question.rate
-        yield f"gate: {self.sides.change.called} against {self.sides.baseline.called}"
-        kind = "seeds" if self.paired else "runs"
-        yield f"    stages: {seeds} {kind} per side, until the change is decided"
-        if not self.paired:
-            yield (
-                "    the command has no {seed}, so its runs are compared unpaired; sharing seeds "
-                "saves runs if the two runs of a seed are correlated"
-            )
+    def stated(self) -> str:
+        """Return the lines that describe the plan."""
+        question, sides = self.question, self.sides
         miss, alarm = "a change that is worse by the margin", "a change that is no worse"
         if question.better:
             miss, alarm = "a change without a gain", "a change that gains the margin"
-        yield f"    passes {miss}: at most {passes:.3g}% of the time"
-        yield f"    fails {alarm}: at most {rate:.3g}% of the time"
-        if question.futility:
-            yield (
-                f"    ends early if a useful change would pass with a probability below "
-                f"{100 * question.futility:g}%"
-            )
+        seeds = ", ".join(map(str, self.stages.seeds))
+        runs = "seeds" if self.paired else "unpaired runs (the command has no {seed})"
+        passes = question.pass_rate or question.rate
+        lines = [
+            f"gate: {sides.change.called} against {sides.baseline.called}",
+            f"stages: {seeds} {runs} per side, until the change is decided",
+            f"passes {miss}: at most {100 * passes:.3g}% of the time",
+            f"fails {alarm}: at most {100 * question.rate:.3g}% of the time",
+            f"ends early if a useful change would pass with a probability below "
+            f"{100 * question.futility:g}%",
+        ]
+        return "\n    ".join(lines[: 5 if question.futility else 4])
 
     def run(self) -> Verdict:
         """Run stage after stage until one decides. Raises UserError."""
@@ -242,11 +232,8 @@ class Gate:
         for stage in self.stages:
             runs = self.how.run(self._with_seeds(stage.seeds), self.results)
             if runs is None:
-                reason = (
-                    f"{(self.how.seconds or 0) / 60:g} minutes were over before the stage of "
-                    f"{stage.seeds} seeds ended; repeat the command to continue"
-                )
-                return replace(verdict, reason=reason)
+                ended = f"the time was up before the stage of {stage.seeds} seeds ended"
+                return replace(verdict, reason=f"{ended}; repeat the command to continue")
             verdict = self._judge(stage, runs, verdict)
             if verdict.final:
                 break
@@ -276,11 +263,10 @@ class Gate:
 
     def _judge(self, stage: Stage, runs: Runs, before: Verdict) -> Verdict:
         self._require_values(runs)
-        values, index = _values(runs), self.stages.index(stage)
-        last = stage == self.stages[-1]
+        values, last = _values(runs), stage == self.stages[-1]
         margin, margin_of = self._margin(runs)
-        level, above = stage.level, self.above[index].level
-        difference = self._difference(values, level)
+        above = self.above[self.stages.index(stage)].level
+        difference = self._difference(values, stage.level)
         difference = replace(difference, high=self._difference(values, above).high)
         both = values[BASELINE].keys() & values[CHANGE].keys()
         failed = {name: tuple(_failed(runs, name).seed.tolist()) for name in (BASELINE, CHANGE)}
@@ -288,7 +274,7 @@ class Gate:
         judgement = judged(
             difference,
             margin,
-            level,
+            stage.level,
             last=last,
             better=self.question.better,
             identical=runs.where(runs.runs.seed.isin(both)).identical([TASK], CHANGE, BASELINE),
@@ -307,9 +293,8 @@ class Gate:
                 )
         if not reason and self.paired and _seedless(values):
             reason = "every seed gives the same number; check that the command uses {seed}"
-        value, low, high = numbers_of(difference)
         about = (judgement.outcome, judgement.verdict, chance)
-        reading = Reading(stage.seeds, difference.n, value, low, high, level, above, *about)
+        reading = Reading(stage.seeds, difference.n, *numbers_of(difference), *about)
         ours, theirs = self._scores(values)
         return Verdict(
             *(runs.metric, self.stages.seeds, self.paired, *judgement, reason, decided),
@@ -419,13 +404,19 @@ def stages_table(verdict: Verdict) -> pd.DataFrame:
         f"simultaneous. Chance: the probability that the last stage passes a useful change."
     )
     frame.attrs = {"study": "gate", "caption": caption}
-    return frame.drop(columns=["level", "level_above"])
+    return frame
 
 
 def numbers_of(difference: Difference) -> tuple[float | None, float | None, float | None]:
     """Return a difference and the ends of its interval, with None for NaN."""
-    low, high = (None if math.isnan(end) else end for end in (difference.low, difference.high))
-    return None if math.isnan(difference.difference) else difference.difference, low, high
+    numbers = (difference.difference, difference.low, difference.high)
+    value, low, high = (None if math.isnan(number) else number for number in numbers)
+    return value, low, high
+
+
+def written(difference: float, low: float | None, high: float | None) -> str:
+    """Write a difference and its interval."""
+    return f"{difference:+.4g}" + ("" if low is None else f" [{low:+.4g}, {high:+.4g}]")
 
 
 def _values(runs: Runs) -> dict[str, dict[int, float]]:

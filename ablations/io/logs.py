@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import glob
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -49,10 +49,7 @@ def find(pattern: str) -> Path | None:
     Event files are represented by their folder. Raises UserError if several logs match.
     """
     path = Path(pattern)
-    root = Path(*itertools.takewhile(lambda part: not {*"*?"} & {*part}, path.parts))
-    paths = [path] if path.exists() else []
-    if root != path:
-        paths = sorted(root.glob(str(path.relative_to(root)))) if root.is_dir() else []
+    paths = [path] if path.exists() else map(Path, sorted(glob.glob(pattern, recursive=True)))
     logs = list(dict.fromkeys(each.parent if EVENTS in each.name else each for each in paths))
     if len(logs) > 1:
         names = ", ".join(log.name for log in logs)
@@ -254,34 +251,22 @@ def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None
 
     Only the end of a text file is read.
     """
-    last_step: int | None = None
-    value: float | None = None
     try:
-        if path.is_dir():
-            tags = tensorboard.parts(path)
-            newest = max((part.source for parts in tags.values() for part in parts), default="")
-            last = [p[-1].points[-1][0] for p in tags.values() if p[-1].source == newest]
-            last_step = max(last, default=None)
-            value = tags[metric][-1].points[-1][1] if metric in tags else None
-        else:
-            rows = list(rows_in(path, tail=True))
-            steps = floats(rows, step or "")[0]
-            valid, values = steps[are_whole(steps)], floats(rows, metric)[0]
-            values = values[[not is_blank(fields.get(metric)) for _, fields in rows]]
-            last_step = int(valid[-1]) if len(valid) else 0 if len(values) else None
-            value = float(values[-1]) if len(values) else None
+        rows = list(rows_in(path, metric, [], tail=True))
+        steps = floats(rows, tensorboard.STEP if path.is_dir() else step or "")[0]
+        values = floats([row for row in rows if not is_blank(row[1].get(metric))], metric)[0]
     except (OSError, UserError):
         return None
-    finite = value is not None and math.isfinite(value)
-    return None if last_step is None else (max(0, last_step), value if finite else None)
+    steps, value = steps[are_whole(steps)], values[-1] if len(values) else math.nan
+    if not (len(steps) or len(values)):
+        return None
+    return int(steps[-1]) if len(steps) else 0, float(value) if math.isfinite(value) else None
 
 
 # Rows
 
 
-def rows_in(
-    path: Path, metric: str = "", notes: list[str] | None = None, *, tail: bool = False
-) -> Iterator[Row]:
+def rows_in(path: Path, metric: str, notes: list[str], *, tail: bool = False) -> Iterator[Row]:
     """Yield the rows of a file, or of a folder of event files, in the order written.
 
     Args:
@@ -299,8 +284,7 @@ def rows_in(
         raise UserError(f"'{path.name}' is neither a file nor a folder")
     file = File(path, tail)
     yield from _of_text(file) if (rows := rows_of(file)) is None else rows
-    if notes is not None:
-        notes += file.notes
+    notes += file.notes
 
 
 def _of_text(file: File) -> Iterator[Row]:

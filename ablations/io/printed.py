@@ -14,23 +14,13 @@ from ablations.core.decode import Json
 
 MOST = 2**53  # beyond it float64 skips whole numbers
 
-_WHOLE = r"(?:[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}(?=\.\d)|(?:_\d{3})+)|\d+)"
-_NUMBER = (
-    rf"[-+\u2212]?(?:(?:{_WHOLE}(?:\.\d*)?|\.\d+)(?:[eE][-+\u2212]?\d+)?"
-    r"|(?i:nan(?:\(\w*\))?|inf(?:inity)?))"
-)
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}(?:\.\d*)?|,\d{3}\.\d+)")
 _SPACE = "\u00a0\u2009\u202f"  # between thousands, in some languages
-# What may follow a number: not a fraction, as in 3/10; a spread, as in 9.5±0.1.
-_END = rf"(?![{_SPACE}]\d)(?=$|\s|±|\+/?-|[;|)\]}}>*!?\"\x1b]|[,.:'](?!\d))"
-_LIKE = (
-    rf"[-+\u2212]?\.?\d[\S{_SPACE}]*|[-+]?(?i:nan|inf(?:inity)?)(?!\w)\S*"
-    # An array as Python prints it.
-    r"|(?:\w{1,20}\.)?(?:tensor|[aA]rray|float\d+)?[(\[]+[-+]?(?:\.?\d|(?i:nan|inf))[^\s,;]*"
-)
-_EXACT = re.compile(_NUMBER)
+# How a value starts: like a number, or like an array as Python prints it.
+_START = r"['\"]?(?:[\w.]*[(\[]+)?[-+\u2212]?(?:\.?\d|(?i:nan|inf(?:inity)?)(?!\w))"
 _VALUE = re.compile(
-    rf"[:=][ \t]{{0,9}}['\"]?"
-    rf"(?:\[\s*({_NUMBER})\s*\]{_END}|({_NUMBER}){_END}|({_LIKE}))"
+    rf"[:=][ \t]{{0,9}}(?={_START})"
+    rf"([^\s,;|]+(?:,\d[^\s,;|]*)*(?:[{_SPACE}]\d\S*)?)"
 )
 _COUNTER = re.compile(
     r"\W*(epoch|iteration|iter|episode|update|step|timestep|batch|round|trial|generation)"
@@ -45,6 +35,7 @@ _ODD = re.compile(
 )
 _WORD = re.compile(r"\S*[^\W\d_]\S*")
 _DIGIT = re.compile(r"\d")
+_SPREAD = re.compile(r"±|\+/?-")  # 9.5±0.1
 _SEPARATOR = re.compile(r"[,;|]\s")
 _LONGEST = 200  # letters of a name
 
@@ -52,18 +43,13 @@ _LONGEST = 200  # letters of a name
 def number(value: Json, *, of_a_total: bool = False) -> float | None:
     """Return a text or JSON value as a number, or None. With `of_a_total`, "3/10" is 3."""
     if isinstance(value, str):
-        text = value.strip()
-        if text.isascii() and "_" not in text and "," not in text:
-            try:
-                return float(text)
-            except ValueError:
-                pass
+        text = value.strip().replace("\u2212", "-")
         if of_a_total and (match := _OF_A_TOTAL.fullmatch(text)):
-            return float(match[1])
-        if not _EXACT.fullmatch(text):
+            text = match[1]
+        try:
+            return float(text.replace(",", "") if _GROUPED.fullmatch(text) else text)
+        except ValueError:
             return None
-        plain = text.replace(",", "").replace("_", "").replace("\u2212", "-")
-        return float(plain.partition("(")[0])
     if isinstance(value, int):
         try:
             return float(value)
@@ -107,9 +93,9 @@ def pairs(line: str) -> dict[str, str | float]:
         if heading is None:  # words with digits differ from line to line
             words = before.split()
             heading = " ".join(w for w in words if _WORD.match(w) and not _DIGIT.search(w))
-        only, alone, like = match.groups()
-        read = number(only or alone or "")
-        value = like if read is None else read
+        token = _SPREAD.split(match[1])[0].rstrip(".:!?*>)}'\"").lstrip("'\"")
+        read = number(token.strip("[]") if token.endswith("]") else token)
+        value = match[1] if read is None else read
         known = named.setdefault(name, value)
         named[name] = value if str(known) == str(value) else f"{known} and {value}"
     return {"": heading or "", **named} if named else {}

@@ -36,12 +36,11 @@ class Part:
     ended: float = 0.0
 
 
-def parts(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]:
+def parts(folder: Path, notes: list[str]) -> dict[str, list[Part]]:
     """Return each tag's points per event file of a folder, in the order of the file names.
 
-    A file that ends within a record (it is being written) or in zeros (its machine crashed) is read
-    up to there; `notes` receives a message about zeros. Raises UserError for a damaged file, for
-    another kind of file, and if the library is not installed.
+    A file is read up to an incomplete record (it is being written) or a damaged one, which `notes`
+    receives a message about. Raises UserError if the library is not installed.
     """
     tags: dict[str, list[Part]] = {}
     for path in sorted(path for path in folder.glob("*tfevents*") if path.is_file()):
@@ -53,40 +52,29 @@ def parts(folder: Path, notes: list[str] | None = None) -> dict[str, list[Part]]
     return tags
 
 
-def _read(path: Path, notes: list[str] | None) -> tuple[dict[str, Points], list[float]]:
+def _read(path: Path, notes: list[str]) -> tuple[dict[str, Points], list[float]]:
     try:  # TensorBoard's public reader would import TensorFlow if it is installed
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.tensorflow_stub import pywrap_tensorflow
-        from tensorboard.compat.tensorflow_stub.errors import DataLossError, OutOfRangeError
+        from tensorboard.compat.tensorflow_stub.errors import OutOfRangeError
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from None
     points: dict[str, Points] = {}
     times: list[float] = []
-    reader, at = pywrap_tensorflow.PyRecordReader_New(str(path)), 0
+    reader = pywrap_tensorflow.PyRecordReader_New(str(path))
     try:
         while True:
             reader.GetNext()
-            record = reader.record()
-            at += 16 + len(record)
-            event = Event.FromString(record)
+            event = Event.FromString(reader.record())
             times += [event.wall_time] if event.wall_time else []
             for tag, scalar in _scalars(event):
                 points.setdefault(tag, []).append((event.step, scalar))
     except OutOfRangeError:
         pass
-    except DataLossError as error:
-        if "truncated" not in error.message:
-            rest = path.read_bytes()[at:]
-            end = 12 if "header" in error.message else 16 + int.from_bytes(rest[:8], "little")
-            if rest[end - 1 :].strip(b"\0"):
-                raise UserError(
-                    f"'{path}' is damaged, or it is not a TensorBoard event file"
-                ) from None
-            if notes is not None:
-                name = f"{path.parent.name}/{path.name}"
-                notes.append(f"'{name}' ends in zeros; the part before them is read")
-    except Exception:  # the libraries raise many kinds of errors
-        raise UserError(f"'{path}' has an event that cannot be read") from None
+    except Exception as error:  # the libraries raise many kinds of errors
+        if "truncated" not in str(error):
+            where = f"'{path.parent.name}/{path.name}'"
+            notes.append(f"{where} is damaged: only the part before the damage is read")
     return points, times
 
 
@@ -103,15 +91,12 @@ def _scalars(event: Any) -> Iterator[tuple[str, float]]:
                 yield value.tag, float(array.item())
 
 
-def rows(
-    tags: Mapping[str, list[Part]], judged: str = "", notes: list[str] | None = None
-) -> Iterator[Row]:
+def rows(tags: Mapping[str, list[Part]], judged: str, notes: list[str]) -> Iterator[Row]:
     """Yield a row per step, or several rows if tags have several points at a step.
 
     A tag that `in_order` refuses is skipped with a message in `notes`. If it is the judged tag,
     UserError is raised.
     """
-    notes = [] if notes is None else notes
     values: dict[tuple[int, int], dict[str, Json]] = {}
     for tag, parts in tags.items():
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -97,28 +98,20 @@ def from_user(
         scores: functions that must give each curve a finite score.
     """
     rows = _of_frame(data) if is_frame(data) else _of_array(data, steps, seeds)
-    points = max((len(run.steps) for _, run in rows), default=0)
-    if points < 2:
-        raise UserError(
-            f"curves need at least one seed and two points: {len(rows)} seeds, {points} points"
-        )
+    if max((len(run.steps) for _, run in rows), default=0) < 2:
+        raise UserError("curves need at least one seed and two points")
     curves = Curves(dict(rows))
     if len(curves) != len(rows):
         raise UserError("a seed occurs twice: give each curve a seed of its own")
-    for seed, run in rows:
-        if (
-            not np.all(np.isfinite(run.steps))
-            or np.any(np.diff(run.steps) <= 0)
-            or run.steps[0] < 0
-        ):
+    for seed, (marks, values) in rows:
+        if not (np.isfinite(marks).all() and marks[0] >= 0 and (np.diff(marks) > 0).all()):
             raise UserError("steps must not be negative and must increase from point to point")
-        bad = np.isinf(run.values) if missing_ok else ~np.isfinite(run.values)
+        bad = np.isinf(values) if missing_ok else ~np.isfinite(values)
         if bad.any():
             first = int(np.argmax(bad))
             raise UserError(
-                f"the curve of seed {seed} is {run.values[first]} at step {run.steps[first]:,.0f} "
-                f"({int(bad.sum())} of {len(bad)} points): did its training diverge? If NaN only "
-                f"means that no episode ended, add missing_ok=True"
+                f"the curve of seed {seed} is {values[first]} at step {marks[first]:,.0f}: did its "
+                f"training diverge? If NaN only means that no episode ended, add missing_ok=True"
             )
     require_scores(curves, scores)
     return curves
@@ -133,40 +126,26 @@ def _of_array(
     data: Rows, steps: Rows | Sequence[float] | None, seeds: Sequence[int] | None
 ) -> list[tuple[int, Run]]:
     try:
-        lengths = [len(row) for row in data]
+        values = [_numbers(row, "curves must be numbers, one per seed and point") for row in data]
+        lengths = [len(row) for row in values]
     except TypeError:
         raise UserError(
             "curves are an array [seeds, points], one row per seed, or a data frame with columns "
             "seed, step and value"
         ) from None
-    if seeds is not None and len(seeds) != len(lengths):
-        raise UserError(f"{len(lengths)} curves, but seeds= names {len(seeds)}")
-    names = [_seed(seed) for seed in (range(len(lengths)) if seeds is None else seeds)]
-    values = [_numbers(row, "curves must be numbers, one per seed and point") for row in data]
     if any(row.ndim != 1 for row in values):
-        raise UserError(
-            f"curves must have the shape [seeds, points], not {[len(values), *values[0].shape]}"
-        )
-    given = [] if steps is None else list(steps)
-    own = len(given) > 0 and np.ndim(given[0]) > 0  # steps of each row
-    if not own and len(set(lengths)) > 1:
-        odd = next(i for i, length in enumerate(lengths) if length != lengths[0])
-        raise UserError(
-            f"curves of unequal lengths: seed {names[0]} has {lengths[0]} points, seed "
-            f"{names[odd]} has {lengths[odd]}: pass steps= with a row per seed"
-        )
-    if own and len(given) != len(lengths):
-        raise UserError(f"{len(lengths)} curves, but steps= has {len(given)} rows")
-    if steps is None:
-        given = [range(1, length + 1) for length in lengths]
-    elif not own:
-        given = [given] * len(lengths)
+        raise UserError("curves must have the shape [seeds, points]")
+    names = _seeds(range(len(values)) if seeds is None else seeds)
+    if len(names) != len(values):
+        raise UserError(f"{len(values)} curves, but seeds= names {len(names)}")
+    given: Any = steps
+    if given is None or len(given) == 0 or np.ndim(given[0]) == 0:  # the same steps for all rows
+        if len(set(lengths)) > 1:
+            raise UserError("curves of unequal lengths: pass steps= with a row per seed")
+        given = [range(1, max(lengths, default=0) + 1) if given is None else given] * len(values)
     marks = [_numbers(row, "steps must be numbers") for row in given]
-    for row, length in zip(marks, lengths, strict=True):
-        if row.shape != (length,):
-            raise UserError(
-                f"steps= needs one step per point: {row.size} steps for {length} points"
-            )
+    if [row.shape for row in marks] != [row.shape for row in values]:
+        raise UserError("steps= needs one step per point of each curve")
     return list(zip(names, map(Run, marks, values), strict=True))
 
 
@@ -180,15 +159,17 @@ def _of_frame(data: Data) -> list[tuple[int, Run]]:
             f"{', '.join(map(str, names))}"
         )
     problem = "the columns seed, step and value must be numbers"
-    seeds, steps, values = (_numbers(data[name], problem) for name in ("seed", "step", value))
-    rows = []
-    for seed in dict.fromkeys(seeds.tolist()):
-        points = np.flatnonzero(seeds == seed)
-        points = points[np.argsort(steps[points], kind="stable")]
-        if len(np.unique(steps[points])) != len(points):
-            raise UserError(f"seed {seed:g} has two values at one step")
-        rows.append((_seed(seed), Run(steps[points], values[points])))
-    return rows
+    steps, values = (_numbers(data[name], problem) for name in ("step", value))
+    points: dict[int, list[int]] = {}
+    for point, seed in enumerate(_seeds(data["seed"])):
+        points.setdefault(seed, []).append(point)
+    runs = {}
+    for seed, rows in points.items():
+        ordered = np.array(rows)[np.argsort(steps[rows], kind="stable")]
+        if len(np.unique(steps[rows])) != len(rows):
+            raise UserError(f"seed {seed} has two values at one step")
+        runs[seed] = Run(steps[ordered], values[ordered])
+    return list(runs.items())
 
 
 def _numbers(given: ArrayLike, problem: str) -> Floats:
@@ -198,14 +179,11 @@ def _numbers(given: ArrayLike, problem: str) -> Floats:
         raise UserError(problem) from None
 
 
-def _seed(given: float | str) -> int:
-    try:
-        seed = int(given)
-    except (TypeError, ValueError, OverflowError):
-        seed = None
-    if seed is None or (seed != given and not isinstance(given, str)):
-        raise UserError(f"seeds must be whole numbers, not {given!r:.40}")
-    return seed
+def _seeds(given: ArrayLike) -> list[int]:
+    seeds = _numbers(given, problem := "seeds must be whole numbers")
+    if not (seeds % 1 == 0).all():
+        raise UserError(problem)
+    return [int(seed) for seed in seeds]
 
 
 def require_scores(curves: Curves, wanted: Mapping[str, Score] = SCORES) -> None:
@@ -263,22 +241,15 @@ def first_difference(now: Curves, baseline: Curves) -> tuple[int, float] | None:
 
     Only seeds that both have are compared.
     """
-    differences = []
-    for order, seed in enumerate(now.seeds):
+    steps = {}
+    for seed in now.seeds:
         if seed in baseline.runs:
-            steps = np.union1d(now.runs[seed].steps, baseline.runs[seed].steps)
-            ours, theirs = (_values_at(curves.runs[seed], steps) for curves in (now, baseline))
-            differs = ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
-            if differs.any():
-                differences.append((float(steps[np.argmax(differs)]), order, seed))
-    if not differences:
-        return None
-    step, _, seed = min(differences)
-    return seed, step
+            points = _points(now.runs[seed]) ^ _points(baseline.runs[seed])
+            steps[seed] = min((step for step, _ in points), default=math.inf)
+    first = min(steps, key=steps.__getitem__, default=None)
+    return None if first is None or steps[first] == math.inf else (first, steps[first])
 
 
-def _values_at(run: Run, steps: Floats) -> Floats:
-    """Return the values at these steps, NaN where the run has no point."""
-    values = np.full(len(steps), np.nan)
-    values[np.searchsorted(steps, run.steps)] = run.values
-    return values
+def _points(run: Run) -> set[tuple[float, float]]:
+    points = zip(run.steps.tolist(), run.values.tolist(), strict=True)
+    return {(step, value) for step, value in points if not math.isnan(value)}

@@ -20,7 +20,7 @@ from ablations.cli import main
 from ablations.engine import local
 from ablations.errors import UserError
 from ablations.gate import ledger as books
-from ablations.gate.ledger import Begun, Ended, Estimate, Fresh, Opening, Version, budget_level
+from ablations.gate.ledger import Begun, Ended, Estimate, Opening, Version, budget_level
 from ablations.private import require_private_folder
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ seed, gain = int(sys.argv[1]), float((sys.argv + ["0"])[2])
 print("score:", 10 + random.Random(seed).gauss(0, 1) + gain
       + random.Random(f"{seed} {gain}").gauss(0, 0.1))
 """
-VERSION = Version("0123456789abcdef", ("--lr", "1"), "--lr 1", "0123456789abcdef")
+VERSION = Version("0123456789abcdef", ("--lr", "1"), "--lr 1")
 TERMS = books.sound_terms(
     {
         **{"run": ("python", "t.py", "{seed}"), "curve": "stdout", "metric": "score", "step": ""},
@@ -94,11 +94,11 @@ def test_the_accepted_is_the_best_with_its_runs(folder, opened, capsys) -> None:
     )
     assert opened(words="0.01")[0] in (1, 3)
     assert opened(words="3")[0] == 0
-    begun, ended, fresh = lines()[-3:]
+    begun, ended = lines()[-2:]
     assert begun["rate"] == pytest.approx(0.05 / 4)
     assert (ended["accepted"], ended["found"]["seeds"] >= 3) == (True, True)
-    assert fresh["estimate"]["seeds"] == 5
-    assert fresh["estimate"]["low"] < 3 < fresh["estimate"]["high"]
+    assert ended["fresh"]["seeds"] == 5
+    assert ended["fresh"]["low"] < 3 < ended["fresh"]["high"]
     runs = len(list(folder.results.glob("cells/*")))
     code, told = opened("--format", "json", words="3.1")
     assert (code in (1, 3), told["accepted"], told["best"]) == (True, False, 2)
@@ -208,7 +208,7 @@ def test_fresh_runs_that_fail_give_no_number(folder, ask, fails, code, best, say
 
 def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
     path = tmp_path / "night.jsonl"
-    books.append(path, Opening(2, changed(TERMS, candidates=100), VERSION))
+    books.append(path, Opening(3, changed(TERMS, candidates=100), VERSION))
 
     def begin() -> None:
         for _ in range(10):
@@ -225,10 +225,14 @@ def test_two_at_once_lose_no_line(tmp_path: Path) -> None:
 
 
 GOOD = [
-    to_builtins(Opening(2, TERMS, VERSION)),
+    to_builtins(Opening(3, TERMS, VERSION)),
     to_builtins(Begun(1, VERSION, 0, 0.0125)),
-    to_builtins(Ended(1, "better", True, "better", Estimate(1.0, 0.5, 1.5, 5), 0)),
-    to_builtins(Fresh(1, Estimate(0.8, None, None, 3))),
+    to_builtins(
+        Ended(
+            *(1, "better", True, "better", 0, Estimate(1.0, 0.5, 1.5, 5)),
+            Estimate(0.8, None, None, 3),
+        )
+    ),
 ]
 
 
@@ -240,7 +244,7 @@ def write(path: Path, entries: list) -> Path:
 def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
     ledger = books.read_ledger(write(tmp_path / "l", GOOD))
     assert (ledger.best, ledger.version(1)) == (1, VERSION)
-    assert ledger.fresh[1].estimate == Estimate(0.8, None, None, 3)
+    assert ledger.ended[1].fresh == Estimate(0.8, None, None, 3)
     assert books.read_ledger(tmp_path / "none") is None
 
 
@@ -250,7 +254,7 @@ def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
         (0, {"terms": {**to_builtins(TERMS), "first_seeds": 1}}, "first_seeds"),
         (0, {"best": {**to_builtins(VERSION), "inside": "../../etc"}}, "a folder"),
         (2, {"end": 2}, "candidate 2 never began"),
-        (3, {"estimate": {"difference": "x"}}, "estimate"),
+        (2, {"fresh": {"difference": "x"}}, "fresh"),
     ],
 )
 def test_damage_is_said_in_a_line_with_its_place(tmp_path, line, change, says) -> None:
