@@ -24,13 +24,13 @@ SELECTION = Group("Selection", sort_key=1)
 RARE = Group("More", sort_key=2)  # of `--help-all`
 
 
-def parse_settings(assignments: Iterable[str]) -> dict[str, Json]:
+def parse_settings(assignments: Iterable[str], flag: str = "--set") -> dict[str, Json]:
     """Read ["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
     settings = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name:
-            raise UserError(f"--set takes name=value, not '{assignment}'")
+            raise UserError(f"{flag} takes name=value, not '{assignment}'")
         settings[name] = _parsed(name, text)
     return settings
 

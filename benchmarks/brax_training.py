@@ -22,14 +22,14 @@ page again from the CSV.
 from __future__ import annotations
 
 import argparse
-import csv
+import multiprocessing
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Collection, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import pandas
 
 MARGIN = 0.05
 # Returns of a random and of a good policy, measured at 1,000 steps, for these episode lengths.
@@ -120,6 +120,7 @@ TASKS: dict[str, dict[str, Any]] = {
     },
 }
 
+COLUMNS = ["task", "trainer", "seed", "step", "evaluation_return"]
 Curve = list[tuple[int, float]]
 
 
@@ -237,17 +238,17 @@ def brax(task: str, seeds: range) -> Iterator[tuple[int, Curve]]:
 SIDES = {"brax": brax, "ours": ours}
 
 
-def run_side(side: str, task: str, seeds: range, path: Path) -> None:
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file)
-        for seed, curve in SIDES[side](task, seeds):
-            writer.writerows((task, side, seed, step, f"{value:.6g}") for step, value in curve)
-            file.flush()
-            print(f"{task}, {side}, seed {seed}: {curve[-1][1]:.4g} at the end", flush=True)
+def run_side(side: str, task: str, seeds: range) -> pandas.DataFrame:
+    """Return the curves of seeds, one row per point."""
+    rows = []
+    for seed, curve in SIDES[side](task, seeds):
+        rows += [(task, side, seed, step, float(f"{value:.6g}")) for step, value in curve]
+        print(f"{task}, {side}, seed {seed}: {curve[-1][1]:.4g} at the end", flush=True)
+    return pandas.DataFrame(rows, columns=COLUMNS)
 
 
-def run_all(workers: int, folder: Path, tasks: Collection[str]) -> list[list[str]]:
-    """Return all rows of some tasks, from `workers` parallel processes of at most PART seeds."""
+def run_all(workers: int, tasks: Collection[str]) -> pandas.DataFrame:
+    """Return all curves of some tasks, from `workers` processes, a new one for PART seeds."""
     parts = [
         (side, task, seeds[first : first + PART])
         for task, seeds in COMPARISONS
@@ -255,54 +256,25 @@ def run_all(workers: int, folder: Path, tasks: Collection[str]) -> list[list[str
         for first in range(0, len(seeds), PART)
         for side in SIDES
     ]
-    paths = [folder / f"{task}-{side}-{seeds[0]}.csv" for side, task, seeds in parts]
-    running: list[subprocess.Popen[bytes]] = []
-    environment = os.environ | {
-        "NPROC": "1",
-        "JAX_PLATFORMS": "cpu",
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "cache"),
-    }
-    for (side, task, seeds), path in zip(parts, paths, strict=True):
-        if len(running) == workers:
-            _finish(running)
-        command = [sys.executable, __file__, "--side", side, "--task", task, "--part", str(path)]
-        command += ["--seeds", str(seeds.start), str(seeds.stop)]
-        running.append(subprocess.Popen(command, env=environment))
-    while running:
-        _finish(running)
-    return [row for path in paths for row in csv.reader(path.open())]
+    os.environ |= {"NPROC": "1", "JAX_PLATFORMS": "cpu"}
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, max_tasks_per_child=1) as pool:
+        return pandas.concat(pool.map(run_side, *zip(*parts, strict=True)), ignore_index=True)
 
 
-def _finish(running: list[subprocess.Popen[bytes]]) -> None:
-    import time
-
-    while all(process.poll() is None for process in running):
-        time.sleep(0.2)
-    done = next(process for process in running if process.poll() is not None)
-    running.remove(done)
-    if done.returncode:
-        for process in running:
-            process.terminate()
-        raise SystemExit(f"a side ended with exit code {done.returncode}")
-
-
-def normalised_scores(rows: list[list[str]], task: str, seeds: range) -> dict[str, list[float]]:
+def normalised_scores(curves: pandas.DataFrame, task: str, seeds: range) -> dict[str, list[float]]:
     """Return the scores by side and seed; a random policy has 0 and a good policy 1."""
     from ablations.scoring import auc
 
     low, high = REFERENCES[task]
-    found = {}
-    for side in SIDES:
-        mine = [row for row in rows if row[:2] == [task, side]]
-        areas = []
-        for seed in seeds:
-            curve = [(int(row[3]), float(row[4])) for row in mine if int(row[2]) == seed]
-            areas.append(auc([step for step, _ in curve], [value for _, value in curve]))
-        found[side] = [(area - low) / (high - low) for area in areas]
-    return found
+    of_task = curves[(curves.task == task) & curves.seed.isin(seeds)]
+    areas = of_task.groupby(["trainer", "seed"]).apply(
+        lambda curve: auc(list(curve.step), list(curve.evaluation_return))
+    )
+    return {side: [*((areas[side] - low) / (high - low))] for side in SIDES}
 
 
-def page(rows: list[list[str]]) -> str:
+def page(curves: pandas.DataFrame) -> str:
     from importlib.metadata import version
 
     from ablations import stats
@@ -327,12 +299,12 @@ def page(rows: list[list[str]]) -> str:
         "| verdict |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    run = {row[0] for row in rows}
+    run = set(curves.task)
     for task, seeds in COMPARISONS:
         if task not in run:
             continue
         settings = TASKS[task]
-        scores = normalised_scores(rows, task, seeds)
+        scores = normalised_scores(curves, task, seeds)
         found = stats.paired(scores["ours"], scores["brax"])
         verdict = stats.decide(found.low, found.high, MARGIN)
         if verdict == "inconclusive":
@@ -377,26 +349,16 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--output", type=Path, default=Path("results/reference"))
     parser.add_argument("--table", action="store_true", help="write the page from stored curves")
-    parser.add_argument("--side", choices=SIDES, help="train one side only")
-    parser.add_argument("--task", choices=TASKS)
-    parser.add_argument("--part", type=Path, help="file for the rows of --side")
-    parser.add_argument("--seeds", type=int, nargs=2, help="first seed of --side, and its end")
     asked = parser.parse_args()
-    if asked.side:
-        run_side(asked.side, asked.task, range(*asked.seeds), asked.part)
-        return
-    curves = asked.output / "brax_training.csv"
+    path = asked.output / "brax_training.csv"
     if not asked.table:
-        with tempfile.TemporaryDirectory() as folder:
-            rows = run_all(asked.workers, Path(folder), asked.tasks)
-        kept = list(csv.reader(curves.open()))[1:] if curves.exists() else []
-        rows = [*(row for row in kept if row[0] not in asked.tasks), *rows]
+        made = run_all(asked.workers, asked.tasks)
+        if path.exists():
+            kept = pandas.read_csv(path)
+            made = pandas.concat([kept[~kept.task.isin(asked.tasks)], made])
         asked.output.mkdir(parents=True, exist_ok=True)
-        with curves.open("w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("task", "trainer", "seed", "step", "evaluation_return"))
-            writer.writerows(rows)
-    text = page(list(csv.reader(curves.open()))[1:])
+        made.to_csv(path, index=False)
+    text = page(pandas.read_csv(path))
     (asked.output / "brax_training.md").write_text(text)
     print(text)
 

@@ -41,24 +41,7 @@ GAE_LAMBDA = 0.95
 GYMNAX = {"cartpole": "CartPole-v1", "breakout": "Breakout-MinAtar", "asterix": "Asterix-MinAtar"}
 SOLVED = {"cartpole": 500.0}
 ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1"}
-# PureJaxRL's, of purejaxrl/ppo.py and examples/brax_minatar.ipynb; rejax has the same by its names
-CLASSIC = {
-    "LR": 2.5e-4,
-    "NUM_ENVS": 4,
-    "NUM_STEPS": 128,
-    "UPDATE_EPOCHS": 4,
-    "NUM_MINIBATCHES": 4,
-    "GAMMA": 0.99,
-    "GAE_LAMBDA": 0.95,
-    "CLIP_EPS": 0.2,
-    "ENT_COEF": 0.01,
-    "VF_COEF": 0.5,
-    "MAX_GRAD_NORM": 0.5,
-    "ACTIVATION": "tanh",
-    "ANNEAL_LR": True,
-}
-MINATAR = {**CLASSIC, "LR": 5e-3, "NUM_ENVS": 64, "NUM_MINIBATCHES": 8, "ACTIVATION": "relu"}
-OF_REJAX = {
+OF_REJAX = {  # PureJaxRL's names of rejax's arguments
     "num_envs": "NUM_ENVS",
     "num_steps": "NUM_STEPS",
     "num_minibatches": "NUM_MINIBATCHES",
@@ -77,7 +60,9 @@ Spec = Mapping[str, Any]
 
 
 def arguments_of(peer: str, task: str) -> dict[str, Any]:
-    theirs = CLASSIC if task == "cartpole" else MINATAR
+    from ablations.presets.purejaxrl import MINATAR, OF_DISCRETE
+
+    theirs = OF_DISCRETE if task == "cartpole" else {**OF_DISCRETE, **MINATAR}
     return theirs if peer == "purejaxrl" else {n: theirs[name] for n, name in OF_REJAX.items()}
 
 

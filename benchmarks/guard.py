@@ -9,16 +9,14 @@ Use it around a refactoring. FOLDER is outside the repository and has a JSON fil
     hashes   the hash of every run and the name of every plan of every study, profile and preset,
              and the checksum of every archive (a minute)
     tables   the numbers of every comparison of every archive in results/ (two minutes), equal to
-             1e-9 of their interval's width; words.json has the verdicts, whose changes must follow
-             from the rule of `stats.decide`
+             1e-9 of their interval's width, and the verdicts
     bits     a digest of every column of the curves of newly trained smoke runs (ten minutes)
-    golden   how many tests of golden updates, oracles and formulas pass in each file (ten minutes)
 
 `compare` prints a line for every study, archive, run or test file that differs, and exits with 1.
 Items that the later commit lacks are `gone`; --allow-gone tolerates them.
 
-The script uses commands and `plan_name` only. If a command, a flag or a column is renamed, adapt
-the constants below; the reference stays unchanged.
+If a command, a flag or a column is renamed, adapt the constants below; the reference stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -36,45 +34,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 os.sync = lambda: None  # what is unpacked here need not last
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.getenv("PYTHONPATH"))))
 
-STUDIES = ("list", "studies", "--format", "json")  # {study: {"profiles": {profile: ...}}}
-PRESETS = ("list", "presets", "--format", "json")  # {preset: {"trainer": ...}}
 STATUS = ("status", "--format", "json")  # [{"task": ..., "variant": ..., "seed": ..., "hash": ...}]
 TABLE = ("table", "--format", "json")  # {"rows": [{column: value}]}, or the list of rows alone
 KINDS = ("comparison", "effects", "shares")
 # The first of these columns in a row is its difference; <column>_low, or low, is its lower end.
 DIFFERENCES = ("difference", "effect", "share")
 LABELS = ("task", "variant", "detail", "factor", "level")
-# Earlier verdicts -> verdicts of `stats.decide`. A note has the reason of the last.
-WORDS = {
-    "better": ("better",),
-    "worse": ("worse",),
-    "better, by an undecided amount": ("better",),
-    "worse, by an undecided amount": ("worse",),
-    "equivalent": ("equivalent",),
-    "identical": ("equivalent",),
-    None: ("",),
-    **dict.fromkeys(
-        ("undecided", "tasks disagree", "no pairs", "one seed", "nothing learned", "too few seeds",
-         "no seed is complete", "does not act", "unstable baseline", "unstable reference"),
-        ("inconclusive",),
-    ),
-    "unstable": ("failed",),
-    **dict.fromkeys(
-        ("higher", "lower", "higher, by an undecided amount", "lower, by an undecided amount"),
-        ("",),
-    ),
-}  # fmt: skip
 BASES = {"ppo": "gae", "pqn": "q_learning", "language": "prompt_normalization"}  # of presets
 TRAINED = """
 gae value_clipping prompt_normalization q_learning single_choices_discrete trivial_policies
@@ -92,13 +66,6 @@ import sys
 for k in range(1, 9):
     print(f"step={k} return={k / 3 * int(sys.argv[2]) + int(sys.argv[1]) / 7}")
 """
-GOLDEN = """
-presets/test_updates presets/test_normalizers variants/test_formulas
-variants/test_properties variants/test_recorded_losses
-trainers/control/test_pqn trainers/language/test_library_steps
-stats/test_differences stats/test_aggregates stats/test_summaries
-"""
-
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # ten thousand small files
 
 Items = dict[str, dict[str, Any]]  # what may be gone -> its values by name
@@ -143,12 +110,12 @@ def hashes(results: str, request: tuple[str, str, str]) -> tuple[str, dict[str, 
 
 def write_hashes(scratch: Path) -> Part:
     """Plan every study at every profile, and one study with every preset as its base."""
-    studies, presets = command(*STUDIES), command(*PRESETS)
-    requests = [
-        (study, profile, "") for study, about in studies.items() for profile in about["profiles"]
-    ]
-    requests += [(preset, "smoke", "") for preset in presets]
-    requests += [(BASES[about["trainer"]], "smoke", preset) for preset, about in presets.items()]
+    from ablations.presets import presets
+    from ablations.studies import studies
+
+    requests = [(study, profile, "") for study, of in studies().items() for profile in of.profiles]
+    requests += [(preset, "smoke", "") for preset in presets()]
+    requests += [(BASES[of.trainer], "smoke", preset) for preset, of in presets().items()]
     items = dict(spread(functools.partial(hashes, str(scratch / "results")), requests))
     for path in archives():
         items[str(path.relative_to(ROOT))] = {"sha256": sha256(path.read_bytes())}
@@ -244,39 +211,13 @@ def write_bits(scratch: Path) -> Part:
     return {"bits": items}
 
 
-def write_golden(scratch: Path) -> Part:
-    """Run the tests of golden numbers; return digests of their files."""
-    names = [f"tests/{name}.py" for name in GOLDEN.split()]
-    files = [name for name in names if (ROOT / name).exists()]
-    report = scratch / "tests.xml"
-    options = ["-q", "--numprocesses", "2", f"--junitxml={report}"]
-    subprocess.run([sys.executable, "-m", "pytest", *options, *files], cwd=ROOT, check=False)
-    passed: Counter[str] = Counter()
-    items: Items = {name: {"passed": 0, "not passed": []} for name in files}
-    for case in ElementTree.parse(report).iter("testcase"):
-        place = f"{case.get('classname', '').replace('.', '/')}.py"
-        name = next((file for file in files if place.startswith(file[:-3])), place)
-        if len(case) == 0 or all(part.tag in ("system-out", "properties") for part in case):
-            passed[name] += 1
-        else:
-            items.setdefault(name, {"not passed": []})["not passed"].append(case.get("name"))
-    for name, count in passed.items():
-        items[name]["passed"] = count
-    for path in sorted((ROOT / "tests" / "golden").rglob("*.json")):
-        items[str(path.relative_to(ROOT))] = {"sha256": sha256(path.read_bytes())}
-    return {"golden": items}
-
-
-PARTS = {"hashes": write_hashes, "tables": write_tables, "bits": write_bits, "golden": write_golden}
+PARTS = {"hashes": write_hashes, "tables": write_tables, "bits": write_bits}
 
 
 def equal(old: Any, new: Any) -> bool:
     """Return whether values are equal; numbers of a row to 1e-9 of its interval's width."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return bool(old == new)
-    ends = (old["difference"], new["difference"], new["low"], new["high"])
-    if old["low"] is None and ends == (0, 0, 0, 0):  # identical curves: earlier without an interval
-        return bool(old["n"] == new["n"] and math.isclose(old["mean"], new["mean"], rel_tol=1e-9))
     width = abs((old["high"] or 0) - (old["low"] or 0)) if old["low"] is not None else 0.0
     return all(
         value == new[name]
@@ -305,23 +246,6 @@ def differences(part: str, before: Items, after: Items) -> Iterator[tuple[bool, 
         print(f"new      {part}: {len(added)}, such as {min(added)}")
 
 
-def changed_words(before: Items, after: Items) -> Iterator[str]:
-    """Yield counts of verdict changes, and each change that the rule does not explain."""
-    changes: Counter[tuple[str | None, str | None]] = Counter()
-    for name, old in before.items():
-        for label, word in old.items():
-            if label in after.get(name, {}):
-                new = after[name][label]
-                changes[word, new] += 1
-                undirected = "\u00d7" in label and (word, new) == (
-                    "undecided",
-                    "",
-                )  # an interaction
-                if new not in (word, *WORDS.get(word, ())) and not undirected:
-                    yield f"against the rule: {name}: {label}: {word} -> {new}"
-    yield from (f"words: {count:5} {old} -> {new}" for (old, new), count in changes.most_common())
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("verb", choices=("write", "compare"))
@@ -339,10 +263,6 @@ def main() -> int:
             if options.verb == "write":
                 path.write_text(json.dumps(items, indent=0))
                 print(f"{path}: {len(items)}")
-            elif name == "words":
-                found = list(changed_words(json.loads(path.read_text()), items))
-                print(*found, sep="\n")
-                wrong += sum(line.startswith("against the rule") for line in found)
             else:
                 found = list(differences(name, json.loads(path.read_text()), items))
                 print(*(line for _, line in found), f"{name}: {len(found)} differ", sep="\n")

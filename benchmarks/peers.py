@@ -8,9 +8,7 @@ The study varies gae_lambda, which changes no program in any library. Our side i
 with records, policies and checkpoints, from an empty results folder and an empty cache of programs.
 It has the peer's preset and arguments. Neither side evaluates. Peers run with XLA's defaults and
 with our flags, each in its own environment. The peer vmap is our own chunk, in this environment. A
-round measures our side and then each peer. The page has the median over rounds of the ratios. Then
-the policies of both sides are evaluated alike: the mode's return over whole episodes from the same
-resets.
+round measures our side and then each peer. The page has the median over rounds of the ratios.
 
 Peers keep no programs on disk, which is JAX's default, except to measure the time to a first
 iteration. Brax then compiles again for each run, so only --runs of its runs are measured. The rest
@@ -57,7 +55,6 @@ NETWORKS: dict[str, tuple[list[int], list[int], str]] = {
     "brax": ([32] * 4, [256] * 5, "swish"),
 }
 EPISODE_LENGTH = 1000
-JUDGED_EPISODES = 16
 ITERATION = NUM_ENVS * UNROLL
 WORKERS = 2
 FLAGS = {"defaults": "XLA's defaults", "ours": "our flags"}
@@ -114,44 +111,6 @@ def networks_of(spec: Spec) -> dict[str, Any]:
 # What a peer does, in a process and an environment of its own. These import nothing of ours.
 
 
-def judged(task: str, act: Callable[[Any, Any], Any], policies: Any) -> list[float]:
-    """Return the mean return of each stacked policy over whole episodes from the same resets."""
-    import brax.envs
-    import jax
-    import jax.numpy as jnp
-
-    env = brax.envs.get_environment(task, backend="spring")
-
-    def episodes(policy: Any) -> Any:
-        def step(carry: Any, _: Any) -> Any:
-            state, alive, total = carry
-            state = jax.vmap(env.step)(state, act(policy, state.obs))
-            return (state, alive * (1 - state.done), total + alive * state.reward), None
-
-        start = jax.vmap(env.reset)(jax.random.split(jax.random.key(12_345), JUDGED_EPISODES))
-        zero = jnp.zeros(JUDGED_EPISODES)
-        return jax.lax.scan(step, (start, zero + 1, zero), None, EPISODE_LENGTH)[0][2].mean()
-
-    return jax.jit(lambda stacked: jax.lax.map(episodes, stacked))(policies).tolist()
-
-
-def stacked(policies: Sequence[Any]) -> Any:
-    import jax
-    import jax.numpy as jnp
-
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
-
-
-def by_run(spec: Spec, returns: Iterable[float]) -> dict[str, float]:
-    """Return the returns of parallel runs by run, variant after variant."""
-    names = [run_name(value, seed) for value in spec["lambdas"] for seed in range(spec["seeds"])]
-    return dict(zip(names, returns, strict=True))
-
-
-def run_name(value: float, seed: int) -> str:
-    return f"{value:g}/{seed}"
-
-
 def run_rejax(spec: Spec) -> Measured:
     """Train with one program over all seeds; the hyperparameters of variants are its arguments."""
     import jax
@@ -177,25 +136,10 @@ def run_rejax(spec: Spec) -> Measured:
     train = jax.vmap(lambda one, key: one.train(key)[0], in_axes=(None, 0))
     compiled = jax.jit(train).lower(with_lambda(LAMBDAS[0]), keys).compile()
     ready = time.time()
-    states = [
-        jax.block_until_ready(compiled(with_lambda(value), keys)) for value in spec["lambdas"]
-    ]
+    for value in spec["lambdas"]:
+        jax.block_until_ready(compiled(with_lambda(value), keys))
     trained = time.time()
     found = {"compile": ready - began, "trained_at": trained, "training": trained - ready}
-    if spec["judge"]:
-        kept = [(state.actor_ts.params, state.obs_rms_state) for state in states]
-        lanes = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *kept)
-
-        def mode(actor: Any, observation: Any) -> Any:
-            return actor.action_mean(actor.features(observation))
-
-        def act(policy: Any, observation: Any) -> Any:
-            parameters, statistics = policy
-            observation = algorithm.normalize_obs(statistics, observation)
-            action = algorithm.actor.apply(parameters, observation, method=mode)
-            return jnp.clip(action, -1.0, 1.0)
-
-        found["returns"] = by_run(spec, judged(spec["task"], act, lanes))
     return found
 
 
@@ -232,13 +176,6 @@ def run_vmap(spec: Spec) -> Measured:
         state, _ = jax.block_until_ready(compiled(state, variants))
     trained = time.time()
     found = {"compile": ready - began, "trained_at": trained, "training": trained - ready}
-    if spec["judge"]:
-        policies = jax.vmap(trainer.policy)(state)
-        assert trainer.act is not None
-        act = trainer.act
-        found["returns"] = by_run(
-            spec, judged(spec["task"], lambda p, observation: act(p, observation, None), policies)
-        )
     return found
 
 
@@ -269,10 +206,10 @@ def run_brax(spec: Spec) -> Measured:
     runs = [(value, seed) for seed in range(spec["seeds"]) for value in spec["lambdas"]]
     runs = runs[: spec["runs"]]
     policy_layers, value_layers, activation = NETWORKS[spec["networks"]]
-    seconds, points, kept = [], [], []
+    seconds, points = [], []
     for value, seed in runs:
         marks = [time.time()]
-        make_policy, parameters, _ = train.train(
+        _, parameters, _ = train.train(
             environment=brax.envs.get_environment(spec["task"], backend="spring"),
             num_timesteps=spec["steps"],
             num_evals=spec["points"] + 1,
@@ -294,7 +231,6 @@ def run_brax(spec: Spec) -> Measured:
         seconds.append(time.time() - marks[0])
         # Between callbacks: the start, the first part, which is compiled, and the other parts.
         points += [b - a for a, b in itertools.pairwise(marks[2:])]
-        kept.append(parameters)
     steady = statistics.median(points) if points else None
     found: Measured = {
         "trained_at": time.time(),
@@ -303,51 +239,10 @@ def run_brax(spec: Spec) -> Measured:
         "steady": spec["steps"] / spec["points"] / steady if steady else None,
         "compile": max(seconds[0] - steady * spec["points"], 0.0) if steady else None,
     }
-    if spec["judge"]:
-
-        def act(policy: Any, observation: Any) -> Any:
-            return make_policy(policy, deterministic=True)(observation, jax.random.key(0))[0]
-
-        returns = judged(spec["task"], act, stacked(kept))
-        names = [run_name(value, seed) for value, seed in runs]
-        found["returns"] = dict(zip(names, returns, strict=True))
     return found
 
 
-def judge_ours(spec: Spec) -> Measured:
-    """Return the returns of the last policies in a results folder, whose runs share one program."""
-    import jax
-    import numpy as np
-
-    from ablations.engine.checkpoints import ABOUT
-    from ablations.policies import find_run
-    from ablations.trainers.leaves import from_arrays
-    from ablations.trainers.revisions import compose
-
-    cells = [
-        find_run(STUDY, variant=variant, seed=seed, results=spec["results"])
-        for variant in spec["variants"]
-        for seed in range(spec["seeds"])
-    ]
-    config = json.loads((cells[0] / "record.json").read_text())["config"]
-    trainer, as_data = compose(config, fixed=tuple(config["choices"]))
-    variant = as_data(config)
-    kept = jax.eval_shape(lambda key: trainer.policy(trainer.init(key, variant)), jax.random.key(0))
-    policies = []
-    for cell in cells:
-        with np.load(cell / "policies" / f"{spec['steps']}.npz") as stored:
-            arrays = {name: stored[name] for name in stored.files if name != ABOUT}
-        policies.append(from_arrays(arrays, kept))
-    assert trainer.act is not None
-    trained = trainer.act
-
-    def act(policy: Any, observation: Any) -> Any:
-        return trained(policy, observation, None)
-
-    return {"returns": by_run(spec, judged(spec["task"], act, stacked(policies)))}
-
-
-SIDES = {"rejax": run_rejax, "vmap": run_vmap, "brax": run_brax, "judge": judge_ours}
+SIDES = {"rejax": run_rejax, "vmap": run_vmap, "brax": run_brax}
 
 
 def run_side(side: str, spec: Spec) -> None:
@@ -523,13 +418,6 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
             "steady": steps / training,
             "megabytes": max(megabytes for _, megabytes in seen),
         }
-        if spec["judge"]:
-            (plan,) = results.glob(f"plans/{STUDY}/*.json")
-            variants = list(json.loads(plan.read_text())["variants"])
-            judge = {**spec, "results": str(results), "variants": variants}
-            command = [sys.executable, str(Path(__file__).resolve()), "--side", "judge", "--spec"]
-            printed, *_ = timed([*command, json.dumps(judge)], environment)
-            found |= json.loads(printed.splitlines()[-1])
     return found
 
 
@@ -545,13 +433,12 @@ def in_turns(
 ) -> list[tuple[Measured, dict[str, Measured]]]:
     """Return the measurements per round: ours, and the peer's by its flags."""
     # The first iteration of the study as each runs it: all lanes of a vmap, one run of the others.
-    first = {**spec, "steps": ITERATION, "points": 1, "judge": False}
+    first = {**spec, "steps": ITERATION, "points": 1}
     one = {**first, "seeds": 1, "lambdas": spec["lambdas"][:1], "runs": 1}
     found = []
-    for turn in range(rounds):
-        now = {**spec, "judge": turn == 0}
+    for _ in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
-            ours = ours_once(peer, now, Path(cache))
+            ours = ours_once(peer, spec, Path(cache))
         ours |= first_iteration(lambda cache: ours_once(peer, one, cache))
         said(f"ours as {peer}", ours)
         theirs = {}
@@ -559,9 +446,9 @@ def in_turns(
             start = one if peer == "brax" else {**first, "lambdas": spec["lambdas"][:1]}
             start = first if peer == "vmap" else start
             once = functools.partial(peer_once, peer, python, flags)
-            its = once(now, None) | first_iteration(functools.partial(once, start))
+            its = once(spec, None) | first_iteration(functools.partial(once, start))
             if peer == "brax":
-                known = {**spec, "judge": False, "runs": len(spec["lambdas"]) + 1}
+                known = {**spec, "runs": len(spec["lambdas"]) + 1}
                 with tempfile.TemporaryDirectory() as cache:
                     its["kept"] = once(known, Path(cache))["seconds"]
             theirs[flags] = its
@@ -588,11 +475,6 @@ def advantage(name: str, ours: Measured, theirs: Measured) -> float | None:
     if not ours[name] or not theirs[name]:
         return None
     return ours[name] / theirs[name] if name in RATES else theirs[name] / ours[name]
-
-
-def mean_and_spread(returns: Sequence[float]) -> str:
-    spread = f" ± {statistics.stdev(returns):.1f}" if len(returns) > 1 else ""
-    return f"{statistics.mean(returns):.1f}{spread}"
 
 
 def otherwise(
@@ -627,7 +509,6 @@ def page(
     policy, value, activation = NETWORKS[spec["networks"]]
     ratios = [f"| against | {heads} |", rule]
     values = [f"| who | {heads} |", rule]
-    returns = ["| peer | runs | the peer's return | ours |", "|---|---|---|---|"]
     versions = []
     for peer, rounds in found.items():
         row = " | ".join(form_of(name, median(o[name] for o, _ in rounds)) for name in MEASURES)
@@ -646,9 +527,6 @@ def page(
                 for name in MEASURES
             )
             values.append(f"| {peer}, {FLAGS[flags]} | {row} |")
-            ours, theirs = rounds[0][0]["returns"], rounds[0][1][flags]["returns"]
-            both = [mean_and_spread([side[run] for run in theirs]) for side in (theirs, ours)]
-            returns.append(f"| {peer}, {FLAGS[flags]} | {len(theirs)} | {' | '.join(both)} |")
         of = rounds[0][1][asked.flags[0]]["versions"]
         versions.append(f"- {peer}: " + ", ".join(f"{n} {v}" for n, v in of.items()))
     chosen = f"--peers {' '.join(asked.peers)} --flags {' '.join(asked.flags)} "
@@ -700,13 +578,6 @@ def page(
             else []
         ),
         *(otherwise(found["brax"], asked.flags) if "brax" in found else []),
-        f"Return at the end: the policy's mode over {JUDGED_EPISODES} whole episodes, mean over "
-        "runs ± standard deviation. Both sides have the same variants and seeds, but other "
-        "random numbers. [brax_training.md](../brax_training.md) compares 80 seeds of Brax's "
-        "trainer and ours.",
-        "",
-        *returns,
-        "",
         "Versions:",
         "",
         *versions,

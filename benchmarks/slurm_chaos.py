@@ -28,7 +28,7 @@ from one_node import Cluster  # noqa: E402
 
 STUDY = ("run", "toy_slow", "--plugin", "toy", "--steps", "2000", "--set", "points=100")
 KEEPING = ("--checkpoint-steps", "100")
-ON_SLURM = ("--cluster", "slurm", "--cpus", "2", "--job-minutes", "1", "--time", "30", *KEEPING)
+ON_SLURM = ("--cluster", "slurm", "cpus=2", "job_minutes=1", "time=30", *KEEPING)
 PATIENCE_SECONDS = 300  # without a new record
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -34,10 +34,6 @@ from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, 
 from ablations.tables.formats import format_table
 from ablations.trainers.command import Line
 
-_DEFAULTS: Mapping[str, Any] = {
-    **{"curve": "stdout", "metric": "result", "step": "", "better": "higher"},
-    **{"name": "gate", "format": "text"},
-}
 # The other terms of a gate and of a ledger, which keeps them
 _TERMS: Mapping[str, Any] = {
     **{"rate": RATE, "first_seeds": FIRST_SEEDS, "most_seeds": MOST_SEEDS, "futility": FUTILITY},
@@ -45,10 +41,41 @@ _TERMS: Mapping[str, Any] = {
 }
 
 
-class Asked(TypedDict, total=False):
-    """The options of a gate.
+def gate(  # noqa: PLR0913 - each is a flag
+    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    baseline: Annotated[Text, Parameter(metavar="COMMIT")] = None,
+    against: Annotated[Text, Parameter(metavar="ARGS", allow_leading_hyphen=True)] = None,
+    noise: bool = False,
+    curve: Annotated[str, Parameter(metavar="FILE")] = "stdout",
+    metric: Annotated[str, Parameter(metavar="NAME")] = "result",
+    step: Annotated[str, Parameter(metavar="NAME")] = "",
+    better: Literal["higher", "lower"] = "higher",
+    margin: Annotated[Text, Parameter(metavar="SIZE")] = None,
+    require: Literal["better"] | None = None,
+    rate: Number = None,
+    futility: Annotated[Number, Parameter(group=RARE)] = None,
+    first_seeds: Positive = None,
+    most_seeds: Positive = None,
+    steps: Annotated[Whole, Parameter(group=RARE)] = None,
+    timeout: Annotated[Text, Parameter(group=RARE)] = None,
+    minutes: Annotated[float | None, Parameter(metavar="M")] = None,
+    depends: Annotated[OptionalNames, Parameter(group=RARE, metavar="FILE...")] = None,
+    name: Annotated[str, Parameter(group=RARE)] = "gate",
+    workers: Annotated[Positive, Parameter(group=RARE)] = None,
+    threads: Annotated[Positive, Parameter(group=RARE)] = None,
+    ledger: Annotated[str | Path | None, Parameter(metavar="FILE")] = None,
+    candidates: Annotated[Positive, Parameter(group=RARE)] = None,
+    fresh: Annotated[Whole, Parameter(group=RARE)] = None,
+    quiet: bool = False,
+    format: Literal["text", "markdown", "json"] = "text",
+    results: Folder = "results",
+) -> int:
+    """Run a command before and after a change, compare, and return the exit code.
 
-    Attributes:
+    0: no worse. 1: worse. 3: undecided. Write -- before the command.
+
+    Args:
+        command: The command, with {seed}, and {folder} where it writes its curve there.
         baseline: Compare the current files with this commit.
         against: Arguments that only the baseline's command has, such as '--lr 3e-4'.
         noise: Only measure how much runs differ, and which margins can be decided.
@@ -76,52 +103,11 @@ class Asked(TypedDict, total=False):
         fresh: Held-out seeds that estimate an accepted gain again; default: 5.
         quiet: Print only the verdict.
         format: text, markdown (with a table of the stages) or json.
-    """
-
-    baseline: Annotated[Text, Parameter(metavar="COMMIT")]
-    against: Annotated[Text, Parameter(metavar="ARGS", allow_leading_hyphen=True)]
-    noise: bool
-    curve: Annotated[str, Parameter(metavar="FILE")]
-    metric: Annotated[str, Parameter(metavar="NAME")]
-    step: Annotated[str, Parameter(metavar="NAME")]
-    better: Literal["higher", "lower"]
-    margin: Annotated[Text, Parameter(metavar="SIZE")]
-    require: Literal["better"] | None
-    rate: Number
-    futility: Annotated[Number, Parameter(group=RARE)]
-    first_seeds: Positive
-    most_seeds: Positive
-    steps: Annotated[Whole, Parameter(group=RARE)]
-    timeout: Annotated[Text, Parameter(group=RARE)]
-    minutes: Annotated[float | None, Parameter(metavar="M")]
-    depends: Annotated[OptionalNames, Parameter(group=RARE, metavar="FILE...")]
-    name: Annotated[str, Parameter(group=RARE)]
-    workers: Annotated[Positive, Parameter(group=RARE)]
-    threads: Annotated[Positive, Parameter(group=RARE)]
-    ledger: Annotated[str | Path | None, Parameter(metavar="FILE")]
-    candidates: Annotated[Positive, Parameter(group=RARE)]
-    fresh: Annotated[Whole, Parameter(group=RARE)]
-    quiet: bool
-    format: Literal["text", "markdown", "json"]
-
-
-def gate(
-    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    results: Folder = "results",
-    **asked: Unpack[Asked],
-) -> int:
-    """Run a command before and after a change, compare, and return the exit code.
-
-    0: no worse. 1: worse. 3: undecided. Write -- before the command.
-
-    Args:
-        command: The command, with {seed}, and {folder} where it writes its curve there.
         results: The results folder; default: results.
-        asked: See `Asked`.
     """
-    options = SimpleNamespace(**{**dict.fromkeys(Asked.__annotations__), **_DEFAULTS, **asked})
+    options = SimpleNamespace(**locals())
     options.words, options.results = list(command), Path(results)
-    options.quiet = options.quiet or options.format != "text"
+    options.quiet = quiet or format != "text"
     _require_sound(options)
     if options.ledger:
         options.ledger = Path(options.ledger)

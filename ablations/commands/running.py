@@ -45,19 +45,14 @@ from ablations.parameters import (
     Number,
     Positive,
     Selection,
-    Text,
     parse_levels,
+    parse_settings,
 )
 from ablations.presets import presets as known_presets
 from ablations.records import Plan
 from ablations.runs import Runs
 from ablations.tables import table_of
 from ablations.tables.shares import change
-
-_SLURM = (
-    *("partition", "time", "cpus", "gpus", "memory", "account", "qos", "constraint"),
-    *("at_once", "job_minutes", "setup"),
-)
 
 
 class Execution(TypedDict, total=False):
@@ -69,21 +64,11 @@ class Execution(TypedDict, total=False):
         quiet: Print no progress.
         fresh: Set existing runs aside and train again.
         dry_run: Print what would run and how long it takes.
-        cluster: local (default), slurm, a file of Slurm's settings, or debug: in this process.
+        cluster: local (default); debug: this process; slurm, or a file of its settings, and more:
+            slurm partition=main.
         script: Print the script for sbatch, and submit nothing.
         lanes: Parallel runs in one accelerator program.
         threads: Threads of each command of a study file; default: its share of the cores.
-        partition: Slurm's partition.
-        time: Time limit of a job, such as 90 or 1-12:00:00.
-        cpus: Cores of a job; default: 4.
-        gpus: GPUs of a job, or TYPE:N such as a100:2; default: none.
-        memory: Memory of a job, such as 16G; default: as measured; none: not requested.
-        account: Slurm's account.
-        qos: Slurm's quality of service.
-        constraint: Slurm's constraint.
-        at_once: Jobs of an array that run at the same time; default: 256.
-        job_minutes: How long a job should take; default: 30; 0: one run per worker.
-        setup: A line of shell before the job; repeatable.
         checkpoint_minutes: Minutes between checkpoints of a run; default: 1; 0: none by time.
         checkpoint_steps: Environment steps between checkpoints.
         keep_checkpoints: Checkpoints kept until the run is done; default: 2.
@@ -94,21 +79,10 @@ class Execution(TypedDict, total=False):
     quiet: bool
     fresh: bool
     dry_run: bool
-    cluster: Annotated[str, Parameter(metavar="WHERE")]
+    cluster: Annotated[str | Sequence[str], SEVERAL, Parameter(metavar="WHERE...")]
     script: Annotated[bool, Parameter(group=RARE)]
     lanes: Annotated[Positive, Parameter(group=RARE)]
     threads: Annotated[Positive, Parameter(group=RARE)]
-    partition: Annotated[Text, Parameter(group=RARE)]
-    time: Annotated[Text, Parameter(group=RARE)]
-    cpus: Annotated[Positive, Parameter(group=RARE)]
-    gpus: Annotated[Text, Parameter(group=RARE)]
-    memory: Annotated[Text, Parameter(group=RARE)]
-    account: Annotated[Text, Parameter(group=RARE)]
-    qos: Annotated[Text, Parameter(group=RARE)]
-    constraint: Annotated[Text, Parameter(group=RARE)]
-    at_once: Annotated[Positive, Parameter(group=RARE)]
-    job_minutes: Annotated[Natural, Parameter(group=RARE)]
-    setup: Annotated[list[str] | None, Parameter(group=RARE, metavar="LINE")]
     checkpoint_minutes: Annotated[Number, Parameter(group=RARE)]
     checkpoint_steps: Annotated[Positive, Parameter(group=RARE)]
     keep_checkpoints: Annotated[Positive, Parameter(group=RARE)]
@@ -312,19 +286,17 @@ def explain(
 
 def cluster_of(options: Mapping[str, Any]) -> Cluster | None:
     """Return the settings of Slurm jobs; None: this machine."""
-    flags = {name: options.get(name) for name in _SLURM}
-    where = options.get("cluster") or "local"
+    where, *settings = names_of(options.get("cluster") or "local")
     if where in ("local", "debug"):
-        given = [name for name, value in flags.items() if value is not None]
-        if given:
-            flag = "--" + given[0].replace("_", "-")
-            raise UserError(f"{flag} is for --cluster slurm; on this machine, use --workers")
+        if settings:
+            raise UserError(f"{settings[0]} is for --cluster slurm; on this machine, use --workers")
         if options.get("script"):
             raise UserError("--script is for --cluster slurm")
         return None
-    path = None if where == "slurm" else Path(where)
-    more = {name: options.get(name) for name in ("lanes", "threads")}
-    return read_cluster(path, {**flags, **more})
+    of_jobs = {name: options.get(name) for name in ("lanes", "threads")}
+    return read_cluster(
+        None if where == "slurm" else Path(where), of_jobs | parse_settings(settings, "--cluster")
+    )
 
 
 def _keeping(options: Mapping[str, Any]) -> CheckpointPolicy:
@@ -340,7 +312,7 @@ def _keeping(options: Mapping[str, Any]) -> CheckpointPolicy:
 
 def processes(options: Mapping[str, Any]) -> Processes:
     """Return the executor of this machine."""
-    executor = ThisProcess if options.get("cluster") == "debug" else Processes
+    executor = ThisProcess if "debug" in names_of(options.get("cluster") or ()) else Processes
     return executor(
         options.get("workers"),
         options.get("lanes"),

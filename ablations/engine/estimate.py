@@ -185,6 +185,6 @@ def _workers(resources: Resources, speed: Speed) -> int:
     if fitting < 1 and speed.measured:
         raise UserError(
             f"{resources.memory} MB of memory is too small: one worker needs {speed.megabytes} MB "
-            f"and the job {SUPERVISOR_MEGABYTES} MB more; raise --memory"
+            f"and the job {SUPERVISOR_MEGABYTES} MB more; raise memory"
         )
     return min(cores, max(1, fitting))

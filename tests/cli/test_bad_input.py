@@ -77,7 +77,8 @@ CASES = [
     ("table toy.csv", "import it by `ablations import toy.csv --study NAME`"),
     ("status", "no study has run in 'results'"),
     ("run toy --results toy.py", "cannot write to the results folder 'toy.py'"),
-    ("run toy --partition gpu", "--partition is for --cluster slurm"),
+    ("run toy --cluster local partition=gpu", "partition=gpu is for --cluster slurm"),
+    ("run toy --cluster slurm partitoin=gpu", "did you mean 'partition'?"),
     # What a newcomer types
     ("runn gae", "unknown command 'runn': did you mean 'run'?"),
     ("run hopper", "'hopper' is a task: give it by --tasks hopper"),

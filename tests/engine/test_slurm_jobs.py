@@ -87,7 +87,7 @@ def test_no_more_workers_than_the_memory_holds() -> None:
     mine = cells(8)
     measured = speeds(mine, 100.0, megabytes=1000)
     assert sized(mine, Cluster(cpus=8, memory=4000).resources, measured).workers == 3
-    with pytest.raises(UserError, match="raise --memory"):
+    with pytest.raises(UserError, match="raise memory"):
         sized(mine, Cluster(cpus=8, memory=1400).resources, measured)
 
 

@@ -88,10 +88,6 @@ def test_what_is_not_for_whole_actions_is_refused_in_a_line(
 def test_it_is_told_that_actions_are_whole_and_observations_images(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert not main(["list", "tasks", "--format", "json"])
-    listed = json.loads(capsys.readouterr().out)
-    assert (listed["breakout"]["discrete"], listed["breakout"]["image"]) == (True, True)
-    assert (listed["cartpole"]["image"], listed["fast"]["discrete"]) == (False, False)
     assert not main(["show", "breakout"])
     assert "actions are whole numbers; observations are images" in capsys.readouterr().out
     assert not main(["show", "fast"])

@@ -1,4 +1,4 @@
-"""Read the settings of Slurm jobs from flags and from a TOML file.
+"""Read the settings of Slurm jobs from words such as partition=cpu and from a TOML file.
 
 partition = "cpu"
 time = "2:00:00"
@@ -80,10 +80,16 @@ class Cluster(Part, frozen=True):
         )
 
 
-def read_cluster(path: Path | None, flags: Mapping[str, Json]) -> Cluster:
-    """Return the settings of a file; flags that are not None replace them. Raises UserError."""
+def read_cluster(path: Path | None, more: Mapping[str, Json]) -> Cluster:
+    """Return the settings of a file; those in `more` that are not None replace them.
+
+    Raises UserError.
+    """
     values = {} if path is None else _tables(path)
-    values |= {name: value for name, value in flags.items() if value is not None}
+    values |= {name: value for name, value in more.items() if value is not None}
+    for name in ("partition", "account", "qos", "constraint"):
+        if isinstance(values.get(name), int):
+            values[name] = str(values[name])
     if isinstance(gpus := values.get("gpus"), str):
         values |= _typed(gpus)
     where = f"setting of the cluster file '{path}'" if path else "cluster setting"

@@ -64,7 +64,7 @@ class Sweep:
         """Four cells of 30 seconds, or none once they hurry, with a checkpoint every tenth."""
         pairs = zip(HELD[::2], HELD[1::2], strict=True)
         held = [word for pair in pairs if pair[0] not in arguments for word in pair]
-        return self("run", "toy_held", "--cluster", "slurm", *held, *arguments).stdout
+        return self("run", "toy_held", *held, "--cluster", "slurm", *arguments).stdout
 
     def ask(self, *command: str) -> str:
         return self.cluster.ask(*command)

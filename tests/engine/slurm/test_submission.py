@@ -19,7 +19,7 @@ def test_an_array_of_jobs_gives_the_table_of_a_local_run(sweep, shells) -> None:
     here = shells()
     here("run", "toy", "--seeds", "2", "--quiet")
     sweep.shell.environment |= {"SLURM_MEM_PER_CPU": "100", "SLURM_JOB_ID": "1"}
-    submitted = sweep(*TINY, "--seeds", "2", "--cpus", "2", "--job-minutes", "0").stdout
+    submitted = sweep(*TINY, "cpus=2", "job_minutes=0", "--seeds", "2").stdout
     assert "4 submitted" in submitted
     assert "2 jobs" in submitted
     assert sweep.finished(4) == here.curves()
@@ -34,7 +34,7 @@ def test_an_array_of_jobs_gives_the_table_of_a_local_run(sweep, shells) -> None:
         assert made["peak_megabytes"] > 50
         assert made["plugins"].keys() == {"toy"}
     assert "measured" in sweep(*TINY, "--seeds", "3", "--dry-run").stdout
-    assert "of memory is too small" in sweep(*TINY, "--memory", "550M", code=2).stderr
+    assert "of memory is too small" in sweep(*TINY, "memory=550M", code=2).stderr
 
 
 def test_jobs_run_the_code_that_was_submitted(sweep) -> None:
@@ -88,7 +88,7 @@ def test_two_drivers_at_once_double_nothing(sweep) -> None:
 
 def test_arrays_are_cut_to_what_slurm_takes(sweeps) -> None:
     sweep = sweeps(largest_array=3)
-    said = sweep(*TINY, "--cpus", "1", "--job-minutes", "0", "--seeds", "2").stdout
+    said = sweep(*TINY, "cpus=1", "job_minutes=0", "--seeds", "2").stdout
     assert "4 jobs of 1 worker" in said
     assert len(said.splitlines()[-2].removeprefix("submitted as ").split(", ")) == 2
     sweep.finished(4)
@@ -96,7 +96,7 @@ def test_arrays_are_cut_to_what_slurm_takes(sweeps) -> None:
 
 def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     long = ("--steps", "4000", "--set", "points=200")
-    sweep.submit("--cpus", "1", "--job-minutes", "0", "--at-once", "2", *long)
+    sweep.submit("cpus=1", "job_minutes=0", "at_once=2", *long)
 
     def in_between() -> list[dict[str, Any]]:
         rows = sweep.rows()
@@ -115,7 +115,7 @@ def test_status_tells_who_waits_who_runs_and_what_was_lost(sweep) -> None:
     assert all("ended as CANCELLED" in row["reason"] for row in lost)
     assert "no job of toy_held is in the queue" in sweep("status", "--cancel", "toy_held").stdout
     sweep.shell.hurry()
-    assert f"{len(lost)} submitted" in sweep.submit("--cpus", "1", *long)
+    assert f"{len(lost)} submitted" in sweep.submit("cpus=1", *long)
     watched = sweep("status", "--watch").stdout
     assert watched.splitlines()[-3] == "toy_held: 4 done"
 
@@ -125,7 +125,7 @@ def test_a_dry_run_changes_nothing(sweep) -> None:
     assert "8 to submit" in said
     assert "assumed: no similar run has a record" in said
     assert "core-hours" in said
-    script = sweep(*TINY, "--script", "--partition", "main", "--time", "1:30:00").stdout
+    script = sweep(*TINY, "partition=main", "time=1:30:00", "--script").stdout
     assert script.startswith("#!/bin/bash")
     assert "#SBATCH --partition=main" in script
     assert "#SBATCH --time=90" in script
@@ -156,10 +156,10 @@ def test_each_call_plans_one_stage(sweep, run_all) -> None:
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (("--partition", "nowhere"), "sbatch refuses these jobs"),
-        (("--time", "soon"), "a time limit must be minutes, hours:minutes:seconds"),
-        (("--memory", "much"), "memory must be a number with M, G or T"),
-        (("--cpus", "99"), "sbatch refuses these jobs"),
+        (("partition=nowhere",), "sbatch refuses these jobs"),
+        (("time=soon",), "a time limit must be minutes, hours:minutes:seconds"),
+        (("memory=much",), "memory must be a number with M, G or T"),
+        (("cpus=99",), "sbatch refuses these jobs"),
         (("--cluster", "none.toml"), "'none.toml' does not exist"),
         (("--results", "/proc/results"), "cannot write to the results folder"),
     ],
@@ -232,7 +232,7 @@ def test_a_study_whose_trainer_is_a_command(sweep) -> None:
     script = 'echo "step,return" > $1/log.csv; echo "10,$(($2 + $3))" >> $1/log.csv\n'
     (sweep.shell.folder / "walk.sh").write_text(script)
     (sweep.shell.folder / "walk.toml").write_text(WALK)
-    said = sweep("run", "walk.toml", "--cluster", "slurm", "--cpus", "2", "--threads", "2").stdout
+    said = sweep("run", "walk.toml", "--cluster", "slurm", "cpus=2", "--threads", "2").stdout
     assert "2 jobs of 1 worker, about 20 min each" in said
     assert "compile" not in said
     sweep.finished()
@@ -245,7 +245,7 @@ def test_a_job_may_use_the_cores_that_it_asked_for(sweeps) -> None:
     """From 22.05 on srun takes no --cpus-per-task over from sbatch: bound to cores, all workers of
     a job would share one."""
     bound = sweeps(bound=True)
-    bound(*TINY, "--seeds", "2", "--cpus", str(os.cpu_count()), "--job-minutes", "30")
+    bound(*TINY, f"cpus={os.cpu_count()}", "job_minutes=30", "--seeds", "2")
     bound.finished(4)
     workers = {path.name.rpartition("-")[2] for path in bound.results.glob("work/logs/*.log")}
     assert len(workers) == os.cpu_count()

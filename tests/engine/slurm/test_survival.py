@@ -23,7 +23,7 @@ def test_what_befalls_a_job_on_its_way(sweep, undisturbed) -> None:
     """A leftover of submitit lies where its result goes; the controller restarts; a worker is
     killed; Slurm puts the job back into the queue."""
     with sweep.held_back():
-        sweep.submit("--cpus", "2")
+        sweep.submit("cpus=2")
         (pickle,) = sweep.private("jobs").glob("*/*_submitted.pkl")
         number = pickle.name.partition("_")[0]
         (pickle.parent / f"{number}_0_result.pkl.save_tmp").write_text("half")
@@ -47,7 +47,7 @@ def test_what_befalls_a_job_on_its_way(sweep, undisturbed) -> None:
 @pytest.mark.long
 def test_a_job_dies_without_a_word_and_the_next_is_cancelled(sweep, undisturbed) -> None:
     """No result pickle, no end: what others wait for, for ever."""
-    sweep.submit("--cpus", "1")
+    sweep.submit("cpus=1")
     worker = next(iter(sweep.trains().values()))["pid"]
     with open(f"/proc/{worker}/stat") as stat:
         supervisor = int(stat.read().rpartition(")")[2].split()[1])
@@ -56,18 +56,18 @@ def test_a_job_dies_without_a_word_and_the_next_is_cancelled(sweep, undisturbed)
     # its worker ends a little later
     sweep.until(lambda: {row["state"] for row in sweep.rows()} == {"missing"}, "the loss of all")
     assert all("ended as FAILED" in row["reason"] for row in sweep.rows())
-    assert "4 submitted" in sweep.submit("--cpus", "1")
+    assert "4 submitted" in sweep.submit("cpus=1")
     sweep.until(lambda: worker not in {beat["pid"] for beat in sweep.trains().values()}, "the next")
     sweep.ask("scancel", *sweep.jobs())
     sweep.until(lambda: not sweep.jobs(), "an empty queue")
-    sweep.submit("--cpus", "1")
+    sweep.submit("cpus=1")
     _is_whole(sweep, undisturbed)
     assert _was_resumed(sweep)
 
 
 def test_a_cell_that_kills_its_worker_fails_alone(sweep) -> None:
     (sweep.shell.folder / "deaths").write_text("1000")
-    sweep("run", "toy_deadly", "--cluster", "slurm", "--cpus", "1", "--seeds", "1")
+    sweep("run", "toy_deadly", "--cluster", "slurm", "cpus=1", "--seeds", "1")
     sweep.until(lambda: len(sweep.records()) == 2, "records")
     (failed,) = [record for record in sweep.records() if record["status"] == "failed"]
     assert "its worker died 3 times" in failed["reason"]
@@ -95,7 +95,7 @@ def test_an_error_comes_with_the_end_of_its_log(sweep) -> None:
 )
 def test_preempted(grace: int, warn: bool, sweeps, undisturbed) -> None:
     sweep = sweeps(grace=grace, warn=warn, cpus=2)
-    sweep.submit("--cpus", "1")
+    sweep.submit("cpus=1")
     sweep.trains()
     (job,) = sweep.jobs()
     sweep.ask("sbatch", "-p", "high", "-c", "2", "--output=/dev/null", "--wrap", "sleep 3")
@@ -110,7 +110,7 @@ def test_preempted(grace: int, warn: bool, sweeps, undisturbed) -> None:
 @pytest.mark.long
 def test_the_time_limit(sweep) -> None:
     """The signal comes at most a minute early: a job of two has one to reach a checkpoint."""
-    sweep.submit("--cpus", "1", "--time", "2", "--steps", "4000", "--set", "points=200")
+    sweep.submit("cpus=1", "time=2", "--steps", "4000", "--set", "points=200")
     sweep.trains()
     sweep.until(
         lambda: "SIGUSR2" in "".join(p.read_text() for p in sweep.private("jobs").glob("*/*.out")),

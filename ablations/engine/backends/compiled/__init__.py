@@ -77,7 +77,7 @@ class CompiledBackend(Backend):
         if jax.default_backend() == "cpu":
             raise UserError(
                 f"JAX finds no accelerator on {socket.gethostname()}, and the job needs one: check "
-                f"the driver and jax[cuda], or omit --gpus"
+                f"the driver and jax[cuda], or omit gpus"
             )
 
     def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
