@@ -288,7 +288,8 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
     if not NAME.fullmatch(study) or not folder.is_dir():
         planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
         raise UserError(
-            f"'{study}' has not run in '{results}': start with {_first_command(study)}, "
+            f"'{study}' has not run in '{results}' and has no archive there: start with "
+            f"{_first_command(study)}, "
             f"or name another folder with --results"
             + (f"; what has run there: {', '.join(planned)}" if planned else "")
         )

@@ -167,7 +167,7 @@ def page(
         from ablations.answers import pages
 
         refuse_together("--answers", [*names_of(study), *flags_of(selection)])
-        return list(pages.write(unpacked(Path(results), (), only_reads=False)))
+        return list(pages.write(unpacked(Path(results), ())))
     from ablations.report.page import write
 
     found, folder = shown(study, results, selection_of(selection))

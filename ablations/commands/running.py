@@ -329,7 +329,7 @@ def train(
     seconds: float | None = None,
 ) -> Trained:
     """Train the plans here, for some seconds at most, or submit jobs; see `Execution`."""
-    folder, cluster = unpacked(Path(results), (), only_reads=False), cluster_of(options)
+    folder, cluster = unpacked(Path(results), ()), cluster_of(options)
     dry = options.get("dry_run") or options.get("script")
     if options.get("until") and (cluster is not None or dry):
         plans = _at_their_stages(options, plans, folder)

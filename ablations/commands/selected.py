@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import errno
 import shlex
 import warnings
 from collections import Counter
@@ -16,7 +15,7 @@ import pandas
 from ablations import plugins
 from ablations.engine.stored import planned
 from ablations.errors import NEAR, Note, UserError, count, unknown
-from ablations.io.archives import restorable, restore
+from ablations.io.archives import restore
 from ablations.parameters import Selection
 from ablations.presets import presets
 from ablations.records import UNTRAINED, Plan, cell_folder, read_runs
@@ -55,7 +54,7 @@ def selection_of(options: Mapping[str, Any], others: Collection[str] = ()) -> Se
 def plans(
     asked: str | Iterable[str], results: str | Path, selection: Selection
 ) -> tuple[list[Plan], Path]:
-    """Return the plans that a command reads, and their folder, a copy if it can only be read.
+    """Return the plans that a command reads, and their folder.
 
     The archives of these studies are unpacked. If they lack runs of the selection, all archives
     are, as studies share runs.
@@ -133,25 +132,15 @@ def note(lines: Iterable[str]) -> None:
         warnings.warn(line, Note, stacklevel=3)
 
 
-def unpacked(results: Path, names: Collection[str], only_reads: bool = True) -> Path:
-    """Unpack archives and return the folder: a copy if it can only be read.
+def unpacked(results: Path, names: Collection[str]) -> Path:
+    """Unpack archives of a folder and return it.
 
-    names: of studies, which get untrained policies too; none: all studies.
+    names: of studies, which get untrained policies too; none or a study file: all studies.
     """
-    if names and any((results / "archive").glob(f"{UNTRAINED}-*")):
-        names = (*names, UNTRAINED)
-    if not (results / "archive").is_dir():
-        return results
-    try:
-        restore(results, names)
-        return results
-    except OSError as error:
-        unwritable = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
-        if not unwritable or not only_reads:
-            raise
-    copy = restorable(results)
-    restore(copy, names)
-    return copy
+    if any(Path(name).suffix == ".toml" for name in names):
+        names = ()
+    restore(results, (*names, UNTRAINED) if names else ())
+    return results
 
 
 def outdated(plan: Plan, results: Path) -> str | None:

@@ -11,10 +11,8 @@ same records give the same bytes.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +25,6 @@ from ablations.core.decode import Json, decode
 from ablations.core.files import Foreign, find_json, parse, parse_object, read_bytes, set_aside
 from ablations.core.record import Columns
 from ablations.errors import UserError, unknown
-from ablations.private import private_folder
 from ablations.records import (
     OtherFormat,
     Plan,
@@ -92,16 +89,16 @@ def archive(
 
 
 def restore(results: Path, studies: Collection[str] = ()) -> None:
-    """Unpack archived runs and plans that a results folder lacks.
+    """Unpack archived runs and plans that a results folder lacks: of these studies, or of all.
 
-    If all `studies` have archives, only these are unpacked; otherwise all archives are. An archive
-    that is damaged or of another format is skipped with a warning.
+    An archive that is damaged or of another format is skipped with a warning.
     """
-    files = sorted((results / "archive").glob("*.parquet"))
-    study_of = {path: path.stem.rpartition("-")[0] for path in files}
-    if set(studies) <= set(study_of.values()):
-        files = [path for path in files if study_of[path] in studies or not studies]
-    files = [path for path in files if path.exists()]  # skips broken links
+    files = [
+        path
+        for path in sorted((results / "archive").glob("*.parquet"))
+        # A broken link does not exist.
+        if path.exists() and (not studies or path.stem.rpartition("-")[0] in studies)
+    ]
     stamps = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
     # This file is in the folder of the runs, so deleting the folder restores them.
     stamp = results / "cells" / ".restored.json"
@@ -121,29 +118,6 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
         os.sync()  # the records must be on disk before the stamp
         about = {"files": unpacked | stamps, "plans": plans}
         write_atomically(stamp, json.dumps(about, indent=1, sort_keys=True))
-
-
-def restorable(results: Path) -> Path:
-    """Return a private folder that replaces a results folder which is not writable.
-
-    It links to the contents of the results folder, so archives can be unpacked there. Raises
-    UserError if the user has no home folder.
-    """
-    folder = private_folder(f"results-{digest(str(results.resolve()))}")
-    if folder is None:
-        raise UserError(
-            f"'{results}' is not writable, so its archives cannot be unpacked, and there is no "
-            f"home folder to unpack them in: copy it, and add --results COPY"
-        )
-    (folder / "cells").mkdir(exist_ok=True)
-    root = results.resolve()
-    here = [path for path in root.iterdir() if path.name not in ("cells", "plans")]
-    for path in (*here, *(root / "cells").glob("[!.]*")):
-        with contextlib.suppress(FileExistsError):
-            (folder / path.relative_to(root)).symlink_to(path)
-    if (results / "plans").is_dir():
-        shutil.copytree(results / "plans", folder / "plans", dirs_exist_ok=True)
-    return folder
 
 
 def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:

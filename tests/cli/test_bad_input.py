@@ -70,7 +70,7 @@ CASES = [
     ("show brx", "did you mean"),
     ("show up", "several studies have a variant 'up'"),
     ("show gae/discount=0.8 --vary discount=0.9,1", "unknown variant of 'gae' as it is varied"),
-    ("table gae", "'gae' has not run in 'results': start with `ablations run gae`"),
+    ("table gae", "'gae' has not run in 'results' and has no archive there: start with"),
     ("table cleanrl_to_sb3", "start with `ablations explain cleanrl sb3`"),
     ("run exam --base cleanrl --tasks arithmetic", "choose a control task"),
     ("table gae --format word", 'Invalid value "word" for --format. Choose from: "markdown"'),

@@ -112,7 +112,9 @@ def test_a_newer_archive_brings_its_plan_and_leaves_one_that_ran_here(ran, tmp_p
 def test_what_is_there_stays_and_what_is_deleted_comes_back(ran, tmp_path: Path) -> None:
     plan = read_plan(ran.results, "toy")
     archive([plan], ran.results, tmp_path / "archive")
-    restore(tmp_path, ["mine"])  # a study without an archive may share runs with any
+    restore(tmp_path, ["mine"])
+    assert not (tmp_path / "cells").exists(), "there is no archive of this study"
+    restore(tmp_path, ["toy"])
     first, second = (tmp_path / "cells" / cell.hash for cell in plan.cells)
     shutil.rmtree(first)
     (second / "mine").touch()
