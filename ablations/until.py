@@ -119,39 +119,32 @@ def run(
     """
     started = time.monotonic()
     deadline = None if seconds is None else started + seconds
-    recorded, outcomes = _recorded(results), list[Outcome]()
-
-    def say(text: str) -> None:
-        if not executor.quiet:
-            print(text, flush=True)
-
-    def compute(states: Mapping[int, State]) -> None:
-        for state in states.values():
-            say(line(state))
-        plans_now = [state.needs for state in states.values()]
-        outcomes.append(executor.run(plans_now, results, deadline=deadline))
-        outcomes[-1].stopped = deadline is not None and time.monotonic() >= deadline
-
-    def collect(states: Mapping[int, State]) -> dict[int, Plan]:
-        if (complete := recorded(states)) or outcomes[-1].stopped:
-            return complete
-        compute(states)
-        return recorded(states)
-
-    def tell(key: int, state: State) -> None:
-        if state.ended and outcomes[-1].computed:
-            say(line(state))
-
+    recorded = _recorded(results)
     tests = {key: PlanTest(plan, results) for key, plan in enumerate(plans)}
+    computed, told = 0, set[int]()
+
+    def say(states: Mapping[int, State]) -> None:
+        for key, state in states.items():
+            if key not in told and not executor.quiet:
+                print(line(state), flush=True)
+            told.update([key] * state.ended)
+
     states = interim.play(tests, recorded)
-    compute(states)  # also finished plans, so that they become their studies' last plans
-    states = interim.play(tests, collect, states, tell)
-    if names := ", ".join(state.needs.study.name for state in states.values() if not state.ended):
-        say(f"{names}: the time is up; the same command continues from here")
+    while True:  # also for finished plans, so that they become their studies' last plans
+        say(states)
+        due = [state.needs for state in states.values()]
+        computed += executor.run(due, results, deadline=deadline).computed
+        stopped = deadline is not None and time.monotonic() >= deadline
+        before, states = states, interim.play(tests, recorded, states)
+        if stopped or states == before or all(state.ended for state in states.values()):
+            break
+    say({key: state for key, state in states.items() if state.ended})
+    names = ", ".join(state.needs.study.name for state in states.values() if not state.ended)
+    if names and not executor.quiet:
+        print(f"{names}: the time is up; the same command continues from here", flush=True)
     grown = [state.needs for state in states.values()]
-    total = outcome_of(Work(needed(grown), ()), results, stopped=outcomes[-1].stopped)
-    total.found = total.cells - sum(outcome.computed for outcome in outcomes)
-    total.seconds = time.monotonic() - started
+    total = outcome_of(Work(needed(grown), ()), results, stopped=stopped)
+    total.found, total.seconds = total.cells - computed, time.monotonic() - started
     return grown, total
 
 

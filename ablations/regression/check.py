@@ -243,20 +243,19 @@ class SequentialCheck:
         baseline, now = on_steps_of(self.baseline, trained)
         require_scores(now, self.terms.scores)
         old, new = _signed_scores(baseline, now, self.terms)
+        about = (self.design, self.terms, self.unit, baseline, now, trained)
         if same:
             means = {name: self.terms.sign * float(of.mean()) for name, of in new.items()}
-            equal = [
-                Row(name, x, x, 0.0, 0.0, 0.0, 1.0, 1.0, "equivalent") for name, x in means.items()
-            ]
-            about = (self.design, self.terms, self.unit, baseline, now, trained)
-            return Check("pass", tuple(equal), *about, identical=True)
+            equal = (0.0, 0.0, 0.0, 1.0, 1.0, "equivalent")
+            rows = [Row(name, mean, mean, *equal) for name, mean in means.items()]
+            return Check("pass", tuple(rows), *about, identical=True)
         evidence = self._evidence(old, new, stage)
         outcome: Outcome = "undecided"
         if (evidence.not_lost <= stage.miss).all():
             outcome = "pass"
         elif (evidence.worse <= stage.level).any():
             outcome = "fail"
-        rows, sign = [], self.terms.sign
+        rows, sign = list[Row](), self.terms.sign
         for i, (name, theirs) in enumerate(old.items()):
             ours, exact = new[name], _outcomes(theirs, new[name])
             difference = stats.welch(ours, theirs)
@@ -279,7 +278,6 @@ class SequentialCheck:
             change = sign * difference.difference
             rows.append(Row(name, before, after, change, low, high, *p, verdict))
         differs = first_difference(trained, self.baseline)
-        about = (self.design, self.terms, self.unit, baseline, now, trained)
         return Check(outcome, tuple(rows), *about, differs=differs)
 
     def _evidence(self, old: Scores, new: Scores, stage: Stage) -> Evidence:
@@ -340,21 +338,14 @@ def score_name(score: str) -> str:
 def plan_line(name: str, test: SequentialCheck) -> str:
     """Return a line with the planned seeds, the error rates and the detectable loss."""
     design, terms = test.design, test.terms
-    first, *more = design.stages.seeds
-    seeds = f"{first} seeds"
-    if more:
-        stages = ", ".join(map(str, design.stages.seeds))
-        seeds += f", up to {more[-1]} while undecided ({stages})"
-    detected = f"a loss of {_share(design.effect, test)}"
-    if _shortfall(test):
-        detected = "a loss of " + " or of ".join(
-            f"{_share(max(loss, design.effect), test)} in {score_name(score)}"
-            for score, loss in design.caught.items()
-        )
+    first, *more = map(str, design.stages.seeds)
+    seeds = f"{first} seeds" + (f", up to {more[-1]} while undecided" if more else "")
+    detected = max(design.effect, *design.caught.values())
     return (
         f"{name}: {seeds}, against the baseline's {design.old_seeds}; false alarms: at most "
         f"{terms.alpha:.2g} on average over baselines (about {design.lucky:.1g} if the baseline's "
-        f"mean is two standard errors too high); detects with 95%: {detected}{_shortfall(test)}"
+        f"mean is two standard errors too high); detects with 95%: a loss of "
+        f"{_share(detected, test)}{_shortfall(test)}"
     )
 
 
@@ -374,27 +365,27 @@ def line(name: str, check: Check) -> str:
     diverged = f"; {len(check.now.failed)} diverged" if check.now.failed else ""
     seeds = f"({len(check.now)} seeds against {len(check.baseline)}{diverged})"
     effect = f"a loss of {_share(check.design.effect, check)}"
-    loss = _change(check, check.worst, "loss")
+    worst = _change(check, check.worst)
     if check.outcome == "fail":
-        return f"{name} got worse: {loss} {seeds}"
+        return f"{name} got worse: {worst} {seeds}"
     if check.outcome == "undecided":
-        change = _change(check, check.worst, "change")
         return (
-            f"{name} is undecided: {effect} is neither shown nor ruled out: {change} "
+            f"{name} is undecided: {effect} is neither shown nor ruled out: {worst} "
             f"{seeds}{_shortfall(check)}"
         )
-    below = f"; below 0, within the margin: {loss}" if check.below else ""
+    below = f"; below 0, within the margin: {worst}" if check.below else ""
     if check.verdict == "better":
-        gain = _change(check, check.best, "gain")
+        gain = _change(check, check.best)
         return f"{name} is better: {gain}{below} {seeds}; update the baseline to keep the gain"
     return f"{name} passes, {check.verdict}: {effect} is ruled out{below} {seeds}"
 
 
-def _change(check: Check, row: Row, noun: Literal["loss", "gain", "change"]) -> str:
-    p = row.p_better if noun == "gain" else row.p_worse
+def _change(check: Check, row: Row) -> str:
+    is_gain = check.terms.sign * row.difference > 0
+    p = row.p_better if is_gain else row.p_worse
     return (
         f"{score_name(row.score)} {row.baseline:.4g} → {row.now:.4g}, {row.difference:+.3g} "
-        f"[{row.low:+.3g}, {row.high:+.3g}], a {noun} of "
+        f"[{row.low:+.3g}, {row.high:+.3g}], a {'gain' if is_gain else 'loss'} of "
         f"{_percent(abs(row.difference) / check.unit)} of {_unit(check.terms)}, "
         f"p {'< .001' if p < 0.001 else f'= {p:.3f}'.replace('0.', '.')}"
     )

@@ -101,7 +101,6 @@ def play(
     tests: Mapping[Key, SequentialTest],
     collect: Callable[[Mapping[Key, Progress[Any, Any]]], Mapping[Key, Any]],
     reached: Mapping[Key, Progress[Any, Any]] | None = None,
-    tell: Callable[[Key, Progress[Any, Any]], None] = lambda key, now: None,
 ) -> dict[Key, Progress[Any, Any]]:
     """Run tests in parallel until all have ended or `collect` returns no more runs.
 
@@ -110,7 +109,6 @@ def play(
         collect: returns the runs of the tests' next stages, as far as possible; {} ends the loop.
             It may return stored runs, which continues an interrupted test.
         reached: progress to start from; default: before the first stage.
-        tell: is called after each stage.
     """
     now = {key: progress(test) for key, test in tests.items()} | dict(reached or {})
     while due := {key: state for key, state in now.items() if not state.ended}:
@@ -121,7 +119,6 @@ def play(
             before = due[key].decisions
             decision = tests[key].decide(due[key].stage, runs, before)
             now[key] = progress(tests[key], (*before, decision))
-            tell(key, now[key])
     return now
 
 
