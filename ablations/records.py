@@ -228,14 +228,10 @@ def write_plan(results: Path, plan: Plan, *, last: bool = True) -> Path:
 def encode_plan(plan: Plan) -> dict[str, Json]:
     """Return a plan as JSON in format 2. Without runs, it has no `configurations`."""
     numbers: dict[str, int] = {}  # of configurations, by their text
-    alike: dict[tuple[tuple[str, int], ...], int] = {}  # by their parts, which seeds share
     rows = []
     for cell in plan.cells:
-        config = {name: part for name, part in cell.config.items() if name != "seed"}
-        parts = tuple((name, id(part)) for name, part in config.items())
-        if parts not in alike:
-            alike[parts] = numbers.setdefault(json.dumps(config), len(numbers))
-        rows.append([*cell.place, cell.hash, alike[parts]])
+        text = json.dumps({name: part for name, part in cell.config.items() if name != "seed"})
+        rows.append([*cell.place, cell.hash, numbers.setdefault(text, len(numbers))])
     described = {name: getattr(plan, name) for name in ("request", "study", "variants", "tasks")}
     described |= {"cells": rows, "looks": plan.looks or {}}
     if numbers:

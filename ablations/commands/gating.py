@@ -165,7 +165,7 @@ def _book(options: SimpleNamespace) -> int:
     if given := [flag for flag in ("noise", "baseline", "against") if getattr(options, flag)]:
         raise UserError(f"--{given[0]} cannot be combined with --ledger: omit one of them")
     ledger.require_untracked(path)
-    question = _question(options, ledger=True)
+    question = _question(options, margin=False)
     terms = _terms(options, question, known)
     booking = Booking(path, question, terms, options.results, _execution(options))
     booked = booking.open() or booking.judge()
@@ -210,11 +210,10 @@ def _noise(options: SimpleNamespace) -> int:
     if given := [flag for flag in others if getattr(options, flag) is not None]:
         flag = given[0].replace("_", "-")
         raise UserError(f"--noise only runs the command a few times: omit --{flag}")
-    name = "noise" if options.name == "gate" else options.name
-    runs = options.first_seeds or FIRST_SEEDS
-    runs_as = (runs, name, options.steps, timeout_of(options.timeout), options.depends)
-    plan = noise.noise_plan(_line(options), Path.cwd(), *runs_as)
-    frame = noise.measure(plan, options.results, _execution(options), options.rate or RATE)
+    options.name = "noise" if options.name == "gate" else options.name
+    options.most_seeds = max(options.first_seeds or FIRST_SEEDS, MOST_SEEDS)
+    question = _question(options, margin=False)
+    frame = noise.measure(question, Path.cwd(), options.results, _execution(options))
     print(format_table(frame, "json" if options.format == "json" else "markdown"))
     if options.format != "json":
         margin, runs = frame.margin[1], frame.runs[1]
@@ -230,8 +229,8 @@ def _line(options: SimpleNamespace) -> Line:
     return line_of(Command(run=tuple(options.words), **given))
 
 
-def _question(options: SimpleNamespace, *, ledger: bool = False) -> Question:
-    if options.margin is None and not ledger:
+def _question(options: SimpleNamespace, *, margin: bool = True) -> Question:
+    if options.margin is None and margin:
         raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
     given = {name: getattr(options, name) for name in _TERMS}
     terms = {**_TERMS, **{name: value for name, value in given.items() if value is not None}}

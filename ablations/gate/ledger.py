@@ -334,10 +334,14 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a ledger. Raises UserError if its folder is not writable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with file_lock(path.with_name(f".{path.name}.lock")):
-            yield
+        lock = file_lock(path.with_name(f".{path.name}.lock"))
+        lock.acquire()
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def append(path: Path, entry: Opening | Begun | Ended) -> None:
@@ -424,7 +428,8 @@ class Booking:
         A candidate that was judged before trains nothing. Raises UserError.
         """
         with locked(self.path):
-            ledger = self._read()
+            if (ledger := read_ledger(self.path)) is None:
+                raise UserError(f"'{self.path}' was deleted")
             number = self._begun(ledger)
             if ended := ledger.ended.get(number):
                 return ledger.described(ended)
@@ -435,11 +440,11 @@ class Booking:
             ended = self._ended(number, verdict, gate) if verdict.final else None
             if ended is None:
                 text = verdict.text if not verdict.final else "the time was up; repeat the command"
-                open_ = Ended(number, "inconclusive", False, text, 3, log=verdict.log)
-                return self._read().described(open_)
-            if self.code.digest() != self.now.code and (
-                ended.accepted or any(verdict.failed_seeds.values())
-            ):
+                return ledger.described(
+                    Ended(number, "inconclusive", False, text, 3, log=verdict.log)
+                )
+            failed = any(verdict.failed_seeds.values())
+            if self.code.digest() != self.now.code and (ended.accepted or failed):
                 raise UserError(
                     "files were edited while the candidate ran, so its verdict is not recorded: "
                     "restore them and repeat the command; the finished runs are stored"
@@ -447,13 +452,8 @@ class Booking:
             if ended.accepted:
                 keep_copy(*self._files())
             append(self.path, ended)
-            return self._read().described(ended)
-
-    def _read(self) -> Ledger:
-        ledger = read_ledger(self.path)
-        if ledger is None:
-            raise UserError(f"'{self.path}' was deleted")
-        return ledger
+            ledger.add(ended)
+            return ledger.described(ended)
 
     def _begun(self, ledger: Ledger) -> int:
         """Return the candidate's number, after its line at the beginning was written."""
@@ -489,7 +489,7 @@ class Booking:
     def _require_runs(self, first: Version, how: Execution) -> None:
         side = self._side(first, f"the first, {first.called}")
         question = replace(self.question, name=self._name(0))
-        Gate(question, self.results, Sides(side, side), how).require_baseline()
+        Gate(question, self.results, Sides(side, side), how).baseline_scores()
 
     def _name(self, number: int) -> str:
         stem = self.path.stem if NAME.fullmatch(self.path.stem) else "ledger"

@@ -7,48 +7,24 @@ from pathlib import Path
 
 import pandas as pd
 
-from ablations.engine.backends.command.code import digest_of, place_of
-from ablations.engine.backends.command.study_file import code_of
 from ablations.errors import UserError
-from ablations.gate.question import command_plan
-from ablations.gate.run import Execution
-from ablations.names import require_name
-from ablations.records import Plan
-from ablations.runs import Runs
+from ablations.gate.question import Question, Sides, current_side
+from ablations.gate.run import Execution, Gate
 from ablations.stats import POWER, deviation, sd_interval, smallest_margin
-from ablations.studies import Variant
-from ablations.trainers.command import CODE, Line, Site
 
 RUNS = (5, 10, 20)  # runs per side for which the table states a margin
 
 
-def noise_plan(
-    line: Line,
-    here: Path,
-    runs: int,
-    name: str,
-    steps: int | None,
-    timeout: float | None,
-    depends: Sequence[str] | None = None,
-) -> Plan:
-    """Return the plan of `runs` runs of the command in the folder `here`. Raises UserError."""
-    require_name("--name", name)
-    if runs < 2:
-        raise UserError(f"--first-seeds {runs}: a standard deviation needs at least 2 runs")
-    code = code_of(line, here, depends)
-    sites = {"now": Site(digest_of(code.files(), here), place_of(code, timeout))}
-    variants = {"runs": Variant({CODE: "now"})}
-    return command_plan(name, "Runs of one command", line, sites, variants, runs, steps)
+def measure(question: Question, here: Path, results: Path, how: Execution) -> pd.DataFrame:
+    """Run the command on the seeds of the first stage; return the table of `noise`.
 
-
-def measure(plan: Plan, results: Path, how: Execution, rate: float) -> pd.DataFrame:
-    """Run the missing runs of a plan; return the table of `noise`. Raises UserError."""
-    runs = how.run(plan, results) or Runs.read(results, plan)
-    scores = runs.runs.score.dropna().tolist()
+    Raises UserError if fewer than two runs have a value.
+    """
+    side = current_side(question, here)
+    scores = Gate(question, results, Sides(side, side), how).baseline_scores()
     if len(scores) < 2:
-        reason = next((text for text in runs.runs.reason if text), "no value")
-        raise UserError(f"{len(scores)} of {len(plan.cells)} runs have a value: {reason}")
-    return noise(runs.metric, scores, rate)
+        raise UserError(f"{len(scores)} of {question.first_seeds} runs have a value: 2 are needed")
+    return noise(question.line.judged, scores, question.rate)
 
 
 def noise(metric: str, scores: Sequence[float], rate: float) -> pd.DataFrame:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ablations.engine.backends.command.code import Code, checked_out, place_of
-from ablations.engine.backends.command.study_file import TASK, code_of
-from ablations.engine.plan import plan as plan_of
+from ablations.engine.backends.command.study_file import code_of
 from ablations.errors import UserError
-from ablations.records import Plan
-from ablations.request import Request
 from ablations.stats import Difference, decide
-from ablations.studies import Profile, Study, Variant
-from ablations.trainers.command import CommandTrainer, Line, Site
+from ablations.trainers.command import Line, Site
 
 FIRST_SEEDS = 5
 MOST_SEEDS = 32
@@ -194,6 +190,12 @@ class Sides(NamedTuple):
         return (baseline.site.code, baseline.arguments) == (change.site.code, change.arguments)
 
 
+def current_side(question: Question, here: Path) -> Side:
+    """Return the side that runs the files in the folder `here` as they are."""
+    code = question.code(here)
+    return Side(Site(code.digest(), place_of(code, question.timeout)), (), "the command")
+
+
 def compared_sides(question: Question, here: Path) -> Sides:
     """Return the two sides of a question: the baseline, and the current files as the change.
 
@@ -202,12 +204,11 @@ def compared_sides(question: Question, here: Path) -> Sides:
     against, more = question.against, " ".join(question.against)
     if question.baseline is None and not against:
         raise UserError("nothing to compare: add --baseline COMMIT or --against ARGS")
-    code = question.code(here)
-    now = Site(code.digest(), place_of(code, question.timeout))
+    now = current_side(question, here)
     if question.baseline is None:
-        return Sides(Side(now, against, f"the command with {more}"), Side(now, (), "the command"))
+        return Sides(replace(now, arguments=against, called=f"the command with {more}"), now)
     commit = checked_out(here, question.baseline, question.depends)
-    if commit.digest == now.code and not against and question.depends is None:
+    if commit.digest == now.site.code and not against and question.depends is None:
         raise UserError(
             f"nothing to compare: the files that the command depends on are the same in "
             f"'{question.baseline}' and in this folder"
@@ -215,33 +216,4 @@ def compared_sides(question: Question, here: Path) -> Sides:
     then = Site(commit.digest, {"here": str(commit.here), "timeout": question.timeout})
     called = f"{question.baseline} ({commit.name[:10]}){f' with {more}' if more else ''}"
     baseline = Side(then, against, called, commit.name)
-    return Sides(baseline, Side(now, (), "the current files"))
-
-
-def command_plan(
-    name: str,
-    title: str,
-    line: Line,
-    sites: Mapping[str, Site],
-    variants: Mapping[str, Variant],
-    seeds: int,
-    steps: int | None,
-    margin: Margin | None = None,
-) -> Plan:
-    """Return the plan of a study whose trainer is a command; the first variant is its baseline."""
-    repeats = "seed" not in line.placeholders()
-    trainer = CommandTrainer(f"command of {name}", line, sites, (TASK,), repeats=repeats)
-    study = Study(
-        name=name,
-        title=title,
-        claim=title,
-        claim_source="",
-        baseline=next(iter(variants)),
-        variants=variants,
-        margin=margin.size if margin else 0.05,
-        margin_in_metric=margin is not None and not margin.share,
-        metric=line.judged,
-        trainer=trainer,
-        profiles={"quick": Profile(tasks=(TASK,), seeds=seeds, steps=steps)},
-    )
-    return plan_of(Request(name, brought=(study,)))
+    return Sides(baseline, replace(now, called="the current files"))

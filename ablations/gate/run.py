@@ -19,6 +19,7 @@ from ablations.core.plan import Looks
 from ablations.engine.backends.command.study_file import TASK
 from ablations.engine.local import Processes
 from ablations.engine.plan import on_seeds, with_seeds
+from ablations.engine.plan import plan as plan_of
 from ablations.errors import UserError, count
 from ablations.gate.early import chance_to_pass
 from ablations.gate.question import (
@@ -28,16 +29,16 @@ from ablations.gate.question import (
     Outcome,
     Question,
     Sides,
-    command_plan,
     judged,
 )
 from ablations.names import require_name
 from ablations.records import Plan, has_run, read_plan, read_record, write_atomically
+from ablations.request import Request
 from ablations.runs import Runs
 from ablations.stats import Difference, is_outcome
 from ablations.stats.interim import Stage, design, planned
-from ablations.studies import Variant
-from ablations.trainers.command import CODE
+from ablations.studies import Profile, Study, Variant
+from ablations.trainers.command import CODE, CommandTrainer
 
 BASELINE, CHANGE = "baseline", "change"
 Values = Mapping[str, Mapping[int, float]]  # side -> seed -> score
@@ -177,30 +178,43 @@ class Gate:
             )
         _require_free(question.name, results)
         self.question, self.results, self.sides, self.how = question, results, sides, how
-        line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
-        self.paired = "seed" in line.placeholders()
-        if question.steps is None and "steps" in line.placeholders():
-            raise UserError("the command has the placeholder {steps}: add --steps N")
-        # A study needs different variants. This argument never runs: `run` ends before.
-        dummy = ["change"] if sides.same else []
-        plan = command_plan(
-            question.name,
-            f"{sides.change.called} is no worse than {sides.baseline.called}",
-            line,
-            {"then": sides.baseline.site, "now": sides.change.site},
-            {
-                BASELINE: Variant({CODE: "then", ARGUMENTS: list(sides.baseline.arguments)}),
-                CHANGE: Variant({CODE: "now", ARGUMENTS: [*sides.change.arguments, *dummy]}),
-            },
-            first,
-            question.steps,
-            question.margin,
-        )
+        self.paired = "seed" in question.line.placeholders()
         seeds = planned(first, most)
         self.above = design(seeds, 2 * question.rate)
         self.stages = design(seeds, 2 * (question.pass_rate or question.rate))
         looks = Looks(tuple(seeds), comparisons=1, over_tasks=0)
-        self.plan = msgspec.structs.replace(plan, looks=looks)
+        self.plan = msgspec.structs.replace(self._planned(first), looks=looks)
+
+    def _planned(self, seeds: int) -> Plan:
+        """Return the plan of a study of the two sides, whose trainer is the command."""
+        question, sides = self.question, self.sides
+        line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
+        if question.steps is None and "steps" in line.placeholders():
+            raise UserError("the command has the placeholder {steps}: add --steps N")
+        sites = {"then": sides.baseline.site, "now": sides.change.site}
+        trainer = CommandTrainer(
+            f"command of {question.name}", line, sites, (TASK,), repeats=not self.paired
+        )
+        # A study needs different variants. This argument never runs: `run` ends before.
+        dummy = ["change"] if sides.same else []
+        title = f"{sides.change.called} is no worse than {sides.baseline.called}"
+        study = Study(
+            name=question.name,
+            title=title,
+            claim=title,
+            claim_source="",
+            baseline=BASELINE,
+            variants={
+                BASELINE: Variant({CODE: "then", ARGUMENTS: list(sides.baseline.arguments)}),
+                CHANGE: Variant({CODE: "now", ARGUMENTS: [*sides.change.arguments, *dummy]}),
+            },
+            margin=question.margin.size,
+            margin_in_metric=not question.margin.share,
+            metric=line.judged,
+            trainer=trainer,
+            profiles={"quick": Profile(tasks=(TASK,), seeds=seeds, steps=question.steps)},
+        )
+        return plan_of(Request(question.name, brought=(study,)))
 
     def stated(self) -> str:
         """Return the lines that describe the plan."""
@@ -251,11 +265,13 @@ class Gate:
             return None
         return self._difference(_values(runs), 0.05), self._lost(runs, seeds)
 
-    def require_baseline(self) -> None:
+    def baseline_scores(self) -> list[float]:
         """Run the baseline on the first stage's seeds. Raises UserError if all runs fail."""
         runs = self.how.run(self._with_seeds(self.stages.seeds[0], change=0), self.results)
-        if runs is not None:
-            self._require_values(runs)
+        if runs is None:
+            return []
+        self._require_values(runs)
+        return [*_values(runs)[BASELINE].values()]
 
     def _with_seeds(self, seeds: int, change: int | None = None) -> Plan:
         change = seeds if change is None else change

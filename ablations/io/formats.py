@@ -35,19 +35,15 @@ RECIPES = "docs/own-runs.md shows how to write a table with three lines of panda
 TAIL_BYTES = 65_536
 DEPTH = 16  # of nested JSON objects
 
-# The first bytes of files that are not read, and what to do with them.
+# The first bytes of files that are not read
 REFUSED = {
-    b"SQLite format 3\0": f"a database: {RECIPES}",
-    b":W&B": "a binary W&B log: write its history as CSV, wandb.Api().run(...).history()",
-    b"\x89HDF": "an HDF5 file: write its columns as CSV",
-    b"\x1f\x8b": "compressed: unpack it with gunzip",
-    b"\xff\xfe\0\0": "text in UTF-32: save it as UTF-8",
-    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "text in UTF-16: save it as UTF-8"),
-    b"#{": "a monitor file of one of a run's environments: docs/own-runs.md shows how to join them",
-    **{
-        bytes([0x80, protocol]): "a pickle, which runs code when it is read: write it as CSV"
-        for protocol in range(2, 6)
-    },
+    b"SQLite format 3\0": "a database",
+    b":W&B": "a binary W&B log",
+    b"\x89HDF": "an HDF5 file",
+    b"\x1f\x8b": "compressed",
+    b"\x80": "a pickle",
+    b"#{": "a monitor file of one of a run's environments",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "text in UTF-16"),
 }
 
 
@@ -59,11 +55,6 @@ class File:
     tail: bool = False
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.path.name
-
     @cached_property
     def start(self) -> bytes:
         """The first bytes. Raises UserError for a file that is not a log."""
@@ -72,7 +63,7 @@ class File:
             start = file.read(4096)
         for magic, what in REFUSED.items():
             if start.startswith(magic):
-                raise UserError(f"'{self.name}' is {what}")
+                raise UserError(f"'{self.path}' is {what}: save it as CSV in UTF-8; {RECIPES}")
         return start
 
     @cached_property
@@ -110,7 +101,7 @@ def rows_of(file: File) -> Iterator[Row] | None:
     if read is None:
         return None
     if b"\0" in file.start:
-        raise UserError(f"'{file.name}' contains null bytes: save it as text in UTF-8")
+        raise UserError(f"'{file.path}' contains null bytes: save it as text in UTF-8")
     return read(file)
 
 
@@ -122,7 +113,7 @@ def table(file: File) -> Iterator[Row]:
     repeated, records = 0, _records(file, file.lines)
     _, names = next(records, (1, []))
     if duplicates := [name for name, times in Counter(names).items() if times > 1 and name]:
-        raise UserError(f"'{file.name}' has two columns '{duplicates[0]}': rename one")
+        raise UserError(f"'{file.path}' has two columns '{duplicates[0]}': rename one")
     for line, fields in records:
         if not any(fields):
             continue
@@ -133,7 +124,7 @@ def table(file: File) -> Iterator[Row]:
             if line == len(file.lines) and not file.lines[-1].endswith("\n"):
                 break  # an incomplete line
             raise UserError(
-                f"'{file.name}', line {line}: {len(fields)} fields, but the header has "
+                f"'{file.path}', line {line}: {len(fields)} fields, but the header has "
                 f"{len(names)} names"
             )
         yield line, dict(zip(names, fields, strict=True))
@@ -149,7 +140,7 @@ def _records(file: File, lines: Sequence[str]) -> Iterator[tuple[int, list[str]]
             # Concatenated files may have a byte order mark in any line.
             yield reader.line_num, [plain(value.lstrip("\ufeff").strip()) for value in values]
     except csv.Error as error:
-        raise UserError(f"'{file.name}' is not a valid CSV file: {error}") from None
+        raise UserError(f"'{file.path}' is not a valid CSV file: {error}") from None
 
 
 def _is_table(file: File) -> bool:
@@ -181,14 +172,14 @@ def json_lines(file: File) -> Iterator[Row]:
             entry = None
         if not isinstance(entry, dict):
             raise UserError(
-                f"'{file.name}', line {line} is not a JSON object: {text.strip()[:40]!r}; expected "
+                f"'{file.path}', line {line} is not a JSON object: {text.strip()[:40]!r}; expected "
                 f"one object per line; {RECIPES}"
             )
         fields = list(leaves(entry, DEPTH))
         if len(dict(fields)) < len(fields):
-            raise UserError(f"'{file.name}', line {line} has a name with two values")
+            raise UserError(f"'{file.path}', line {line} has a name with two values")
         if file.path.suffix == ".json" and any(isinstance(value, list) for _, value in fields):
-            raise UserError(f"'{file.name}' is a JSON document, not JSON lines: {RECIPES}")
+            raise UserError(f"'{file.path}' is a JSON document, not JSON lines: {RECIPES}")
         yield line, dict(fields)
 
 
@@ -204,9 +195,9 @@ def npz(file: File) -> Iterator[Row]:
         with np.load(file.path, allow_pickle=False) as stored:
             arrays = {name: np.asarray(stored[name], np.float64) for name in stored.files}
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile) as error:
-        raise UserError(f"'{file.name}' is not a file of NumPy arrays: {error}") from None
+        raise UserError(f"'{file.path}' is not a file of NumPy arrays: {error}") from None
     if "timesteps" not in arrays:
-        raise UserError(f"'{file.name}' has no array 'timesteps'; it has {', '.join(arrays)}")
+        raise UserError(f"'{file.path}' has no array 'timesteps'; it has {', '.join(arrays)}")
     length = arrays["timesteps"].size
     means = {
         name: array.reshape(length, -1).mean(axis=1).tolist()
@@ -222,7 +213,7 @@ def of_parquet(file: File) -> Iterator[Row]:
     try:
         columns, _ = parquet.decode(read_bytes(file.path))
     except ValueError as error:
-        raise UserError(f"cannot read '{file.name}': {error}") from None
+        raise UserError(f"cannot read '{file.path}': {error}") from None
     for row, values in enumerate(zip(*columns.values(), strict=True), 1):
         yield row, dict(zip(columns, values, strict=True))
 

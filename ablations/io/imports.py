@@ -8,13 +8,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 from cyclopts import Parameter
 
-from ablations.core.decode import Json
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.core.record import Columns, Configuration, Failure
 from ablations.curve import diverged, logged
@@ -41,7 +40,15 @@ class Outcome:
     failed_step: int | None = None
 
 
-def import_runs(  # noqa: PLR0913 - each names a column or describes the study
+class Run(NamedTuple):
+    """A run of another program: its file, its curve, and the outcome that the file states."""
+
+    file: Path
+    log: Columns | None
+    stated: Outcome | None
+
+
+def import_runs(  # noqa: PLR0913 - each names a column or a property of the study
     paths: Annotated[
         Sequence[Path | str] | Path | str, SEVERAL, Parameter(metavar="FILE|FOLDER|PATTERN")
     ],
@@ -58,9 +65,6 @@ def import_runs(  # noqa: PLR0913 - each names a column or describes the study
     better: Literal["higher", "lower"] = "higher",
     margin: float = 0.05,
     margin_in_metric: bool = False,
-    title: str = "",
-    claim: str = "",
-    source: str = "",
     say: Annotated[Callable[[str], None], Parameter(parse=False)] = print,
 ) -> pd.DataFrame:
     """Store other programs' runs as a study, and return one row per run.
@@ -82,9 +86,6 @@ def import_runs(  # noqa: PLR0913 - each names a column or describes the study
         better: "higher" or "lower"; for "lower", tables show minus the metric.
         margin: the smallest relevant difference, as a share of the baseline's learned range.
         margin_in_metric: whether the margin is in units of the metric.
-        title: of the study.
-        claim: the question that the study answers.
-        source: where the claim was published.
         say: receives lines of progress before anything is written.
 
     Returns:
@@ -108,27 +109,27 @@ def import_runs(  # noqa: PLR0913 - each names a column or describes the study
     paths = [paths] if isinstance(paths, Path | str) else paths
     logs = list(sources(paths, names, notes))
     judged = _judged(logs, metric)
-    runs, outcomes, files = _runs(logs, judged, notes)
-    for line in (*_short(list(_summaries(runs, files, judged)), "run"), *_short(notes, "note")):
+    runs = _runs(logs, judged, notes)
+    for line in (*_short(list(_summaries(runs, judged)), "run"), *_short(notes, "note")):
         say(line)
     if better == "lower":
-        for log in runs.values():
+        for log in filter(None, (run.log for run in runs.values())):
             log[f"-{judged}"] = [None if value is None else -value for value in log[judged]]
         judged = f"-{judged}"
-    variants = list(dict.fromkeys(variant for _, variant, _ in files))
+    variants = list(dict.fromkeys(variant for _, variant, _ in runs))
     if baseline is not None and baseline not in variants:
         raise unknown("baseline", baseline, variants)
     described = StoredStudy(
         name=study,
-        title=title or study,
-        claim=claim or f"does it matter which of {', '.join(variants)} is used?",
-        claim_source=source,
+        title=study,
+        claim=f"does it matter which of {', '.join(variants)} is used?",
+        claim_source="",
         baseline=baseline or variants[0],
         margin=margin,
         margin_in_metric=margin_in_metric,
         metric=judged,
     )
-    return _write(results, described, runs, outcomes, files)
+    return _write(results, described, runs)
 
 
 def _refuse_other(results: Path, study: str) -> None:
@@ -144,18 +145,16 @@ def _short(lines: Sequence[str], noun: str) -> list[str]:
     return shortened(lines, SHOWN, f"and {count(len(lines) - SHOWN, f'more {noun}')}")
 
 
-def _summaries(
-    runs: Mapping[Place, Columns], files: Mapping[Place, Path], metric: str
-) -> Iterator[str]:
-    root = os.path.commonpath([file.absolute().parent for file in files.values()])
-    for (task, variant, seed), log in runs.items():
-        file, steps = files[task, variant, seed].absolute().relative_to(root), log["step"]
-        empty = sum(value is None for value in log[metric])
-        gaps = f", {empty:,} without a value of {metric}" if empty else ""
-        yield (
-            f"'{file}': task {task}, run {variant}, seed {seed}: {count(len(steps), 'point')}{gaps}"
-            f", step {steps[0]:,} to {steps[-1]:,}"
-        )
+def _summaries(runs: Mapping[Place, Run], metric: str) -> Iterator[str]:
+    root = os.path.commonpath([run.file.absolute().parent for run in runs.values()])
+    for (task, variant, seed), (file, log, _) in runs.items():
+        if log is not None:
+            steps, empty = log["step"], sum(value is None for value in log[metric])
+            gaps = f", {empty:,} without a value of {metric}" if empty else ""
+            yield (
+                f"'{file.absolute().relative_to(root)}': task {task}, run {variant}, seed {seed}: "
+                f"{count(len(steps), 'point')}{gaps}, step {steps[0]:,} to {steps[-1]:,}"
+            )
 
 
 def _judged(logs: Sequence[Source], metric: str | None) -> str:
@@ -173,40 +172,32 @@ def _judged(logs: Sequence[Source], metric: str | None) -> str:
     return judged
 
 
-def _runs(
-    logs: Sequence[Source], metric: str, notes: list[str]
-) -> tuple[dict[Place, Columns], dict[Place, Outcome], dict[Place, Path]]:
-    runs: dict[Place, Columns] = {}
-    outcomes: dict[Place, Outcome] = {}
-    files: dict[Place, Path] = {}
-    copies: dict[tuple[str, str, str], int] = {}
+def _runs(logs: Sequence[Source], metric: str, notes: list[str]) -> dict[Place, Run]:
+    runs: dict[Place, Run] = {}
     for source in logs:
         if metric not in source.metrics:
             notes.append(f"skipped '{source.name}': it has no {metric}")
             continue
         with naming(source.path):
-            ended, curves = _read(source, metric, notes)
-        for task, variant, seed in dict.fromkeys([*ended, *curves]):
-            other = files.setdefault((task, variant, seed), source.path)
-            if other is not source.path:
-                raise UserError(
-                    f"'{other}' and '{source.path}' are both run '{variant}' on '{task}', seed "
-                    f"{seed}: name their difference with --pattern, or leave one out"
-                )
-        for (task, variant, seed), log in curves.items():
-            same = copies.setdefault((task, variant, repr([log["step"], log[metric]])), seed)
-            if same != seed and len(log["step"]) > 1:
+            own = dict(_read(source, metric, notes))
+        for task, variant, seed in own.keys() & runs.keys():
+            raise UserError(
+                f"'{runs[task, variant, seed].file}' and '{source.path}' are both run '{variant}' "
+                f"on '{task}', seed {seed}: name their difference with --pattern, or leave one out"
+            )
+        runs |= own
+    copies: dict[tuple[str, str, str], int] = {}
+    for (task, variant, seed), run in runs.items():
+        if run.log is not None and len(run.log["step"]) > 1:
+            curve = repr([run.log["step"], run.log[metric]])
+            if (same := copies.setdefault((task, variant, curve), seed)) != seed:
                 seeds = f"seeds {same} and {seed} of '{variant}' on '{task}'"
                 notes.append(f"{seeds} have the same curve: is one a copy?")
-        runs |= curves
-        outcomes |= ended
-    return runs, outcomes, files
+    return runs
 
 
-def _read(
-    source: Source, metric: str, notes: list[str]
-) -> tuple[dict[Place, Outcome], dict[Place, Columns]]:
-    """Return the outcomes that a source states, and the curves of its runs.
+def _read(source: Source, metric: str, notes: list[str]) -> Iterator[tuple[Place, Run]]:
+    """Yield the runs of a source.
 
     In a table of runs each row is a point. In the log of one run the points are the rows with the
     metric, and values of other metrics at the same steps are kept.
@@ -218,9 +209,6 @@ def _read(
     groups: dict[Place, list[Row]] = {}
     for rows in rows_by_fields.values():
         groups.setdefault(source.place(rows[0]), []).extend(rows)
-    outcomes = {
-        place: _stated(source, rows[-1]) for place, rows in groups.items() if "status" in rows[0][1]
-    }
     if "step" not in source.keys:
         known = ", ".join(columns_of(source.rows))
         raise UserError(f"no known column of steps: name it with --step; columns: {known}")
@@ -230,18 +218,19 @@ def _read(
         task = "" if "task" in source.keys else f"; if one names the tasks: --task {texts[0]}"
         notes.append(f"'{source.name}': skipped columns of text: {', '.join(texts)}{task}")
         others = [column for column in others if column not in texts]
-    curves = {}
     for place, rows in groups.items():
-        if source.is_table:
+        stated = _stated(source, rows[-1]) if "status" in rows[0][1] else None
+        log, table = None, source.is_table
+        if table:
             rows = [row for row in rows if metric in row[1]]
             rows = [rows[k] for k in np.argsort(floats(rows, step)[0], kind="stable")]
         if rows:
             own: list[str] = []
-            table = source.is_table
             log = points(str(source.path), rows, metric, step, others, own, table=table)
+            log = log if table else _joined(log, metric)
             notes += (f"'{source.name}': {note}" for note in own)
-            curves[place] = log if table else _joined(log, metric)
-    return outcomes, curves
+        if log or stated:
+            yield place, Run(source.path, log, stated)
 
 
 def _joined(log: Columns, metric: str) -> Columns:
@@ -264,37 +253,25 @@ def _stated(source: Source, row: Row) -> Outcome:
         raise UserError(f"'{source.path}', line {row[0]}: {why}")
     if status != "failed":
         return Outcome(str(status))
-    kinds: dict[Json, Failure] = {kind: kind for kind in get_args(Failure)}
-    return Outcome(
-        "failed",
-        kinds.get(fields.get("failure"), "error"),
-        str(fields.get("reason") or "failed where it ran"),
-        None if step is None or step % 1 else int(step),
-    )
+    failure: Failure = "error"
+    for kind in get_args(Failure):
+        failure = kind if fields.get("failure") == kind else failure
+    reason = str(fields.get("reason") or "failed where it ran")
+    return Outcome("failed", failure, reason, None if step is None or step % 1 else int(step))
 
 
 # Records and plan
 
 
-def _write(
-    results: Path,
-    study: StoredStudy,
-    runs: Mapping[Place, Columns],
-    outcomes: Mapping[Place, Outcome],
-    files: Mapping[Place, Path],
-) -> pd.DataFrame:
-    tasks = list(dict.fromkeys(task for task, _, _ in files))
-    variants = list(dict.fromkeys(variant for _, variant, _ in files))
-    seeds = sorted({seed for _, _, seed in files})
+def _write(results: Path, study: StoredStudy, runs: Mapping[Place, Run]) -> pd.DataFrame:
+    tasks, variants, seeds = (list(dict.fromkeys(names)) for names in zip(*runs, strict=True))
     longest = dict.fromkeys(tasks, 0)
-    for (task, _, _), log in runs.items():
-        longest[task] = max(longest[task], int(log["step"][-1] or 0))
+    for (task, _, _), run in runs.items():
+        longest[task] = max(longest[task], int(run.log["step"][-1] or 0) if run.log else 0)
     cells, rows = [], []
-    for task, seed, variant in itertools.product(tasks, seeds, variants):
-        place = (task, variant, seed)
-        run, file = runs.get(place), files.get(place)
-        stated = outcomes.get(place)
-        outcome = stated or _outcome(run, study.metric, longest[task])
+    for task, seed, variant in itertools.product(tasks, sorted(seeds), variants):
+        file, log, stated = runs.get((task, variant, seed), (None, None, None))
+        outcome = stated or _outcome(log, study.metric, longest[task])
         config: Configuration = {
             "imported": None,
             "study": study.name,
@@ -303,7 +280,7 @@ def _write(
             "seed": seed,
         }
         if file is not None and outcome.status != "missing":
-            columns = _columns(run, study.metric, outcome, ended=stated is not None)
+            columns = _columns(log, study.metric, outcome, ended=stated is not None)
             config["imported"] = {"data": _checksum(columns, outcome), "file": file.name}
             record = Record(
                 digest(config),
@@ -316,8 +293,8 @@ def _write(
             )
             write_record(results, record, columns)
         cells.append(CellEntry(task, variant, seed, digest(config), config))
-        length = (0, None) if run is None else (len(run["step"]), run["step"][-1])
-        rows.append((*place, outcome.status, outcome.reason, *length, file))
+        length = (len(log["step"]), log["step"][-1]) if log else (0, None)
+        rows.append((task, variant, seed, outcome.status, outcome.reason, *length, file))
     plan = Plan(
         request={"imported": study.name},
         study=study,

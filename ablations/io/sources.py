@@ -151,9 +151,7 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
     except UserError as error:
-        why = str(error).removeprefix(f"'{path.name}'")
-        colon = "" if why.startswith((" ", ",")) else ": "
-        raise error if str(path) in why else UserError(f"'{path}'{colon}{why}") from None
+        raise error if str(path) in str(error) else UserError(f"'{path}': {error}") from None
 
 
 def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:

@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Required, TypedDict
 
 import numpy as np
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ from ablations.records import (
     usable_record,
     write_atomically,
 )
-from ablations.regression.curves import SCORES, Curves, Run, Score, require_scores
+from ablations.regression.curves import Curves, Run, require_scores
 from ablations.regression.design import FEWEST_OLD
 
 FORMAT = 2
@@ -65,13 +65,10 @@ class Origin(TypedDict, total=False):
     machine: str
 
 
-class _OfStudy(TypedDict):
-    study: str
-
-
-class Stored(_OfStudy, Flags, total=False):
+class Stored(Flags, total=False):
     """The request that trains the curves again. `file` is the study's file, if it has one."""
 
+    study: Required[str]
     file: str
 
 
@@ -100,15 +97,13 @@ class Group:
     """The curves of one trainer on one task.
 
     Attributes:
-        about: the task or configuration that decides the curves; a check requires the same.
-        scores: functions whose mean and deviation the JSON file shows.
+        about: the configuration that decides the curves; a check requires the same.
     """
 
     curves: Curves
     metric: str = "return"
     higher_is_better: bool = True
     about: Mapping[str, Json] = field(default_factory=dict)
-    scores: Mapping[str, Score] = field(default_factory=lambda: SCORES)
 
 
 @dataclass(frozen=True)
@@ -171,7 +166,16 @@ def updated(
         "format": FORMAT,
         "name": name,
         "history": baseline.history,
-        "curves": {name: _described(group) for name, group in groups.items()},
+        "curves": {
+            name: {
+                "metric": group.metric,
+                "higher_is_better": group.higher_is_better,
+                "seeds": len(group.curves.seeds),
+                "failed": {str(seed): reason for seed, reason in group.curves.failed.items()},
+                "about": group.about,
+            }
+            for name, group in groups.items()
+        },
         "requests": baseline.requests,
         "provenance": baseline.provenance,
         "sha256": hashlib.sha256(data.encode()).hexdigest(),
@@ -214,7 +218,7 @@ def read(stem: Path, name: str) -> Baseline:
         ) from None
     raise UserError(
         f"the baseline '{name}' has format {number}, but this version reads format {FORMAT}: "
-        f"{'upgrade rl-ablations' if number > FORMAT else 'save the baseline again'}"
+        f"upgrade rl-ablations, or save the baseline again"
     )
 
 
@@ -226,27 +230,6 @@ def missing(stem: Path, name: str) -> UserError:
         known = sorted(path.parent.name for path in folder.parent.glob("*/baseline.json"))
     existing = f"; existing baselines: {', '.join(known)}" if known else ""
     return UserError(f"no baseline '{name}' in '{folder}'{existing}")
-
-
-def _described(group: Group) -> dict[str, Json]:
-    curves = group.curves
-    return {
-        "metric": group.metric,
-        "higher_is_better": group.higher_is_better,
-        "seeds": len(curves.seeds),
-        "failed": {str(seed): reason for seed, reason in curves.failed.items()},
-        "points": len(curves.steps),
-        "steps": float(curves.steps[-1]),
-        # Not read; they show in a diff of the file how the scores change.
-        "scores": {
-            name: {
-                "mean": float(f"{values.mean():.5g}"),
-                "deviation": float(f"{values.std(ddof=min(1, len(values) - 1)):.3g}"),
-            }
-            for name, values in curves.scores(group.scores).items()
-        },
-        "about": dict(group.about),
-    }
 
 
 def _csv(baseline: Baseline) -> str:

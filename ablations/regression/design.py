@@ -115,7 +115,8 @@ def _permuted_t(scores: Floats, n: int, permutations: int) -> Permuted:
     """Return the moderated t of the first n rows against the rest, observed and permuted."""
     m = len(scores) - n
     centred = scores - scores.mean(axis=0)
-    centred = centred / _nonzero(np.abs(centred).max(axis=0))
+    largest = np.abs(centred).max(axis=0)
+    centred = centred / np.where(largest > 0, largest, 1.0)
     total = (centred**2).sum(axis=0)
 
     def moderated(sums: Floats, squares: Floats) -> Floats:
@@ -135,10 +136,6 @@ def _permuted_t(scores: Floats, n: int, permutations: int) -> Permuted:
         for start in range(0, permutations, _BLOCK)
     ]
     return observed, np.concatenate([moderated(b @ centred, b @ centred**2) for b in blocks])
-
-
-def _nonzero(scale: Floats) -> Floats:
-    return np.where(scale > 0, scale, 1.0)
 
 
 @lru_cache(maxsize=16)
@@ -173,11 +170,6 @@ class Design:
     needed: int | None
     old_seeds: int
     lucky: float
-
-    @property
-    def most_seeds(self) -> int:
-        """The number of seeds of the last stage."""
-        return self.stages[-1].seeds
 
 
 def design(

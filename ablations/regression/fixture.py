@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ablations.core.decode import Json
 from ablations.errors import UserError
 from ablations.git import git
 from ablations.regression import FOLDER, REPORTED, baselines, check
@@ -45,7 +44,6 @@ class LearningCurve:
         name: str | None = None,
         metric: str = "return",
         higher_is_better: bool = True,
-        task: str | None = None,
         steps: Rows | Sequence[float] | None = None,
         seeds: Sequence[int] | None = None,
         effect: float | None = None,
@@ -66,7 +64,6 @@ class LearningCurve:
             name: of the baseline; default: the test's name. Two tests cannot share a baseline.
             metric: the name of the values; must equal the baseline's.
             higher_is_better: the direction of the metric.
-            task: must equal the baseline's.
             steps: of an array's points, for all rows or for each row; default: 1, 2, ...
             seeds: of an array's rows; default: 0, 1, ...
             effect: the smallest loss worth detecting (0.15), as a share of `unit`.
@@ -98,10 +95,9 @@ class LearningCurve:
                 effect=self._number("effect") if effect is None else effect,
                 unit=unit,
                 higher_is_better=higher_is_better,
-                most=self._count("seeds") if most_seeds is None else most_seeds,
+                most=most_seeds or int(self._number("seeds")),
                 scores=scores,
             )
-            about = {} if task is None else {"task": task}
 
             def read(given: Data, which: Sequence[int] | None) -> Curves:
                 return from_user(
@@ -113,11 +109,11 @@ class LearningCurve:
                 return read(got, None if is_frame(got) else wanted)
 
             if self._config.getoption("--learning-curve-update"):
-                few = self._count("baseline_seeds") if baseline_seeds is None else baseline_seeds
+                few = baseline_seeds or int(self._number("baseline_seeds"))
                 now = trained(tuple(range(few))) if callable(curves) else read(curves, seeds)
-                group = Group(now, metric, higher_is_better, about, scores)
+                group = Group(now, metric, higher_is_better)
                 return self._update(stem, name, group, terms)
-            baseline = _baseline(stem, name, metric, higher_is_better, about)
+            baseline = _baseline(stem, name, metric, higher_is_better)
             if callable(curves):
                 result = check.sequential(baseline, trained, terms)
             else:
@@ -133,7 +129,7 @@ class LearningCurve:
         before = ""
         if baselines.exists(stem):
             try:
-                stored = _baseline(stem, name, group.metric, group.higher_is_better, group.about)
+                stored = _baseline(stem, name, group.metric, group.higher_is_better)
                 line = check.line(name, check.check(stored, curves, terms))
                 before = f"; compared with the previous version: {line}"
             except UserError as error:
@@ -215,30 +211,20 @@ class LearningCurve:
         except ValueError:
             raise UserError(f"learning_curve_{name} must be a number, not '{text}'") from None
 
-    def _count(self, name: str) -> int:
-        text = self._ini(name)
-        if not re.fullmatch(r"[1-9]\d*", text):
-            raise UserError(f"learning_curve_{name} must be a number of seeds, not '{text}'")
-        return int(text)
 
-
-def _baseline(
-    stem: Path, name: str, metric: str, higher_is_better: bool, about: Mapping[str, Json]
-) -> Curves:
-    """Return a baseline's curves. Raises UserError if metric, direction or task differ."""
+def _baseline(stem: Path, name: str, metric: str, higher_is_better: bool) -> Curves:
+    """Return a baseline's curves. Raises UserError if the metric or the direction differ."""
     if not baselines.exists(stem):
         missing = baselines.missing(stem, name)
         raise UserError(f'{missing}: store these curves with `{UPDATE} "first version"`')
     stored = baselines.read(stem, name).groups.get("")
     if stored is None:
         raise UserError(f"'{name}' is a baseline of `ablations check`, not of pytest")
-    then = {"metric": stored.metric, "higher_is_better": stored.higher_is_better, **stored.about}
-    now = {"metric": metric, "higher_is_better": higher_is_better, **about}
-    for field in {**then, **now}:
-        if then.get(field) != now.get(field):
+    now = {"metric": metric, "higher_is_better": higher_is_better}
+    for field, value in now.items():
+        if (then := getattr(stored, field)) != value:
             raise UserError(
-                f"the baseline '{name}' has another {field}: {then.get(field)!r}, and this check "
-                f"has {now.get(field)!r}"
+                f"the baseline '{name}' has another {field}: {then!r}, and this check has {value!r}"
             )
     return stored.curves
 

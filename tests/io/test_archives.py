@@ -50,22 +50,6 @@ def test_a_half_finished_study_goes_on_from_its_archive_alone(shells) -> None:
         assert (shell.folder / "again" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_stages_and_figures_know_what_an_archive_has(shells) -> None:
-    flags = ("toy", "--until", "decided", "--most-seeds", "8")
-    first = shells()
-    first("run", *flags)
-    first("export", *flags, "--format", "archive")
-    second = moved(shells, first)
-    assert "16 of them were there before" in second("run", *flags).stdout
-    assert second("table", *flags).stdout == first("table", *flags).stdout
-    for shell in (first, second):
-        shell("figure", *flags, "--kind", "curves", "--format", "svg")
-    drawn = [sorted((one.results / "figures").glob("*.svg")) for one in (first, second)]
-    assert drawn[0]
-    for mine, theirs in zip(*drawn, strict=True):
-        assert mine.read_bytes() == theirs.read_bytes(), mine.name
-
-
 @pytest.fixture(scope="module")
 def ran(shells):
     shell = shells()

@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ablations.cli import main
 from ablations.comparison import compare
@@ -313,20 +311,3 @@ def test_curves_are_read_off_where_all_have_begun_and_none_has_ended() -> None:
     steps, values = on_common_steps([Curve(np.arange(10), row) for row in rows])
     np.testing.assert_array_equal(values, rows)
     np.testing.assert_array_equal(steps, np.arange(10))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_a_learned_range_is_that_of_the_curves_wherever_they_are_read(data: st.DataObject) -> None:
-    """Straight lines from levels far apart, each seen at steps of its own: they rise by 10."""
-    curves = []
-    for seed in range(data.draw(st.integers(3, 8))):
-        inner = data.draw(st.sets(st.integers(21, 979), min_size=20, max_size=60))
-        steps = np.array([data.draw(st.integers(1, 20)), *sorted(inner), 1_000])
-        level = data.draw(st.floats(-1e3, 1e3))
-        curves.append(Curve(steps, level + 10 * steps / 1_000 + 0.01 * (seed % 2)))
-    low, high = learned_range(curves)
-    # Smoothing over a tenth, and the distance between points, take off either end.
-    assert 7.5 < high - low <= 10.1
-    low_of_turned, high_of_turned = learned_range(curves[::-1])
-    assert high_of_turned - low_of_turned == pytest.approx(high - low)

@@ -55,7 +55,6 @@ def test_every_format_gives_the_same_points(tmp_path: Path, name: str) -> None:
 
 # path, column of steps, metric; points, first step, last step, last value.
 CURVES = [
-    ("sb3/progress.csv", "time/total_timesteps", "rollout/ep_rew_mean", (8, 2048, 16384, 140.4241)),
     ("rsl_rl/2026-02-01_10-22-33", None, "Train/mean_reward", (58, 2, 59, None)),
     ("stdout/brax.txt", "num_steps", "eval/episode_reward", (5, 1_000_000, 5_000_000, 1050.0)),
     ("stdout/cleanrl.txt", "global_step", "episodic_return", (5, 512, 2560, 45.0)),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,16 +16,12 @@ from tensorboard.compat.proto.types_pb2 import DT_DOUBLE, DT_FLOAT
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
-from ablations.engine.backends.command.training import OUTPUT, Run
-from ablations.engine.claims import hold, work_folder
-from ablations.engine.job import Cell, JobSpec
 from ablations.errors import UserError
 from ablations.io import logs
 from ablations.io.export import frame
 from ablations.io.imports import import_runs
 from ablations.io.tensorboard import Part, in_order, parts
 from ablations.records import read_plan
-from ablations.trainers.command import Line
 
 TAGS = ("loss", "rollout/ep_rew_mean", "time/fps")
 NAME = "events.out.tfevents.{}.host"
@@ -206,42 +200,3 @@ def test_the_judged_tag_has_its_own_steps(tmp_path: Path) -> None:
     long = frame(read_plan(tmp_path, "m"), tmp_path, ["r"])
     assert dict(zip(long.step, long.value, strict=True)) == {t: t + 1.0 for t in range(1, 6)}
     assert any("skipped: 'wraps' goes back" in line for line in told)
-
-
-# Beside a command
-
-
-@pytest.mark.parametrize("how", ["Ctrl-C", "timeout"])
-def test_a_command_is_asked_to_end_while_its_log_is_read(
-    tmp_path: Path, monkeypatch, how: str
-) -> None:
-    """A look at a long log takes until the test is over."""
-    waits = "trap 'echo asked; exit 0' TERM; while :; do sleep 0.05; done"
-    line = Line(("sh", "-c", waits), "{folder}/tb", "loss", "step").plain()
-    steps = {"points": 1, "updates_per_chunk": 1, "iteration_steps": 10, "evaluations": 0}
-    config = {"command": line, "structure": {}, "task": {"name": "t"}, "run": steps, "seed": 0}
-    place = {"here": str(tmp_path), **({"timeout": 1.5} if how == "timeout" else {})}
-    cell = Cell("mine", "t", "up", 0, "c" * 16, config, place=place)
-    held = hold(tmp_path, cell.hash)
-    assert held is not None
-    run = Run(cell, tmp_path, JobSpec("r", str(tmp_path), (cell,)))
-    looking, over, ended = threading.Event(), threading.Event(), threading.Event()
-
-    def look(*_: Any) -> None:
-        looking.set()
-        over.wait(15)
-        ended.set()
-
-    monkeypatch.setattr(logs, "latest", look)
-    monkeypatch.setattr(Run, "_curve", lambda self: tmp_path)
-    try:
-        with pytest.raises(SystemExit if how == "Ctrl-C" else Exception):
-            run.run([held], lambda: how == "Ctrl-C" and looking.is_set())
-        assert looking.is_set()
-        assert not ended.is_set(), "it waited for the look"
-        output = work_folder(tmp_path, cell.hash) / "run" / OUTPUT
-        assert output.read_text().endswith("asked\n")
-    finally:
-        over.set()
-        run.kill()
-        held.finish()

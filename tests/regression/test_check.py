@@ -254,7 +254,7 @@ def test_stages_of_uneven_curves_are_taken_together() -> None:
         return from_user(array(seeds, 0.7, 2), steps=marks, seeds=seeds)
 
     found = sequential(BASELINE, more, Terms(effect=0.01))
-    assert len(found.now) == found.design.most_seeds
+    assert len(found.now) == found.design.stages.seeds[-1]
 
 
 def test_ones_own_scores() -> None:

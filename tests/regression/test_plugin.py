@@ -45,7 +45,7 @@ def test_asked_for_more(learning_curve):
     def more(seeds):
         asked.append(len(seeds))
         return np.array([train(seed) for seed in seeds])
-    found = learning_curve.check(more, name="bandit-more", task="bandit", effect=0.1)
+    found = learning_curve.check(more, name="bandit-more", effect=0.1)
     print("asked", asked)
 
 def test_something_else():
