@@ -135,9 +135,9 @@ def note(lines: Iterable[str]) -> None:
 def unpacked(results: Path, names: Collection[str]) -> Path:
     """Unpack archives of a folder and return it.
 
-    names: of studies, which get untrained policies too; none or a study file: all studies.
+    names: of studies, which get untrained policies too; none, or a path: all studies.
     """
-    if any(Path(name).suffix == ".toml" for name in names):
+    if any("." in name or "/" in name for name in names):
         names = ()
     restore(results, (*names, UNTRAINED) if names else ())
     return results
