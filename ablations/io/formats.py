@@ -32,7 +32,6 @@ Row: TypeAlias = tuple[int, Fields]  # line, or step, and fields
 Rows: TypeAlias = Sequence[Row]
 
 RECIPES = "docs/own-runs.md shows how to write a table with three lines of pandas"
-TAIL_BYTES = 65_536
 DEPTH = 16  # of nested JSON objects
 
 # The first bytes of files that are not read
@@ -49,10 +48,9 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class File:
-    """A log file. `tail`: read only the last lines. `notes`: messages on skipped content."""
+    """A log file. `notes`: messages on skipped content."""
 
     path: Path
-    tail: bool = False
     notes: list[str] = field(default_factory=list)
 
     @cached_property
@@ -68,20 +66,10 @@ class File:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of the file; with `tail` only the first line and the last ones."""
-        if not self.tail:
-            return _lines(read_bytes(self.path))
-        with self.path.open("rb") as file:
-            head = file.readline(TAIL_BYTES)
-            if not file.seek(max(0, file.seek(0, io.SEEK_END) - TAIL_BYTES)):
-                return _lines(file.read())
-            file.readline()  # an incomplete line
-            return [*_lines(head)[:1], *_lines(file.read())]
-
-
-def _lines(data: bytes) -> list[str]:
-    # splitlines() would also split at characters that occur inside JSON strings.
-    return list(io.StringIO(data.decode("utf-8-sig", errors="surrogateescape"), newline=None))
+        """The lines of the file, with their ends."""
+        text = read_bytes(self.path).decode("utf-8-sig", errors="surrogateescape")
+        # splitlines() would also split at characters that occur inside JSON strings.
+        return list(io.StringIO(text, newline=None))
 
 
 def rows_of(file: File) -> Iterator[Row] | None:
@@ -145,7 +133,7 @@ def _records(file: File, lines: Sequence[str]) -> Iterator[tuple[int, list[str]]
 
 def _is_table(file: File) -> bool:
     first = file.lines[:2]
-    if any(len(line) > TAIL_BYTES for line in first) or re.search(r"[={]|: ", "".join(first[:1])):
+    if re.search(r"[={]|: ", "".join(first[:1])):
         return False
     fields = [fields for _, fields in _records(file, first)]
     return (

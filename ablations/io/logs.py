@@ -247,12 +247,9 @@ def two_values(metric: str, step: int) -> str:
 
 
 def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None] | None:
-    """Return the last step and value of a log that is being written, or None if it has no step.
-
-    Only the end of a text file is read.
-    """
+    """Return the last step and value of a log that is being written, or None if it has no step."""
     try:
-        rows = list(rows_in(path, metric, [], tail=True))
+        rows = list(rows_in(path, metric, []))
         steps = floats(rows, tensorboard.STEP if path.is_dir() else step or "")[0]
         values = floats([row for row in rows if not is_blank(row[1].get(metric))], metric)[0]
     except (OSError, UserError):
@@ -266,14 +263,13 @@ def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None
 # Rows
 
 
-def rows_in(path: Path, metric: str, notes: list[str], *, tail: bool = False) -> Iterator[Row]:
+def rows_in(path: Path, metric: str, notes: list[str]) -> Iterator[Row]:
     """Yield the rows of a file, or of a folder of event files, in the order written.
 
     Args:
         path: the file or folder.
         metric: the tag that must be readable in event files.
         notes: receives messages on skipped content.
-        tail: read only the last rows.
 
     Raises UserError for a file that is not a log, and OSError for an unreadable file.
     """
@@ -282,7 +278,7 @@ def rows_in(path: Path, metric: str, notes: list[str], *, tail: bool = False) ->
         return
     if not path.is_file():
         raise UserError(f"'{path.name}' is neither a file nor a folder")
-    file = File(path, tail)
+    file = File(path)
     yield from _of_text(file) if (rows := rows_of(file)) is None else rows
     notes += file.notes
 

@@ -86,15 +86,6 @@ def test_a_line_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
     assert logs.latest(written(path, b"\x00\xff\x00PNG\x01" * 99), "return", "step") is None
 
 
-def test_the_end_of_a_long_log_is_read_alone(tmp_path: Path) -> None:
-    """What was read in the beginning would be refused."""
-    rows = "".join(f"{i},{i % 7}\n" for i in range(1, 50_001))
-    path = written(tmp_path / "log.csv", f"step,return\n1,2,3\n{rows}")
-    assert logs.latest(path, "return", "step") == (50_000, 50_000 % 7)
-    with pytest.raises(UserError, match="3 fields, but the header has 2 names"):
-        logs.read(path, "return", "step")
-
-
 def test_what_lies_beyond_a_restart_is_dropped(tmp_path: Path) -> None:
     text = "step,return\n10,1\n20,2\n30,3\nstep,return\n20,5\n30,6\n"
     path = written(tmp_path / "log.csv", text)
