@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ablations.core.decode import Json
-from ablations.core.files import require_regular
 from ablations.errors import UserError, count, unknown
 from ablations.io import tensorboard
 from ablations.io.formats import FORMATS, RECIPES, File, Row, Rows, rows_of
@@ -156,16 +155,12 @@ def naming(path: Path) -> Iterator[None]:
 
 def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
     """Return the root below which paths describe runs, and the files of a folder or pattern."""
-    if path.is_dir():
-        return path, _in_folder(path, notes)
-    if path.exists():
-        require_regular(path)
-    if not glob.has_magic(str(path)):
-        raise UserError(f"no such file: '{path}'")
-    matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    matches, root = [path], path
+    if not path.exists():
+        matches = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+        root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
     if not matches:
-        raise UserError(f"no file matches '{path}'")
-    root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
+        raise UserError(f"no such file: '{path}'")
     inside = [_in_folder(match, notes) if match.is_dir() else [match] for match in matches]
     return root, [*itertools.chain(*inside)]
 
