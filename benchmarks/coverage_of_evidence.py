@@ -7,7 +7,6 @@ Prints, in one CPU minute:
 - simultaneous coverage of the main effects of a fractional factorial and of its aliased
   interactions, with 1, 2 and 8 seeds;
 - coverage of the regression estimator, of interquartile ranges and of means of the worst quarter;
-- false alarms of the exact test of failures;
 - the goals that are missed.
 """
 
@@ -44,8 +43,6 @@ def _design() -> tuple[Design, Floats]:
 
 DESIGN, SIGNS = _design()
 SETTINGS = len(SIGNS)
-
-
 _CHOSEN = np.array([np.random.default_rng(k).choice(FACTORS, 3, replace=False) for k in range(200)])
 THIRD = SIGNS[:, _CHOSEN].prod(axis=2) / np.sqrt(len(_CHOSEN))
 
@@ -154,25 +151,6 @@ def spreads(trials: int) -> None:
                 GOALS.add(f"{name} held", 95, 100, share, f"{shape}, {n} seeds", trials)
 
 
-def failures(trials: int) -> None:
-    print("\nExact test of shares of failures, equal in truth: false alarms at 5%\n")
-    print(f"{'seeds':<14}{'share':>6}{'alarms':>8}")
-    random = np.random.default_rng(4)
-    for n, whole in ((20, 20), (120, 480)):
-        for share in (0.02, 0.1, 0.3):
-            events = zip(
-                random.binomial(n, share, trials),
-                random.binomial(whole, share, trials),
-                strict=True,
-            )
-            alarms = [stats.fisher_p((int(a), int(b)), (n, whole)) < 0.05 for a, b in events]
-            false = 100 * float(np.mean(alarms))
-            print(f"{f'{n} and {whole}':<14}{share:>6.2f}{false:>8.1f}")
-            GOALS.add(
-                "false alarms of failures", 0, 5, false, f"{n} and {whole}, {share:g}", trials
-            )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=300)
@@ -180,7 +158,6 @@ def main() -> None:
     fractions(trials)
     controlled(trials)
     spreads(trials)
-    failures(trials)
     GOALS.print()
 
 

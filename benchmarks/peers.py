@@ -2,7 +2,7 @@
 
     python benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
         [--seeds 8] [--variants 4] [--rounds 3] [--runs 4] [--flags defaults ours]
-        [--networks small] [--xla='--xla_...'] [--output results/reference/speed/peers.md]
+        [--networks small] [--output results/reference/speed/peers.md]
 
 The study varies gae_lambda, which changes no program in any library. Our side is the real command
 with records, policies and checkpoints, from an empty results folder and an empty cache of programs.
@@ -25,7 +25,6 @@ import json
 import math
 import os
 import re
-import shlex
 import shutil
 import statistics
 import subprocess
@@ -402,8 +401,7 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
         sets["points"] = spec["points"]
         command += ["--set", *(f"{n}={json.dumps(x).strip(chr(34))}" for n, x in sets.items())]
         environment = base_environment(cache) | {"PYTHONPATH": str(ROOT)}
-        more = {"XLA_FLAGS": spec["xla"]} if spec["xla"] else {}
-        _, _, seconds, seen = timed(command, environment | more)
+        _, _, seconds, seen = timed(command, environment)
         records = [json.loads(p.read_text()) for p in results.glob("cells/[!.]*/record.json")]
         steps = spec["steps"] * len(spec["lambdas"]) * spec["seeds"]
         about = [record["provenance"] for record in records]
@@ -533,8 +531,6 @@ def page(
     chosen += f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
     chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs} "
     chosen += f"--networks {spec['networks']}"
-    more = f", with XLA_FLAGS={spec['xla']!r}" if spec["xla"] else ""
-    chosen += f" --xla={shlex.quote(spec['xla'])}" if spec["xla"] else ""
     several = f"Each is the median of {asked.rounds} rounds [least, most]."
     spread = several if asked.rounds > 1 else "They are from one round."
     lines = [
@@ -547,7 +543,7 @@ def page(
         f"{EPOCHS} epochs, {activation} networks, {policy} for the policy and {value} for the "
         "value.",
         f"- Ours: the command `ablations run` with {WORKERS} workers and the peer's preset, timed "
-        f"from its start to its end, from an empty cache of programs{more}.",
+        f"from its start to its end, from an empty cache of programs.",
         "- A peer: one process, timed from its start to the end of training. It keeps no programs "
         "on disk (JAX's default), except for the two columns of a first iteration.",
         f"- Neither side evaluates. {machine}",
@@ -601,7 +597,6 @@ def main() -> None:
     parser.add_argument(
         "--networks", choices=NETWORKS, default="small", help="brax: Brax's defaults"
     )
-    parser.add_argument("--xla", default="", help="more flags for our side: --xla='--xla_...'")
     parser.add_argument("--output", type=Path, help="also write the page here")
     parser.add_argument(
         "--environments",
@@ -635,7 +630,6 @@ def main() -> None:
         "lambdas": LAMBDAS[: asked.variants],
         "runs": asked.runs,
         "networks": asked.networks,
-        "xla": asked.xla,
     }
     found, text, machine = {}, "", measured_on()
     for peer in asked.peers:

@@ -20,31 +20,13 @@ from typing import Any
 
 import pytest
 
+from ablations import make_trainer
 from ablations.engine.machine import worker_environment
 from ablations.errors import UserError
 
 ROUNDS = 7
 STRUCTURE = {"num_envs": 256, "unroll_length": 16, "num_minibatches": 8, "epochs": 4}
 LANES = 4
-
-
-def composed_trainer(
-    name: str, updates: int, evaluation_envs: int = 1, **sets: Any
-) -> tuple[Any, Any]:
-    """Return a task's trainer with defaults and overrides, and the traced settings."""
-    from ablations.tasks import task
-    from ablations.trainers import trainer
-
-    definition, one = trainer("ppo"), task(name)
-    config = definition.completed(definition.resolve(one, {**one.hyperparameters["ppo"], **sets}))
-    composed = definition.make(
-        task=one,
-        settings=one.settings,
-        structure=config["structure"],
-        updates_per_chunk=updates,
-        evaluation_envs=evaluation_envs,
-    )
-    return composed, definition.data(config)
 
 
 def _physics(name: str, steps: int) -> Callable[[], None]:
@@ -112,7 +94,7 @@ def measure(name: str) -> None:
     """Print training's share of the physics rate, and the speed of one run and of vmapped runs."""
     updates = 8
     steps = updates * STRUCTURE["unroll_length"]
-    composed, variant = composed_trainer(name, updates, **STRUCTURE)
+    composed, variant = make_trainer(name, updates_per_chunk=updates, **STRUCTURE)
     one = _training(composed, variant)
     physics, training, share = _alternate(_physics(name, steps), one)
     total = steps * STRUCTURE["num_envs"]
