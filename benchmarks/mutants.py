@@ -19,7 +19,6 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("ablations", "variants", "tests", "pyproject.toml", "results", "docs", "benchmarks")
 PAIRS = ((ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE))
 PAIRS += ((ast.Eq, ast.NotEq), (ast.And, ast.Or), (ast.Pow, ast.Mult), (ast.In, ast.NotIn))
 OTHER = {a: b for pair in PAIRS for a, b in (pair, pair[::-1])}
@@ -68,9 +67,8 @@ def main() -> None:
     drawn = random.Random(asked.seed).sample(sites, min(asked.number, len(sites)))
     survived = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in COPIED:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, Path(folder) / name)
+        left_out = (".git", ".venv", "work", "cells", "plans")
+        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*left_out), dirs_exist_ok=True)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--all", *asked.tests]
 
         def passes() -> bool:
