@@ -38,13 +38,14 @@ class Chaos:
         self.results = folder / "results"
         self.cluster = cluster
         self.chance = chance
-        self.seeds = ("--seeds", str(seeds))
+        self.seeds = seeds
         self.faults: Counter[str] = Counter()
         self.resumed = 0
         (folder / "toy.py").write_text((ROOT / "tests" / "engine" / "toy.py").read_text())
 
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "ablations.cli", *STUDY, *self.seeds, *arguments]
+    def command(self, *arguments: str, seeds: int | None = None) -> list[str]:
+        number = ("--seeds", str(seeds or self.seeds))
+        return [sys.executable, "-m", "ablations.cli", *STUDY, *number, *arguments]
 
     def submit(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -163,7 +164,7 @@ def _run(folder: Path, cluster: Cluster, options: argparse.Namespace) -> int:
     chaos = Chaos(folder, cluster, random.Random(options.seed), options.seeds)
     undisturbed = folder / "undisturbed"
     # Four finished runs give a time estimate; otherwise all runs would be packed into one job.
-    subprocess.run([*chaos.command("--quiet", *KEEPING), "--seeds", "2"], cwd=folder, check=True)
+    subprocess.run(chaos.command("--quiet", *KEEPING, seeds=2), cwd=folder, check=True)
     here = ("--results", str(undisturbed), "--quiet", "--workers", "8")
     # Runs next to the disturbed sweep, almost without checkpoints
     reference = subprocess.Popen(["nice", "-n", "19", *chaos.command(*here)], cwd=folder)

@@ -7,8 +7,8 @@ A choice works in any code, jitted or not, without our trainers:
         termination=termination, truncation=truncation, discount=0.99,
     )
 
-Every module of this package is imported here, so a new axis is one new file. An import computes
-nothing and works without JAX.
+Every module of this package is imported and its `AXIS` registered here, so a new axis is one new
+file. An import computes nothing and works without JAX.
 """
 
 import importlib
@@ -18,8 +18,7 @@ from variants.absent import stand_in
 
 with stand_in("jax"):
     from variants.checks import RegistrationError
-    from variants.choice import Choice, Number, UnknownName
-    from variants.registry import Axis, axes, axis, register
+    from variants.registry import Axis, Choice, Number, UnknownName, axes, axis, register
     from variants.rules import (
         conflict,
         conflict_where,
@@ -30,21 +29,6 @@ with stand_in("jax"):
     )
 
     for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        importlib.import_module(f"{__name__}.{_module}")
-
-__all__ = [
-    "Axis",
-    "Choice",
-    "Number",
-    "RegistrationError",
-    "UnknownName",
-    "axes",
-    "axis",
-    "conflict",
-    "conflict_where",
-    "conflicts",
-    "inert",
-    "inert_settings",
-    "inert_where",
-    "register",
-]
+        _axis = getattr(importlib.import_module(f"{__name__}.{_module}"), "AXIS", None)
+        if _axis is not None and _axis not in axes().values():
+            register(_axis)

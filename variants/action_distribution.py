@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.shapes import Array, floats, require_equal_shapes
 
 
@@ -79,20 +79,18 @@ def required(returned: Drawn | Distribution) -> tuple[Array, Array]:
     return returned.action(x), log_prob
 
 
-AXIS = register(
-    Axis(
-        "action_distribution",
-        summary="what the policy draws, and how it becomes an action",
-        inputs={
-            "mean": floats(6, 2),
-            "std": floats(6, 2),
-            "x": floats(6, 2),
-            "outputs": floats(6, 4),
-        },
-        defaults={"mean": None, "std": None, "x": None, "outputs": None},
-        required=required,
-        structural=True,
-    )
+AXIS = Axis(
+    "action_distribution",
+    summary="what the policy draws, and how it becomes an action",
+    inputs={
+        "mean": floats(6, 2),
+        "std": floats(6, 2),
+        "x": floats(6, 2),
+        "outputs": floats(6, 4),
+    },
+    defaults={"mean": None, "std": None, "x": None, "outputs": None},
+    required=required,
+    structural=True,
 )
 
 

@@ -21,8 +21,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 # Choices that read V' only inside an episode, where it equals V⁺ except at the last step.
@@ -36,24 +35,22 @@ def _unmoved() -> float:
     return 0.0
 
 
-AXIS = register(
-    Axis(
-        "advantage",
-        summary="how advantages and value targets are estimated, episode ends included",
-        inputs={
-            "rewards": floats(5, 3),
-            "values": floats(5, 3),
-            "next_values": floats(5, 3),
-            "termination": floats(5, 3),
-            "truncation": floats(5, 3),
-            "log_ratio": _unmoved,
-        },
-        defaults={"log_ratio": _unmoved},
-        numbers={
-            "discount": DISCOUNT,
-            "gae_lambda": Number(0.95, 0.0, 1.0, "λ of the advantage estimate"),
-        },
-    )
+AXIS = Axis(
+    "advantage",
+    summary="how advantages and value targets are estimated, episode ends included",
+    inputs={
+        "rewards": floats(5, 3),
+        "values": floats(5, 3),
+        "next_values": floats(5, 3),
+        "termination": floats(5, 3),
+        "truncation": floats(5, 3),
+        "log_ratio": _unmoved,
+    },
+    defaults={"log_ratio": _unmoved},
+    numbers={
+        "discount": DISCOUNT,
+        "gae_lambda": Number(0.95, 0.0, 1.0, "λ of the advantage estimate"),
+    },
 )
 
 

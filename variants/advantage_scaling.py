@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import conflict_where, inert_where
 from variants.shapes import Array, Scalar, floats, require_equal_shapes, symlog
 
@@ -30,14 +29,12 @@ def init() -> Spread:
     return Spread(jnp.float32(0))
 
 
-AXIS = register(
-    Axis(
-        "advantage_scaling",
-        summary="the scale of advantages, before they are standardised",
-        init=init,
-        inputs={"advantages": floats(5, 3), "targets": floats(5, 3)},
-        structural=True,
-    )
+AXIS = Axis(
+    "advantage_scaling",
+    summary="the scale of advantages, before they are standardised",
+    init=init,
+    inputs={"advantages": floats(5, 3), "targets": floats(5, 3)},
+    structural=True,
 )
 
 

@@ -1,11 +1,9 @@
 """The samples over which advantage_statistics computes mean and std: a loop axis."""
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.rules import conflict_where
 
-AXIS = register(
-    Axis("advantage_scope", summary="the samples that advantage statistics are taken over")
-)
+AXIS = Axis("advantage_scope", summary="the samples that advantage statistics are taken over")
 
 AXIS.declare(
     "minibatch",

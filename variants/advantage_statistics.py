@@ -14,27 +14,24 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import conflict_where, inert_where
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
-AXIS = register(
-    Axis(
-        "advantage_statistics",
-        summary="which samples share the statistics that advantages are standardised by",
-        inputs={
-            "advantages": floats(6),
-            "groups": jax.ShapeDtypeStruct((6,), jnp.int32),
-            "num_groups": 4,
-        },
-        numbers={
-            "ddof": Number(
-                0.0, 0.0, 1.0, "advantage_statistics divide by n - ddof; 1 in PyTorch's projects"
-            ),
-            "epsilon": Number(1e-8, 0.0, 1.0, "added to the standard deviation of advantages"),
-        },
-    )
+AXIS = Axis(
+    "advantage_statistics",
+    summary="which samples share the statistics that advantages are standardised by",
+    inputs={
+        "advantages": floats(6),
+        "groups": jax.ShapeDtypeStruct((6,), jnp.int32),
+        "num_groups": 4,
+    },
+    numbers={
+        "ddof": Number(
+            0.0, 0.0, 1.0, "advantage_statistics divide by n - ddof; 1 in PyTorch's projects"
+        ),
+        "epsilon": Number(1e-8, 0.0, 1.0, "added to the standard deviation of advantages"),
+    },
 )
 
 

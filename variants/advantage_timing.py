@@ -1,12 +1,10 @@
 """When advantages and value targets are computed: a loop axis."""
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 
-AXIS = register(
-    Axis(
-        "advantage_timing",
-        summary="how old the critic is that advantages and value targets are computed with",
-    )
+AXIS = Axis(
+    "advantage_timing",
+    summary="how old the critic is that advantages and value targets are computed with",
 )
 
 AXIS.declare(

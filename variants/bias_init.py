@@ -10,15 +10,13 @@ import math
 import jax
 import jax.numpy as jnp
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.shapes import Array
 
-AXIS = register(
-    Axis(
-        "bias_init",
-        summary="the biases that learning starts from",
-        inputs={"key": jax.eval_shape(lambda: jax.random.key(0)), "fan_in": 4, "size": 3},
-    )
+AXIS = Axis(
+    "bias_init",
+    summary="the biases that learning starts from",
+    inputs={"key": jax.eval_shape(lambda: jax.random.key(0)), "fan_in": 4, "size": 3},
 )
 
 

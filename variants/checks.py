@@ -14,7 +14,7 @@ import numpy as np
 from variants.shapes import Tree
 
 if TYPE_CHECKING:
-    from variants.choice import Choice
+    from variants.registry import Choice
 
 # Arguments of `Axis.apply`, and the first argument of stateful choices.
 RESERVED = ("choice", "state", "numbers")
@@ -35,14 +35,6 @@ def require_text(where: str, **texts: str) -> None:
     for name, text in texts.items():
         if not isinstance(text, str) or not text.strip():
             raise RegistrationError(f"{where} needs a {name}, in words")
-
-
-def require_revision(where: str, revision: int) -> None:
-    """Raise RegistrationError unless the revision is an integer of at least 1."""
-    if not isinstance(revision, int) or isinstance(revision, bool) or revision < 1:
-        raise RegistrationError(
-            f"{where}: the revision must be an integer of at least 1, not {revision!r}"
-        )
 
 
 def require_free_names(

@@ -4,15 +4,13 @@ A batch has P prompts with K completions each, and m minibatches. A minibatch of
 has other shapes than a minibatch of whole prompts.
 """
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.rules import conflict_where
 
-AXIS = register(
-    Axis(
-        "completion_unit",
-        summary="what stays together when a batch of completions is cut into minibatches",
-        structural=True,
-    )
+AXIS = Axis(
+    "completion_unit",
+    summary="what stays together when a batch of completions is cut into minibatches",
+    structural=True,
 )
 
 AXIS.declare(

@@ -13,21 +13,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, axis, register
+from variants.registry import Axis, Number, axis
 from variants.rules import conflict_where, inert
 from variants.shapes import Array, Scalar, floats
 
 _OPTIONS = ("value_outputs", "value_range")
 _OF_BINS = ("hl_gauss", "two_hot")
 
-AXIS = register(
-    Axis(
-        "critic_head",
-        summary="what the critic's last layer answers, and how it learns a target",
-        inputs={"outputs": floats(6, 5), "targets": floats(6), "value_range": 10.0},
-        structural=True,
-    )
+AXIS = Axis(
+    "critic_head",
+    summary="what the critic's last layer answers, and how it learns a target",
+    inputs={"outputs": floats(6, 5), "targets": floats(6), "value_range": 10.0},
+    structural=True,
 )
 
 

@@ -15,21 +15,19 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from variants.action_distribution import log_tanh_slope
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.shapes import Array, floats, require_equal_shapes
 
-AXIS = register(
-    Axis(
-        "entropy_estimate",
-        summary="the entropy that the policy is rewarded for",
-        inputs={
-            "mean": floats(6, 2),
-            "std": floats(6, 2),
-            "noise": floats(6, 2),
-            "log_slope": log_tanh_slope,
-        },
-        defaults={"log_slope": log_tanh_slope},
-    )
+AXIS = Axis(
+    "entropy_estimate",
+    summary="the entropy that the policy is rewarded for",
+    inputs={
+        "mean": floats(6, 2),
+        "std": floats(6, 2),
+        "noise": floats(6, 2),
+        "log_slope": log_tanh_slope,
+    },
+    defaults={"log_slope": log_tanh_slope},
 )
 
 

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import conflict_where
 from variants.shapes import Array, Scalar, floats
 
 LOW, HIGH = 1e-6, 1e6  # the bounds of SEED RL's adaptive coefficients
 
-AXIS = register(
-    Axis(
-        "entropy_schedule",
-        summary="how the factor on the entropy bonus changes over training",
-        inputs={"bonus": floats(), "initial": floats(), "progress": floats(), "entropy": floats()},
-        structural=True,
-    )
+AXIS = Axis(
+    "entropy_schedule",
+    summary="how the factor on the entropy bonus changes over training",
+    inputs={"bonus": floats(), "initial": floats(), "progress": floats(), "entropy": floats()},
+    structural=True,
 )
 
 

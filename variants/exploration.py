@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import conflict_where
 from variants.shapes import Array, Scalar, floats
 
-AXIS = register(
-    Axis(
-        "exploration",
-        summary="how often an action is random instead of the best by Q",
-        inputs={"progress": floats(), "place": floats(3)},
-        numbers={"epsilon_end": Number(0.05, 0.0, 1.0, "ε of exploration, the last one of linear")},
-    )
+AXIS = Axis(
+    "exploration",
+    summary="how often an action is random instead of the best by Q",
+    inputs={"progress": floats(), "place": floats(3)},
+    numbers={"epsilon_end": Number(0.05, 0.0, 1.0, "ε of exploration, the last one of linear")},
 )
 
 

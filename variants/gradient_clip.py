@@ -13,26 +13,23 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Scalar, Tree, floats
 
 Gradients = TypeVar("Gradients")
 
-AXIS = register(
-    Axis(
-        "gradient_clip",
-        summary="how large a gradient may be",
-        inputs={"gradients": {"kernel": floats(3, 2), "bias": floats(2)}},
-        numbers={
-            "max_gradient_norm": Number(
-                0.5, 0.0, 1e6, "limit of gradient_clip, of the whole gradient or of each entry"
-            ),
-            "gradient_norm_epsilon": Number(
-                0.0, 0.0, 1.0, "added to the norm that gradient_clip divides by; 1e-6 in PyTorch"
-            ),
-        },
-    )
+AXIS = Axis(
+    "gradient_clip",
+    summary="how large a gradient may be",
+    inputs={"gradients": {"kernel": floats(3, 2), "bias": floats(2)}},
+    numbers={
+        "max_gradient_norm": Number(
+            0.5, 0.0, 1e6, "limit of gradient_clip, of the whole gradient or of each entry"
+        ),
+        "gradient_norm_epsilon": Number(
+            0.0, 0.0, 1.0, "added to the norm that gradient_clip divides by; 1e-6 in PyTorch"
+        ),
+    },
 )
 
 

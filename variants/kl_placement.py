@@ -22,8 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 
@@ -46,51 +45,49 @@ def _bound(summary: str) -> Number:
     return Number(_UNBOUNDED, 1e-6, _UNBOUNDED, summary, neutral=_UNBOUNDED)
 
 
-AXIS = register(
-    Axis(
-        "kl_placement",
-        summary="whether leaving the reference model costs reward or enters the loss",
-        inputs={
-            "log_probs": floats(6, 4),
-            "reference_log_probs": floats(6, 4),
-            "log_ratio": floats(6, 4),
-        },
-        defaults={"log_ratio": None},
-        numbers={
-            "kl_coefficient": Number(
-                0.01, 0.0, 1e6, "β of kl_placement, against the reference policy"
-            ),
-            "kl_clip": _bound("bound of a token's divergence; OpenRLHF's 10, and verl's for k3"),
-            "kl_log_ratio_clip": _bound(
-                "bound of log π_ref - log π in the exponent of k3; verl's 20"
-            ),
-        },
-    )
+AXIS = Axis(
+    "kl_placement",
+    summary="whether leaving the reference model costs reward or enters the loss",
+    inputs={
+        "log_probs": floats(6, 4),
+        "reference_log_probs": floats(6, 4),
+        "log_ratio": floats(6, 4),
+    },
+    defaults={"log_ratio": None},
+    numbers={
+        "kl_coefficient": Number(0.01, 0.0, 1e6, "β of kl_placement, against the reference policy"),
+        "kl_clip": _bound("bound of a token's divergence; OpenRLHF's 10, and verl's for k3"),
+        "kl_log_ratio_clip": _bound("bound of log π_ref - log π in the exponent of k3; verl's 20"),
+    },
 )
 
 
-def _k1(log_probs: Array, reference_log_probs: Array, bound: Scalar) -> Array:
-    """log π - log π_ref."""
-    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
-    return jnp.clip(log_probs - jax.lax.stop_gradient(reference_log_probs), -bound, bound)
+class Tokens(NamedTuple):
+    """Inputs of every choice that reads the reference."""
 
+    log_probs: Array
+    reference_log_probs: Array
+    kl_coefficient: Scalar
+    kl_clip: Scalar
 
-def _k2(log_probs: Array, reference_log_probs: Array, bound: Scalar) -> Array:
-    """½(log π - log π_ref)²."""
-    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
-    square = jnp.square(log_probs - jax.lax.stop_gradient(reference_log_probs))
-    return jnp.minimum(0.5 * square, bound)
+    def k1(self) -> Array:
+        """log π - log π_ref."""
+        return jnp.clip(self.log_probs - self._reference(), -self.kl_clip, self.kl_clip)
 
+    def k2(self) -> Array:
+        """½(log π - log π_ref)²."""
+        return jnp.minimum(0.5 * jnp.square(self.log_probs - self._reference()), self.kl_clip)
 
-def _k3(
-    log_probs: Array, reference_log_probs: Array, bound: Scalar, log_ratio_bound: Scalar
-) -> Array:
-    """ρ - 1 - log ρ, ρ = π_ref/π."""
-    require_equal_shapes(log_probs=log_probs, reference_log_probs=reference_log_probs)
-    log_ratio = jax.lax.stop_gradient(reference_log_probs) - log_probs
-    log_ratio = jnp.clip(log_ratio, -log_ratio_bound, log_ratio_bound)
-    # expm1 keeps ρ - 1 - log ρ from cancelling to a small negative number near ρ = 1.
-    return jnp.minimum(jnp.expm1(log_ratio) - log_ratio, bound)
+    def k3(self, log_ratio_bound: Scalar) -> Array:
+        """ρ - 1 - log ρ, ρ = π_ref/π."""
+        log_ratio = jnp.clip(self._reference() - self.log_probs, -log_ratio_bound, log_ratio_bound)
+        # expm1 keeps ρ - 1 - log ρ from cancelling to a small negative number near ρ = 1.
+        return jnp.minimum(jnp.expm1(log_ratio) - log_ratio, self.kl_clip)
+
+    def _reference(self) -> Array:
+        reference = self.reference_log_probs
+        require_equal_shapes(log_probs=self.log_probs, reference_log_probs=reference)
+        return jax.lax.stop_gradient(reference)
 
 
 def _of_rewards(price: Array) -> KL:
@@ -116,6 +113,7 @@ def none(*, log_probs: Array) -> KL:
 
 @AXIS.choice(
     "reward_k1",
+    pack=Tokens,
     formula="reward β(log π - log π_ref), β times k1;  loss 0",
     source="InstructGPT (Ouyang et al. 2022, https://arxiv.org/abs/2203.02155); OpenRLHF's default",
     summary=(
@@ -123,69 +121,58 @@ def none(*, log_probs: Array) -> KL:
     ),
     revision=2,
 )
-def reward_k1(
-    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
-) -> KL:
-    return _of_rewards(kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip))
+def reward_k1(tokens: Tokens) -> KL:
+    return _of_rewards(tokens.kl_coefficient * tokens.k1())
 
 
 @AXIS.choice(
     "reward_k2",
+    pack=Tokens,
     formula="reward β·k2,  k2 = ½(log π - log π_ref)²;  loss 0",
     source="OpenRLHF (algo.kl.estimator k2 without algo.kl.use_loss)",
     summary="reward_k1 with a price that is never negative: likelier than the reference costs too",
 )
-def reward_k2(
-    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
-) -> KL:
-    return _of_rewards(kl_coefficient * _k2(log_probs, reference_log_probs, kl_clip))
+def reward_k2(tokens: Tokens) -> KL:
+    return _of_rewards(tokens.kl_coefficient * tokens.k2())
 
 
 @AXIS.choice(
     "reward_k3",
+    pack=Tokens,
     formula="reward β·k3,  k3 = ρ - 1 - log ρ,  ρ = π_ref/π;  loss 0",
     source="OpenRLHF (algo.kl.estimator k3 without algo.kl.use_loss)",
     summary="reward_k1 with a price that is never negative and has its mean over samples of π",
 )
-def reward_k3(
-    *,
-    log_probs: Array,
-    reference_log_probs: Array,
-    kl_coefficient: Scalar,
-    kl_clip: Scalar,
-    kl_log_ratio_clip: Scalar,
-) -> KL:
-    price = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
-    return _of_rewards(kl_coefficient * price)
+def reward_k3(tokens: Tokens, *, kl_log_ratio_clip: Scalar) -> KL:
+    return _of_rewards(tokens.kl_coefficient * tokens.k3(kl_log_ratio_clip))
 
 
 @AXIS.choice(
     "loss_k1",
+    pack=Tokens,
     formula="reward 0;  loss β·k1,  k1 = log π - log π_ref",
     source="verl (kl_loss_type kl); OpenRLHF (algo.kl.use_loss with algo.kl.estimator k1)",
     summary="its gradient is β∇log π, whose mean over samples of π is 0: no constraint",
 )
-def loss_k1(
-    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
-) -> KL:
-    return _of_loss(kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip))
+def loss_k1(tokens: Tokens) -> KL:
+    return _of_loss(tokens.kl_coefficient * tokens.k1())
 
 
 @AXIS.choice(
     "loss_k2",
+    pack=Tokens,
     formula="reward 0;  loss β·k2,  k2 = ½(log π - log π_ref)²",
     source="OpenRLHF (algo.kl.use_loss with algo.kl.estimator k2); verl (kl_loss_type mse)",
     summary="over samples of π, its gradient equals the gradient of KL(π, π_ref)",
     revision=2,
 )
-def loss_k2(
-    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
-) -> KL:
-    return _of_loss(kl_coefficient * _k2(log_probs, reference_log_probs, kl_clip))
+def loss_k2(tokens: Tokens) -> KL:
+    return _of_loss(tokens.kl_coefficient * tokens.k2())
 
 
 @AXIS.choice(
     "loss_k3",
+    pack=Tokens,
     formula="reward 0;  loss β·k3,  k3 = ρ - 1 - log ρ,  ρ = π_ref/π",
     source=(
         "GRPO (Shao et al. 2024, https://arxiv.org/abs/2402.03300); verl, OpenRLHF, TRL without "
@@ -194,42 +181,28 @@ def loss_k2(
     summary="never negative; over samples of π, its gradient equals the gradient of KL(π_ref, π)",
     revision=2,
 )
-def loss_k3(
-    *,
-    log_probs: Array,
-    reference_log_probs: Array,
-    kl_coefficient: Scalar,
-    kl_clip: Scalar,
-    kl_log_ratio_clip: Scalar,
-) -> KL:
-    loss = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
-    return _of_loss(kl_coefficient * loss)
+def loss_k3(tokens: Tokens, *, kl_log_ratio_clip: Scalar) -> KL:
+    return _of_loss(tokens.kl_coefficient * tokens.k3(kl_log_ratio_clip))
 
 
 @AXIS.choice(
     "loss_k3_corrected",
+    pack=Tokens,
     formula="reward 0;  loss β·w·k3,  w = π/π_old (differentiated),  k3 as in loss_k3",
     source="DeepSeek-V3.2 (2025, https://arxiv.org/abs/2512.02556); TRL (use_bias_correction_kl)",
     summary="unbiased off policy: over samples of π_old, its gradient is ∇KL(π, π_ref)",
 )
-def loss_k3_corrected(
-    *,
-    log_probs: Array,
-    reference_log_probs: Array,
-    log_ratio: Array | None,
-    kl_coefficient: Scalar,
-    kl_clip: Scalar,
-    kl_log_ratio_clip: Scalar,
-) -> KL:
-    loss = _k3(log_probs, reference_log_probs, kl_clip, kl_log_ratio_clip)
+def loss_k3_corrected(tokens: Tokens, *, log_ratio: Array | None, kl_log_ratio_clip: Scalar) -> KL:
+    loss = tokens.k3(kl_log_ratio_clip)
     if log_ratio is not None:
-        require_equal_shapes(log_probs=log_probs, log_ratio=log_ratio)
+        require_equal_shapes(log_probs=tokens.log_probs, log_ratio=log_ratio)
         loss = jnp.exp(log_ratio) * loss
-    return _of_loss(kl_coefficient * loss)
+    return _of_loss(tokens.kl_coefficient * loss)
 
 
 @AXIS.choice(
     "sample_k1",
+    pack=Tokens,
     formula="R - β Σ_t (log π - log π_ref) before prompt_advantage;  loss 0",
     source=(
         "RLOO (Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740); TRL's RLOOTrainer, verl "
@@ -237,9 +210,7 @@ def loss_k3_corrected(
     ),
     summary="the divergence is part of what samples of a prompt are compared by, and of their std",
 )
-def sample_k1(
-    *, log_probs: Array, reference_log_probs: Array, kl_coefficient: Scalar, kl_clip: Scalar
-) -> KL:
-    price = kl_coefficient * _k1(log_probs, reference_log_probs, kl_clip)
+def sample_k1(tokens: Tokens) -> KL:
+    price = tokens.kl_coefficient * tokens.k1()
     nothing = jnp.zeros_like(price)
     return KL(nothing, nothing, jax.lax.stop_gradient(price))

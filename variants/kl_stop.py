@@ -12,18 +12,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import WHERE, inert_where, on_policy
 from variants.shapes import Array, Scalar, floats
 
-AXIS = register(
-    Axis(
-        "kl_stop",
-        summary="whether an update ends early, once the policy has moved far enough",
-        inputs={"approximate_kl": floats(), "last_of_epoch": jax.ShapeDtypeStruct((), jnp.bool_)},
-        structural=True,
-    )
+AXIS = Axis(
+    "kl_stop",
+    summary="whether an update ends early, once the policy has moved far enough",
+    inputs={"approximate_kl": floats(), "last_of_epoch": jax.ShapeDtypeStruct((), jnp.bool_)},
+    structural=True,
 )
 
 TARGET_KL = Number(0.02, 0.0, 1e3, "divergence at which kl_stop ends an update")

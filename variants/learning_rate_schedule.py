@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import WHERE, conflict_where, inert, on_policy
 from variants.shapes import Array, Scalar, floats
 
@@ -44,23 +43,39 @@ ADAPTIVE = {
     ),
 }
 
-AXIS = register(
-    Axis(
-        "learning_rate_schedule",
-        summary="the step size over training",
-        init=init,
-        init_inputs={"learning_rate": floats()},
-        inputs={
-            "learning_rate": floats(),
-            "progress": floats(),
-            "approximate_kl": floats(),
-            "step_progress": floats(),
-            "exact_kl": floats(),
-            "offset_kl": floats(),
-        },
-        # For trainers without old distributions; a rule below refuses choices that read them.
-        defaults={"exact_kl": jnp.nan, "offset_kl": jnp.nan},
-    )
+
+class Adaptive(NamedTuple):
+    """The numbers of every adaptive choice."""
+
+    desired_kl: Scalar
+    learning_rate_low: Scalar
+    learning_rate_high: Scalar
+    learning_rate_factor: Scalar
+
+    def changed(self, rate: Array, kl: Array) -> Array:
+        """The rate after a step with this divergence."""
+        slower = jnp.maximum(rate / self.learning_rate_factor, self.learning_rate_low)
+        faster = jnp.minimum(rate * self.learning_rate_factor, self.learning_rate_high)
+        return jnp.where(
+            kl > 2 * self.desired_kl, slower, jnp.where(kl < self.desired_kl / 2, faster, rate)
+        )
+
+
+AXIS = Axis(
+    "learning_rate_schedule",
+    summary="the step size over training",
+    init=init,
+    init_inputs={"learning_rate": floats()},
+    inputs={
+        "learning_rate": floats(),
+        "progress": floats(),
+        "approximate_kl": floats(),
+        "step_progress": floats(),
+        "exact_kl": floats(),
+        "offset_kl": floats(),
+    },
+    # For trainers without old distributions; a rule below refuses choices that read them.
+    defaults={"exact_kl": jnp.nan, "offset_kl": jnp.nan},
 )
 
 
@@ -111,6 +126,7 @@ def cosine(state: Rate, *, learning_rate: Array, step_progress: Array) -> tuple[
 
 @AXIS.choice(
     "adaptive_kl",
+    pack=Adaptive,
     formula=(
         "from α on:  max(rate/f, low)  where KL > 2·desired_kl\n"
         "min(f·rate, high)  where KL < ½·desired_kl,  rate elsewhere"
@@ -120,84 +136,41 @@ def cosine(state: Rate, *, learning_rate: Array, step_progress: Array) -> tuple[
     revision=2,
     numbers=ADAPTIVE,
 )
-def adaptive_kl(
-    state: Rate,
-    *,
-    approximate_kl: Array,
-    desired_kl: Scalar,
-    learning_rate_low: Scalar,
-    learning_rate_high: Scalar,
-    learning_rate_factor: Scalar,
-) -> tuple[Rate, Array]:
+def adaptive_kl(state: Rate, adaptive: Adaptive, *, approximate_kl: Array) -> tuple[Rate, Array]:
     """Change the rate of the last step; α is the rate before the first.
 
     The rate rises on the first minibatch of a batch, where the divergence is 0 up to rounding. NaN
     leaves the rate unchanged.
     """
-    rate = state.current
-    slower = jnp.maximum(rate / learning_rate_factor, learning_rate_low)
-    faster = jnp.minimum(rate * learning_rate_factor, learning_rate_high)
-    rate = jnp.where(
-        approximate_kl > 2 * desired_kl,
-        slower,
-        jnp.where(approximate_kl < desired_kl / 2, faster, rate),
-    )
+    rate = adaptive.changed(state.current, approximate_kl)
     return Rate(rate), rate
 
 
 @AXIS.choice(
     "adaptive_exact_kl",
+    pack=Adaptive,
     formula="adaptive_kl of KL(π_old, π) in closed form; a divergence of 0 changes nothing",
     source="RSL-RL since 5.0.0 (rsl_rl/algorithms/ppo.py, schedule='adaptive')",
     summary="adaptive_kl without noise; a batch's first step, where KL = 0, keeps the rate",
     numbers=ADAPTIVE,
 )
-def adaptive_exact_kl(
-    state: Rate,
-    *,
-    exact_kl: Array,
-    desired_kl: Scalar,
-    learning_rate_low: Scalar,
-    learning_rate_high: Scalar,
-    learning_rate_factor: Scalar,
-) -> tuple[Rate, Array]:
-    changed, _ = adaptive_kl(
-        state,
-        approximate_kl=exact_kl,
-        desired_kl=desired_kl,
-        learning_rate_low=learning_rate_low,
-        learning_rate_high=learning_rate_high,
-        learning_rate_factor=learning_rate_factor,
-    )
-    rate = jnp.where(exact_kl > ROUNDING, changed.current, state.current)
+def adaptive_exact_kl(state: Rate, adaptive: Adaptive, *, exact_kl: Array) -> tuple[Rate, Array]:
+    changed = adaptive.changed(state.current, exact_kl)
+    rate = jnp.where(exact_kl > ROUNDING, changed, state.current)
     return Rate(rate), rate
 
 
 @AXIS.choice(
     "adaptive_offset_kl",
+    pack=Adaptive,
     formula="adaptive_kl of Σ log(σ'/σ + 10⁻⁵) + (σ² + (μ - μ')²)/2σ'² - ½;  not above 0: as it is",
     source="Brax when set (ADAPTIVE_KL; training/distribution.py, agents/ppo/optimizer.py)",
     summary="adaptive_kl without noise; on a batch's first step KL is 10⁻⁵ a dimension: it grows",
     numbers=ADAPTIVE,
 )
-def adaptive_offset_kl(
-    state: Rate,
-    *,
-    offset_kl: Array,
-    desired_kl: Scalar,
-    learning_rate_low: Scalar,
-    learning_rate_high: Scalar,
-    learning_rate_factor: Scalar,
-) -> tuple[Rate, Array]:
-    changed, _ = adaptive_kl(
-        state,
-        approximate_kl=offset_kl,
-        desired_kl=desired_kl,
-        learning_rate_low=learning_rate_low,
-        learning_rate_high=learning_rate_high,
-        learning_rate_factor=learning_rate_factor,
-    )
-    rate = jnp.where(offset_kl > 0, changed.current, state.current)
+def adaptive_offset_kl(state: Rate, adaptive: Adaptive, *, offset_kl: Array) -> tuple[Rate, Array]:
+    changed = adaptive.changed(state.current, offset_kl)
+    rate = jnp.where(offset_kl > 0, changed, state.current)
     return Rate(rate), rate
 
 

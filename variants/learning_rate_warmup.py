@@ -12,17 +12,14 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats
 
-AXIS = register(
-    Axis(
-        "learning_rate_warmup",
-        summary="whether the step size rises from 0 at the start of training",
-        inputs=dict.fromkeys(("taken", "total", "progress", "step_progress"), floats()),
-        structural=True,
-    )
+AXIS = Axis(
+    "learning_rate_warmup",
+    summary="whether the step size rises from 0 at the start of training",
+    inputs=dict.fromkeys(("taken", "total", "progress", "step_progress"), floats()),
+    structural=True,
 )
 
 

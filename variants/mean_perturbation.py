@@ -7,17 +7,14 @@ output is the mean for densities and entropies of that step. Acting does not use
 
 from __future__ import annotations
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
-AXIS = register(
-    Axis(
-        "mean_perturbation",
-        summary="whether an update sees the policy's means displaced at random",
-        inputs={"mean": floats(6, 2), "noise": floats(6, 2)},
-        structural=True,
-    )
+AXIS = Axis(
+    "mean_perturbation",
+    summary="whether an update sees the policy's means displaced at random",
+    inputs={"mean": floats(6, 2), "noise": floats(6, 2)},
+    structural=True,
 )
 
 

@@ -3,11 +3,11 @@
 p_e is a new permutation for epoch e; o_e is the order of the units.
 """
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.rules import inert_where
 
-AXIS = register(
-    Axis("minibatch_order", summary="which permutation cuts a batch into minibatches at each epoch")
+AXIS = Axis(
+    "minibatch_order", summary="which permutation cuts a batch into minibatches at each epoch"
 )
 
 AXIS.declare(

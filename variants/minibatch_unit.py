@@ -1,11 +1,9 @@
 """Unit that is shuffled to cut T steps of N environments into minibatches: a loop axis."""
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.rules import conflict, conflict_where
 
-AXIS = register(
-    Axis("minibatch_unit", summary="what stays together when a batch is cut into minibatches")
-)
+AXIS = Axis("minibatch_unit", summary="what stays together when a batch is cut into minibatches")
 
 AXIS.declare(
     "segments",

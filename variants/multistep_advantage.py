@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from variants.advantage import AXIS, Steps, sum_backwards, temporal_difference
-from variants.choice import Number
+from variants.registry import Number
 from variants.rules import WHERE, conflict, conflict_where, inert, on_policy
 from variants.shapes import Array, Scalar
 

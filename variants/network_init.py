@@ -13,21 +13,19 @@ import jax
 import jax.numpy as jnp
 from jax.nn import initializers
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.rules import inert_where
 from variants.shapes import Array, Scalar, floats
 
-AXIS = register(
-    Axis(
-        "network_init",
-        summary="the weights that learning starts from",
-        inputs={
-            "key": jax.eval_shape(lambda: jax.random.key(0)),
-            "shape": (4, 3),
-            "gain": floats(),
-        },
-        defaults={"gain": 1.0},
-    )
+AXIS = Axis(
+    "network_init",
+    summary="the weights that learning starts from",
+    inputs={
+        "key": jax.eval_shape(lambda: jax.random.key(0)),
+        "shape": (4, 3),
+        "gain": floats(),
+    },
+    defaults={"gain": 1.0},
 )
 
 

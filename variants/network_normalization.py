@@ -6,14 +6,12 @@ x [H] is the output of a hidden layer before its activation; mean and variance a
 a shared torso.
 """
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 
-AXIS = register(
-    Axis(
-        "network_normalization",
-        summary="which network normalises its hidden layers",
-        structural=True,
-    )
+AXIS = Axis(
+    "network_normalization",
+    summary="which network normalises its hidden layers",
+    structural=True,
 )
 
 _FORMULA = "activation(γ·(x - mean(x))/√(var(x) + 10⁻⁶) + β)  "

@@ -4,13 +4,11 @@
 With the statistics n, μ, σ so far, the networks get (o - μ) / σ.
 """
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 
-AXIS = register(
-    Axis(
-        "observation_normalization",
-        summary="standardising observations by running statistics, and when these are updated",
-    )
+AXIS = Axis(
+    "observation_normalization",
+    summary="standardising observations by running statistics, and when these are updated",
 )
 
 AXIS.declare(

@@ -7,21 +7,34 @@ the first observation they are 0 and 1.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import inert_where
 from variants.shapes import Array, Scalar, floats, symlog
 
-AXIS = register(
-    Axis(
-        "observation_scaling",
-        summary="what running statistics make of an observation",
-        inputs={"observation": floats(6, 3), "mean": floats(3), "variance": floats(3)},
-        structural=True,
-    )
+AXIS = Axis(
+    "observation_scaling",
+    summary="what running statistics make of an observation",
+    inputs={"observation": floats(6, 3), "mean": floats(3), "variance": floats(3)},
+    structural=True,
 )
+
+
+class Seen(NamedTuple):
+    """Inputs of every choice that reads statistics."""
+
+    observation: Array
+    mean: Array
+    variance: Array
+
+    @property
+    def centred(self) -> Array:
+        """The observation less its mean."""
+        return self.observation - self.mean
+
 
 OBSERVATION_EPSILON = Number(
     1e-8, 0.0, 1.0, "added to the variance that observations are scaled by"
@@ -31,53 +44,43 @@ OBSERVATION_CLIP = Number(10.0, 1e-6, 1e6, "bound of an observation that was sca
 
 @AXIS.choice(
     "bounded_std",
+    pack=Seen,
     formula="(o - μ)/clip(σ, 10⁻⁶, 10⁶)",
     source="Brax (brax/training/acme/running_statistics.py)",
     summary="in units of the standard deviation, without a bound",
 )
-def bounded_std(*, observation: Array, mean: Array, variance: Array) -> Array:
-    return (observation - mean) / jnp.clip(jnp.sqrt(variance), 1e-6, 1e6)
+def bounded_std(seen: Seen) -> Array:
+    return seen.centred / jnp.clip(jnp.sqrt(seen.variance), 1e-6, 1e6)
 
 
 @AXIS.choice(
     "epsilon",
+    pack=Seen,
     formula="(o - μ)/√(σ² + ε),  ε = observation_epsilon",
     source="PureJaxRL (purejaxrl/wrappers.py), Rejax (rejax/algos/mixins.py)",
     summary="ε keeps a constant feature from being divided by 0; without a bound",
     numbers={"observation_epsilon": OBSERVATION_EPSILON},
 )
-def epsilon(
-    *, observation: Array, mean: Array, variance: Array, observation_epsilon: Scalar
-) -> Array:
-    return (observation - mean) / jnp.sqrt(variance + observation_epsilon)
+def epsilon(seen: Seen, *, observation_epsilon: Scalar) -> Array:
+    return seen.centred / jnp.sqrt(seen.variance + observation_epsilon)
 
 
 @AXIS.choice(
     "epsilon_clipped",
+    pack=Seen,
     formula="clip((o - μ)/√(σ² + ε), -c, c),  ε = observation_epsilon,  c = observation_clip",
     source="CleanRL through Gymnasium, Stable-Baselines3 (VecNormalize); c = 10 in both",
     summary="no feature is further than a bound from its mean, however rare it is",
     numbers={"observation_epsilon": OBSERVATION_EPSILON, "observation_clip": OBSERVATION_CLIP},
 )
-def epsilon_clipped(
-    *,
-    observation: Array,
-    mean: Array,
-    variance: Array,
-    observation_epsilon: Scalar,
-    observation_clip: Scalar,
-) -> Array:
-    scaled = epsilon(
-        observation=observation,
-        mean=mean,
-        variance=variance,
-        observation_epsilon=observation_epsilon,
-    )
+def epsilon_clipped(seen: Seen, *, observation_epsilon: Scalar, observation_clip: Scalar) -> Array:
+    scaled = epsilon(seen, observation_epsilon=observation_epsilon)
     return jnp.clip(scaled, -observation_clip, observation_clip)
 
 
 @AXIS.choice(
     "std_epsilon",
+    pack=Seen,
     formula="(o - μ)/(σ + ε),  ε = observation_std_epsilon",
     source="RSL-RL (rsl_rl/modules/normalization.py), ε = 0.01",
     summary="a feature that hardly varies is shrunk instead of blown up",
@@ -87,15 +90,14 @@ def epsilon_clipped(
         )
     },
 )
-def std_epsilon(
-    *, observation: Array, mean: Array, variance: Array, observation_std_epsilon: Scalar
-) -> Array:
+def std_epsilon(seen: Seen, *, observation_std_epsilon: Scalar) -> Array:
     """Before the first statistics it returns o/(1 + ε)."""
-    return (observation - mean) / (jnp.sqrt(variance) + observation_std_epsilon)
+    return seen.centred / (jnp.sqrt(seen.variance) + observation_std_epsilon)
 
 
 @AXIS.choice(
     "floored_std_clipped",
+    pack=Seen,
     formula="clip((o - μ)/max(σ, ε), -c, c),  ε = observation_std_low,  c = observation_clip",
     source=(
         "TorchRL's MuJoCo recipe (VecNorm, whose eps = 0.01 bounds the variance, then "
@@ -110,14 +112,9 @@ def std_epsilon(
     },
 )
 def floored_std_clipped(
-    *,
-    observation: Array,
-    mean: Array,
-    variance: Array,
-    observation_std_low: Scalar,
-    observation_clip: Scalar,
+    seen: Seen, *, observation_std_low: Scalar, observation_clip: Scalar
 ) -> Array:
-    scaled = (observation - mean) / jnp.maximum(jnp.sqrt(variance), observation_std_low)
+    scaled = seen.centred / jnp.maximum(jnp.sqrt(seen.variance), observation_std_low)
     return jnp.clip(scaled, -observation_clip, observation_clip)
 
 

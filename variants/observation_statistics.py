@@ -6,18 +6,15 @@ N observations enter before the policy gets them, and the batch stores them as n
 step, the statistics start from 10⁻⁴ observations of mean 0 and variance 1.
 """
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import conflict_where, inert_where
 
 PER_BATCH = "per_batch"
 
-AXIS = register(
-    Axis(
-        "observation_statistics",
-        summary="which observations the running statistics hold, and when they take them in",
-        structural=True,
-    )
+AXIS = Axis(
+    "observation_statistics",
+    summary="which observations the running statistics hold, and when they take them in",
+    structural=True,
 )
 
 AXIS.declare(

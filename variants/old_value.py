@@ -1,9 +1,9 @@
 """The reference value of value_clip: a loop axis."""
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.rules import conflict_where, inert_where
 
-AXIS = register(Axis("old_value", summary="the value from which value_clip measures"))
+AXIS = Axis("old_value", summary="the value from which value_clip measures")
 
 AXIS.declare(
     "rollout",

@@ -4,11 +4,10 @@
 g is the gradient after gradient_clip, d the direction of the step -learning_rate·d.
 """
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import inert_where
 
-AXIS = register(Axis("optimizer", summary="how a gradient becomes a step", structural=True))
+AXIS = Axis("optimizer", summary="how a gradient becomes a step", structural=True)
 
 AXIS.declare(
     "adam",

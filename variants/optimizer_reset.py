@@ -4,11 +4,9 @@ m, v and t are Adam's moments and step count, as in `optimizer`. Each rollout ma
 a new loss.
 """
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 
-AXIS = register(
-    Axis("optimizer_reset", summary="whether Adam is reset at each batch", structural=True)
-)
+AXIS = Axis("optimizer_reset", summary="whether Adam is reset at each batch", structural=True)
 
 AXIS.declare(
     "none",

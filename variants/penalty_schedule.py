@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import WHERE, inert_where, on_policy
 from variants.shapes import Array, Scalar, floats
 
 # Without a lower bound, repeated halving would reach 0 for good.
 LOW, HIGH = 1e-6, 1e6
 
-AXIS = register(
-    Axis(
-        "penalty_schedule",
-        summary="how the price of leaving the old policy follows the divergence",
-        inputs={"penalty": floats(), "divergence": floats()},
-        structural=True,
-    )
+AXIS = Axis(
+    "penalty_schedule",
+    summary="how the price of leaving the old policy follows the divergence",
+    inputs={"penalty": floats(), "divergence": floats()},
+    structural=True,
 )
 
 

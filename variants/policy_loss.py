@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import WHERE, inert, on_policy
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
@@ -32,20 +32,18 @@ def _in_order(shape: tuple[int, ...]) -> Array:
     return jnp.linspace(0.0, 1.0, math.prod(shape), endpoint=False).reshape(shape)
 
 
-AXIS = register(
-    Axis(
-        "policy_loss",
-        summary="how the loss limits the change of the policy per batch",
-        inputs={
-            "log_ratio": floats(6, 4),
-            "advantages": floats(6, 4),
-            "mask": floats(6, 4),
-            "log_probs": floats(6, 4),
-            "noise": _in_order,
-        },
-        defaults={"mask": None, "log_probs": None, "noise": _in_order},
-        numbers={"clip_epsilon": Number(0.2, 0.0, 10.0, "ε of the clipped policy ratio")},
-    )
+AXIS = Axis(
+    "policy_loss",
+    summary="how the loss limits the change of the policy per batch",
+    inputs={
+        "log_ratio": floats(6, 4),
+        "advantages": floats(6, 4),
+        "mask": floats(6, 4),
+        "log_probs": floats(6, 4),
+        "noise": _in_order,
+    },
+    defaults={"mask": None, "log_probs": None, "noise": _in_order},
+    numbers={"clip_epsilon": Number(0.2, 0.0, 10.0, "ε of the clipped policy ratio")},
 )
 
 
@@ -61,10 +59,46 @@ def clipped_surrogate(
     return surrogate, jnp.mean(outside, dtype=log_ratio.dtype)
 
 
-def _bounded(surrogate: Array, advantages: Array, dual_clip: Scalar) -> Array:
-    """max(surrogate, cA) where A < 0."""
+def _loss_of(surrogate: Array, fraction: Array) -> tuple[Array, Array]:
+    return -surrogate, fraction
+
+
+def _dual(
+    surrogate: Array, fraction: Array, advantages: Array, dual_clip: Scalar
+) -> tuple[Array, Array]:
+    """-max(surrogate, cA) where A < 0, -surrogate elsewhere."""
     bounded = jnp.maximum(surrogate, dual_clip * advantages)
-    return jnp.where(advantages < 0, bounded, surrogate)
+    return -jnp.where(advantages < 0, bounded, surrogate), fraction
+
+
+class Bounded(NamedTuple):
+    """Inputs of the choices with two bounds, 1 - ε and 1 + ε_high."""
+
+    log_ratio: Array
+    advantages: Array
+    mask: Array | None
+    log_probs: Array | None
+    clip_epsilon: Scalar
+    clip_epsilon_high: Scalar
+
+    @property
+    def bounds(self) -> tuple[Scalar, Scalar]:
+        """The lowest and the highest ratio."""
+        return 1 - self.clip_epsilon, 1 + self.clip_epsilon_high
+
+    def clipped(self, log_ratio: Array) -> tuple[Array, Array]:
+        """`clipped_surrogate` of these ratios."""
+        return clipped_surrogate(log_ratio, self.advantages, *self.bounds)
+
+    def of_sequences(self, *, average: bool) -> Array:
+        """Log s at each token that counts: the sum or mean of log ρ of its sequence's tokens."""
+        if self.log_ratio.ndim == 1:
+            return self.log_ratio
+        mask = jnp.ones_like(self.log_ratio) if self.mask is None else self.mask
+        if average:
+            lengths = jnp.maximum(jnp.sum(mask, axis=-1, keepdims=True), 1)
+        total = jnp.sum(self.log_ratio * mask, axis=-1, keepdims=True)
+        return (total / lengths if average else total) * mask
 
 
 @AXIS.choice(
@@ -74,10 +108,8 @@ def _bounded(surrogate: Array, advantages: Array, dual_clip: Scalar) -> Array:
     summary="no gain from moving the ratio out of its range",
 )
 def clip(*, log_ratio: Array, advantages: Array, clip_epsilon: Scalar) -> tuple[Array, Array]:
-    surrogate, fraction = clipped_surrogate(
-        log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon
-    )
-    return -surrogate, fraction
+    bounds = 1 - clip_epsilon, 1 + clip_epsilon
+    return _loss_of(*clipped_surrogate(log_ratio, advantages, *bounds))
 
 
 @AXIS.choice(
@@ -89,10 +121,8 @@ def clip(*, log_ratio: Array, advantages: Array, clip_epsilon: Scalar) -> tuple[
 def clip_lower_inverse(
     *, log_ratio: Array, advantages: Array, clip_epsilon: Scalar
 ) -> tuple[Array, Array]:
-    surrogate, fraction = clipped_surrogate(
-        log_ratio, advantages, 1 / (1 + clip_epsilon), 1 + clip_epsilon
-    )
-    return -surrogate, fraction
+    bounds = 1 / (1 + clip_epsilon), 1 + clip_epsilon
+    return _loss_of(*clipped_surrogate(log_ratio, advantages, *bounds))
 
 
 @AXIS.choice(
@@ -105,47 +135,33 @@ def clip_lower_inverse(
 def dual_clip(
     *, log_ratio: Array, advantages: Array, clip_epsilon: Scalar, dual_clip: Scalar
 ) -> tuple[Array, Array]:
-    surrogate, fraction = clipped_surrogate(
-        log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon
-    )
-    return -_bounded(surrogate, advantages, dual_clip), fraction
+    bounds = 1 - clip_epsilon, 1 + clip_epsilon
+    clipped = clipped_surrogate(log_ratio, advantages, *bounds)
+    return _dual(*clipped, advantages, dual_clip)
 
 
 @AXIS.choice(
     "clip_higher",
+    pack=Bounded,
     formula="-min(ρA, clip(ρ, 1-ε, 1+ε_high)·A),  ε_high = clip_epsilon_high",
     source="DAPO (Yu et al. 2025, https://arxiv.org/abs/2503.14476); OpenRLHF, TRL",
     summary="more room upwards: an unlikely token may become likely, which keeps entropy",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
-def clip_higher(
-    *, log_ratio: Array, advantages: Array, clip_epsilon: Scalar, clip_epsilon_high: Scalar
-) -> tuple[Array, Array]:
-    surrogate, fraction = clipped_surrogate(
-        log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
-    )
-    return -surrogate, fraction
+def clip_higher(ratios: Bounded) -> tuple[Array, Array]:
+    return _loss_of(*ratios.clipped(ratios.log_ratio))
 
 
 @AXIS.choice(
     "dual_clip_higher",
+    pack=Bounded,
     formula="-max(min(ρA, clip(ρ, 1-ε, 1+ε_high)·A), cA)  where A < 0, else clip_higher",
     source="verl's default, with clip_ratio_low, clip_ratio_high and clip_ratio_c",
     summary="clip_higher with the bound of dual_clip",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH, "dual_clip": DUAL_CLIP},
 )
-def dual_clip_higher(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    clip_epsilon: Scalar,
-    clip_epsilon_high: Scalar,
-    dual_clip: Scalar,
-) -> tuple[Array, Array]:
-    surrogate, fraction = clipped_surrogate(
-        log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
-    )
-    return -_bounded(surrogate, advantages, dual_clip), fraction
+def dual_clip_higher(ratios: Bounded, *, dual_clip: Scalar) -> tuple[Array, Array]:
+    return _dual(*ratios.clipped(ratios.log_ratio), ratios.advantages, dual_clip)
 
 
 @AXIS.choice(
@@ -223,28 +239,9 @@ def the_first_ratio_is_one(
 # Choices made for completions: they look at a sequence of tokens
 
 
-def _sequence_mean(log_ratio: Array, mask: Array | None) -> Array:
-    """Return log s, the mean log ρ of each sequence's tokens that count, at every token of it."""
-    if log_ratio.ndim == 1:
-        return log_ratio
-    if mask is None:
-        mask = jnp.ones_like(log_ratio)
-    lengths = jnp.maximum(jnp.sum(mask, axis=-1, keepdims=True), 1)
-    mean = jnp.sum(log_ratio * mask, axis=-1, keepdims=True) / lengths
-    return mean * mask
-
-
-def _sequence_sum(log_ratio: Array, mask: Array | None) -> Array:
-    """Return log s, the sum of log ρ of each sequence's tokens that count, at every token of it."""
-    if log_ratio.ndim == 1:
-        return log_ratio
-    if mask is None:
-        mask = jnp.ones_like(log_ratio)
-    return jnp.sum(log_ratio * mask, axis=-1, keepdims=True) * mask
-
-
 @AXIS.choice(
     "gspo",
+    pack=Bounded,
     formula="-min(sA, clip(s, 1-ε, 1+ε_high)·A),  log s = the mean log ρ of the sequence's tokens",
     source=(
         "GSPO (Zheng et al. 2025, https://arxiv.org/abs/2507.18071); TRL "
@@ -253,63 +250,35 @@ def _sequence_sum(log_ratio: Array, mask: Array | None) -> Array:
     summary="one ratio for a whole completion, differentiated through all its tokens",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
-def gspo(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    mask: Array | None,
-    clip_epsilon: Scalar,
-    clip_epsilon_high: Scalar,
-) -> tuple[Array, Array]:
-    surrogate, fraction = clipped_surrogate(
-        _sequence_mean(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
-    )
-    return -surrogate, fraction
+def gspo(ratios: Bounded) -> tuple[Array, Array]:
+    return _loss_of(*ratios.clipped(ratios.of_sequences(average=True)))
 
 
 @AXIS.choice(
     "clip_sequence",
+    pack=Bounded,
     formula="-min(sA, clip(s, 1-ε, 1+ε_high)·A),  s = π/π_old of the whole sequence",
     source="TRL (RLOOTrainer, which takes the mean over sequences)",
     summary="the exact ratio of a completion: long completions leave the range sooner",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
-def clip_sequence(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    mask: Array | None,
-    clip_epsilon: Scalar,
-    clip_epsilon_high: Scalar,
-) -> tuple[Array, Array]:
-    surrogate, fraction = clipped_surrogate(
-        _sequence_sum(log_ratio, mask), advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
-    )
-    return -surrogate, fraction
+def clip_sequence(ratios: Bounded) -> tuple[Array, Array]:
+    return _loss_of(*ratios.clipped(ratios.of_sequences(average=False)))
 
 
 @AXIS.choice(
     "gspo_token",
+    pack=Bounded,
     formula="gspo with s_t = sg(s)·π_t/sg(π_t) at token t,  sg: constant in differentiation",
     source="GSPO-token (Zheng et al. 2025, section 4.3); verl (loss_mode gspo)",
     summary="gspo with a gradient per token: differs from gspo if a completion's advantages differ",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
-def gspo_token(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    mask: Array | None,
-    clip_epsilon: Scalar,
-    clip_epsilon_high: Scalar,
-) -> tuple[Array, Array]:
+def gspo_token(ratios: Bounded) -> tuple[Array, Array]:
     """verl also bounds log s_t by 10."""
-    own = log_ratio - jax.lax.stop_gradient(log_ratio)
-    sequence = jax.lax.stop_gradient(_sequence_mean(log_ratio, mask))
-    surrogate, fraction = clipped_surrogate(
-        own + sequence, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high
-    )
-    return -surrogate, fraction
+    own = ratios.log_ratio - jax.lax.stop_gradient(ratios.log_ratio)
+    sequence = jax.lax.stop_gradient(ratios.of_sequences(average=True))
+    return _loss_of(*ratios.clipped(own + sequence))
 
 
 def _weighted_log_probs(
@@ -326,21 +295,15 @@ def _weighted_log_probs(
 
 @AXIS.choice(
     "cispo",
+    pack=Bounded,
     formula="-sg(clip(ρ, 1-ε, 1+ε_high))·A·log π,  sg: constant in differentiation",
     source="CISPO (MiniMax 2025, https://arxiv.org/abs/2506.13585); verl (loss_mode cispo)",
     summary="clips the weight, not the gradient: every token keeps a gradient",
     numbers={"clip_epsilon_high": CLIP_EPSILON_HIGH},
 )
-def cispo(
-    *,
-    log_ratio: Array,
-    advantages: Array,
-    log_probs: Array | None,
-    clip_epsilon: Scalar,
-    clip_epsilon_high: Scalar,
-) -> tuple[Array, Array]:
+def cispo(ratios: Bounded) -> tuple[Array, Array]:
     return _weighted_log_probs(
-        log_ratio, advantages, log_probs, 1 - clip_epsilon, 1 + clip_epsilon_high
+        ratios.log_ratio, ratios.advantages, ratios.log_probs, *ratios.bounds
     )
 
 
@@ -383,6 +346,7 @@ def sapo(
 
 @AXIS.choice(
     "clip_cov",
+    pack=Bounded,
     formula=(
         "clip_higher, times 0 at max(1, ⌊r·n⌋) tokens drawn among those unclipped with\n"
         "low < (A - mean A)(log π - mean log π) < high;  n: how many tokens count"
@@ -396,22 +360,18 @@ def sapo(
         "clip_cov_high": Number(5.0, -1e6, 1e6, "highest covariance that it drops"),
     },
 )
-def clip_cov(  # noqa: PLR0913  # a choice names all that it reads
+def clip_cov(
+    ratios: Bounded,
     *,
-    log_ratio: Array,
-    advantages: Array,
-    mask: Array | None,
-    log_probs: Array | None,
     noise: Callable[[tuple[int, ...]], Array],
-    clip_epsilon: Scalar,
-    clip_epsilon_high: Scalar,
     clip_cov_ratio: Scalar,
     clip_cov_low: Scalar,
     clip_cov_high: Scalar,
 ) -> tuple[Array, Array]:
     """Drop the candidates with the smallest noise; the fraction is the share of dropped tokens."""
+    log_ratio, advantages, mask, log_probs, *_ = ratios
     counted = jnp.ones_like(log_ratio) if mask is None else mask
-    surrogate, _ = clipped_surrogate(log_ratio, advantages, 1 - clip_epsilon, 1 + clip_epsilon_high)
+    surrogate, _ = ratios.clipped(log_ratio)
     tokens = jnp.sum(counted)
 
     def centred(numbers: Array) -> Array:

@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
-AXIS = register(
-    Axis(
-        "policy_loss_reduction",
-        summary="how much a token weighs in a long and in a short completion",
-        inputs={
-            "losses": floats(6, 4),
-            "mask": floats(6, 4),
-            "constant_length": floats(),
-            "step_tokens": floats(),
-        },
-        defaults={"step_tokens": None},
-    )
+AXIS = Axis(
+    "policy_loss_reduction",
+    summary="how much a token weighs in a long and in a short completion",
+    inputs={
+        "losses": floats(6, 4),
+        "mask": floats(6, 4),
+        "constant_length": floats(),
+        "step_tokens": floats(),
+    },
+    defaults={"step_tokens": None},
 )
 
 

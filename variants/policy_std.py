@@ -14,19 +14,16 @@ import math
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats
 
 MIN_STD = 0.001
 
-AXIS = register(
-    Axis(
-        "policy_std",
-        summary="where the standard deviation of the policy comes from",
-        inputs={"head": floats(6, 2), "parameter": floats(2), "feature_variance": floats(6, 2)},
-        structural=True,
-    )
+AXIS = Axis(
+    "policy_std",
+    summary="where the standard deviation of the policy comes from",
+    inputs={"head": floats(6, 2), "parameter": floats(2), "feature_variance": floats(6, 2)},
+    structural=True,
 )
 
 

@@ -33,8 +33,7 @@ import jax
 import jax.numpy as jnp
 
 from variants.advantage_statistics import standardised
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import conflict_where
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
@@ -43,26 +42,24 @@ SAMPLES_EPSILON = Number(
 )
 
 
-AXIS = register(
-    Axis(
-        "prompt_advantage",
-        summary="the baseline and the scale of a completion's reward",
-        inputs={
-            "rewards": floats(3, 2),
-            "token_kl": floats(3, 2, 4),
-            "mask": floats(3, 2, 4),
-            "kl_coefficient": floats(),
-            "ddof": floats(),
-            "epsilon": floats(),
-            "greedy_rewards": floats(3),
-        },
-        defaults={"kl_coefficient": 1.0, "ddof": None, "epsilon": None, "greedy_rewards": None},
-        numbers={
-            "advantage_clip": Number(
-                1e6, 1e-6, 1e6, "bound of a sample's advantage before KL and token statistics"
-            )
-        },
-    )
+AXIS = Axis(
+    "prompt_advantage",
+    summary="the baseline and the scale of a completion's reward",
+    inputs={
+        "rewards": floats(3, 2),
+        "token_kl": floats(3, 2, 4),
+        "mask": floats(3, 2, 4),
+        "kl_coefficient": floats(),
+        "ddof": floats(),
+        "epsilon": floats(),
+        "greedy_rewards": floats(3),
+    },
+    defaults={"kl_coefficient": 1.0, "ddof": None, "epsilon": None, "greedy_rewards": None},
+    numbers={
+        "advantage_clip": Number(
+            1e6, 1e-6, 1e6, "bound of a sample's advantage before KL and token statistics"
+        )
+    },
 )
 
 

@@ -25,41 +25,28 @@ import jax
 import jax.numpy as jnp
 
 from variants.advantage import DISCOUNT
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import inert_where
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 Values = Callable[[], Array]
 
 
-def _nothing() -> float:
-    """Return the value of a terminal state."""
-    return 0.0
-
-
-def _always() -> bool:
-    """Return that Q would take the action."""
-    return True
-
-
-AXIS = register(
-    Axis(
-        "q_return",
-        summary="how far rewards are added up in the target of a Q value",
-        inputs={
-            "rewards": floats(5, 3),
-            "termination": floats(5, 3),
-            "truncation": floats(5, 3),
-            "next_values": _nothing,
-            "seen_values": _nothing,
-            "greedy": _always,
-        },
-        numbers={
-            "discount": DISCOUNT,
-            "q_lambda": Number(0.65, 0.0, 1.0, "λ of q_return: 0 adds one reward, 1 all there are"),
-        },
-    )
+AXIS = Axis(
+    "q_return",
+    summary="how far rewards are added up in the target of a Q value",
+    inputs={
+        "rewards": floats(5, 3),
+        "termination": floats(5, 3),
+        "truncation": floats(5, 3),
+        "next_values": lambda: 0.0,
+        "seen_values": lambda: 0.0,
+        "greedy": lambda: True,
+    },
+    numbers={
+        "discount": DISCOUNT,
+        "q_lambda": Number(0.65, 0.0, 1.0, "λ of q_return: 0 adds one reward, 1 all there are"),
+    },
 )
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats
 
-AXIS = register(
-    Axis(
-        "q_target",
-        summary="which network computes targets: the current one, or a slower copy",
-        inputs={"updates": floats()},
-    )
+AXIS = Axis(
+    "q_target",
+    summary="which network computes targets: the current one, or a slower copy",
+    inputs={"updates": floats()},
 )
 
 

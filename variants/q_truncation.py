@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001  # the formulas are in Greek
 """The target of a Q value at a step that a time limit ended: a loop axis."""
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 
-AXIS = register(Axis("q_truncation", summary="the target of a Q value at the end of a time limit"))
+AXIS = Axis("q_truncation", summary="the target of a Q value at the end of a time limit")
 
 AXIS.declare(
     "bootstrap",

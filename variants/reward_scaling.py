@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from variants.advantage import DISCOUNT
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats, merged, require_equal_shapes
 
 EPSILON = 1e-8
@@ -48,19 +47,17 @@ def init(*, num_envs: int) -> Returns:
 
 REWARD_CLIP = Number(10.0, 1e-6, 1e6, "bound of a reward that was divided by a running std")
 
-AXIS = register(
-    Axis(
-        "reward_scaling",
-        summary="the scale of rewards in training",
-        init=init,
-        init_inputs={"num_envs": 3},
-        inputs={"rewards": floats(5, 3), "termination": floats(5, 3), "truncation": floats(5, 3)},
-        numbers={
-            "reward_scale": Number(
-                1.0, 1e-6, 1e6, "factor on rewards in training; metrics are unscaled"
-            )
-        },
-    )
+AXIS = Axis(
+    "reward_scaling",
+    summary="the scale of rewards in training",
+    init=init,
+    init_inputs={"num_envs": 3},
+    inputs={"rewards": floats(5, 3), "termination": floats(5, 3), "truncation": floats(5, 3)},
+    numbers={
+        "reward_scale": Number(
+            1.0, 1e-6, 1e6, "factor on rewards in training; metrics are unscaled"
+        )
+    },
 )
 
 

@@ -9,20 +9,17 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
-AXIS = register(
-    Axis(
-        "reward_transform",
-        summary="the transformation of a verifier's rewards",
-        inputs={
-            "rewards": floats(3, 2),
-            "task": jax.ShapeDtypeStruct((3,), jnp.int32),
-            "task_scales": floats(4),
-        },
-    )
+AXIS = Axis(
+    "reward_transform",
+    summary="the transformation of a verifier's rewards",
+    inputs={
+        "rewards": floats(3, 2),
+        "task": jax.ShapeDtypeStruct((3,), jnp.int32),
+        "task_scales": floats(4),
+    },
 )
 
 

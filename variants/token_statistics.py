@@ -8,15 +8,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from variants.prompt_advantage import centred_tokens, standardised_tokens
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.shapes import Array, floats
 
-AXIS = register(
-    Axis(
-        "token_statistics",
-        summary="how the token advantages of a critic are centred and scaled",
-        inputs={"advantages": floats(6, 4), "mask": floats(6, 4)},
-    )
+AXIS = Axis(
+    "token_statistics",
+    summary="how the token advantages of a critic are centred and scaled",
+    inputs={"advantages": floats(6, 4), "mask": floats(6, 4)},
 )
 
 

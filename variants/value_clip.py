@@ -12,30 +12,27 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.rules import WHERE, inert, on_policy
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
 Error = Callable[..., Array]
 
 
-AXIS = register(
-    Axis(
-        "value_clip",
-        summary="whether the critic may move further than a range from its values at rollout",
-        inputs={
-            "error": lambda *, values, targets: jnp.square(values - targets),
-            "values": floats(6),
-            "targets": floats(6),
-            "old_values": floats(6),
-        },
-        numbers={
-            "value_clip_range": Number(
-                0.2, 0.0, 1e6, "ε of value_clip, in units of value (scaled reward)"
-            )
-        },
-    )
+AXIS = Axis(
+    "value_clip",
+    summary="whether the critic may move further than a range from its values at rollout",
+    inputs={
+        "error": lambda *, values, targets: jnp.square(values - targets),
+        "values": floats(6),
+        "targets": floats(6),
+        "old_values": floats(6),
+    },
+    numbers={
+        "value_clip_range": Number(
+            0.2, 0.0, 1e6, "ε of value_clip, in units of value (scaled reward)"
+        )
+    },
 )
 
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 from variants.shapes import Array, Scalar, floats, require_equal_shapes
 
-AXIS = register(
-    Axis(
-        "value_error",
-        summary="the error between a value and its target that the critic minimises",
-        inputs={"values": floats(6), "targets": floats(6)},
-        numbers={"error_scale": Number(1.0, 1e-6, 1e6, "κ of value_error=huber, β of smooth_l1")},
-    )
+AXIS = Axis(
+    "value_error",
+    summary="the error between a value and its target that the critic minimises",
+    inputs={"values": floats(6), "targets": floats(6)},
+    numbers={"error_scale": Number(1.0, 1e-6, 1e6, "κ of value_error=huber, β of smooth_l1")},
 )
 
 

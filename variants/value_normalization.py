@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from variants.registry import Axis, register
+from variants.registry import Axis
 from variants.rules import conflict_where
 from variants.shapes import Array, floats, symexp, symlog
 
 LOWEST_STD = 1e-6
 
-AXIS = register(
-    Axis(
-        "value_normalization",
-        summary="in which units the critic answers, and so in which its loss is",
-        inputs={"x": floats(6), "mean": floats(), "variance": floats(), "inverse": False},
-        structural=True,
-    )
+AXIS = Axis(
+    "value_normalization",
+    summary="in which units the critic answers, and so in which its loss is",
+    inputs={"x": floats(6), "mean": floats(), "variance": floats(), "inverse": False},
+    structural=True,
 )
 
 

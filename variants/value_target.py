@@ -4,16 +4,13 @@ A choice of advantage returns A and the target with one λ, gae_lambda. With a �
 target, the estimate is made twice.
 """
 
-from variants.choice import Number
-from variants.registry import Axis, axis, register
+from variants.registry import Axis, Number, axis
 from variants.rules import inert_where
 
-AXIS = register(
-    Axis(
-        "value_target",
-        summary="whether the critic's targets have a λ of their own",
-        structural=True,
-    )
+AXIS = Axis(
+    "value_target",
+    summary="whether the critic's targets have a λ of their own",
+    structural=True,
 )
 
 AXIS.declare(

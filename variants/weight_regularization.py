@@ -4,12 +4,9 @@
 before gradient_clip and the optimiser.
 """
 
-from variants.choice import Number
-from variants.registry import Axis, register
+from variants.registry import Axis, Number
 
-AXIS = register(
-    Axis("weight_regularization", summary="where the weights are pulled", structural=True)
-)
+AXIS = Axis("weight_regularization", summary="where the weights are pulled", structural=True)
 
 WEIGHT_L2 = Number(1e-4, 0.0, 1e3, "c of weight_regularization, factor on a squared distance")
 

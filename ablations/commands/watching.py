@@ -17,7 +17,7 @@ from ablations.commands.selected import names_of, note, plans, refuse_together, 
 from ablations.core.decode import as_json
 from ablations.engine.clean import delete, size, waste
 from ablations.engine.machine import programs_folder
-from ablations.engine.slurm.submissions import cancel as cancel_jobs
+from ablations.engine.slurm.queue import cancel as cancel_jobs
 from ablations.engine.status import STATES, Row, Status
 from ablations.engine.status import status as status_of
 from ablations.engine.stored import remove

@@ -57,11 +57,10 @@ class CommandLine(TypedDict, total=False):
 class Run(TypedDict, total=False):
     """The length of a training, and its evaluations.
 
-    Attributes:
-        points: of the curve.
-        updates_per_chunk: updates between two points.
-        iteration_steps: environment steps per update.
-        arithmetic: only in older records.
+    points: of the curve.
+    updates_per_chunk: updates between two points.
+    iteration_steps: environment steps per update.
+    arithmetic: only in older records.
     """
 
     points: Count
@@ -75,11 +74,10 @@ class Run(TypedDict, total=False):
 class Configuration(TypedDict, total=False):
     """Everything that decides the result of a run.
 
-    Attributes:
-        choices: component -> choice.
-        numbers, structure: values of the hyperparameters and static settings that are read.
-        command: if the run is a command.
-        imported, study, variant: of imported runs, which have neither trainer nor run.
+    choices: component -> choice.
+    numbers, structure: values of the hyperparameters and static settings that are read.
+    command: if the run is a command.
+    imported, study, variant: of imported runs, which have neither trainer nor run.
     """
 
     seed: int
@@ -129,11 +127,10 @@ class Checkout(TypedDict, total=False):
 class Provenance(Checkout, total=False):
     """The origin of a record, which is never part of a table.
 
-    Attributes:
-        lanes: number of parallel runs.
-        log: the last lines of a failed run.
-        repository: of a command's code.
-        imported: the file of an imported run.
+    lanes: number of parallel runs.
+    log: the last lines of a failed run.
+    repository: of a command's code.
+    imported: the file of an imported run.
     """
 
     versions: Mapping[str, str]

@@ -17,8 +17,7 @@ from pathlib import Path
 from ablations.core.files import set_aside
 from ablations.engine.backends.command.training import read_note
 from ablations.engine.claims import at_rest
-from ablations.engine.slurm import commands
-from ablations.engine.slurm.submissions import all_submissions
+from ablations.engine.slurm import queue
 from ablations.errors import UserError
 from ablations.names import NAME
 from ablations.private import COPIES, JOBS, private_path
@@ -62,7 +61,7 @@ def waste(results: Path) -> list[Path]:
     parts = ("work", "work/logs", "work/orders", "work/submissions")
     if unfinished := [path for part in parts for path in _ours(results, part)]:
         with at_rest(results) as idle:
-            waits = bool(all_submissions(results)) and _has_jobs()
+            waits = bool(queue.all_submissions(results)) and _has_jobs()
             found += unfinished if idle and not waits else []
     found += (path for path in _ours(results, "work/ended") if read_note(results, path) is None)
     return [*found, *_ours(results, "cache"), *_ours(results, "code"), *_old_copies()]
@@ -81,8 +80,8 @@ def _has_jobs() -> bool:
     if shutil.which("squeue") is None:
         return False
     try:
-        return any(job.alive or job.held for job in commands.jobs())
-    except commands.Silent:
+        return any(job.alive or job.held for job in queue.jobs())
+    except queue.Silent:
         return True
 
 

@@ -110,13 +110,10 @@ class Estimate:
 def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Speed]) -> Estimate:
     """Return as many jobs as needed for each to take `resources.minutes`, or one run's time.
 
-    Args:
-        cells: the runs.
-        resources: the resources of each job.
-        speeds: the speed of each program.
-
-    Raises:
-        UserError: the memory is too small for one worker.
+    cells: the runs.
+    resources: the resources of each job.
+    speeds: the speed of each program.
+    Raises UserError: the memory is too small for one worker.
     """
     groups: dict[Kind, list[Cell]] = {}
     for cell in cells:

@@ -166,13 +166,10 @@ def grouped(
 
     They are groups that the user names, and groups of which a rule refuses only a part.
 
-    Args:
-        found: the gap.
-        together: groups of settings that the user names.
-        orders: a function from details to the sets of details that runs switch.
-
-    Raises:
-        UserError: a setting in `together` does not differ.
+    found: the gap.
+    together: groups of settings that the user names.
+    orders: a function from details to the sets of details that runs switch.
+    Raises UserError: a setting in `together` does not differ.
     """
     details: dict[str, tuple[str, ...]] = {name: (name,) for name in found.names}
     for wanted in together:

@@ -215,15 +215,12 @@ class Processes:
     ) -> Outcome:
         """Train the missing runs of plans; return when every run has a record.
 
-        Args:
-            plans: the plans.
-            results: the results folder.
-            fresh: set existing records aside and compute everything again.
-            deadline: a time of `time.monotonic` at which workers save their state and end.
-
-        Raises:
-            UserError: the results folder is not writable.
-            KeyboardInterrupt: after a clean stop.
+        plans: the plans.
+        results: the results folder.
+        fresh: set existing records aside and compute everything again.
+        deadline: a time of `time.monotonic` at which workers save their state and end.
+        Raises UserError: the results folder is not writable. Raises KeyboardInterrupt: after a
+        clean stop.
         """
         work = prepare(plans, results, fresh=fresh)
         return self.carry_out(work, results, names_of(plans), deadline)

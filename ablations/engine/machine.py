@@ -96,7 +96,7 @@ def _portable() -> bool:
         known = version("jaxlib").startswith(PORTABLE_JAXLIB)
     except PackageNotFoundError:
         return False
-    return known and {"avx2", "fma"} <= processor_features()
+    return known and {"avx2", "fma"} <= {*_cpuinfo("flags").split()}
 
 
 def arithmetic() -> str:
@@ -128,11 +128,6 @@ def _device() -> str:
 def processor() -> str:
     """Return the name of the processor."""
     return _cpuinfo("model name") or platform.processor() or platform.machine()
-
-
-def processor_features() -> frozenset[str]:
-    """Return the features of an x86 processor by Linux's names, such as avx2."""
-    return frozenset(_cpuinfo("flags").split())
 
 
 @functools.cache

@@ -37,13 +37,10 @@ class Work:
 def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Work:
     """Store plans and find their missing runs.
 
-    Args:
-        plans: the plans.
-        results: the results folder.
-        fresh: set all records aside, so that every run is missing.
-
-    Raises:
-        UserError: the results folder is not writable, or another study file has a study's name.
+    plans: the plans.
+    results: the results folder.
+    fresh: set all records aside, so that every run is missing.
+    Raises UserError: the results folder is not writable, or another study file has a study's name.
     """
     require_writable(results)
     for plan in plans:

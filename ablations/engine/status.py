@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from ablations import plugins
 from ablations.engine.claims import checkpoint_points, read_heartbeat
 from ablations.engine.job import Cell, cells_of
-from ablations.engine.slurm import commands
-from ablations.engine.slurm.submissions import holders
+from ablations.engine.slurm.queue import Silent, holders
 from ablations.records import DamagedRecord, OtherFormat, Plan, Record, read_record
 
 STATES = ("done", "running", "queued", "failed", "damaged", "missing")
@@ -62,13 +61,13 @@ def status(plans: Sequence[Plan], results: Path) -> Status:
     silent = None
     try:
         _add_jobs([row for row in rows if row["state"] == "missing"], results)
-    except commands.Silent as why:
+    except Silent as why:
         silent = str(why)
     return Status(tuple(rows), tuple(edited), silent)
 
 
 def _add_jobs(missing: Sequence[Row], results: Path) -> None:
-    """Add the jobs of runs without a record. Raises commands.Silent."""
+    """Add the jobs of runs without a record. Raises Silent."""
     held = holders(results, (row["hash"] for row in missing)) if missing else {}
     for row in missing:
         if (last := held.get(row["hash"])) is None:

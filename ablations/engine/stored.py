@@ -50,15 +50,12 @@ def resolved_again(stored: Mapping[str, Any], seeds: Iterable[int]) -> Plan:
 def planned(studies: Iterable[str], results: Path, selection: Selection | Flags) -> list[Plan]:
     """Return the plans that commands other than `run` read.
 
-    Args:
-        studies: the studies; none: all that have run here.
-        results: the results folder.
-        selection: empty: the last plan of each study. Otherwise the stored plan of that selection,
-            or a new plan.
-
-    Raises:
-        DamagedPlan: the only plan is damaged; one of several is skipped with a warning.
-        UserError: a study is unknown, or the selection is wrong.
+    studies: the studies; none: all that have run here.
+    results: the results folder.
+    selection: empty: the last plan of each study. Otherwise the stored plan of that selection,
+        or a new plan.
+    Raises DamagedPlan: the only plan is damaged; one of several is skipped with a warning. Raises
+    UserError: a study is unknown, or the selection is wrong.
     """
     studies = list(studies) or _that_ran(results)
     requests = _requests(studies, selection)
@@ -127,14 +124,14 @@ def _require_defined(results: Path, request: Request) -> None:
     plan = read_plan(results, study)
     if plan.imported:
         raise UserError(f"'{study}' was imported: omit the flags that select a part of it")
-    if file := plan.study.file:
-        raise UserError(
-            f"'{study}' has not run with these settings in '{results}': name its study file "
-            f"instead, which was '{file}'"
-        )
+    where = (
+        f"name its study file, which was '{file}'"
+        if (file := plan.study.file)
+        else ("give the --plugin that defines it")
+    )
     raise UserError(
-        f"'{study}' ran in '{results}', but is not defined here: give the --plugin that defines "
-        f"it, or omit the selection to use its last run"
+        f"'{study}' is not defined here, and has not run with these settings in '{results}': "
+        f"{where}, or omit the selection to use its last run"
     )
 
 

@@ -1,10 +1,87 @@
-"""The interface of environments, and adapters for other libraries. Imports JAX."""
+"""The interface of environments, and `adapted`, which gives it to those of other libraries.
 
-from ablations.environments.adapters import adapted as adapted
-from ablations.environments.environment import Actions as Actions
-from ablations.environments.environment import Box as Box
-from ablations.environments.environment import Discrete as Discrete
-from ablations.environments.environment import Environment as Environment
-from ablations.environments.environment import Observations as Observations
-from ablations.environments.environment import State as State
-from ablations.environments.environment import Step as Step
+Environments of other libraries are recognised by their members. Imports JAX.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ablations.environments.brax import BraxEnvironment
+from ablations.environments.environment import (
+    Actions,
+    Box,
+    Discrete,
+    Environment,
+    Observations,
+    State,
+    Step,
+    Tree,
+)
+from ablations.environments.gymnax import GymnaxEnvironment
+from ablations.errors import UserError
+from ablations.tasks import Task
+
+# A member that identifies a library's environments -> the library, and the other required members.
+INTERFACES = {
+    "actions": ("our", ("observations", "fresh", "trailing", "reset", "step")),
+    "step_env": ("Gymnax's", ("reset_env", "action_space", "default_params")),
+    "action_size": ("Brax's", ("reset", "step")),
+}
+
+
+def adapted(made: Tree, task: Task | None = None) -> Environment:
+    """Return an `Environment` for the return value of `Task.make`.
+
+    made: an `Environment`, or an environment with the interface of Brax or MuJoCo Playground
+        (`reset`, `step`, `action_size`) or of Gymnax (`reset_env`, `step_env`,
+        `default_params`).
+    task: its `discrete`, `image` and `fresh` are checked.
+    Raises UserError: it has another interface, or the task describes it wrongly.
+    """
+    environment = _adapted(made)
+    _require_actions_and_observations(environment)
+    actual = {
+        "discrete": isinstance(environment.actions, Discrete),
+        "image": environment.observations.image is not None,
+        "fresh": environment.fresh,
+    }
+    for name, value in actual.items():
+        if task is not None and getattr(task, name) != value:
+            raise UserError(
+                f"task '{task.name}' has {name}={getattr(task, name)}, but its environment has "
+                f"{name}={value}: register the task with {name}={value}"
+            )
+    return environment
+
+
+def _adapted(made: Tree) -> Environment:
+    kind = type(made).__name__
+    member = next((name for name in INTERFACES if hasattr(made, name)), None)
+    if member is None:
+        raise UserError(
+            f"{kind} is not an environment: it has neither `actions` (our interface) nor "
+            f"`action_size` (Brax's) nor `step_env` (Gymnax's)"
+        )
+    library, members = INTERFACES[member]
+    if missing := [name for name in members if not hasattr(made, name)]:
+        raise UserError(
+            f"{kind} has `{member}` of {library} interface, but lacks {', '.join(missing)}"
+        )
+    if member == "step_env":
+        return GymnaxEnvironment(made, made.default_params)
+    environment: Environment = made if member == "actions" else BraxEnvironment(made)
+    return environment
+
+
+def _require_actions_and_observations(environment: Environment) -> None:
+    actions, form = environment.actions, environment.observations
+    if not isinstance(actions, Box | Discrete):
+        raise UserError(f"actions must be a Box or a Discrete, not {actions!r}")
+    if (actions.choices if isinstance(actions, Discrete) else actions.size) < 1:
+        raise UserError(f"actions {actions}: expected a size of at least 1")
+    if form.image is not None and math.prod(form.image) != form.size:
+        raise UserError(f"observations have {form.size} numbers, but their image is {form.image}")
+    for start, stop in filter(None, (form.policy, form.value)):
+        if not 0 <= start < stop <= form.size:
+            raise UserError(f"observations have {form.size} numbers, so {start}:{stop} is invalid")

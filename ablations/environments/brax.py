@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -24,33 +23,6 @@ TRAILING = ("spring", "positional")
 PARTS = ("state", "privileged_state")
 
 
-class BraxState(Protocol):
-    """The fields that Brax's states have, without the physics."""
-
-    obs: Tree
-    reward: jax.Array
-    done: jax.Array
-    metrics: dict[str, jax.Array]
-    info: Tree
-
-    def replace(self, **fields: Tree) -> BraxState:
-        """Return the state with other fields."""
-
-
-class BraxLike(Protocol):
-    """One environment with Brax's interface."""
-
-    @property
-    def action_size(self) -> int:
-        """Length of an action."""
-
-    def reset(self, key: jax.Array) -> BraxState:
-        """Return the first state of an episode."""
-
-    def step(self, state: BraxState, action: jax.Array) -> BraxState:
-        """Return the state after an action [A]."""
-
-
 @dataclass(frozen=True)
 class BraxEnvironment:
     """Adapter of an environment with Brax's interface.
@@ -60,7 +32,7 @@ class BraxEnvironment:
     rewards that are not finite, the episode terminates with a reward of 0.
     """
 
-    env: BraxLike
+    env: Tree
     fresh: bool = False
 
     @property
@@ -96,7 +68,7 @@ class BraxEnvironment:
         state = self._first(key)
         return _apart(state.replace(done=jnp.zeros_like(state.done)))
 
-    def _first(self, key: jax.Array) -> BraxState:
+    def _first(self, key: jax.Array) -> Tree:
         """Return the state of a reset. Raises UserError if it lacks required fields."""
         state = self.env.reset(key)
         fields = ["obs", "reward", "done", "metrics", "replace"]
@@ -143,7 +115,7 @@ def flat(observation: Tree) -> jax.Array:
     return vector
 
 
-def _apart(state: BraxState) -> State:
+def _apart(state: Tree) -> State:
     """Separate the physics and the observation from the fields that survive a reset."""
     physics = _physics_field(state)
     return State(
@@ -161,5 +133,5 @@ def _unbroken(broken: jax.Array, before: Tree, after: Tree) -> Tree:
     return map_alike(kept, before, after)
 
 
-def _physics_field(state: BraxState) -> str:
+def _physics_field(state: Tree) -> str:
     return "pipeline_state" if hasattr(state, "pipeline_state") else "data"

@@ -32,10 +32,9 @@ Actions: TypeAlias = "Box | Discrete"
 class Observations(NamedTuple):
     """Observations: flat vectors [size].
 
-    Attributes:
-        size: length of the vector.
-        image: height, width and channels if the vector is a flattened image, else None.
-        policy, value: the range [start, stop) for the policy, and for the critic; None: all.
+    size: length of the vector.
+    image: height, width and channels if the vector is a flattened image, else None.
+    policy, value: the range [start, stop) for the policy, and for the critic; None: all.
     """
 
     size: int
@@ -47,9 +46,8 @@ class Observations(NamedTuple):
 class State(NamedTuple):
     """The state of an environment.
 
-    Attributes:
-        physics, observation: replaced at the end of an episode; the observation is float32 [O].
-        carried: survives the end of an episode, such as the key of random steps.
+    physics, observation: replaced at the end of an episode; the observation is float32 [O].
+    carried: survives the end of an episode, such as the key of random steps.
     """
 
     physics: Tree

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -27,21 +27,6 @@ from ablations.environments.environment import (
 from ablations.errors import UserError
 
 
-class GymnaxLike(Protocol):
-    """One environment with Gymnax's interface."""
-
-    def action_space(self, params: Tree) -> Tree:
-        """Return a space with `n`, or with `low`, `high` and `shape`."""
-
-    def reset_env(self, key: jax.Array, params: Tree) -> tuple[jax.Array, Tree]:
-        """Return observation and state at the start of an episode."""
-
-    def step_env(
-        self, key: jax.Array, state: Tree, action: jax.Array, params: Tree
-    ) -> tuple[jax.Array, Tree, jax.Array, jax.Array, Tree]:
-        """Return observation, state, reward, termination and more after an action."""
-
-
 @dataclass(frozen=True)
 class GymnaxEnvironment:
     """Adapter of an environment with Gymnax's interface.
@@ -51,7 +36,7 @@ class GymnaxEnvironment:
     termination, even a time limit of the environment (Gymnax before 1.0). Images are flattened.
     """
 
-    env: GymnaxLike
+    env: Tree
     params: Tree
     fresh: bool = True
     trailing: bool = False
@@ -84,10 +69,7 @@ class GymnaxEnvironment:
                 f"observations must be one vector or one image [height, width, channels], not "
                 f"{jax.tree.map(jnp.shape, observation)}"
             )
-        size = 1
-        for length in shape:
-            size *= length
-        return Observations(size, image=shape if len(shape) == 3 else None)
+        return Observations(math.prod(shape), image=shape if len(shape) == 3 else None)
 
     def reset(self, key: jax.Array) -> State:
         """Return the first state of an episode."""

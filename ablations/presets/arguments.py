@@ -22,18 +22,6 @@ def setting(arguments: Arguments, name: str, settings: Mapping[Key, str]) -> str
     return settings[value]
 
 
-def require_defaults(
-    arguments: Arguments, defaults: Arguments, meanings: Mapping[str, str]
-) -> None:
-    """Raise UserError unless arguments without a setting have their defaults.
-
-    `meanings` has these arguments, and what they do.
-    """
-    for name, meaning in meanings.items():
-        if arguments[name] != defaults[name]:
-            raise refused(f"{name}={arguments[name]} ({meaning})", f"leave it at {defaults[name]}")
-
-
 def steps(total: int, size: int, names: str) -> int:
     """Return the number of gradient steps per batch. Raises UserError unless it is whole."""
     if total % size:

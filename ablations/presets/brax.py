@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import refused, require_defaults, setting
+from ablations.presets.arguments import refused, setting
 from ablations.presets.definition import Arguments, Preset, Read
 
 TRAIN = "brax/training/agents/ppo/train.py"
@@ -37,35 +37,29 @@ ARGUMENTS = {
     "value_hidden_layer_sizes": (256,) * 5,
     "activation": "swish",
     "num_envs": 1,
-    "action_repeat": 1,
-    "num_resets_per_eval": 0,
-    "bootstrap_on_timeout": False,
     "normalize_observations_mode": "welford",
-    "normalize_observations_std_eps": 0.0,
-    "normalize_until_count": None,
-    "use_distributional_critic": False,
-    "distribution_type": "tanh_normal",
-    "noise_std_type": "scalar",
-    "init_noise_std": 1.0,
-    "state_dependent_std": False,
-    "mean_clip_scale": None,
-    "layer_norm": False,
 }
 UNEXPRESSED = {
-    "action_repeat": "steps of the environment for each action",
-    "num_resets_per_eval": "fresh resets between evaluations",
-    "bootstrap_on_timeout": "discounted V(s) as a reward, before reward_scaling, where the "
-    "environment says time_out; advantage=timeout_bonus pays it where the clock truncates",
-    "normalize_observations_std_eps": "added to the variance",
-    "normalize_until_count": "statistics that stop to learn",
-    "use_distributional_critic": "quantiles of the return, which learn A + V; "
-    "critic_head=quantiles has them learn the target",
-    "distribution_type": "a normal of the action as it is",
-    "noise_std_type": "of distribution_type normal alone",
-    "init_noise_std": "of distribution_type normal alone",
-    "state_dependent_std": "of distribution_type normal alone",
-    "mean_clip_scale": "a bound of the mean, of distribution_type normal alone",
-    "layer_norm": "between the layers of a network_factory of one's own",
+    "action_repeat": (1, "steps of the environment for each action"),
+    "num_resets_per_eval": (0, "fresh resets between evaluations"),
+    "bootstrap_on_timeout": (
+        False,
+        "discounted V(s) as a reward, before reward_scaling, where the "
+        "environment says time_out; advantage=timeout_bonus pays it where the clock truncates",
+    ),
+    "normalize_observations_std_eps": (0.0, "added to the variance"),
+    "normalize_until_count": (None, "statistics that stop to learn"),
+    "use_distributional_critic": (
+        False,
+        "quantiles of the return, which learn A + V; "
+        "critic_head=quantiles has them learn the target",
+    ),
+    "distribution_type": ("tanh_normal", "a normal of the action as it is"),
+    "noise_std_type": ("scalar", "of distribution_type normal alone"),
+    "init_noise_std": (1.0, "of distribution_type normal alone"),
+    "state_dependent_std": (False, "of distribution_type normal alone"),
+    "mean_clip_scale": (None, "a bound of the mean, of distribution_type normal alone"),
+    "layer_norm": (False, "between the layers of a network_factory of one's own"),
 }
 # Both weigh all observations alike: they differ by rounding.
 MODES = {"welford": "per_batch", "ema": "per_batch"}
@@ -78,7 +72,6 @@ SCHEDULES = {
 
 def settings(a: Arguments) -> dict[str, Read]:
     """Translate Brax's arguments to our settings."""
-    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     value_clip, norm = a["clipping_epsilon_value"], a["max_grad_norm"]
     schedule = setting(a, "learning_rate_schedule", SCHEDULES)
     adaptive = schedule == "adaptive_offset_kl"
@@ -156,6 +149,7 @@ PRESET = Preset(
     name="brax",
     library="Brax 0.14.2 (0b96d05), github.com/google/brax",
     arguments=ARGUMENTS,
+    unexpressed=UNEXPRESSED,
     settings=settings,
     in_words=(
         "num_envs is 1 in train(), which unrolls until it has batch_size·num_minibatches segments; "

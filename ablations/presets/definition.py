@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ablations.errors import UserError, unknown
@@ -36,12 +36,12 @@ RATE_IN_WORDS = (
 class Preset:
     """A library's algorithm with its defaults.
 
-    Attributes:
-        library: name, version and repository.
-        arguments: of the library, with its names and defaults.
-        settings: arguments -> settings of `trainer`, each with the file where it was read.
-        in_words: differences that no setting expresses, a sentence each.
-        discrete: the preset for tasks with discrete actions; None: the same one.
+    library: name, version and repository.
+    arguments: of the library, with its names and defaults.
+    settings: arguments -> settings of `trainer`, each with the file where it was read.
+    in_words: differences that no setting expresses, a sentence each.
+    unexpressed: further arguments that have no setting: name -> their default and meaning.
+    discrete: the preset for tasks with discrete actions; None: the same one.
     """
 
     name: str
@@ -51,6 +51,12 @@ class Preset:
     in_words: tuple[str, ...]
     trainer: str = "ppo"
     discrete: Preset | None = None
+    unexpressed: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Add the arguments without a setting to the others."""
+        more = {name: default for name, (default, _) in self.unexpressed.items()}
+        object.__setattr__(self, "arguments", {**self.arguments, **more})
 
     def on(self, task: Task) -> Preset:
         """Return the preset for a task. Raises UserError if it does not support its actions."""
@@ -74,6 +80,11 @@ class Preset:
                 raise unknown(f"argument of preset '{self.name}'", name, self.arguments)
             if isinstance(self.arguments[name], bool) and value not in (True, False):
                 raise UserError(f"{name}={value!r} of preset '{self.name}': expected true or false")
+            default, meaning = self.unexpressed.get(name, (value, ""))
+            if value != default:
+                raise UserError(
+                    f"{name}={value} ({meaning}) has no setting here: leave it at {default}"
+                )
         try:
             return dict(self.settings({**self.arguments, **arguments}))
         except (TypeError, ValueError, ArithmeticError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import UNBOUNDED, refused, require_defaults, setting, steps
+from ablations.presets.arguments import UNBOUNDED, refused, setting, steps
 from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
 
 CLI = "openrlhf/cli/train_ppo_ray.py"
@@ -29,23 +29,18 @@ ARGUMENTS = {
     "algo.kl.init_coef": 0.01,
     "algo.kl.use_loss": False,
     "algo.kl.estimator": "k1",
-    "algo.kl.target": None,
     "reward.clip_range": (-10.0, 10.0),
-    "reward.overlong_buffer_len": None,
-    "reward.stop_properly_penalty_coef": None,
-    "reward.normalize_enable": False,
     "actor.entropy_coef": None,
     "actor.max_norm": 1.0,
     "actor.adam.eps": 1e-8,
     "rollout.temperature": 1.0,
-    "rollout.top_p": 1.0,
 }
 UNEXPRESSED = {
-    "algo.kl.target": "a controller of the divergence's coefficient",
-    "reward.overlong_buffer_len": "a penalty of overlong completions",
-    "reward.stop_properly_penalty_coef": "a penalty of completions that were cut off",
-    "reward.normalize_enable": "a running normalisation of a reward model's rewards",
-    "rollout.top_p": "a truncated distribution to sample from",
+    "algo.kl.target": (None, "a controller of the divergence's coefficient"),
+    "reward.overlong_buffer_len": (None, "a penalty of overlong completions"),
+    "reward.stop_properly_penalty_coef": (None, "a penalty of completions that were cut off"),
+    "reward.normalize_enable": (False, "a running normalisation of a reward model's rewards"),
+    "rollout.top_p": (1.0, "a truncated distribution to sample from"),
 }
 ESTIMATORS = {
     "reinforce": "batch",
@@ -114,7 +109,6 @@ def divergence(a: Arguments) -> dict[str, Read]:
 
 def settings(a: Arguments) -> dict[str, Read]:
     """Translate OpenRLHF's arguments to our settings."""
-    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     samples = a["rollout.batch_size"] * a["rollout.n_samples_per_prompt"]
     shuffled = not a["train.dynamic_batch_enable"]
     return {
@@ -156,6 +150,7 @@ PRESETS = (
         library=f"{LIBRARY}: REINFORCE++ (algo.advantage.estimator reinforce)",
         arguments=ARGUMENTS,
         settings=settings,
+        unexpressed=UNEXPRESSED,
         in_words=IN_WORDS,
         trainer="language",
     ),
@@ -174,6 +169,7 @@ PRESETS = (
             "algo.kl.estimator": "k2",
         },
         settings=settings,
+        unexpressed=UNEXPRESSED,
         in_words=(
             *IN_WORDS,
             "The script's rate is 5e-7. It also leaves out prompts whose samples are all right or "

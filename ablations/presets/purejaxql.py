@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import require_defaults, setting
+from ablations.presets.arguments import setting
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 GYMNAX, MINATAR = "purejaxql/pqn_gymnax.py", "purejaxql/pqn_minatar.py"
@@ -18,7 +18,6 @@ ARGUMENTS = {
     "EPS_DECAY": 0.2,
     "NUM_MINIBATCHES": 16,
     "NUM_EPOCHS": 4,
-    "NORM_INPUT": False,
     "HIDDEN_SIZE": 256,
     "NUM_LAYERS": 2,
     "NORM_TYPE": "layer_norm",
@@ -44,7 +43,7 @@ MINATAR_ARGUMENTS = {
     "LAMBDA": 0.65,
 }
 NORMALIZATIONS = {"layer_norm": "both", "none": "none"}
-UNEXPRESSED = {"NORM_INPUT": "a batch norm of observations"}
+UNEXPRESSED = {"NORM_INPUT": (False, "a batch norm of observations")}
 
 
 def settings(a: Arguments) -> dict[str, Read]:
@@ -69,7 +68,6 @@ def minatar_settings(a: Arguments) -> dict[str, Read]:
 
 
 def _common(a: Arguments, script: str, config: str) -> dict[str, Read]:
-    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     schedule = "linear_per_step" if a["LR_LINEAR_DECAY"] else "constant"
     return {
         "num_envs": (a["NUM_ENVS"], config),
@@ -126,6 +124,7 @@ PRESETS = (
         library="PureJaxQL at 47af6d7, github.com/mttga/purejaxql",
         arguments=ARGUMENTS,
         settings=settings,
+        unexpressed=UNEXPRESSED,
         in_words=IN_WORDS,
         trainer="pqn",
     ),
@@ -134,6 +133,7 @@ PRESETS = (
         library="PureJaxQL at 47af6d7, github.com/mttga/purejaxql, on MinAtar",
         arguments=MINATAR_ARGUMENTS,
         settings=minatar_settings,
+        unexpressed=UNEXPRESSED,
         in_words=(
             *IN_WORDS,
             "It divides observations by 255, which are 0 and 1 in MinAtar; here they stay.",

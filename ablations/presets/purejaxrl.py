@@ -27,19 +27,12 @@ ARGUMENTS = {
     "ANNEAL_LR": False,
     "NORMALIZE_ENV": True,
 }
-OF_DISCRETE = {
+OF_DISCRETE = {name: value for name, value in ARGUMENTS.items() if name != "NORMALIZE_ENV"} | {
     "LR": 2.5e-4,
     "NUM_ENVS": 4,
     "NUM_STEPS": 128,
-    "UPDATE_EPOCHS": 4,
     "NUM_MINIBATCHES": 4,
-    "GAMMA": 0.99,
-    "GAE_LAMBDA": 0.95,
-    "CLIP_EPS": 0.2,
     "ENT_COEF": 0.01,
-    "VF_COEF": 0.5,
-    "MAX_GRAD_NORM": 0.5,
-    "ACTIVATION": "tanh",
     "ANNEAL_LR": True,
 }
 MINATAR = {"LR": 5e-3, "NUM_ENVS": 64, "NUM_MINIBATCHES": 8, "ACTIVATION": "relu"}

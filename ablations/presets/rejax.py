@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import of_whole_actions, refused, require_defaults
+from ablations.presets.arguments import of_whole_actions, refused
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "src/rejax/algos/ppo.py"
@@ -160,18 +160,19 @@ PQN_ARGUMENTS = {
     "eps_end": 0.05,
     "exploration_fraction": 0.1,
     "max_grad_norm": math.inf,
-    "normalize_observations": False,
     "normalize_rewards": False,
     "reward_normalization_discount": 0.99,
 }
 PQN_UNEXPRESSED = {
-    "normalize_observations": "its targets are of observations that are not normalised"
+    "normalize_observations": (
+        False,
+        "its targets are of observations that are not normalised",
+    )
 }
 
 
 def pqn_settings(a: Arguments) -> dict[str, Read]:
     """Translate the arguments of Rejax's PQN to our settings."""
-    require_defaults(a, PQN_ARGUMENTS, PQN_UNEXPRESSED)
     return {
         "num_envs": (a["num_envs"], MIXINS),
         "unroll_length": (a["num_steps"], MIXINS),
@@ -216,6 +217,7 @@ PRESETS = (
         name="rejax_pqn",
         library="Rejax 0.1.3, github.com/keraJLi/rejax, its PQN",
         arguments=PQN_ARGUMENTS,
+        unexpressed=PQN_UNEXPRESSED,
         settings=pqn_settings,
         in_words=(
             FRESH_IN_WORDS,

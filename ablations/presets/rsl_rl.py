@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import require_defaults, setting
+from ablations.presets.arguments import setting
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "rsl_rl/algorithms/ppo.py"
@@ -36,21 +36,18 @@ ARGUMENTS = {
     "obs_normalization": False,
     "hidden_dims": (256, 256, 256),
     "activation": "elu",
-    "distribution": "GaussianDistribution",
-    "learn_std": True,
-    "std_range": (1e-6, 1e6),
-    "optimizer": "adam",
-    "rnd_cfg": None,
-    "symmetry_cfg": None,
 }
 UNEXPRESSED = {
-    "distribution": "HeteroscedasticGaussianDistribution has a std for each state, "
-    "BetaDistribution bounded actions",
-    "learn_std": "a std that stays",
-    "std_range": "bounds of the std",
-    "optimizer": "another optimizer",
-    "rnd_cfg": "a bonus for what is new",
-    "symmetry_cfg": "mirrored samples",
+    "distribution": (
+        "GaussianDistribution",
+        "HeteroscedasticGaussianDistribution has a std for each state, "
+        "BetaDistribution bounded actions",
+    ),
+    "learn_std": (True, "a std that stays"),
+    "std_range": ((1e-6, 1e6), "bounds of the std"),
+    "optimizer": ("adam", "another optimizer"),
+    "rnd_cfg": (None, "a bonus for what is new"),
+    "symmetry_cfg": (None, "mirrored samples"),
 }
 SCHEDULES = {"adaptive": "adaptive_exact_kl", "fixed": "constant"}
 STDS = {"scalar": "clamped_parameter", "log": "clamped_exp_parameter"}
@@ -58,7 +55,6 @@ STDS = {"scalar": "clamped_parameter", "log": "clamped_exp_parameter"}
 
 def settings(a: Arguments) -> dict[str, Read]:
     """Translate RSL-RL's arguments to our settings."""
-    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     schedule, std = setting(a, "schedule", SCHEDULES), setting(a, "std_type", STDS)
     adaptive = schedule == "adaptive_exact_kl" and a["desired_kl"] is not None
     minibatch = a["normalize_advantage_per_mini_batch"]
@@ -132,6 +128,7 @@ PRESET = Preset(
     name="rsl_rl",
     library="rsl-rl-lib 5.5.1, github.com/leggedrobotics/rsl_rl",
     arguments=ARGUMENTS,
+    unexpressed=UNEXPRESSED,
     settings=settings,
     in_words=(
         "The task draws the resets; those of its robots are fresh for every episode. "

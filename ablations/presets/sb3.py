@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ablations.presets.arguments import of_whole_actions, refused, require_defaults
+from ablations.presets.arguments import of_whole_actions, refused
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 PPO = "stable_baselines3/ppo/ppo.py"
@@ -41,16 +41,14 @@ ARGUMENTS = {
     "vec_normalize_gamma": 0.99,
     "use_sde": False,
     "sde_sample_freq": -1,
-    "rollout_buffer_class": None,
 }
 UNEXPRESSED = {
-    "rollout_buffer_class": "a buffer of one's own",
+    "rollout_buffer_class": (None, "a buffer of one's own"),
 }
 
 
 def settings(a: Arguments) -> dict[str, Read]:
     """Translate Stable-Baselines3's arguments to our settings."""
-    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     for name in ("learning_rate", "clip_range", "clip_range_vf"):
         if callable(a[name]):
             raise refused(f"{name} as a schedule", "give a number")
@@ -165,12 +163,14 @@ PRESET = Preset(
     name="sb3",
     library=LIBRARY,
     arguments=ARGUMENTS,
+    unexpressed=UNEXPRESSED,
     settings=settings,
     in_words=(FRESH_IN_WORDS, *IN_WORDS),
     discrete=Preset(
         name="sb3",
         library=f"{LIBRARY}: its CategoricalDistribution",
         arguments=ARGUMENTS,
+        unexpressed=UNEXPRESSED,
         settings=of_discrete,
         in_words=IN_WORDS,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import refused, require_defaults, setting
+from ablations.presets.arguments import refused, setting
 from ablations.presets.definition import FRESH, FRESH_IN_WORDS, Arguments, Preset, Read
 
 RECIPE = "sota-implementations/ppo/ppo_mujoco.py"
@@ -32,12 +32,10 @@ ARGUMENTS = {
     "max_grad_norm": None,
     "activation": "tanh",
     "normalize_observation": True,
-    "anneal_clip_epsilon": False,
-    "weight_decay": 0.0,
 }
 UNEXPRESSED = {
-    "anneal_clip_epsilon": "clip_epsilon falls with the learning rate",
-    "weight_decay": "in its configuration, and nothing reads it",
+    "anneal_clip_epsilon": (False, "clip_epsilon falls with the learning rate"),
+    "weight_decay": (0.0, "in its configuration, and nothing reads it"),
 }
 
 VALUE_ERRORS = {"l2": "squared", "l1": "absolute", "smooth_l1": "smooth_l1"}
@@ -45,7 +43,6 @@ VALUE_ERRORS = {"l2": "squared", "l1": "absolute", "smooth_l1": "smooth_l1"}
 
 def settings(a: Arguments) -> dict[str, Read]:
     """Translate TorchRL's arguments to our settings."""
-    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     clip_value, norm = a["clip_value"], a["max_grad_norm"]
     samples, normalized = a["num_envs"] * a["frames_per_env"], a["normalize_observation"]
     if samples % a["mini_batch_size"]:
@@ -125,6 +122,7 @@ PRESET = Preset(
     name="torchrl",
     library="torchrl 0.14.1, recipe at ae9719f, github.com/pytorch/rl",
     arguments=ARGUMENTS,
+    unexpressed=UNEXPRESSED,
     settings=settings,
     in_words=(
         FRESH_IN_WORDS,

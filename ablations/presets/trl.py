@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import UNBOUNDED, refused, require_defaults, setting
+from ablations.presets.arguments import UNBOUNDED, refused, setting
 from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
 
 GRPO_CONFIG = "trl/trainer/grpo_config.py"
@@ -25,13 +25,6 @@ SHARED = {
     "max_grad_norm": 1.0,
     "adam_epsilon": 1e-8,
     "lr_scheduler_type": "linear",
-    "mask_truncated_completions": False,
-    "sync_ref_model": False,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": None,
-    "repetition_penalty": 1.0,
-    "use_vllm": False,
 }
 GRPO_ARGUMENTS = {
     **SHARED,
@@ -44,40 +37,36 @@ GRPO_ARGUMENTS = {
     "loss_type": "dapo",
     "scale_rewards": "group",
     "importance_sampling_level": "token",
-    "multi_objective_aggregation": "sum_then_normalize",
-    "entropy_coef": 0.0,
-    "use_adaptive_entropy": False,
-    "top_entropy_quantile": 1.0,
-    "off_policy_mask_threshold": None,
 }
 RLOO_ARGUMENTS = {
     **SHARED,
     "num_generations": 2,
     "beta": 0.05,
-    "normalize_advantages": False,
-    "reward_clip_range": None,
 }
 # Arguments without a setting
 OF_BOTH = {
-    "mask_truncated_completions": "completions that were cut off teach nothing",
-    "sync_ref_model": "the reference follows the policy",
-    "top_p": "a truncated distribution to sample from",
-    "top_k": "a truncated distribution to sample from",
-    "min_p": "a truncated distribution to sample from",
-    "repetition_penalty": "another distribution to sample from",
-    "use_vllm": "another sampler, and the correction for its log-probabilities",
+    "mask_truncated_completions": (False, "completions that were cut off teach nothing"),
+    "sync_ref_model": (False, "the reference follows the policy"),
+    "top_p": (1.0, "a truncated distribution to sample from"),
+    "top_k": (0, "a truncated distribution to sample from"),
+    "min_p": (None, "a truncated distribution to sample from"),
+    "repetition_penalty": (1.0, "another distribution to sample from"),
+    "use_vllm": (False, "another sampler, and the correction for its log-probabilities"),
 }
 OF_GRPO = OF_BOTH | {
-    "multi_objective_aggregation": "several rewards",
-    "entropy_coef": "a mean over tokens whatever the loss_type; entropy_coefficient goes through "
-    "policy_loss_reduction",
-    "use_adaptive_entropy": "a controller of the entropy's coefficient",
-    "top_entropy_quantile": "a loss of the most uncertain tokens alone",
-    "off_policy_mask_threshold": "bad completions far from the sampler teach nothing",
+    "multi_objective_aggregation": ("sum_then_normalize", "several rewards"),
+    "entropy_coef": (
+        0.0,
+        "a mean over tokens whatever the loss_type; entropy_coefficient goes through "
+        "policy_loss_reduction",
+    ),
+    "use_adaptive_entropy": (False, "a controller of the entropy's coefficient"),
+    "top_entropy_quantile": (1.0, "a loss of the most uncertain tokens alone"),
+    "off_policy_mask_threshold": (None, "bad completions far from the sampler teach nothing"),
 }
 OF_RLOO = OF_BOTH | {
-    "normalize_advantages": "advantages divided by their std + 1e-4",
-    "reward_clip_range": "rewards clipped before the divergence is taken off",
+    "normalize_advantages": (False, "advantages divided by their std + 1e-4"),
+    "reward_clip_range": (None, "rewards clipped before the divergence is taken off"),
 }
 
 SCALES: dict[str | bool, str] = {
@@ -206,7 +195,6 @@ def policy_loss(a: Arguments) -> dict[str, Read]:
 
 def grpo(a: Arguments) -> dict[str, Read]:
     """Translate GRPOTrainer's arguments to our settings."""
-    require_defaults(a, GRPO_ARGUMENTS, OF_GRPO)
     reduction = setting(a, "loss_type", REDUCTIONS)
     if a["loss_type"] == "bnpo" and a["gradient_accumulation_steps"] > 1:
         raise refused(
@@ -232,7 +220,6 @@ def grpo(a: Arguments) -> dict[str, Read]:
 
 def rloo(a: Arguments) -> dict[str, Read]:
     """Translate RLOOTrainer's arguments to our settings."""
-    require_defaults(a, RLOO_ARGUMENTS, OF_RLOO)
     return {
         **shared(a, RLOO_CONFIG),
         **clips(a, RLOO_CONFIG),
@@ -259,6 +246,7 @@ PRESETS = (
         library=f"{LIBRARY}: GRPOTrainer",
         arguments=GRPO_ARGUMENTS,
         settings=grpo,
+        unexpressed=OF_GRPO,
         in_words=IN_WORDS,
         trainer="language",
     ),
@@ -267,6 +255,7 @@ PRESETS = (
         library=f"{LIBRARY}: GRPOTrainer with loss_type dr_grpo and scale_rewards none",
         arguments={**GRPO_ARGUMENTS, "loss_type": "dr_grpo", "scale_rewards": "none"},
         settings=grpo,
+        unexpressed=OF_GRPO,
         in_words=IN_WORDS,
         trainer="language",
     ),
@@ -275,6 +264,7 @@ PRESETS = (
         library=f"{LIBRARY}: RLOOTrainer",
         arguments=RLOO_ARGUMENTS,
         settings=rloo,
+        unexpressed=OF_RLOO,
         in_words=IN_WORDS,
         trainer="language",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ablations.presets.arguments import UNBOUNDED, require_defaults, setting, steps
+from ablations.presets.arguments import UNBOUNDED, setting, steps
 from ablations.presets.definition import RATE_IN_WORDS, Arguments, Preset, Read
 
 ACTOR = "verl/trainer/config/actor/actor.yaml"
@@ -20,25 +20,28 @@ ARGUMENTS = {
     "ppo_epochs": 1,
     "shuffle": False,
     "norm_adv_by_std_in_grpo": True,
-    "loss_mode": "vanilla",
     "clip_ratio": 0.2,
     "clip_ratio_low": 0.2,
     "clip_ratio_high": 0.2,
     "clip_ratio_c": 3.0,
     "loss_agg_mode": "token-mean",
-    "loss_scale_factor": None,
     "use_kl_loss": True,
     "kl_loss_coef": 0.001,
     "kl_loss_type": "low_var_kl",
-    "use_kl_in_reward": False,
     "entropy_coeff": 0.0,
     "grad_clip": 1.0,
     "temperature": 1.0,
 }
 UNEXPRESSED = {
-    "loss_mode": "another policy loss; policy_loss has those of gspo, cispo, clip_cov and sapo",
-    "loss_scale_factor": "another constant under seq-mean-token-sum-norm than the longest length",
-    "use_kl_in_reward": "a divergence in the reward, with a controller of its coefficient",
+    "loss_mode": (
+        "vanilla",
+        "another policy loss; policy_loss has those of gspo, cispo, clip_cov and sapo",
+    ),
+    "loss_scale_factor": (
+        None,
+        "another constant under seq-mean-token-sum-norm than the longest length",
+    ),
+    "use_kl_in_reward": (False, "a divergence in the reward, with a controller of its coefficient"),
 }
 REDUCTIONS = {
     "token-mean": "token_mean",
@@ -69,7 +72,6 @@ def divergence(a: Arguments) -> dict[str, Read]:
 
 def settings(a: Arguments) -> dict[str, Read]:
     """Translate verl's arguments to our settings."""
-    require_defaults(a, ARGUMENTS, UNEXPRESSED)
     scaled = a["norm_adv_by_std_in_grpo"]
     low, high = (
         a["clip_ratio"] if a[name] is None else a[name]
@@ -114,6 +116,7 @@ PRESET = Preset(
         f"seq-mean-token-sum-norm is not divided by the number of completions)"
     ),
     arguments=ARGUMENTS,
+    unexpressed=UNEXPRESSED,
     settings=settings,
     in_words=(
         RATE_IN_WORDS.format("1e-6"),

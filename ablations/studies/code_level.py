@@ -1,7 +1,7 @@
 """Does PPO's clip matter, or the other optimisations in its code?"""
 
 from ablations.core.plan import Settings
-from ablations.studies.definition import Study, Variant, register
+from ablations.studies.definition import Study, Variant
 from ablations.studies.profiles import claims, control
 
 # The optimisations of openai/baselines besides the clip, as far as there are settings for them.
@@ -36,17 +36,15 @@ VARIANTS = {
     "plain": Variant({**WITHOUT, "policy_loss": "none"}, summary="neither"),
 }
 
-register(
-    Study(
-        name="code_level",
-        title="Code-level optimisations and the clip",
-        claim=(
-            "Most of what PPO gains comes from its code-level optimisations, not from clipping the "
-            "policy ratio."
-        ),
-        claim_source="Engstrom et al. 2020 (Implementation Matters in Deep Policy Gradients)",
-        baseline="ppo",
-        variants=VARIANTS,
-        profiles=control(quick=VARIANTS, paper=VARIANTS) | claims(VARIANTS),
-    )
+STUDY = Study(
+    name="code_level",
+    title="Code-level optimisations and the clip",
+    claim=(
+        "Most of what PPO gains comes from its code-level optimisations, not from clipping the "
+        "policy ratio."
+    ),
+    claim_source="Engstrom et al. 2020 (Implementation Matters in Deep Policy Gradients)",
+    baseline="ppo",
+    variants=VARIANTS,
+    profiles=control(quick=VARIANTS, paper=VARIANTS) | claims(VARIANTS),
 )

@@ -1,6 +1,6 @@
 """Are two samples per prompt enough, at an equal number of completions?"""
 
-from ablations.studies.definition import Study, Variant, register
+from ablations.studies.definition import Study, Variant
 from ablations.studies.profiles import BATCH, LANGUAGE_SCORE, language
 
 ADVANTAGES = {"grpo": "per_prompt", "reinforce_pp_baseline": "per_prompt_baseline_batch"}
@@ -19,21 +19,19 @@ VARIANTS = {
 }
 GRPO = tuple(name for name in VARIANTS if name.startswith("grpo"))
 
-register(
-    Study(
-        name="group_size",
-        title="Samples per prompt at an equal number of completions",
-        claim="GRPO with 2 samples per prompt is on par with 16, at an eighth of the completions.",
-        claim_source="2-GRPO (one version: on par; another: 97.6% of the performance)",
-        baseline="grpo@samples=16",
-        variants=VARIANTS,
-        profiles=language(
-            quick=GRPO,
-            paper=VARIANTS,
-            tasks=("arithmetic",),
-            claims=GRPO,
-            judged=("grpo@samples=16", "grpo@samples=2"),
-        ),
-        **LANGUAGE_SCORE,
-    )
+STUDY = Study(
+    name="group_size",
+    title="Samples per prompt at an equal number of completions",
+    claim="GRPO with 2 samples per prompt is on par with 16, at an eighth of the completions.",
+    claim_source="2-GRPO (one version: on par; another: 97.6% of the performance)",
+    baseline="grpo@samples=16",
+    variants=VARIANTS,
+    profiles=language(
+        quick=GRPO,
+        paper=VARIANTS,
+        tasks=("arithmetic",),
+        claims=GRPO,
+        judged=("grpo@samples=16", "grpo@samples=2"),
+    ),
+    **LANGUAGE_SCORE,
 )

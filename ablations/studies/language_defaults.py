@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ablations.studies.definition import Study, Tuning, Variant, register
+from ablations.studies.definition import Study, Tuning, Variant
 from ablations.studies.profiles import LANGUAGE_SCORE, language
 
 TUNING = Tuning(
@@ -24,23 +24,21 @@ DEFAULTS = {
     for name, library in PRESETS.items()
 }
 
-register(
-    Study(
-        name="language_defaults",
-        title="Library defaults on language",
-        claim=(
-            "GRPO, Dr. GRPO, RLOO, REINFORCE++ and Lite PPO differ in more than the advantage: in "
-            "the loss, its reduction and the divergence from the reference. With equal prompts, "
-            "samples and steps per batch, each whole should learn alike."
-        ),
-        claim_source="what comparisons of these names take for granted",
-        baseline="trl_grpo",
-        variants=DEFAULTS,
-        # With four steps per batch, ratios differ from 1 and clips have an effect.
-        settings={"num_minibatches": 4},
-        profiles=language(quick=DEFAULTS, paper=DEFAULTS, claims=DEFAULTS),
-        geometry="common",
-        tuning=TUNING,
-        **LANGUAGE_SCORE,
-    )
+STUDY = Study(
+    name="language_defaults",
+    title="Library defaults on language",
+    claim=(
+        "GRPO, Dr. GRPO, RLOO, REINFORCE++ and Lite PPO differ in more than the advantage: in "
+        "the loss, its reduction and the divergence from the reference. With equal prompts, "
+        "samples and steps per batch, each whole should learn alike."
+    ),
+    claim_source="what comparisons of these names take for granted",
+    baseline="trl_grpo",
+    variants=DEFAULTS,
+    # With four steps per batch, ratios differ from 1 and clips have an effect.
+    settings={"num_minibatches": 4},
+    profiles=language(quick=DEFAULTS, paper=DEFAULTS, claims=DEFAULTS),
+    geometry="common",
+    tuning=TUNING,
+    **LANGUAGE_SCORE,
 )

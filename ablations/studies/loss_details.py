@@ -1,6 +1,6 @@
 """Do the weights of tokens in the loss matter, and the divergence from the reference?"""
 
-from ablations.studies.definition import Study, Variant, register
+from ablations.studies.definition import Study, Variant
 from ablations.studies.profiles import LANGUAGE_SCORE, language
 
 VARIANTS = {
@@ -24,22 +24,20 @@ VARIANTS = {
     },
 }
 
-register(
-    Study(
-        name="loss_details",
-        title="Reductions of the loss, and estimators of the divergence",
-        claim=(
-            "A mean over completions favours short ones, a penalty for leaving the reference is "
-            "not needed, and its estimator and its place matter."
-        ),
-        claim_source=(
-            "Yu et al. 2025 (DAPO); Liu et al. 2025 (Dr. GRPO); Shao et al. 2024 (GRPO); verl, "
-            "issue 593"
-        ),
-        baseline="grpo",
-        variants=VARIANTS,
-        settings={"samples_per_prompt": 4},
-        profiles=language(quick=VARIANTS, paper=VARIANTS, tasks=("arithmetic",), judged=VARIANTS),
-        **LANGUAGE_SCORE,
-    )
+STUDY = Study(
+    name="loss_details",
+    title="Reductions of the loss, and estimators of the divergence",
+    claim=(
+        "A mean over completions favours short ones, a penalty for leaving the reference is "
+        "not needed, and its estimator and its place matter."
+    ),
+    claim_source=(
+        "Yu et al. 2025 (DAPO); Liu et al. 2025 (Dr. GRPO); Shao et al. 2024 (GRPO); verl, "
+        "issue 593"
+    ),
+    baseline="grpo",
+    variants=VARIANTS,
+    settings={"samples_per_prompt": 4},
+    profiles=language(quick=VARIANTS, paper=VARIANTS, tasks=("arithmetic",), judged=VARIANTS),
+    **LANGUAGE_SCORE,
 )

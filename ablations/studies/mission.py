@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ablations.studies.definition import Study, Variant, register
+from ablations.studies.definition import Study, Variant
 from ablations.studies.profiles import control, evidence
 from ablations.studies.value_clipping import RETURN_STD
 
@@ -50,19 +50,17 @@ EVIDENCE = replace(
     score="mean",
 )
 
-register(
-    Study(
-        name="mission",
-        title="Four details of PPO on Brax's locomotion tasks",
-        claim=(
-            "Brax's extra TD step after GAE, the coefficient of the value loss where a torso is "
-            "shared, clipping of the value loss, and the scope of advantage statistics change how "
-            "well PPO learns."
-        ),
-        claim_source="Brax, CleanRL, Stable-Baselines3, RSL-RL and TorchRL disagree in all four",
-        baseline="baseline",
-        variants=CHOICES,
-        metric="evaluation/return",
-        profiles=control(quick=CHOICES, paper=CHOICES) | {"evidence": EVIDENCE},
-    )
+STUDY = Study(
+    name="mission",
+    title="Four details of PPO on Brax's locomotion tasks",
+    claim=(
+        "Brax's extra TD step after GAE, the coefficient of the value loss where a torso is "
+        "shared, clipping of the value loss, and the scope of advantage statistics change how "
+        "well PPO learns."
+    ),
+    claim_source="Brax, CleanRL, Stable-Baselines3, RSL-RL and TorchRL disagree in all four",
+    baseline="baseline",
+    variants=CHOICES,
+    metric="evaluation/return",
+    profiles=control(quick=CHOICES, paper=CHOICES) | {"evidence": EVIDENCE},
 )

@@ -1,6 +1,6 @@
 """Clips of the policy ratio, where several steps are taken on a batch."""
 
-from ablations.studies.definition import Study, Variant, register
+from ablations.studies.definition import Study, Variant
 from ablations.studies.profiles import LANGUAGE_SCORE, language
 
 LOSSES = {
@@ -21,29 +21,27 @@ VARIANTS = {
 }
 QUICK = ("clip", "clip_higher", "gspo", "cispo", "clip_cov", "none")
 
-register(
-    Study(
-        name="policy_clipping",
-        title="Clips of the policy ratio, at eight steps per batch",
-        claim=(
-            "GSPO, CISPO and Clip-Cov are each said to be stabler or better than PPO's clip, where "
-            "several steps are taken on a batch."
-        ),
-        claim_source=(
-            "Zheng et al. 2025 (GSPO); MiniMax 2025 (CISPO); Cui et al. 2025 (Clip-Cov); Yu et al. "
-            "2025 (DAPO)"
-        ),
-        baseline="clip",
-        variants=VARIANTS,
-        settings={"num_minibatches": 4, "epochs": 2},
-        profiles=language(
-            quick=QUICK,
-            paper=VARIANTS,
-            tasks=("arithmetic",),
-            claims=QUICK,
-            judged=(*QUICK, "gspo_narrow"),
-            judged_rate=3e-5,  # the best of three for PPO's clip, in validation
-        ),
-        **LANGUAGE_SCORE,
-    )
+STUDY = Study(
+    name="policy_clipping",
+    title="Clips of the policy ratio, at eight steps per batch",
+    claim=(
+        "GSPO, CISPO and Clip-Cov are each said to be stabler or better than PPO's clip, where "
+        "several steps are taken on a batch."
+    ),
+    claim_source=(
+        "Zheng et al. 2025 (GSPO); MiniMax 2025 (CISPO); Cui et al. 2025 (Clip-Cov); Yu et al. "
+        "2025 (DAPO)"
+    ),
+    baseline="clip",
+    variants=VARIANTS,
+    settings={"num_minibatches": 4, "epochs": 2},
+    profiles=language(
+        quick=QUICK,
+        paper=VARIANTS,
+        tasks=("arithmetic",),
+        claims=QUICK,
+        judged=(*QUICK, "gspo_narrow"),
+        judged_rate=3e-5,  # the best of three for PPO's clip, in validation
+    ),
+    **LANGUAGE_SCORE,
 )

@@ -339,16 +339,15 @@ def language(
 ) -> dict[str, Profile]:
     """Return the profiles of a language study.
 
-    Args:
-        quick: variants of `smoke` and `quick`.
-        paper: variants of `paper`.
-        tasks: of all profiles except `paper`.
-        paper_tasks: of `paper`.
-        iterations: of 64 completions, in `quick` and `claims`; `paper` has five times as many.
-        claims: variants of `claims`, which is `quick` with 20 seeds and ten evaluations.
-        judged: variants of `evidence`, the profile of docs/evidence.md.
-        judged_rate: learning rate of `evidence`, for variants without their own.
-        settings: shared by all variants.
+    quick: variants of `smoke` and `quick`.
+    paper: variants of `paper`.
+    tasks: of all profiles except `paper`.
+    paper_tasks: of `paper`.
+    iterations: of 64 completions, in `quick` and `claims`; `paper` has five times as many.
+    claims: variants of `claims`, which is `quick` with 20 seeds and ten evaluations.
+    judged: variants of `evidence`, the profile of docs/evidence.md.
+    judged_rate: learning rate of `evidence`, for variants without their own.
+    settings: shared by all variants.
     """
     tasks = tuple(tasks)
     quick_one = Profile(

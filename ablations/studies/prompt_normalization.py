@@ -7,7 +7,7 @@ compare the variants with batches of few prompts, on few prompts, and at other s
 
 from pathlib import Path
 
-from ablations.studies.definition import Study, Tuning, Variant, crossed, register
+from ablations.studies.definition import Study, Tuning, Variant, crossed
 from ablations.studies.profiles import LANGUAGE_SCORE, language
 
 TUNING = Tuning(
@@ -60,85 +60,77 @@ RATES = crossed(COMPARED, "grpo", learning_rate=(1e-4, 3e-4, 1e-3))
 JUDGED = ("grpo", "reinforce_pp", "dr_grpo", "lite_ppo", "rloo")
 CLAIMED = (*QUICK, "lite_ppo", *RATES)
 
-register(
-    Study(
-        name="prompt_normalization",
-        title="Per-prompt against batch normalisation",
-        claim=(
-            "GRPO normalises advantages per prompt, REINFORCE++ over the batch; the second is said "
-            "to be more stable. With rewards of one scale they should agree; rewards of several "
-            "scales should part them."
-        ),
-        claim_source=(
-            "Hu et al. 2025 (REINFORCE++); Shao et al. 2024 (GRPO); OpenRLHF issues 830 and 924"
-        ),
-        baseline="grpo",
-        variants=CHOICES | GRID | RATES,
-        settings={"samples_per_prompt": 4},
-        profiles=language(quick=QUICK, paper=GRID, claims=CLAIMED, judged=JUDGED),
-        tuning=TUNING,
-        **LANGUAGE_SCORE,
-    )
+PROMPT_NORMALIZATION = Study(
+    name="prompt_normalization",
+    title="Per-prompt against batch normalisation",
+    claim=(
+        "GRPO normalises advantages per prompt, REINFORCE++ over the batch; the second is said "
+        "to be more stable. With rewards of one scale they should agree; rewards of several "
+        "scales should part them."
+    ),
+    claim_source=(
+        "Hu et al. 2025 (REINFORCE++); Shao et al. 2024 (GRPO); OpenRLHF issues 830 and 924"
+    ),
+    baseline="grpo",
+    variants=CHOICES | GRID | RATES,
+    settings={"samples_per_prompt": 4},
+    profiles=language(quick=QUICK, paper=GRID, claims=CLAIMED, judged=JUDGED),
+    tuning=TUNING,
+    **LANGUAGE_SCORE,
 )
 
 SIZES = crossed(COMPARED, "grpo", prompts=(2, 16, 64))
 
-register(
-    Study(
-        name="batch_size",
-        title="Batch statistics over few prompts",
-        claim="A statistic over the batch is unreliable where the batch has few prompts.",
-        claim_source="why those who use statistics over the batch take large batches",
-        baseline="grpo@prompts=2",
-        variants=SIZES,
-        settings={"samples_per_prompt": 4},
-        profiles=language(quick=SIZES, paper=SIZES, tasks=("arithmetic",), claims=SIZES),
-        **LANGUAGE_SCORE,
-    )
+BATCH_SIZE = Study(
+    name="batch_size",
+    title="Batch statistics over few prompts",
+    claim="A statistic over the batch is unreliable where the batch has few prompts.",
+    claim_source="why those who use statistics over the batch take large batches",
+    baseline="grpo@prompts=2",
+    variants=SIZES,
+    settings={"samples_per_prompt": 4},
+    profiles=language(quick=SIZES, paper=SIZES, tasks=("arithmetic",), claims=SIZES),
+    **LANGUAGE_SCORE,
 )
 
 FEW = ("grpo", "reinforce_pp", "reinforce_pp_baseline", "dr_grpo")
 
-register(
-    Study(
-        name="few_prompts",
-        title="Thirty prompts, trained to saturation, judged by others",
-        claim=(
-            "GRPO fits the prompts that it is trained on and fails on new ones; REINFORCE++ keeps "
-            "what it knew."
-        ),
-        claim_source="Hu et al. 2025 (REINFORCE++): GRPO 95.0 on 30 prompts and 0.0 on new ones",
-        baseline="grpo",
-        variants={name: CHOICES[name] for name in FEW},
-        settings={"samples_per_prompt": 4},
-        profiles=language(
-            quick=FEW,
-            paper=FEW,
-            tasks=("arithmetic_few",),
-            paper_tasks=("arithmetic_few", "addition_few"),
-            iterations=1200,
-            claims=FEW,
-        ),
-        **LANGUAGE_SCORE,
-    )
+FEW_PROMPTS = Study(
+    name="few_prompts",
+    title="Thirty prompts, trained to saturation, judged by others",
+    claim=(
+        "GRPO fits the prompts that it is trained on and fails on new ones; REINFORCE++ keeps "
+        "what it knew."
+    ),
+    claim_source="Hu et al. 2025 (REINFORCE++): GRPO 95.0 on 30 prompts and 0.0 on new ones",
+    baseline="grpo",
+    variants={name: CHOICES[name] for name in FEW},
+    settings={"samples_per_prompt": 4},
+    profiles=language(
+        quick=FEW,
+        paper=FEW,
+        tasks=("arithmetic_few",),
+        paper_tasks=("arithmetic_few", "addition_few"),
+        iterations=1200,
+        claims=FEW,
+    ),
+    **LANGUAGE_SCORE,
 )
 
 NAMES = ("grpo", "reinforce_pp", "dr_grpo", "none")
 SCALES = ("arithmetic", "arithmetic_signed", "arithmetic_scales")
 
-register(
-    Study(
-        name="reward_scale",
-        title="Rewards of 0 and 1, of -1 and 1, and of several scales",
-        claim=(
-            "Dropping the std helps where rewards are concentrated; a normalised advantage does "
-            "not depend on the reward's unit, one in units of reward does."
-        ),
-        claim_source="Liu et al. 2025 (Tricks or Traps); Liu et al. 2025 (Dr. GRPO)",
-        baseline="grpo",
-        variants={name: CHOICES[name] for name in NAMES},
-        settings={"samples_per_prompt": 4},
-        profiles=language(quick=NAMES, paper=NAMES, tasks=SCALES, paper_tasks=SCALES, claims=NAMES),
-        **LANGUAGE_SCORE,
-    )
+REWARD_SCALE = Study(
+    name="reward_scale",
+    title="Rewards of 0 and 1, of -1 and 1, and of several scales",
+    claim=(
+        "Dropping the std helps where rewards are concentrated; a normalised advantage does "
+        "not depend on the reward's unit, one in units of reward does."
+    ),
+    claim_source="Liu et al. 2025 (Tricks or Traps); Liu et al. 2025 (Dr. GRPO)",
+    baseline="grpo",
+    variants={name: CHOICES[name] for name in NAMES},
+    settings={"samples_per_prompt": 4},
+    profiles=language(quick=NAMES, paper=NAMES, tasks=SCALES, paper_tasks=SCALES, claims=NAMES),
+    **LANGUAGE_SCORE,
 )

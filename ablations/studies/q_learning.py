@@ -1,6 +1,6 @@
 """Does Q-learning without a replay buffer need layer normalisation, or a target network?"""
 
-from ablations.studies.definition import Study, Variant, register
+from ablations.studies.definition import Study, Variant
 from ablations.studies.profiles import few_actions
 
 PLAIN = {"network_normalization": "none"}
@@ -28,19 +28,17 @@ DETAILS = {
 }
 QUICK = tuple(name for name in DETAILS if name not in ("adam", "rejax_return"))
 
-register(
-    Study(
-        name="q_learning",
-        title="Q-learning without a replay buffer",
-        claim=(
-            "With LayerNorm, Q-learning on parallel environments needs neither a target network "
-            "nor a replay buffer; lambda between 0 and 1 is best."
-        ),
-        claim_source="Gallici et al. 2025, Simplifying Deep Temporal Difference Learning",
-        baseline="baseline",
-        variants=DETAILS,
-        metric="evaluation/return",
-        trainer="pqn",
-        profiles=few_actions(quick=QUICK, paper=DETAILS),
-    )
+STUDY = Study(
+    name="q_learning",
+    title="Q-learning without a replay buffer",
+    claim=(
+        "With LayerNorm, Q-learning on parallel environments needs neither a target network "
+        "nor a replay buffer; lambda between 0 and 1 is best."
+    ),
+    claim_source="Gallici et al. 2025, Simplifying Deep Temporal Difference Learning",
+    baseline="baseline",
+    variants=DETAILS,
+    metric="evaluation/return",
+    trainer="pqn",
+    profiles=few_actions(quick=QUICK, paper=DETAILS),
 )

@@ -1,7 +1,7 @@
 """Single choices of PPO, on Brax's tasks, on discrete actions and on MuJoCo Playground."""
 
 from ablations.core.plan import Settings
-from ablations.studies.definition import Profile, Study, Variant, register
+from ablations.studies.definition import Profile, Study, Variant
 from ablations.studies.profiles import (
     JUDGED_ON_TWENTY,
     at_length,
@@ -57,22 +57,20 @@ CHOICES = {
     "symlog_targets": SHARED["symlog_targets"],
 }
 
-register(
-    Study(
-        name="single_choices",
-        title="Single choices",
-        claim=(
-            "Huber's loss is worse than the squared one; 0.9 is a good lambda; advantages should "
-            "be recomputed per pass; observations normalised; the policy's last layer small; "
-            "regularisers, normalised advantages and values matter little."
-        ),
-        claim_source="Andrychowicz et al. 2021; Adkins et al. 2024 of the last two",
-        baseline="baseline",
-        variants=CHOICES,
-        profiles=control(quick=CHOICES, paper=CHOICES)
-        | claims(CHOICES, ("reacher", "inverted_double_pendulum", "hopper"))
-        | evidence(CHOICES, seeds=40),
-    )
+SINGLE_CHOICES = Study(
+    name="single_choices",
+    title="Single choices",
+    claim=(
+        "Huber's loss is worse than the squared one; 0.9 is a good lambda; advantages should "
+        "be recomputed per pass; observations normalised; the policy's last layer small; "
+        "regularisers, normalised advantages and values matter little."
+    ),
+    claim_source="Andrychowicz et al. 2021; Adkins et al. 2024 of the last two",
+    baseline="baseline",
+    variants=CHOICES,
+    profiles=control(quick=CHOICES, paper=CHOICES)
+    | claims(CHOICES, ("reacher", "inverted_double_pendulum", "hopper"))
+    | evidence(CHOICES, seeds=40),
 )
 
 # The most disputed first
@@ -111,20 +109,18 @@ DISCRETE = {
     "symlog_targets": SHARED["symlog_targets"],
 }
 
-register(
-    Study(
-        name="single_choices_discrete",
-        title="Single choices on discrete actions",
-        claim=(
-            "Brax's extra TD step, what a timeout is worth, the value coefficient, the value clip "
-            "and the scope of advantage statistics are argued about; do they matter?"
-        ),
-        claim_source="results/questions.toml has a source for each",
-        baseline="baseline",
-        variants=DISCRETE,
-        metric="evaluation/return",
-        profiles=few_actions_of_ppo(DISCRETE, seeds=40, judged=JUDGED_ON_TWENTY),
-    )
+SINGLE_CHOICES_DISCRETE = Study(
+    name="single_choices_discrete",
+    title="Single choices on discrete actions",
+    claim=(
+        "Brax's extra TD step, what a timeout is worth, the value coefficient, the value clip "
+        "and the scope of advantage statistics are argued about; do they matter?"
+    ),
+    claim_source="results/questions.toml has a source for each",
+    baseline="baseline",
+    variants=DISCRETE,
+    metric="evaluation/return",
+    profiles=few_actions_of_ppo(DISCRETE, seeds=40, judged=JUDGED_ON_TWENTY),
 )
 
 PLAYGROUND = {
@@ -159,40 +155,36 @@ JUDGED: dict[str, Settings] = {
     "reacher_easy": {"steps": 359_040, "points": 17, "learning_rate": 3e-3},
 }
 
-register(
-    Study(
-        name="single_choices_playground",
-        title="Single choices on MuJoCo Playground",
-        claim=(
-            "Brax's extra TD step, what a timeout is worth, the value coefficient, the value clip, "
-            "the scope of advantage statistics and what the spread is made of are argued about; do "
-            "they matter on MuJoCo Playground?"
+SINGLE_CHOICES_PLAYGROUND = Study(
+    name="single_choices_playground",
+    title="Single choices on MuJoCo Playground",
+    claim=(
+        "Brax's extra TD step, what a timeout is worth, the value coefficient, the value clip, "
+        "the scope of advantage statistics and what the spread is made of are argued about; do "
+        "they matter on MuJoCo Playground?"
+    ),
+    claim_source="results/questions.toml has a source for each",
+    baseline="baseline",
+    variants=PLAYGROUND,
+    metric="evaluation/return",
+    profiles={
+        **smoke("reacher_easy", 20_480, PLAYGROUND),
+        "quick": Profile(
+            tasks=("reacher_easy",),
+            seeds=5,
+            variants=tuple(PLAYGROUND),
+            task_settings=JUDGED,
+            score="last",
         ),
-        claim_source="results/questions.toml has a source for each",
-        baseline="baseline",
-        variants=PLAYGROUND,
-        metric="evaluation/return",
-        profiles={
-            **smoke("reacher_easy", 20_480, PLAYGROUND),
-            "quick": Profile(
-                tasks=("reacher_easy",),
-                seeds=5,
-                variants=tuple(PLAYGROUND),
-                task_settings=JUDGED,
-                score="last",
-            ),
-            **at_length(
-                ("cartpole_swingup", "cheetah_run", "walker_walk", "hopper_hop"), PLAYGROUND
-            ),
-            "evidence": Profile(
-                tasks=tuple(JUDGED),
-                seeds=40,
-                evaluations=10,
-                evaluation_envs=64,
-                variants=tuple(PLAYGROUND),
-                task_settings=JUDGED,
-                score="last",
-            ),
-        },
-    )
+        **at_length(("cartpole_swingup", "cheetah_run", "walker_walk", "hopper_hop"), PLAYGROUND),
+        "evidence": Profile(
+            tasks=tuple(JUDGED),
+            seeds=40,
+            evaluations=10,
+            evaluation_envs=64,
+            variants=tuple(PLAYGROUND),
+            task_settings=JUDGED,
+            score="last",
+        ),
+    },
 )

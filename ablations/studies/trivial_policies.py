@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ablations.studies.definition import Study, Variant, register
+from ablations.studies.definition import Study, Variant
 from ablations.studies.profiles import control, evidence, introduction
 
 POLICIES = {
@@ -11,18 +11,16 @@ POLICIES = {
 }
 QUICK = introduction(POLICIES, ("walker2d", "cartpole"))["quick"]
 
-register(
-    Study(
-        name="trivial_policies",
-        title="Untrained policies",
-        claim="Zero actions score higher than random actions.",
-        claim_source="Brax's healthy reward rewards standing still",
-        baseline="zero",
-        variants=POLICIES,
-        metric="evaluation/return",
-        trainer="trivial",
-        profiles=control(quick=POLICIES, paper=POLICIES)
-        | {"quick": replace(QUICK, seeds=2)}
-        | evidence(POLICIES, seeds=5, trained=False),
-    )
+STUDY = Study(
+    name="trivial_policies",
+    title="Untrained policies",
+    claim="Zero actions score higher than random actions.",
+    claim_source="Brax's healthy reward rewards standing still",
+    baseline="zero",
+    variants=POLICIES,
+    metric="evaluation/return",
+    trainer="trivial",
+    profiles=control(quick=POLICIES, paper=POLICIES)
+    | {"quick": replace(QUICK, seeds=2)}
+    | evidence(POLICIES, seeds=5, trained=False),
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ablations.core.plan import Settings
-from ablations.studies.definition import Study, Variant, crossed, register
+from ablations.studies.definition import Study, Variant, crossed
 from ablations.studies.profiles import claims, control, evidence, introduction
 
 CLIPS = {
@@ -38,23 +38,21 @@ RANGES = {
     for value_clip_range in (0.02, 2.0)
 }
 
-register(
-    Study(
-        name="value_clipping",
-        title="Value-loss clipping",
-        claim=(
-            "Clipping the value loss around the value at rollout stabilises learning. Its range, "
-            "0.2, is in units of value, so the reward scale decides whether it bites; CleanRL "
-            "deploys it on rewards divided by the running std of their return."
-        ),
-        claim_source=(
-            "openai/baselines ppo2; doubted by Engstrom et al. 2020 and Andrychowicz et al. 2021"
-        ),
-        baseline="none@reward_scale=0.1",
-        variants=SCALES | DEPLOYED | GRID | PLAIN | RATES | RANGES,
-        profiles=control(quick=SCALES | DEPLOYED, paper=GRID | DEPLOYED)
-        | introduction(PLAIN | DEPLOYED, ["cartpole"])
-        | claims(PLAIN | RATES | RANGES)
-        | evidence(DEPLOYED | PLAIN | RANGES, seeds=40),
-    )
+STUDY = Study(
+    name="value_clipping",
+    title="Value-loss clipping",
+    claim=(
+        "Clipping the value loss around the value at rollout stabilises learning. Its range, "
+        "0.2, is in units of value, so the reward scale decides whether it bites; CleanRL "
+        "deploys it on rewards divided by the running std of their return."
+    ),
+    claim_source=(
+        "openai/baselines ppo2; doubted by Engstrom et al. 2020 and Andrychowicz et al. 2021"
+    ),
+    baseline="none@reward_scale=0.1",
+    variants=SCALES | DEPLOYED | GRID | PLAIN | RATES | RANGES,
+    profiles=control(quick=SCALES | DEPLOYED, paper=GRID | DEPLOYED)
+    | introduction(PLAIN | DEPLOYED, ["cartpole"])
+    | claims(PLAIN | RATES | RANGES)
+    | evidence(DEPLOYED | PLAIN | RANGES, seeds=40),
 )

@@ -1,6 +1,6 @@
 """Does the coefficient of the value loss matter, and where?"""
 
-from ablations.studies.definition import Study, Variant, crossed, register
+from ablations.studies.definition import Study, Variant, crossed
 from ablations.studies.profiles import claims, control, evidence, introduction
 
 # Two ways in which policy and critic are coupled. The clip has most libraries' norm of 0.5.
@@ -32,21 +32,19 @@ GRID = crossed(
     COEFFICIENTS, "0.25", torso=("separate", "shared"), gradient_clip=("none", "global_norm")
 )
 
-register(
-    Study(
-        name="value_coefficient",
-        title="Value-loss coefficient",
-        claim=(
-            "Brax halves its value loss twice: 0.25 on the squared error (SB3 0.5, RSL-RL 1.0). "
-            "Adam does not care about a loss's scale, so it can matter only where policy and "
-            "value are coupled: through a shared torso or a global-norm gradient clip."
-        ),
-        claim_source="brax/training/agents/ppo/losses.py, compute_ppo_loss; Kingma & Ba 2015",
-        baseline="separate_0.25",
-        variants=EITHER | GRID,
-        profiles=control(quick=QUICK, paper=GRID)
-        | introduction(("separate_0.25", "separate_1", "shared_0.25", "shared_1"), ["cartpole"])
-        | claims(CLAIMED)
-        | evidence(EITHER, seeds=40),
-    )
+STUDY = Study(
+    name="value_coefficient",
+    title="Value-loss coefficient",
+    claim=(
+        "Brax halves its value loss twice: 0.25 on the squared error (SB3 0.5, RSL-RL 1.0). "
+        "Adam does not care about a loss's scale, so it can matter only where policy and "
+        "value are coupled: through a shared torso or a global-norm gradient clip."
+    ),
+    claim_source="brax/training/agents/ppo/losses.py, compute_ppo_loss; Kingma & Ba 2015",
+    baseline="separate_0.25",
+    variants=EITHER | GRID,
+    profiles=control(quick=QUICK, paper=GRID)
+    | introduction(("separate_0.25", "separate_1", "shared_0.25", "shared_1"), ["cartpole"])
+    | claims(CLAIMED)
+    | evidence(EITHER, seeds=40),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ablations.core.plan import Settings
-from ablations.studies.definition import Study, fraction, register
+from ablations.studies.definition import Study, fraction
 from ablations.studies.profiles import (
     JUDGED_ON_TWENTY,
     claims,
@@ -48,17 +48,15 @@ CHANGES: dict[str, Settings] = {
 }
 VARIANTS = fraction(CHANGES)
 
-register(
-    Study(
-        name="what_matters",
-        title="What matters in PPO",
-        claim=CLAIM,
-        claim_source="Andrychowicz et al. 2021, whose settings are random",
-        baseline="baseline",
-        variants=VARIANTS,
-        metric="evaluation/return",
-        profiles=control(quick=VARIANTS, paper=VARIANTS) | evidence(VARIANTS, seeds=8),
-    )
+WHAT_MATTERS = Study(
+    name="what_matters",
+    title="What matters in PPO",
+    claim=CLAIM,
+    claim_source="Andrychowicz et al. 2021, whose settings are random",
+    baseline="baseline",
+    variants=VARIANTS,
+    metric="evaluation/return",
+    profiles=control(quick=VARIANTS, paper=VARIANTS) | evidence(VARIANTS, seeds=8),
 )
 
 # Changes of the task's settings. Running statistics of values are missing: they do not work with
@@ -82,17 +80,15 @@ FIFTEEN: dict[str, Settings] = {
 }
 FIFTEEN_VARIANTS = fraction(FIFTEEN)
 
-register(
-    Study(
-        name="many_choices",
-        title="Many choices in one fractional factorial",
-        claim="A choice can be judged by its mean effect over many settings of all the others.",
-        claim_source="Andrychowicz et al. 2021, whose settings are random",
-        baseline="baseline",
-        variants=FIFTEEN_VARIANTS,
-        profiles=control(quick=FIFTEEN_VARIANTS, paper=FIFTEEN_VARIANTS)
-        | claims(FIFTEEN_VARIANTS, ("reacher", "inverted_double_pendulum", "hopper")),
-    )
+MANY_CHOICES = Study(
+    name="many_choices",
+    title="Many choices in one fractional factorial",
+    claim="A choice can be judged by its mean effect over many settings of all the others.",
+    claim_source="Andrychowicz et al. 2021, whose settings are random",
+    baseline="baseline",
+    variants=FIFTEEN_VARIANTS,
+    profiles=control(quick=FIFTEEN_VARIANTS, paper=FIFTEEN_VARIANTS)
+    | claims(FIFTEEN_VARIANTS, ("reacher", "inverted_double_pendulum", "hopper")),
 )
 
 
@@ -115,17 +111,15 @@ ELEVEN: dict[str, Settings] = {
 }
 ELEVEN_VARIANTS = fraction(ELEVEN)
 
-register(
-    Study(
-        name="what_matters_discrete",
-        title="What matters in PPO on discrete actions",
-        claim=CLAIM,
-        claim_source="Andrychowicz et al. 2021, whose actions are continuous",
-        baseline="baseline",
-        variants=ELEVEN_VARIANTS,
-        metric="evaluation/return",
-        profiles=few_actions_of_ppo(ELEVEN_VARIANTS, seeds=16),
-    )
+WHAT_MATTERS_DISCRETE = Study(
+    name="what_matters_discrete",
+    title="What matters in PPO on discrete actions",
+    claim=CLAIM,
+    claim_source="Andrychowicz et al. 2021, whose actions are continuous",
+    baseline="baseline",
+    variants=ELEVEN_VARIANTS,
+    metric="evaluation/return",
+    profiles=few_actions_of_ppo(ELEVEN_VARIANTS, seeds=16),
 )
 
 # Changes of PureJaxRL's settings, which are the tasks' settings. The 32 variants of
@@ -149,27 +143,25 @@ TWENTY_TWO: dict[str, Settings] = {
 THIRD = {"a third of the learning rate": {"learning_rate": "x1/3"}}
 
 
-def _many(name: str, title: str, changes: Mapping[str, Settings], **profiles: Any) -> None:
-    """Register a study of 22 details in two fractions of 128, of which `quick` has the first."""
+def _many(name: str, title: str, changes: Mapping[str, Settings], **profiles: Any) -> Study:
+    """Return a study of 22 details in two fractions of 128, of which `quick` has the first."""
     variants = fraction(changes, size=128, doubled=True)
     made = few_actions_of_ppo(variants, **profiles)
     made["quick"] = replace(made["quick"], seeds=2, variants=tuple(variants)[:128])
-    register(
-        Study(
-            name=name,
-            title=f"What matters in PPO on discrete actions, of 22 details{title}",
-            claim=CLAIM,
-            claim_source="Andrychowicz et al. 2021, whose actions are continuous",
-            baseline="baseline",
-            variants=variants,
-            metric="evaluation/return",
-            profiles=made,
-        )
+    return Study(
+        name=name,
+        title=f"What matters in PPO on discrete actions, of 22 details{title}",
+        claim=CLAIM,
+        claim_source="Andrychowicz et al. 2021, whose actions are continuous",
+        baseline="baseline",
+        variants=variants,
+        metric="evaluation/return",
+        profiles=made,
     )
 
 
-_many("many_details_discrete", "", TWENTY_TWO, seeds=3)
-_many(
+MANY_DETAILS_DISCRETE = _many("many_details_discrete", "", TWENTY_TWO, seeds=3)
+MANY_DETAILS_VALIDATED = _many(
     "many_details_validated",
     " at validated settings",
     TWENTY_TWO | THIRD,

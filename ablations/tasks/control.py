@@ -87,6 +87,17 @@ _OWN = "own choice for short runs on one core"
 _BRAX = f"{_OWN}; discount and entropy_coefficient from Brax's notebooks/training.ipynb"
 
 
+def _ppo(
+    learning_rate: float, discount: float, entropy_coefficient: float, **others: float
+) -> Settings:
+    return {
+        "learning_rate": learning_rate,
+        "discount": discount,
+        "entropy_coefficient": entropy_coefficient,
+        **others,
+    }
+
+
 def _register(
     name: str,
     summary: str,
@@ -96,7 +107,7 @@ def _register(
     speed: float = Task.speed,
     backends: tuple[str, ...] = BACKENDS,
     healthy_reward: float | None = None,
-    **hyperparameters: float,
+    ppo: Settings,
 ) -> None:
     """Register a Brax environment as a task.
 
@@ -118,7 +129,7 @@ def _register(
             },
             neutral=paid,
             unpaid=lambda settings: sum((x - settings.get(n, x) for n, x in paid.items()), 0.0),
-            hyperparameters={"ppo": hyperparameters},
+            hyperparameters={"ppo": ppo},
             steps=steps,
             speed=speed,
             source=source,
@@ -134,10 +145,7 @@ _register(
     steps=1_000_000,
     speed=70_000,
     source=_OWN,
-    learning_rate=1e-3,
-    discount=0.99,
-    entropy_coefficient=1e-2,
-    reward_scale=0.1,
+    ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
 )
 _register(
     "inverted_double_pendulum",
@@ -145,19 +153,14 @@ _register(
     steps=2_000_000,
     speed=75_000,
     source=_OWN,
-    learning_rate=1e-3,
-    discount=0.99,
-    entropy_coefficient=1e-2,
-    reward_scale=0.1,
+    ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
 )
 _register(
     "reacher",
     "bring the tip of a two-jointed arm to a target; never terminates (Gymnasium truncates at 50)",
     steps=2_000_000,
     source=_BRAX,
-    learning_rate=3e-4,
-    discount=0.95,
-    entropy_coefficient=1e-3,
+    ppo=_ppo(3e-4, 0.95, 1e-3),
 )
 _register(
     "hopper",
@@ -165,10 +168,7 @@ _register(
     steps=5_000_000,
     source=_OWN,
     healthy_reward=1.0,
-    learning_rate=1e-3,
-    discount=0.99,
-    entropy_coefficient=1e-2,
-    reward_scale=0.1,
+    ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
 )
 _register(
     "walker2d",
@@ -177,10 +177,7 @@ _register(
     speed=36_000,
     source=_OWN,
     healthy_reward=1.0,
-    learning_rate=1e-3,
-    discount=0.99,
-    entropy_coefficient=1e-2,
-    reward_scale=0.1,
+    ppo=_ppo(1e-3, 0.99, 1e-2, reward_scale=0.1),
 )
 _register(
     "halfcheetah",
@@ -188,10 +185,7 @@ _register(
     steps=5_000_000,
     speed=30_000,
     source=_OWN,
-    learning_rate=1e-3,
-    discount=0.97,
-    entropy_coefficient=1e-3,
-    reward_scale=0.1,
+    ppo=_ppo(1e-3, 0.97, 1e-3, reward_scale=0.1),
 )
 _register(
     "ant",
@@ -200,9 +194,7 @@ _register(
     speed=35_000,
     source=_BRAX,
     healthy_reward=1.0,
-    learning_rate=3e-4,
-    discount=0.97,
-    entropy_coefficient=1e-2,
+    ppo=_ppo(3e-4, 0.97, 1e-2),
 )
 _register(
     "humanoid",
@@ -211,10 +203,7 @@ _register(
     speed=10_000,
     source=_BRAX,
     healthy_reward=5.0,
-    learning_rate=3e-4,
-    discount=0.97,
-    entropy_coefficient=1e-3,
-    reward_scale=0.1,
+    ppo=_ppo(3e-4, 0.97, 1e-3, reward_scale=0.1),
 )
 _register(
     "swimmer",
@@ -223,9 +212,7 @@ _register(
     speed=25_000,
     source=_OWN,
     backends=("generalized",),  # Brax supports no other
-    learning_rate=1e-3,
-    discount=0.99,
-    entropy_coefficient=1e-3,
+    ppo=_ppo(1e-3, 0.99, 1e-3),
 )
 _register(
     "pusher",
@@ -235,7 +222,5 @@ _register(
     speed=10_000,
     source=_OWN,
     backends=("generalized", "mjx", "spring", "positional"),
-    learning_rate=3e-4,
-    discount=0.95,
-    entropy_coefficient=1e-3,
+    ppo=_ppo(3e-4, 0.95, 1e-3),
 )

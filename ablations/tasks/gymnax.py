@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ablations.errors import lacking
+from ablations.presets import purejaxql
 from ablations.presets.purejaxrl import MINATAR, OF_DISCRETE, of_discrete
 from ablations.tasks.task import Environment, Task, check_episodes, register
 
@@ -70,31 +71,16 @@ def _settings(arguments: Arguments) -> Settings:
 _MINATAR = _settings({**OF_DISCRETE, **MINATAR})
 _CLASSIC = {name: value for name, value in _settings(OF_DISCRETE).items() if name != "filters"}
 PUREJAXQL = "PureJaxQL at 47af6d7 (config/alg/pqn_cartpole.yaml, pqn_minatar.yaml)"
-_PQN: Settings = {
-    "num_envs": 32,
-    "unroll_length": 64,
-    "num_minibatches": 16,
-    "epochs": 4,
-    "learning_rate": 1e-4,
-    "discount": 0.99,
-    "q_lambda": 0.95,
-    "epsilon_end": 0.2,
-    "epsilon_share": 0.2,
-    "reward_scale": 0.1,
-}
-_PQN_MINATAR: Settings = {
-    "num_envs": 128,
-    "unroll_length": 32,
-    "num_minibatches": 32,
-    "epochs": 2,
-    "learning_rate": 5e-4,
-    "discount": 0.99,
-    "q_lambda": 0.65,
-    "epsilon_end": 0.05,
-    "epsilon_share": 0.1,
-    "network_init": "he_normal",
-    "filters": 16,
-    "value_layers": [128],
+_OF_PQN: tuple[str, ...] = (
+    *("num_envs", "unroll_length", "num_minibatches", "epochs", "learning_rate", "discount"),
+    *("q_lambda", "epsilon_end", "epsilon_share", "reward_scale"),
+)
+_OF_IMAGES = (*_OF_PQN, "network_init", "filters", "value_layers")
+_read = purejaxql.settings(purejaxql.ARGUMENTS)
+_PQN = {name: _read[name][0] for name in _OF_PQN}
+_read = purejaxql.minatar_settings(purejaxql.MINATAR_ARGUMENTS)
+_PQN_MINATAR = {
+    name: _read[name][0] for name in (*_OF_PQN, "network_init", "filters", "value_layers")
 }
 
 _register(

@@ -13,20 +13,3 @@ from ablations.trainers.spec import (
     trainers,
 )
 from ablations.trainers.trainer import Option, TracedConfig, Trainer, Tree
-
-__all__ = [
-    "Composer",
-    "Option",
-    "TracedConfig",
-    "Trainer",
-    "TrainerSpec",
-    "Tree",
-    "component",
-    "composer",
-    "number",
-    "number_default",
-    "register",
-    "static",
-    "trainer",
-    "trainers",
-]

@@ -1,3 +1,4 @@
+# ruff: noqa: D102  # `TrainerSpec` documents the methods
 """A trainer that runs a command, such as `python train.py --seed {seed}`, in any language.
 
 A study file describes it (see `ablations.engine.backends.command.study_file`). A variant sets the
@@ -10,7 +11,8 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from ablations.core.decode import Json
 from ablations.core.plan import Context, Formula, Settings
@@ -147,7 +149,7 @@ def as_text(value: Json) -> str:
 
 @dataclass(frozen=True)
 class CommandTrainer:
-    """The command of one study; see `Composer`.
+    """The command of one study, with the methods of `TrainerSpec`.
 
     sites: by the value of the setting `code`; the key is "" for a single site. tasks: their names.
     repeats: whether it may lack {seed}; see `require_sound`.
@@ -159,37 +161,28 @@ class CommandTrainer:
     tasks: tuple[str, ...]
     step_unit: str = "step"
     repeats: bool = False
+    axes: ClassVar[Mapping[str, str]] = MappingProxyType({})  # a command has no components
 
     def __post_init__(self) -> None:
         """Raise UserError for an invalid command."""
         require_sound(self.line, repeats=self.repeats)
 
     @property
-    def axes(self) -> Mapping[str, str]:
-        """Return {}: a command has no components."""
-        return {}
-
-    @property
     def structure(self) -> Mapping[str, Option]:
-        """Return the placeholders that a variant fills."""
         names = sorted(self.line.placeholders() - set(RESERVED))
         return {name: Option("", "a placeholder of the command") for name in names}
 
     def known_numbers(self) -> dict[str, Number]:
-        """Return {}."""
         return {}
 
     @property
     def settings(self) -> set[str]:
-        """The names of all that one can set on it."""
         return {*self.structure}
 
     def reads(self, of: ResolvedSettings) -> frozenset[str]:
-        """Return all placeholders."""
         return frozenset(self.structure)
 
     def resolve(self, task: Task, values: Settings, more: Collection[str] = ()) -> Configuration:
-        """Return the configuration: the command, the values of its placeholders, its code."""
         used, structure = self.line.placeholders(), self.structure
         for name in values:
             if name in _OF_THE_ENGINE:
@@ -205,38 +198,35 @@ class CommandTrainer:
             )
         for name in structure:
             _require_plain(name, values[name], self.line)
-        site = self._site(values)
+        code = str(values.get(CODE, next(iter(self.sites))))
+        if code not in self.sites:
+            raise unknown("code", code, self.sites)
         return {
             "trainer": {"name": NAME, "revision": REVISION},
             "task": {"name": task.name, "revision": task.revision, "settings": {}},
             "choices": {},
             "numbers": {},
             "structure": {name: values[name] for name in structure},
-            "command": {**self.line.plain(), "revision": site.code},
+            "command": {**self.line.plain(), "revision": self.sites[code].code},
         }
 
     def completed(self, config: Configuration) -> Configuration:
-        """Return the configuration unchanged."""
         return config
 
     def inert(self, config: Configuration, names: Collection[str]) -> dict[str, str]:
-        """Return {}: the effects of a command's arguments are unknown."""
         return {}
 
     def formulas(
         self, chosen: Mapping[str, Mapping[str, str]], sets: Mapping[str, Collection[str]]
     ) -> dict[str, dict[str, Formula]]:
-        """Return no formulas."""
         return {name: {} for name in chosen}
 
     def task(self, name: str) -> Task:
-        """Return the task of that name. Raises UserError."""
         if name not in self.tasks:
             raise unknown("task of this command", name, self.tasks)
         return Task(name, "", make=lambda settings: None, settings={}, steps=1)
 
     def schedule(self, config: Configuration, *, steps: int, **_: int) -> Run:
-        """Return the schedule: its steps if it has the placeholder {steps}, else 0."""
         return {
             "iteration_steps": 1,
             "updates_per_chunk": steps if "steps" in self.line.placeholders() else 0,
@@ -246,15 +236,8 @@ class CommandTrainer:
         }
 
     def place(self, config: Configuration) -> Context:
-        """Return the folder and the files of a configuration's code."""
         code = config["command"]["revision"]
         return next(site.place for site in self.sites.values() if site.code == code)
-
-    def _site(self, values: Settings) -> Site:
-        name = str(values.get(CODE, next(iter(self.sites))))
-        if name not in self.sites:
-            raise unknown("code", name, self.sites)
-        return self.sites[name]
 
 
 def _require_plain(name: str, value: Json, line: Line) -> None:

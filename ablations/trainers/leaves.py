@@ -37,7 +37,10 @@ def from_arrays(arrays: Mapping[str, np.ndarray], like: Tree) -> Tree:
         `jax.eval_shape`. Raises Mismatch.
     """
     expected, treedef = by_path(like), jax.tree.structure(like)
-    data = {name: _data_like(leaf) for name, leaf in expected.items()}
+    data = {
+        name: jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+        for name, leaf in expected.items()
+    }
     empty = {n: np.zeros(leaf.shape, leaf.dtype) for n, leaf in data.items() if 0 in leaf.shape}
     arrays = {**empty, **arrays}
     if differing := differences(arrays, data):
@@ -79,7 +82,3 @@ def _is_key(leaf: Array) -> bool:
 def _data(leaf: jax.Array | np.ndarray | float) -> jax.Array | np.ndarray:
     array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
     return jax.random.key_data(array) if _is_key(array) else array
-
-
-def _data_like(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-    return jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf

@@ -6,6 +6,7 @@ mask: 1 at the samples that count and 0 elsewhere, in the shape of the samples; 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -52,14 +53,10 @@ def value_loss(
     value, target, old_value (at rollout): of one shape, 0 outside the mask. error: replaces
     `value_error`, a function of flat values and targets.
     """
-
-    def of_axis(*, values: Array, targets: Array) -> Tree:
-        return apply("value_error", variant, values=values, targets=targets)
-
     losses, clip_fraction = apply(
         "value_clip",
         variant,
-        error=error or of_axis,
+        error=error or partial(apply, "value_error", variant),
         values=value.reshape(-1),
         targets=target.reshape(-1),
         old_values=old_value.reshape(-1),

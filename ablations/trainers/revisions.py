@@ -1,35 +1,43 @@
 """Revisions of choices, trainers and tasks, and the composition of a configuration's program.
 
 A revision is raised when the meaning of a choice, a trainer or a task changes. Commands that only
-read results do not start JAX. If the registry is not imported, they read the revisions from its
-source, where they are literals.
+read results do not start JAX: if the registry is not imported, they read `RAISED`.
 """
 
 from __future__ import annotations
 
-import ast
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from ablations.core.record import Configuration
 from ablations.errors import UserError
 from ablations.tasks import task, tasks
-from ablations.trainers.spec import BUILT_IN, choice_named, trainer, trainers
+from ablations.trainers.spec import choice_named, trainer, trainers
 from ablations.trainers.trainer import TracedConfig, Trainer
+
+PARTS: Final = ("trainer", "task")
+# The revisions of trainers and choices above 1. A test compares them with the registry.
+RAISED = {
+    "trainer 'ppo'": 2,
+    "trainer 'language'": 3,
+    "trainer 'command'": 3,
+    "kl_placement=reward_k1": 2,
+    "kl_placement=loss_k2": 2,
+    "kl_placement=loss_k3": 2,
+    "learning_rate_schedule=adaptive_kl": 2,
+    "observation_statistics=per_step_forgetting": 2,
+}
 
 
 def stated(config: Configuration) -> dict[str, int]:
     """Return the revisions in a configuration by name; {} for an imported run without revisions."""
     try:
-        found = {_trainer(config["trainer"]["name"]): config["trainer"]["revision"]}
-        found[_task(config["task"]["name"])] = config["task"]["revision"]
+        parts = {f"{part} '{config[part]['name']}'": config[part]["revision"] for part in PARTS}
         choices = config["choices"].items()
-        return found | {_choice(axis, one["name"]): one["revision"] for axis, one in choices}
+        return parts | {f"{axis}={one['name']}": one["revision"] for axis, one in choices}
     except (KeyError, TypeError, AttributeError):
         return {}
 
@@ -47,13 +55,13 @@ def differences(config: Configuration, now: Mapping[str, int]) -> list[str]:
 
 
 def current() -> dict[str, int]:
-    """Return the revisions of this code and of loaded plugins, by name."""
-    found = {_task(name): one.revision for name, one in tasks().items()}
+    """Return the revisions of this code and of loaded plugins, by name; 1 may be left out."""
+    found = {f"task '{name}'": one.revision for name, one in tasks().items()}
     if (registry := sys.modules.get("variants")) is None:
-        return {**found, **from_source()}
-    found |= {_trainer(name): one.revision for name, one in trainers().items()}
+        return {**found, **RAISED}
+    found |= {f"trainer '{name}'": one.revision for name, one in trainers().items()}
     return found | {
-        _choice(axis, choice.name): choice.revision
+        f"{axis}={choice.name}": choice.revision
         for axis, of in registry.axes().items()
         for choice in of.values()
     }
@@ -98,70 +106,3 @@ def compose(
         return spec.data(config)._replace(iterations=np.float32(iterations))
 
     return composed, as_data
-
-
-@cache
-def from_source() -> Mapping[str, int]:
-    """Read the revisions of this project from its source, without imports."""
-    ours, package = Path(__file__).parents[2], find_spec("variants")
-    found = {}
-    for name, module in BUILT_IN.items():
-        for revision in _of_specs(ours.joinpath(*module.split(".")).with_suffix(".py")):
-            found[_trainer(name)] = revision
-    for folder in (package and package.submodule_search_locations) or ():
-        for path in sorted(Path(folder).glob("*.py")):
-            for axis, choice, revision in _of_choices(path):
-                found[_choice(axis, choice)] = revision
-    return found
-
-
-def _trainer(name: str) -> str:
-    return f"trainer '{name}'"
-
-
-def _task(name: str) -> str:
-    return f"task '{name}'"
-
-
-def _choice(axis: str, name: str) -> str:
-    return f"{axis}={name}"
-
-
-def _of_specs(path: Path) -> Iterator[int]:
-    """Yield the revisions of the instances of TrainerSpec in a module."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "TrainerSpec":
-            yield _revision(node, tree)
-
-
-def _of_choices(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Yield axis, choice and revision of the calls with a formula in a module.
-
-    The axis has the name of the module, or the module imports AXIS from the axis' module.
-    """
-    tree = ast.parse(path.read_text())
-    imported = (one for one in tree.body if isinstance(one, ast.ImportFrom))
-    of = [one.module or "" for one in imported if any(name.name == "AXIS" for name in one.names)]
-    axis = of[0].rpartition(".")[2] if of else path.stem
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and any(one.arg == "formula" for one in node.keywords):
-            for name in (_literal(first, tree) for first in node.args[:1]):
-                if isinstance(name, str):
-                    yield axis, name, _revision(node, tree)
-
-
-def _revision(call: ast.Call, tree: ast.Module) -> int:
-    stated = [one.value for one in call.keywords if one.arg == "revision"]
-    return int(_literal(stated[0], tree) or 1) if stated else 1
-
-
-def _literal(node: ast.expr, tree: ast.Module) -> str | int | None:
-    """Return the value of a literal, or of a module constant with a literal value, or None."""
-    named = [
-        one.value
-        for one in tree.body
-        if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == ast.unparse(node)
-    ]
-    value = getattr(named[0] if named else node, "value", None)
-    return value if isinstance(value, str | int) else None

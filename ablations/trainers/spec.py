@@ -32,7 +32,7 @@ from ablations.core.record import Configuration, Run
 from ablations.errors import UserError, unknown
 from ablations.tasks.task import Task
 from ablations.trainers import values as checked
-from ablations.trainers.trainer import Option, ProgramName, ResolvedSettings, TracedConfig, Trainer
+from ablations.trainers.trainer import Option, ResolvedSettings, TracedConfig, Trainer
 
 if TYPE_CHECKING:
     from ablations.trainers.command import CommandTrainer
@@ -437,14 +437,14 @@ class TrainerSpec:
             "evaluation_envs": evaluation_envs if evaluations else 0,
         }
 
-    def program(self, config: Configuration, varied: Collection[str] | None = None) -> ProgramName:
+    def program(self, config: Configuration, varied: Collection[str] | None = None) -> Settings:
         """Return the parts of a configuration that identify its program.
 
         varied: the axes that the plan varies, see `compiled_in`.
         """
         run = config["run"]
         fixed = self.compiled_in(config, varied)
-        name: ProgramName = {
+        name: dict[str, Any] = {
             "trainer": config["trainer"],
             "task": self.task(config["task"]["name"]).program(config["task"]["settings"]),
             "structure": config["structure"],

@@ -21,14 +21,11 @@ from typing import (
 
 import numpy as np
 
-from ablations.core.record import Named
-
 if TYPE_CHECKING:
     import jax
 
     from ablations.core.decode import Json
     from ablations.core.plan import Settings
-    from ablations.core.record import Task as TaskName
     from ablations.tasks.task import Task
     from ablations.trainers.choices import Fixed
     from variants.registry import NameOrIndex
@@ -89,18 +86,6 @@ class Trainer(NamedTuple):
     act: Callable[..., jax.Array] | None = None
     start: Callable[[int], Tree] | None = None
     given: Tree = None
-
-
-class ProgramName(TypedDict):
-    """Parts of a configuration that identify its program; see `TrainerSpec.program`."""
-
-    trainer: Named
-    task: TaskName
-    structure: Settings
-    updates_per_chunk: int
-    evaluation_envs: int
-    compiled_in: Mapping[str, Named]
-    switched: NotRequired[list[str]]
 
 
 class Program(TypedDict, Generic[SettingsT]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -28,51 +29,28 @@ def flat(config: dict[str, Any]) -> dict[str, Any]:
     return {**choices, **config["numbers"], **config["structure"]}
 
 
-def parts(config: dict[str, Any]) -> dict[str, Any]:
-    return {name: config[name] for name in ("choices", "numbers", "structure")}
-
-
 PPO = {name for name, one in presets.presets().items() if one.trainer == "ppo"}
+TASKS = {"ppo": "fast", "pqn": "cartpole", "language": "arithmetic"}
 
 
-@pytest.mark.parametrize("name", sorted(PPO))
+@pytest.mark.parametrize("name", sorted(presets.presets()))
 def test_a_preset_is_a_study_of_one_variant(name: str) -> None:
-    """As the composed trainer of that preset has it, on the study's task."""
-    made = planned(name)
-    assert list(made.variants) == [name] == [made.study.baseline]
+    """As the trainer of that preset has it; the sizes of language models are the profile's."""
     one = presets.preset(name)
-    alone = trainers.trainer(one.trainer).resolve(tasks.task("fast"), one.values())
-    assert parts(config(made, name)) == parts(alone)
-    assert make_trainer("fast", preset=name)[0].steps_per_chunk == _iteration(alone)
-
-
-def of_trainer(trainer: str) -> list[str]:
-    return sorted(name for name, one in presets.presets().items() if one.trainer == trainer)
-
-
-@pytest.mark.parametrize("name", of_trainer("pqn"))
-def test_a_preset_of_pqn_is_a_study_of_tasks_with_few_actions(name: str) -> None:
-    made = plan(Request(name, "smoke"))
-    alone = trainers.trainer("pqn").resolve(tasks.task("cartpole"), presets.preset(name).values())
-    assert list(made.tasks) == ["cartpole"]
-    assert parts(config(made, name)) == parts(alone)
-
-
-@pytest.mark.parametrize("name", of_trainer("language"))
-def test_a_preset_of_language_models_is_a_study_too(name: str) -> None:
-    made = plan(Request(name, "smoke", tasks=("arithmetic",)))
+    where, values = TASKS[one.trainer], one.values()
+    made = planned(name, tasks=(where,) if one.trainer == "language" else None)
     assert list(made.variants) == [name] == [made.study.baseline]
-    one = presets.preset(name)
-    alone = trainers.trainer(one.trainer).resolve(tasks.task("arithmetic"), one.values())
-    of = config(made, name)
-    assert [of[part] for part in ("choices", "numbers")] == [alone["choices"], alone["numbers"]]
-    own = of["structure"].keys() & one.values().keys()
-    assert own >= {"prompts", "samples_per_prompt", "num_minibatches", "epochs"}
-    assert {option: of["structure"][option] for option in own}.items() <= one.values().items()
-
-
-def _iteration(config: dict[str, Any]) -> int:
-    return int(config["structure"]["num_envs"] * config["structure"]["unroll_length"])
+    assert list(made.tasks) == [where]
+    alone = trainers.trainer(one.trainer).resolve(tasks.task(where), values)
+    found = config(made, name)
+    assert [found[part] for part in ("choices", "numbers")] == [alone["choices"], alone["numbers"]]
+    own = values.keys() if one.trainer == "language" else alone["structure"].keys()
+    options = [{n: x for n, x in of["structure"].items() if n in own} for of in (found, alone)]
+    assert options[0] == options[1]
+    if one.trainer == "ppo":
+        assert make_trainer("fast", preset=name)[0].steps_per_chunk == math.prod(
+            alone["structure"][size] for size in ("num_envs", "unroll_length")
+        )
 
 
 def test_a_base_lies_under_the_study_and_a_flag_over_it() -> None:

@@ -22,14 +22,14 @@ from ablations.cli import main
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
 from ablations.core.record import Configuration
 from ablations.engine import claims, clean, local, machine, provenance
-from ablations.engine.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, JobSpec, cells_of
+from ablations.engine.job import CANNOT_GO_ON, NO_ROOM_HINT, Cell, JobSpec
 from ablations.engine.local import Workers
 from ablations.engine.plan import plan
 from ablations.engine.prepare import Work
-from ablations.engine.slurm import commands, submissions
+from ablations.engine.slurm import queue
 from ablations.engine.slurm import submit as slurm
 from ablations.engine.slurm.cluster import Cluster
-from ablations.engine.slurm.submissions import Submission
+from ablations.engine.slurm.queue import Submission
 from ablations.errors import UserError
 from ablations.records import Plan, write_plan
 from ablations.request import Request
@@ -281,7 +281,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> None:
     def ask(command: list[str], _: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 0, said.get(command[0], ""), "")
 
-    monkeypatch.setattr(commands, "_ask", ask)
+    monkeypatch.setattr(queue, "_ask", ask)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_run_has_a_job_while_one_of_its_submission_is_alive(
 ) -> None:
     submission(tmp_path, "run", [cell(name="a"), cell(name="b")])
     answers(monkeypatch, squeue=squeue)
-    held = submissions.holders(tmp_path, ["a", "b", "c"])
+    held = queue.holders(tmp_path, ["a", "b", "c"])
     assert held["a"] == held["b"]
     assert held.keys() == {"a", "b"}
     assert held["a"].alive == alive
@@ -344,7 +344,7 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
     lines = (f"{n}_0|PENDING|None|rl-ablations {run} 0\n" for n, run in enumerate(runs, 1))
     answers(monkeypatch, squeue="".join(lines))
     cancelled: list[str] = []
-    monkeypatch.setattr(commands, "cancel", cancelled.extend)
+    monkeypatch.setattr(queue, "cancel_jobs", cancelled.extend)
     assert main(["status", "--cancel", "--results", str(tmp_path)]) == 2
     assert "name the studies whose jobs are to be cancelled" in capsys.readouterr().err
     assert not cancelled
@@ -355,8 +355,8 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
 
 def test_a_job_that_is_requeued_without_getting_anywhere_gives_up(monkeypatch) -> None:
     requeued: list[str] = []
-    monkeypatch.setattr(commands, "requeue", requeued.append)
-    monkeypatch.setattr(commands, "is_running", lambda _: False)
+    monkeypatch.setattr(queue, "requeue", requeued.append)
+    monkeypatch.setattr(queue, "is_running", lambda _: False)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     caught = SimpleNamespace(names=["SIGUSR2"])
     for restarts, moved in (("2", False), ("9", True)):
@@ -414,16 +414,3 @@ def test_the_code_of_a_plugin_is_in_the_provenance(tmp_path: Path, module: str) 
         digests.append(provenance.of_process()["plugins"][f"{module}.inner"])
     assert len(set(digests)) == 2
     assert plugins.loaded() == (f"{module}.inner",)
-
-
-# Rates of tokens
-
-
-def test_an_adaptive_rate_that_can_only_rise_is_refused_of_the_language_trainer() -> None:
-    """At one gradient step per batch its divergence is 0; at more it is a choice like any."""
-    adaptive = {"learning_rate_schedule": "adaptive_kl"}
-    with pytest.raises(UserError, match="so adaptive_kl adapts to nothing"):
-        plan(Request("prompt_normalization", "smoke", set=adaptive))
-    request = Request("prompt_normalization", "smoke", set=adaptive | {"epochs": 2}, seeds=1)
-    numbers = cells_of(plan(request))[0].config["numbers"]
-    assert numbers["learning_rate_low"] < numbers["learning_rate"] < numbers["learning_rate_high"]

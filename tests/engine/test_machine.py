@@ -128,26 +128,9 @@ def test_arithmetic_names_what_no_other_worker_has(
     assert machine.arithmetic() == wanted
 
 
-CHANGING = {  # numbers, or only whether healthy runs end well
-    "JAX_THREEFRY_PARTITIONABLE": "false",
-    "JAX_DEFAULT_PRNG_IMPL": "rbg",
-    "JAX_ENABLE_X64": "1",
-    "JAX_DEFAULT_MATMUL_PRECISION": "bfloat16",
-    "JAX_NUMPY_DTYPE_PROMOTION": "strict",
-    "JAX_NUMPY_RANK_PROMOTION": "raise",
-    "JAX_RANDOM_SEED_OFFSET": "7",
-    "JAX_DISABLE_JIT": "1",
-    "JAX_HIGH_DYNAMIC_RANGE_GUMBEL": "1",
-    "JAX_SOFTMAX_CUSTOM_JVP": "0",
-    "JAX_DEBUG_NANS": "1",
-    "JAX_DEBUG_INFS": "1",
-    "JAX_CHECK_TRACER_LEAKS": "1",
-    "JAX_TRANSFER_GUARD": "disallow",
-    "JAX_LOG_COMPILES": "1",
-    "JAX_NO_TRACING": "1",
-    "FLAX_FIX_RNG_SEPARATOR": "1",
-    "EAGER_CONSTANT_FOLDING": "1",
-}
+# Numbers, or only whether healthy runs end well
+CHANGING = ("JAX_ENABLE_X64", "JAX_DEFAULT_PRNG_IMPL", "JAX_DEBUG_NANS", "FLAX_FIX_RNG_SEPARATOR")
+CHANGING += ("EAGER_CONSTANT_FOLDING",)
 
 
 def test_workers_have_the_settings_of_jax_and_not_those_of_the_shell(
@@ -155,8 +138,8 @@ def test_workers_have_the_settings_of_jax_and_not_those_of_the_shell(
 ) -> None:
     usual = machine.worker_environment(accelerator=False)
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "here")
-    for name, value in CHANGING.items():
-        monkeypatch.setenv(name, value)
+    for name in CHANGING:
+        monkeypatch.setenv(name, "1")
     changed = machine.worker_environment(accelerator=False)
     assert changed == usual | {"JAX_COMPILATION_CACHE_DIR": "here"}
 

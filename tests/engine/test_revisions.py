@@ -62,18 +62,17 @@ def bump(monkeypatch: pytest.MonkeyPatch, what: str) -> str:
     return f"trainer 'ppo' is of revision {before}, now 7"
 
 
-def test_revisions_are_read_from_the_source_as_the_registry_has_them() -> None:
+def test_revisions_are_known_without_the_registry() -> None:
     script = (
         "import sys\n"
-        "from ablations.trainers.revisions import current\n"
+        "from ablations.trainers.revisions import RAISED, current\n"
         "read = current()\n"
         "assert 'jax' not in sys.modules\n"
         "import variants\n"
-        "known = current()\n"
-        "assert read == known, set(read.items()) ^ set(known.items())\n"
-        "assert read['learning_rate_schedule=linear'] == known['learning_rate_schedule=linear']\n"
-        "assert {1, 2, 3} <= set(read.values()), read\n"
-        "assert len(read) > 120\n"
+        "known = {name: revision for name, revision in current().items() if name not in read}\n"
+        "assert len(known) > 100 and set(known.values()) == {1}, known\n"
+        "assert current().items() >= read.items(), set(read.items()) ^ set(current().items())\n"
+        "assert set(RAISED.values()) == {2, 3}\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

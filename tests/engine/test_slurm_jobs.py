@@ -14,7 +14,7 @@ from ablations.engine.backends import Speed
 from ablations.engine.backends.compiled import BACKEND
 from ablations.engine.estimate import Resources, sized
 from ablations.engine.job import Cell, JobSpec
-from ablations.engine.slurm import cluster, commands, submissions
+from ablations.engine.slurm import cluster, queue
 from ablations.engine.slurm import submit as slurm
 from ablations.engine.slurm.cluster import Cluster
 from ablations.errors import UserError
@@ -141,7 +141,7 @@ def test_what_sbatch_is_given(text: str, has: list[str], has_not: list[str], tmp
     path = tmp_path / "one.toml"
     path.write_text(text)
     asked = cluster.read_cluster(path, {})
-    one = submissions.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
+    one = queue.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
     script = slurm._script(slurm._executor(one, asked, 900), 1)
     assert all(re.search(words, script, re.MULTILINE) for words in has)
     assert not any(re.search(words, script) for words in has_not)
@@ -201,24 +201,24 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
 
 def test_what_counts_as_alive() -> None:
     for name in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED", "CONFIGURING"):
-        assert commands.Job("7", "a", 0, name).alive
+        assert queue.Job("7", "a", 0, name).alive
     for name in ("COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"):
-        assert not commands.Job("7", "a", 0, name).alive
-    assert not commands.Job("7", "a", 0, "PENDING", "launch failed requeued held").alive
-    assert not commands.Job("7", "a", 0, "REQUEUE_HOLD").alive
-    assert commands.Job("7", "a", 0, "SPECIAL_EXIT").held
+        assert not queue.Job("7", "a", 0, name).alive
+    assert not queue.Job("7", "a", 0, "PENDING", "launch failed requeued held").alive
+    assert not queue.Job("7", "a", 0, "REQUEUE_HOLD").alive
+    assert queue.Job("7", "a", 0, "SPECIAL_EXIT").held
 
 
 @pytest.mark.parametrize(("state", "spared"), [("PENDING", True), ("CANCELLED", False)])
 def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, monkeypatch) -> None:
     from ablations.engine.clean import delete, waste
-    from ablations.engine.slurm.submissions import Submission
+    from ablations.engine.slurm.queue import Submission
 
     study = StoredStudy("toy", "", "", "", "", 0.05, False, "return")
     write_plan(tmp_path, Plan({}, study, {}, {}, ()))
     one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
     one.write()
     monkeypatch.setattr("shutil.which", lambda name: name)
-    monkeypatch.setattr(commands, "jobs", lambda: [commands.Job("7", one.run, 0, state)])
+    monkeypatch.setattr(queue, "jobs", lambda: [queue.Job("7", one.run, 0, state)])
     delete(tmp_path, waste(tmp_path))
     assert one.folder.is_dir() == spared

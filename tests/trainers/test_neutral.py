@@ -83,7 +83,7 @@ def shipped(smallest: bool = False) -> dict[str, str]:
     found = {}
     sources = "".join(p.read_text() for p in Path(studies.__file__).parent.glob("*.py"))
     for name, study in studies.studies().items():
-        if f'name="{name}"' not in sources:  # of another test
+        if f'"{name}"' not in sources:  # of another test
             continue
         for profile, of in study.profiles.items():
             if smallest and len(of.tasks) > 1:

@@ -194,7 +194,6 @@ REFUSED = [
     (mine(lambda *, x, scale: x if scale > 0 else -x), "cannot be traced.*TracerBoolConversion"),
     (described("double"), "'double' of axis 'number' is registered twice"),
     (described("a/b"), "a name is an identifier"),
-    *((described(revision=revision), "the revision must be an integer") for revision in (0, True)),
     *((described(**{text: " "}), f"needs a {text}") for text in TEXTS),
     (lambda axis: axis.declare("mine", **TEXTS), "takes functions"),
     (lambda axis: variants.register(Axis("advantage", summary="a")), "is registered twice"),

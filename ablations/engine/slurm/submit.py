@@ -42,9 +42,9 @@ from ablations.engine.machine import cores, slurm_job
 from ablations.engine.prepare import missing, needed, prepare, require_writable
 from ablations.engine.progress import Bar
 from ablations.engine.provenance import OURS
-from ablations.engine.slurm import commands, submissions
+from ablations.engine.slurm import queue
 from ablations.engine.slurm.cluster import Cluster
-from ablations.engine.slurm.submissions import Submission
+from ablations.engine.slurm.queue import Submission
 from ablations.errors import UserError
 from ablations.records import Plan
 
@@ -96,19 +96,20 @@ class Slurm:
         results = results.resolve()
         if not str(results).isprintable():
             raise UserError(f"a job script cannot name the results folder {str(results)!a}")
-        commands.require_commands()
-        require_submitit()
+        queue.require_commands()
+        if importlib.util.find_spec("submitit") is None:
+            raise UserError("--cluster slurm needs submitit: pip install 'rl-ablations[slurm]'")
         if self.dry_run:
             return self._submit(plans, results, missing(plans, results, fresh=fresh))
         require_writable(results)
         # A second command waits, and finds these jobs.
         with running(results), file_lock(results / "work" / "submit.lock"):
             work = prepare(plans, results, fresh=fresh)
-            submissions.forget_the_finished(results)
+            queue.forget_the_finished(results)
             return self._submit(plans, results, work.todo)
 
     def _submit(self, plans: Sequence[Plan], results: Path, todo: Sequence[Cell]) -> Submitted:
-        held = submissions.holders(results, (cell.hash for cell in todo))
+        held = queue.holders(results, (cell.hash for cell in todo))
         free = [cell for cell in todo if cell.hash not in held or not held[cell.hash].alive]
         cells = len(needed(plans))
         counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
@@ -123,17 +124,17 @@ class Slurm:
             studies=tuple(dict.fromkeys(plan.study.name for plan in plans)),
             cells=tuple(cell.hash for cell in free),
         )
-        largest = commands.largest_array()
+        largest = queue.largest_array()
         executor = _executor(submission, self.cluster, estimated.megabytes)
         script = _script(executor, min(largest, estimated.jobs))
         planned = replace(counts, new=len(free), estimate=estimated, script=script)
         if self.dry_run:
             return planned
         with _outside_of_jobs():
-            commands.try_out(script)
+            queue.try_out(script)
         # Slurm holds these jobs, whose runs the new jobs train.
         if stuck := {each.job.id for each in held.values() if each.job and each.job.held}:
-            commands.cancel(stuck)
+            queue.cancel_jobs(stuck)
         submission.write()
         copy_code(submission.private / CODE)
         job = job_spec(
@@ -168,12 +169,12 @@ def _send(
         try:
             with warnings.catch_warnings(), _outside_of_jobs():
                 warnings.simplefilter("ignore")
-                executor.update_parameters(comment=commands.comment(run, first))
+                executor.update_parameters(comment=f"{queue.COMMENT} {run} {first}")
                 sent = executor.submit_array(part)
                 ids.append(sent[0].job_id.partition("_")[0])
         except Exception as error:
             # Slurm may have accepted them although sbatch failed.
-            taken = [job.id for job in commands.jobs() if (job.run, job.first) == (run, first)]
+            taken = [job.id for job in queue.jobs() if (job.run, job.first) == (run, first)]
             if not taken:
                 return ids, first, " ".join(str(error).split())[-300:]
             ids.append(taken[0].partition("_")[0])
@@ -230,12 +231,6 @@ def _script(executor: submitit.SlurmExecutor, jobs: int) -> str:
             command=executor._submitit_command_str, folder=executor.folder, **parameters
         )
     )
-
-
-def require_submitit() -> None:
-    """Raise UserError if submitit is not installed."""
-    if importlib.util.find_spec("submitit") is None:
-        raise UserError("--cluster slurm needs submitit: pip install 'rl-ablations[slurm]'")
 
 
 @contextlib.contextmanager
@@ -315,11 +310,11 @@ def _end(caught: _Caught, *, moved: bool) -> None:
                 f"it was requeued {MAX_REQUEUES} times without a new checkpoint or record: its "
                 f"time limit is too short"
             )
-        commands.requeue(job)
+        queue.requeue(job)
     print(f"saved after {', '.join(caught.names)}; waiting to be ended", flush=True)
     deadline = time.monotonic() + GRACE_SECONDS
     # Before preemption, a job must not end by itself; a cancelled job may.
-    while time.monotonic() < deadline and commands.is_running(job):
+    while time.monotonic() < deadline and queue.is_running(job):
         time.sleep(ASK_SECONDS)
     sys.exit(143)
 

@@ -37,16 +37,15 @@ class Sample(NamedTuple):
 class Distribution(Protocol):
     """A distribution over actions, by raw outputs [..., R] of the policy's network.
 
-    Noise is drawn before a rollout, so that all variants of a seed have the same noise.
+    dimensions: numbers per action. Noise is drawn before a rollout, so that all variants of a seed
+    have the same noise.
     """
+
+    dimensions: int
 
     @property
     def outputs(self) -> Outputs:
         """The R outputs of the policy's network."""
-
-    @property
-    def dimensions(self) -> int:
-        """Numbers per action."""
 
     def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         """Draw the noise [*shape, ...] of actions [*shape]."""
@@ -91,28 +90,24 @@ def entropy_noise(key: Array, shape: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Normal(Distribution):
-    """x = μ + σ·noise in each of `size` dimensions; raw: means, then the input of policy_std.
+    """x = μ + σ·noise in each dimension; raw: means, then the input of policy_std.
 
     spread: the name of that input.
     """
 
-    size: int
+    dimensions: int
     spread: str = "head"
 
     @property
     def outputs(self) -> Outputs:
         made_of = {
-            "parameter": (self.size, self.size),
-            "feature_variance": (self.size, 0, self.size),
+            "parameter": (self.dimensions, self.dimensions),
+            "feature_variance": (self.dimensions, 0, self.dimensions),
         }
-        return Outputs(*made_of.get(self.spread, (2 * self.size,)))
-
-    @property
-    def dimensions(self) -> int:
-        return self.size
+        return Outputs(*made_of.get(self.spread, (2 * self.dimensions,)))
 
     def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
-        return jax.random.normal(key, (*shape, self.size))
+        return jax.random.normal(key, (*shape, self.dimensions))
 
     def sample(self, raw: Array, noise: Array, variant: TracedConfig) -> Sample:
         mean, std = mean_and_std(raw, variant)
@@ -171,20 +166,16 @@ def _noise_where_read(key: Array, shape: tuple[int, ...], variant: TracedConfig)
 
 @dataclass(frozen=True)
 class Parametric(Distribution):
-    """Vectors of `size` numbers, by a choice of action_distribution that reads the outputs.
+    """Vectors of numbers, by a choice of action_distribution that reads the outputs.
 
     The network has two outputs per number. The noise is a random key per action.
     """
 
-    size: int
+    dimensions: int
 
     @property
     def outputs(self) -> Outputs:
-        return Outputs(2 * self.size)
-
-    @property
-    def dimensions(self) -> int:
-        return self.size
+        return Outputs(2 * self.dimensions)
 
     def noise(self, key: Array, shape: tuple[int, ...]) -> Array:
         return jax.random.split(key, shape)

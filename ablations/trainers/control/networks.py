@@ -64,6 +64,19 @@ class Start(NamedTuple):
         return parameters
 
 
+def start_of(variant: TracedConfig) -> Start:
+    """Return the initialisation by a variant's choices and numbers, those of its trainer."""
+    numbers = variant.numbers
+    return Start(
+        kernel=partial(apply, "network_init", variant),
+        bias=partial(apply, "bias_init", variant),
+        policy_gain=numbers.get("policy_hidden_gain", HIDDEN_GAIN),
+        value_gain=numbers["value_hidden_gain"],
+        policy_scale=numbers.get("policy_init_scale", 1.0),
+        value_scale=numbers["value_init_scale"],
+    )
+
+
 class LayerNorm(linen.Module):
     """Layer normalisation: γ·(x - mean(x))/√(var(x) + 1e-6) + β over the last axis.
 
@@ -79,11 +92,6 @@ class LayerNorm(linen.Module):
         centred = x - jnp.mean(x, axis=-1, keepdims=True)
         variance = jnp.mean(jnp.square(centred), axis=-1, keepdims=True)
         return centred / jnp.sqrt(variance + NORM_EPSILON) * scale + bias
-
-
-def layers_of(network: Mapping[str, Mapping[str, Tree]]) -> int:
-    """Return the number of dense layers of a network."""
-    return sum(name.startswith("hidden_") for name in network["params"])
 
 
 class MLP(linen.Module):
@@ -382,7 +390,7 @@ class Critic(NamedTuple):
         shift = moved(jnp.zeros(1))
         factor = moved(jnp.ones(1)) - shift
         layers = parameters["value"]["params"]
-        last = f"hidden_{layers_of(parameters['value']) - 1}"
+        last = f"hidden_{sum(name.startswith('hidden_') for name in layers) - 1}"
         layer = layers[last]
         rescaled = {"kernel": layer["kernel"] * factor, "bias": layer["bias"] * factor + shift}
         value = {**parameters["value"], "params": {**layers, last: rescaled}}

@@ -27,7 +27,14 @@ from ablations.trainers.choices import apply, where
 from ablations.trainers.control import rollouts
 from ablations.trainers.control.advantages import Estimate, Estimator, Experience, standardised
 from ablations.trainers.control.distribution import Distribution, brax_kl, distribution_of, unshaped
-from ablations.trainers.control.networks import SCALAR, Critic, Head, Networks, Start, make_networks
+from ablations.trainers.control.networks import (
+    SCALAR,
+    Critic,
+    Head,
+    Networks,
+    make_networks,
+    start_of,
+)
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.rollouts import Draws, Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
@@ -185,15 +192,7 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
 
     def initial_parameters(self, key: Array, variant: TracedConfig) -> Tree:
         """Initialize policy and critic."""
-        start = Start(
-            kernel=partial(apply, "network_init", variant),
-            bias=partial(apply, "bias_init", variant),
-            policy_gain=variant.numbers["policy_hidden_gain"],
-            value_gain=variant.numbers["value_hidden_gain"],
-            policy_scale=variant.numbers["policy_init_scale"],
-            value_scale=variant.numbers["value_init_scale"],
-        )
-        return self.networks.init(key, start)
+        return self.networks.init(key, start_of(variant))
 
     def initial_own(self, learner: Learner, variant: TracedConfig) -> Carried:
         """Return the state before the first iteration."""

@@ -20,7 +20,7 @@ from ablations.tasks.task import EpisodeSettings, Task
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, switch, where
 from ablations.trainers.control import rollouts
-from ablations.trainers.control.networks import QNetwork, Start, make_q_network
+from ablations.trainers.control.networks import QNetwork, make_q_network, start_of
 from ablations.trainers.control.normalizer import Normalizer
 from ablations.trainers.control.rollouts import Draws, Policy, Rollout, State
 from ablations.trainers.optimizer import Divergence, Learner
@@ -127,13 +127,7 @@ class PQN(rollouts.RolloutTrainer[Carried, Array]):
 
     def initial_parameters(self, key: Array, variant: TracedConfig) -> Tree:
         """Initialize the network of Q values."""
-        start = Start(
-            kernel=partial(apply, "network_init", variant),
-            bias=partial(apply, "bias_init", variant),
-            value_gain=variant.numbers["value_hidden_gain"],
-            value_scale=variant.numbers["value_init_scale"],
-        )
-        return self.network.init(key, start)
+        return self.network.init(key, start_of(variant))
 
     def initial_own(self, learner: Learner, variant: TracedConfig) -> Carried:
         """Return the state before the first iteration."""

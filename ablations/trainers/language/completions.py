@@ -12,17 +12,11 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from ablations.tasks.language.puzzles import END, PAD
 from ablations.trainers.language.decoder import Cache, Decoder, token_log_probs
 from ablations.trainers.trainer import Array, Scalar, Tree
 
 Writing: TypeAlias = tuple[Array, Array, Cache]  # last token [B], unfinished [B], cache
-
-
-class Special(NamedTuple):
-    """The tokens for padding and for the end of a completion."""
-
-    pad: int
-    end: int
 
 
 class Completions(NamedTuple):
@@ -38,7 +32,7 @@ class Completions(NamedTuple):
 
 
 def read_prompts(
-    decoder: Decoder, parameters: Tree, prompts: Array, special: Special, samples: int, length: int
+    decoder: Decoder, parameters: Tree, prompts: Array, samples: int, length: int
 ) -> tuple[Array, Cache]:
     """Read prompts [P, S], and repeat the result for each completion.
 
@@ -46,7 +40,7 @@ def read_prompts(
     """
     count, width = prompts.shape
     cache = decoder.empty_cache(count, width + length)
-    features, cache = decoder.extend(parameters, prompts, prompts != special.pad, cache, 0)
+    features, cache = decoder.extend(parameters, prompts, prompts != PAD, cache, 0)
     last = features[:, -1]
     if samples > 1:
         last, cache = jax.tree.map(lambda leaf: jnp.repeat(leaf, samples, axis=0), (last, cache))
@@ -57,7 +51,6 @@ def write(
     decoder: Decoder,
     parameters: Tree,
     prompts: Array,
-    special: Special,
     samples: int,
     noise: Array,
     temperature: Scalar = 1.0,
@@ -71,19 +64,19 @@ def write(
     length = noise.shape[0]
     start = prompts.shape[1]
     # The last token is never read.
-    last, cache = read_prompts(decoder, parameters, prompts, special, samples, length - 1)
+    last, cache = read_prompts(decoder, parameters, prompts, samples, length - 1)
 
     def choose(features: Array, noise: Array, going: Array) -> tuple[Array, Array]:
         logits = decoder.logits(parameters, features) / temperature
         token = jnp.argmax(logits + sampled * noise, axis=-1).astype(jnp.int32)
         log_prob = jnp.where(going, token_log_probs(logits, token), 0.0)
-        return jnp.where(going, token, special.pad), log_prob
+        return jnp.where(going, token, PAD), log_prob
 
     def step(now: Writing, inputs: tuple[Array, Array]) -> tuple[Writing, tuple[Array, ...]]:
         token, going, cache = now
         slot, noise = inputs
         features, cache = decoder.extend(parameters, token[:, None], going[:, None], cache, slot)
-        going = going & (token != special.end)
+        going = going & (token != END)
         token, log_prob = choose(features[:, 0], noise, going)
         return (token, going, cache), (token, log_prob, going)
 
@@ -98,15 +91,13 @@ def write(
     return Completions(tokens, mask.astype(jnp.float32), log_probs)
 
 
-def read(
-    decoder: Decoder, parameters: Tree, prompts: Array, special: Special, tokens: Array, mask: Array
-) -> Array:
+def read(decoder: Decoder, parameters: Tree, prompts: Array, tokens: Array, mask: Array) -> Array:
     """Return the features [B, L, D] that predict each token of completions [B, L].
 
     They belong to the last token of the prompt [P, S] and to all tokens except the last.
     """
     samples, length = tokens.shape[0] // prompts.shape[0], tokens.shape[1]
-    last, cache = read_prompts(decoder, parameters, prompts, special, samples, length - 1)
+    last, cache = read_prompts(decoder, parameters, prompts, samples, length - 1)
     features, _ = decoder.extend(
         parameters, tokens[:, :-1], mask[:, :-1] > 0, cache, prompts.shape[1]
     )

@@ -10,9 +10,8 @@ on the left changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -124,11 +123,12 @@ class Block(linen.Module):
         x: Array,
         positions: Array,
         seen: Array,
-        insert: Callable[[Array, Array], tuple[Array, Array]],
+        put: Callable[[Array, Array], Array],
+        past: Sequence[Array],
     ) -> tuple[Array, tuple[Array, Array]]:
         """Return x [B, T, D] at positions [T] after the block, and its keys and values.
 
-        insert: adds new keys and values [B, T, H, h] to the cache, and returns all [B, C, H, h].
+        put: adds new keys or values [B, T, H, h] to those of the past [B, C, H, h].
         seen: bool [B, T, C], slots that each token attends to.
         """
         c = self.config
@@ -136,20 +136,11 @@ class Block(linen.Module):
         qkv = self.qkv(self.attention_norm(x))
         qkv = qkv.reshape(batch, steps, 3 * c.heads, c.head_width)
         turned = rotate(qkv[:, :, : 2 * c.heads], positions)
-        keys, values = insert(turned[:, :, c.heads :], qkv[:, :, 2 * c.heads :])
+        new = turned[:, :, c.heads :], qkv[:, :, 2 * c.heads :]
+        keys, values = map(put, past, new)
         x = x + self.attention_out(attend(turned[:, :, : c.heads], keys, values, seen))
         gate, up = jnp.split(self.gate_up(self.mlp_norm(x)), 2, axis=-1)
         return x + self.mlp_out(jax.nn.silu(gate) * up), (keys, values)
-
-
-def _insert(
-    put: Callable[[Array, Array], Array],
-    old_keys: Array,
-    old_values: Array,
-    keys: Array,
-    values: Array,
-) -> tuple[Array, Array]:
-    return put(old_keys, keys), put(old_values, values)
 
 
 class Transformer(linen.Module):
@@ -181,18 +172,14 @@ class Transformer(linen.Module):
         causal = positions[:, None] >= jnp.arange(all_valid.shape[1])
         seen = causal & all_valid[:, None, :]
 
-        x, keys, values = self._embed(tokens), [], []
-        for block, old_keys, old_values in zip(self.blocks, cache.keys, cache.values, strict=True):
-            insert = partial(_insert, put, old_keys, old_values)
-            x, (new_keys, new_values) = block(x, positions, seen, insert)
+        # A matrix product, whose gradient is cheaper on a CPU than a look-up's.
+        one_hot = jax.nn.one_hot(tokens, self.config.vocabulary, dtype=self.embedding.dtype)
+        x, keys, values = dense_product(one_hot, self.embedding), [], []
+        for block, *past in zip(self.blocks, cache.keys, cache.values, strict=True):
+            x, (new_keys, new_values) = block(x, positions, seen, put, past)
             keys.append(new_keys)
             values.append(new_values)
         return self.norm(x), Cache(tuple(keys), tuple(values), all_valid)
-
-    def _embed(self, tokens: Array) -> Array:
-        """Embed by a matrix product; its gradient is cheaper on a CPU than a look-up's."""
-        one_hot = jax.nn.one_hot(tokens, self.config.vocabulary, dtype=self.embedding.dtype)
-        return dense_product(one_hot, self.embedding)
 
     def logits(self, features: Array) -> Array:
         """Return the logits of the next token; see `Decoder`."""

@@ -24,14 +24,12 @@ import jax.numpy as jnp
 
 from ablations.core.plan import Settings as TaskSettings
 from ablations.tasks.language import puzzles
-from ablations.tasks.language.environment import Problems
-from ablations.tasks.language.environment import reward as paid
-from ablations.tasks.language.puzzles import Problem
+from ablations.tasks.language.puzzles import Problem, Problems
+from ablations.tasks.language.puzzles import reward as paid
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
 from ablations.trainers.language.completions import (
     Completions,
-    Special,
     masked_log_probs,
     read,
     write,
@@ -209,7 +207,6 @@ class Language:
     problems: Problems
     decoder: Decoder
     start: Callable[[int], Tree]
-    special: Special
     settings: Settings
     length: int
     updates_per_chunk: int
@@ -305,14 +302,12 @@ class Language:
     ) -> Completions:
         """Sample K completions of each problem, [P·K, L]."""
         noise = self._noise(key, math.prod(self.shape))
-        return write(
-            self.decoder, policy, problems.prompt, self.special, self.shape[1], noise, temperature
-        )
+        return write(self.decoder, policy, problems.prompt, self.shape[1], noise, temperature)
 
     def greedy_reward(self, policy: Tree, problems: Problem, variant: TracedConfig) -> Array:
         """Return the reward [P] of the policy's mode, without reward noise."""
         no_noise = jnp.zeros((self.length, 1, 1))
-        found = write(self.decoder, policy, problems.prompt, self.special, 1, no_noise)
+        found = write(self.decoder, policy, problems.prompt, 1, no_noise)
         correct = self.problems.correct(problems, found.tokens[:, None])
         return paid(correct, problems.kind, variant.task, None)[:, 0]
 
@@ -380,7 +375,6 @@ class Language:
             old_value = values(
                 state.parameters["critic"],
                 self.decoder,
-                self.special,
                 problems.prompt,
                 tokens,
                 mask,
@@ -409,7 +403,7 @@ class Language:
         self, policy: Tree, prompts: Array, tokens: Array, mask: Array, temperature: Scalar = 1.0
     ) -> Array:
         """Return log π [B, L] of completions, 0 outside the mask."""
-        features = read(self.decoder, policy, prompts, self.special, tokens, mask)
+        features = read(self.decoder, policy, prompts, tokens, mask)
         return masked_log_probs(self.decoder, policy, features, tokens, mask, temperature)[0]
 
     def learn(
@@ -463,7 +457,7 @@ class Language:
     ) -> tuple[Learner, Metrics]:
         """Take one gradient step."""
         gradient, metrics = jax.grad(language_loss, has_aux=True)(
-            learner.parameters, self.decoder, self.special, batch, key, variant, step_tokens
+            learner.parameters, self.decoder, batch, key, variant, step_tokens
         )
         learner, step = optimizer.descend(
             learner,
@@ -493,7 +487,6 @@ class Language:
             self.decoder,
             state.parameters["policy"],
             problems.prompt,
-            self.special,
             1 + samples,
             self._noise(key_samples, count * (1 + samples)),
             variant.numbers["temperature"],
@@ -522,7 +515,7 @@ class Language:
         shape = (self.length, 1, self.decoder.config.vocabulary)
         noise = jnp.zeros(shape) if key is None else jax.random.gumbel(key, shape)
         prompts = jnp.asarray(observation, jnp.int32)[None]
-        return write(self.decoder, policy["parameters"], prompts, self.special, 1, noise).tokens[0]
+        return write(self.decoder, policy["parameters"], prompts, 1, noise).tokens[0]
 
 
 # Advantages and loss
@@ -535,11 +528,9 @@ def single(batch: Batch) -> Batch:
     return Batch(prompts, *(leaf.reshape(-1, 1, leaf.shape[-1]) for leaf in batch[1:]))
 
 
-def values(
-    critic: Tree, decoder: Decoder, special: Special, prompts: Array, tokens: Array, mask: Array
-) -> Array:
+def values(critic: Tree, decoder: Decoder, prompts: Array, tokens: Array, mask: Array) -> Array:
     """Return the critic's V [B, L] before each token of completions, 0 outside the mask."""
-    features = read(decoder, critic["decoder"], prompts, special, tokens, mask)
+    features = read(decoder, critic["decoder"], prompts, tokens, mask)
     return dense_product(features, critic["head"][:, None])[..., 0] * mask
 
 
@@ -569,7 +560,6 @@ def token_advantages(
 def language_loss(
     parameters: Tree,
     decoder: Decoder,
-    special: Special,
     batch: Batch,
     key: Array,
     variant: TracedConfig,
@@ -596,7 +586,7 @@ def language_loss(
     )
 
     # Policy
-    features = read(decoder, parameters["policy"], batch.prompts, special, tokens, mask)
+    features = read(decoder, parameters["policy"], batch.prompts, tokens, mask)
     log_prob, entropies = masked_log_probs(
         decoder, parameters["policy"], features, tokens, mask, variant.numbers["temperature"]
     )
@@ -636,7 +626,7 @@ def language_loss(
         **ratio_metrics(log_ratio, mask),
     }
     if "critic" in parameters:
-        value = values(parameters["critic"], decoder, special, batch.prompts, tokens, mask)
+        value = values(parameters["critic"], decoder, batch.prompts, tokens, mask)
         critic_loss, found = value_loss(
             value=value,
             target=batch.target.reshape(mask.shape),
@@ -704,16 +694,14 @@ def compose(**program: Unpack[Program[TaskSettings]]) -> Language:
         heads=settings.heads,
         mlp_width=settings.mlp_width,
     )
-    special = Special(puzzles.PAD, puzzles.END)
 
     def start(seed: int) -> Tree:
-        return warm_start(config, problems, special, settings.warm_start_steps, seed)
+        return warm_start(config, problems, settings.warm_start_steps, seed)
 
     return Language(
         problems=problems,
         decoder=make_decoder(config),
         start=start,
-        special=special,
         settings=settings,
         length=problems.mixture.response_length,
         updates_per_chunk=program["updates_per_chunk"],

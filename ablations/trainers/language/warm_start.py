@@ -30,8 +30,8 @@ from filelock import FileLock
 
 from ablations.records import write_atomically
 from ablations.tasks.language import puzzles
-from ablations.tasks.language.environment import Problems
-from ablations.trainers.language.completions import Special, masked_log_probs, read
+from ablations.tasks.language.puzzles import Problems
+from ablations.trainers.language.completions import masked_log_probs, read
 from ablations.trainers.language.decoder import DecoderConfig, make_decoder
 from ablations.trainers.leaves import Mismatch, from_arrays, to_arrays
 from ablations.trainers.trainer import Array, Tree
@@ -43,11 +43,9 @@ SHOWN = 0.1  # share of the problems that are not easy
 REVISION = 4
 
 
-def warm_start(
-    config: DecoderConfig, problems: Problems, special: Special, steps: int, seed: int
-) -> Tree:
+def warm_start(config: DecoderConfig, problems: Problems, steps: int, seed: int) -> Tree:
     """Return parameters of the decoder after `steps` steps of supervised learning, on the host."""
-    return _kept(config, problems.kinds, steps, special, seed, _folder())
+    return _kept(config, problems.kinds, steps, seed, _folder())
 
 
 @lru_cache(maxsize=64)
@@ -55,20 +53,19 @@ def _kept(
     config: DecoderConfig,
     kinds: tuple[str, ...],
     steps: int,
-    special: Special,
     seed: int,
     folder: Path | None,
 ) -> Tree:
     key = jax.random.fold_in(jax.random.key(KEY), seed)
     if folder is None:
-        return jax.device_get(_teacher(config, kinds, special, steps)(key))
+        return jax.device_get(_teacher(config, kinds, steps)(key))
     like = jax.eval_shape(make_decoder(config).init, jax.random.key(0))
     path = folder / f"warm_start-{_name(config, kinds, steps)}-{seed}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if (found := _read(path, like)) is not None:
             return found
-        parameters = jax.device_get(_teacher(config, kinds, special, steps)(key))
+        parameters = jax.device_get(_teacher(config, kinds, steps)(key))
         _write(path, parameters)
         return parameters
 
@@ -111,9 +108,7 @@ def _write(path: Path, parameters: Tree) -> None:
 
 
 @lru_cache(maxsize=4)
-def _teacher(
-    config: DecoderConfig, kinds: tuple[str, ...], special: Special, steps: int
-) -> Callable[[Array], Tree]:
+def _teacher(config: DecoderConfig, kinds: tuple[str, ...], steps: int) -> Callable[[Array], Tree]:
     """Return the compiled function from a key to pretrained parameters."""
     mixture = puzzles.mixture(kinds)
     decoder = make_decoder(config)
@@ -124,7 +119,7 @@ def _teacher(
     def loss(parameters: Tree, problems: puzzles.Problem, shown: Array) -> Array:
         """Return the mean -log π over the tokens of the shown answers [B]."""
         mask = puzzles.valid_tokens(problems.answer) * shown[:, None]
-        features = read(decoder, parameters, problems.prompt, special, problems.answer, mask)
+        features = read(decoder, parameters, problems.prompt, problems.answer, mask)
         log_probs, _ = masked_log_probs(decoder, parameters, features, problems.answer, mask)
         return -jnp.sum(log_probs) / jnp.sum(mask)
 

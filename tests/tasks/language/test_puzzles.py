@@ -13,13 +13,14 @@ import pytest
 from ablations.tasks import task, tasks
 from ablations.tasks.language import problems as language
 from ablations.tasks.language import puzzles
-from ablations.tasks.language.environment import Problems, reward
 from ablations.tasks.language.puzzles import (
     END,
     PAD,
     RESPONSE_LENGTH,
     VOCABULARY,
+    Problems,
     decode,
+    reward,
 )
 from ablations.trainers import trainer
 

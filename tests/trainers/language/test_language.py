@@ -104,9 +104,7 @@ def written() -> Any:
     parameters = jax.tree.map(lambda leaf: 4.0 * jnp.asarray(leaf), language.start(0))
     noise = jax.random.gumbel(jax.random.key(2), (L, P * K, 20)).at[:, :, END].add(2.0)
     completions = jax.jit(
-        lambda parameters, prompts, noise: write(
-            language.decoder, parameters, prompts, language.special, K, noise
-        )
+        lambda parameters, prompts, noise: write(language.decoder, parameters, prompts, K, noise)
     )(parameters, problems.prompt, noise)
     return parameters, problems, completions
 
@@ -152,9 +150,7 @@ def test_what_stands_after_the_end_changes_nothing() -> None:
     other = jnp.where(mask > 0, tokens, 7)
 
     def loss(parameters: Any, tokens: jax.Array) -> jax.Array:
-        features = read(
-            language.decoder, parameters, problems.prompt, language.special, tokens, mask
-        )
+        features = read(language.decoder, parameters, problems.prompt, tokens, mask)
         found = masked_log_probs(language.decoder, parameters, features, tokens, mask)
         return jnp.sum(found[0] + found[1])
 
@@ -174,7 +170,7 @@ def loss() -> Any:
     return jax.jit(
         jax.value_and_grad(
             lambda parameters, batch, one: language_loss(
-                parameters, language.decoder, language.special, batch, jax.random.key(0), one
+                parameters, language.decoder, batch, jax.random.key(0), one
             ),
             has_aux=True,
         )
@@ -454,14 +450,6 @@ def test_evaluation_does_not_touch_the_state_and_counts_new_prompts_alone() -> N
 # What is refused
 
 
-def test_one_sample_per_prompt_has_no_group() -> None:
-    single = {"samples_per_prompt": 1}
-    for choice in ("grpo", "dr_grpo", "reinforce_pp_baseline"):
-        with pytest.raises(UserError, match="samples_per_prompt"):
-            plan(Request("prompt_normalization", "smoke", variants=(choice,), set=single))
-    assert plan(Request("prompt_normalization", "smoke", variants=("reinforce_pp",), set=single))
-
-
 def test_complaints() -> None:
     defaults = {name: option.default for name, option in SPEC.structure.items()}
     complaints = check(structure={**defaults, "width": 20}, settings={}, numbers={})
@@ -562,16 +550,16 @@ def test_runs_on_two_devices_are_those_of_one() -> None:
 
 def test_a_warm_start_is_kept_made_again_where_it_is_damaged_and_taught(tmp_path: Path) -> None:
     language = program()
-    config, special, kinds = language.decoder.config, language.special, ("reversal",)
+    config, kinds = language.decoder.config, ("reversal",)
     make = warm_start._kept.__wrapped__
-    one = make(config, kinds, 3, special, 0, tmp_path)
+    one = make(config, kinds, 3, 0, tmp_path)
     (path,) = tmp_path.glob("*.npz")
     kept = path.read_bytes()
-    assert same_bits(make(config, kinds, 3, special, 0, tmp_path), one)
+    assert same_bits(make(config, kinds, 3, 0, tmp_path), one)
     path.write_bytes(kept[:100])
-    assert same_bits(make(config, kinds, 3, special, 0, tmp_path), one)
+    assert same_bits(make(config, kinds, 3, 0, tmp_path), one)
     assert path.read_bytes() == kept
-    assert not same_bits(make(config, kinds, 3, special, 1, tmp_path), one)
+    assert not same_bits(make(config, kinds, 3, 1, tmp_path), one)
     assert len(list(tmp_path.glob("*.npz"))) == 2
 
 

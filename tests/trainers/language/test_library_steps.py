@@ -23,7 +23,6 @@ from ablations.presets import preset
 from ablations.tasks import task
 from ablations.trainers import TracedConfig, optimizer, shuffles
 from ablations.trainers.choices import fix
-from ablations.trainers.language.completions import Special
 from ablations.trainers.language.decoder import Cache, Decoder
 from ablations.trainers.language.trainer import SPEC, Batch, Language, Settings, State
 from ablations.trainers.optimizer import Learner
@@ -70,7 +69,6 @@ def language(one: dict[str, Any]) -> Language:
         problems=None,
         decoder=table_of_logits(),
         start=None,
-        special=Special(pad=-1, end=-1),
         settings=Settings(
             **{
                 name: one[name]

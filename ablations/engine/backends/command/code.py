@@ -320,13 +320,10 @@ def keep_copy(files: Sequence[Path], here: Path, root: Path) -> None:
 def copied_site(copy: Copy, code: str, timeout: float | None) -> Site:
     """Unpack a copy; return the site that runs a command in it, in this process.
 
-    Args:
-        copy: see `copy_of`.
-        code: the digest of the copy's files.
-        timeout: the timeout of a run, in seconds.
-
-    Raises:
-        UserError: the copy is missing or was changed.
+    copy: see `copy_of`.
+    code: the digest of the copy's files.
+    timeout: the timeout of a run, in seconds.
+    Raises UserError: the copy is missing or was changed.
     """
     archive, folder = _archive(copy), _new_folder()
     here = folder / copy.inside

@@ -122,11 +122,10 @@ def environment_of(
 ) -> dict[str, str]:
     """Return the environment of a command: that of this process, with its share of the cores.
 
-    Args:
-        folder: the folder of the run.
-        declared: variables that the study sets.
-        threads: the threads that a flag sets; None: `share`, unless the variable is set.
-        share: the command's share of the cores.
+    folder: the folder of the run.
+    declared: variables that the study sets.
+    threads: the threads that a flag sets; None: `share`, unless the variable is set.
+    share: the command's share of the cores.
     """
     environment = dict(os.environ)
     paths = [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]

@@ -87,8 +87,7 @@ class _Profile(Part, frozen=True):
 def named(argument: str) -> tuple[str, tuple[Study, ...]]:
     """Return the name of a study, and the study itself if the argument is a file.
 
-    Args:
-        argument: a study file, "FILE/variant", or any other name.
+    argument: a study file, "FILE/variant", or any other name.
     """
     for suffix in SUFFIXES:
         file, slash, variant = argument.partition(f"{suffix}/")
@@ -204,11 +203,10 @@ def code_of(
 ) -> Code:
     """Return the code that a command uses. Raises UserError: its program does not exist.
 
-    Args:
-        line: the command.
-        here: the folder in which it runs.
-        depends: the files that it uses; None: see `Code`.
-        path: the study file, which is not part of the code.
+    line: the command.
+    here: the folder in which it runs.
+    depends: the files that it uses; None: see `Code`.
+    path: the study file, which is not part of the code.
     """
     program = filled(line.run[:1], {"here": str(here)})[0]
     known = here / program if "/" in program else shutil.which(program)

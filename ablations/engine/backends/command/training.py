@@ -204,9 +204,7 @@ class Run:
     def _follow(self, claim: Claim, stopping: Callable[[], bool]) -> EndedRun:
         """Start the command and wait for its end.
 
-        Raises:
-            CommandFailed: the command failed.
-            SystemExit: `stopping` returned True.
+        Raises CommandFailed: the command failed. Raises SystemExit: `stopping` returned True.
         """
         arguments = self._prepare()
         claim.start = self._first

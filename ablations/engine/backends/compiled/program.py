@@ -225,12 +225,9 @@ class Program:
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
         """Return at most `lanes` runs of equal length, ready to train in parallel.
 
-        Args:
-            cells: runs of this program.
-            saved: their saved states at one point; None: start from the beginning.
-
-        Raises:
-            leaves.Mismatch: a state does not fit this program.
+        cells: runs of this program.
+        saved: their saved states at one point; None: start from the beginning.
+        Raises leaves.Mismatch: a state does not fit this program.
         """
         keys, measuring_keys, data = self._inputs(cells)
         if saved is None:
@@ -331,8 +328,8 @@ class Block:
             if lane.diverged is not None:
                 continue
             if values:
-                row = {name: finite_or_none(value[index]) for name, value in values.items()}
-                lane.append(self.step, row)
+                row = ((name, value[index]) for name, value in values.items())
+                lane.append(self.step, {n: float(x) if np.isfinite(x) else None for n, x in row})
             if not ok[index]:
                 lane.diverged = (self._cell.step_at(self.point - 1), self.step)
 
@@ -365,11 +362,6 @@ def _fold_in(keys: jax.Array, point: int) -> jax.Array:
     if keys.ndim == 0:
         return jax.random.fold_in(keys, point)
     return jax.vmap(lambda key: jax.random.fold_in(key, point))(keys)
-
-
-def finite_or_none(value: np.floating) -> float | None:
-    """Return a number of a curve: None if it is not finite."""
-    return float(value) if np.isfinite(value) else None
 
 
 class Training:
