@@ -32,6 +32,9 @@ COLUMNS = (
 )
 
 
+ABOUT = ("metric", "score", "margin", "margin_in_metric")  # attributes of a comparison
+
+
 @dataclass(frozen=True)
 class _Pair:
     """A comparison of scores `[tasks, n]` with shared seeds, averaged over tasks.
@@ -129,22 +132,20 @@ def compare(
         if row["task"] == ALL_TASKS and row["variant"] != row["baseline"]:
             tasks = [r for r in rows if r["variant"] == row["variant"] and r is not row]
             row["verdict"], row["note"] = over_tasks(row, tasks)
-    for row in rows:
-        open_ = row["verdict"] == "inconclusive" and row["pairs"] > 1 and row["sd"] > 0
-        row["seeds_needed"] = (
-            stats.seeds_needed(
-                row["margin"], row["sd"], level=row["level"], fewest=row["pairs"] + 1
-            )
-            if open_ and row["margin"] > 0
-            else math.nan
-        )
+        if row["verdict"] == "inconclusive" and row["pairs"] > 1 and row["margin"] > 0:
+            options = {"level": row["level"], "fewest": row["pairs"] + 1}
+            row["seeds_needed"] = stats.seeds_needed(row["margin"], row["sd"], **options)
     for task in [*runs.tasks, ALL_TASKS]:
         _mark_best(runs, task, [row for row in rows if row["task"] == task])
-    rows = [*_untrained_rows(runs), *rows]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    frame.attrs = {"metric": runs.metric, "score": runs.score, "margin": runs.margin}
+    about = {"untrained": True, "note": "untrained policy"}
+    untrained = [
+        _blank_row(task, f"({policy})", len(scores), stats.mean(scores)) | about
+        for task, policies in runs.untrained.items()
+        for policy, scores in policies.items()
+    ]
+    frame = pd.DataFrame([*untrained, *rows], columns=list(COLUMNS))
+    frame.attrs = {name: getattr(runs, name) for name in ABOUT}
     frame.attrs |= {"level": level, "simultaneous": simultaneous}
-    frame.attrs["margin_in_metric"] = runs.margin_in_metric
     return frame
 
 
@@ -207,7 +208,7 @@ def _pair(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pair:
         every,
         runs.failures(counted, variant, baseline),
         same or runs.identical(counted, variant, baseline),
-        not over and successes(runs, tasks[0]),
+        not over and tasks[0] in runs.of_successes,
     )
 
 
@@ -241,11 +242,6 @@ def _has_more_seeds(runs: Runs, baseline: str) -> bool:
         return False
     counts = runs.plan.cells_of
     return bool(counts) and counts[baseline] == max(counts.values()) > min(counts.values())
-
-
-def successes(runs: Runs, task: str) -> bool:
-    """Return whether all scores of a task are 0 or 1 (success)."""
-    return runs.directed and task in runs.of_successes
 
 
 # Rows
@@ -337,41 +333,21 @@ def _scores_row(runs: Runs, task: str, variant: str) -> dict[str, Any]:
         counts = runs.counts.xs(variant, level="variant").sum()
     else:
         scores = runs.paired([task], [variant])[0, 0]
-        counts = (
-            runs.counts.loc[(task, variant)]
-            if (task, variant) in runs.counts.index
-            else runs.counts.iloc[:0].sum()
-        )
-    rate = task != ALL_TASKS and len(scores) > 1 and successes(runs, task)
+        counts = runs.counts.reindex([(task, variant)], fill_value=0).iloc[0]
+    rate = len(scores) > 1 and task in runs.of_successes
     estimate = stats.rate(int(scores.sum()), len(scores)) if rate else stats.mean(scores)
+    row = _blank_row(task, variant, len(scores), estimate)
+    return row | {name: int(counts[name]) for name in ("failed", "empty", "missing")}
+
+
+def _blank_row(task: str, variant: str, n: int, mean: stats.Estimate) -> dict[str, Any]:
     return {
         **dict.fromkeys(COLUMNS, math.nan),
-        "task": task,
-        "variant": variant,
-        "n": len(scores),
-        **{name: int(counts[name]) for name in ("failed", "empty", "missing")},
-        "mean": estimate.value,
-        "mean_low": estimate.low,
-        "mean_high": estimate.high,
-        "verdict": "",
-        "note": "",
-        "same_as": "",
-        "pairs": 0,
+        **dict.fromkeys(("baseline", "verdict", "note", "same_as"), ""),
+        **dict.fromkeys(("failed", "empty", "missing", "pairs"), 0),
         **dict.fromkeys(("best", "tied", "untrained", "beyond_margin"), False),
+        **{"task": task, "variant": variant, "n": n, **ends("mean", mean)},
     }
-
-
-def _untrained_rows(runs: Runs) -> list[dict[str, Any]]:
-    rows = []
-    for task, policies in runs.untrained.items():
-        for policy, scores in policies.items():
-            row = dict.fromkeys(COLUMNS, math.nan) | ends("mean", stats.mean(scores))
-            counts = dict.fromkeys(("failed", "empty", "missing", "pairs"), 0)
-            flags = dict.fromkeys(("best", "tied", "beyond_margin"), False) | {"untrained": True}
-            texts = {"baseline": "", "verdict": "", "note": "untrained policy", "same_as": ""}
-            names = {"task": task, "variant": f"({policy})", "n": len(scores)}
-            rows.append(row | counts | flags | texts | names)
-    return rows
 
 
 def ends(name: str, estimate: stats.Estimate | Difference, size: float = 1.0) -> dict[str, float]:
@@ -393,24 +369,19 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
     if not runs.directed:
         return
     families: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    names = runs.tasks if task == ALL_TASKS else [task]
     for row in rows:
         if not math.isnan(row["mean"]):
-            variant = row["variant"]
-            key: tuple[str, ...] = (runs.settings(task, variant),)
-            if task == ALL_TASKS:
-                settings = (runs.settings(name, variant) for name in runs.tasks)
-                key = (runs.source(variant), *settings)
-            families.setdefault(key, []).append(row)
+            settings = (runs.settings(name, row["variant"]) for name in names)
+            source = runs.source(row["variant"]) if task == ALL_TASKS else ""
+            families.setdefault((source, *settings), []).append(row)
     for family in families.values():
-        tasks = runs.tasks if task == ALL_TASKS else [task]
-        stage, level = last_stage(runs, tasks, [row["variant"] for row in family])
+        stage, level = last_stage(runs, names, [row["variant"] for row in family])
         kept = [row for row in family if row["failed"] == min(r["failed"] for r in family)]
         if len(kept) < 2 or stage.runs.empty:
             continue
-        names = [row["variant"] for row in kept]
-        scores = pd.DataFrame({name: _by_seed(stage, task, name) for name in names})
-        rates = task != ALL_TASKS and successes(runs, task)
-        test = stats.outcomes if rates else stats.paired
+        scores = pd.DataFrame({v: _by_seed(stage, task, v) for v in (r["variant"] for r in kept)})
+        test = stats.outcomes if task in runs.of_successes else stats.paired
         below = stats.not_the_best(scores.to_numpy().T, level, test)
         rest = [row for row, lost in zip(kept, below, strict=True) if not lost]
         for row in rest:
@@ -423,10 +394,9 @@ def _by_seed(runs: Runs, task: str, variant: str) -> pd.Series:
     if task != ALL_TASKS:
         return runs.scores[task, variant].dropna()
     tasks = [name for name in runs.tasks if not math.isnan(runs.size(name, variant))]
-    sizes = np.array([runs.size(name, variant) for name in tasks])
-    lows = np.array([runs.ranges[name, variant][0] for name in tasks])
+    lows, highs = np.array([runs.ranges[name, variant] for name in tasks]).T
     scores = runs.scores[[(name, variant) for name in tasks]].dropna()
-    return ((scores - lows) / sizes).mean(axis=1)
+    return ((scores - lows) / (highs - lows)).mean(axis=1)
 
 
 def last_stage(

@@ -13,7 +13,7 @@ import json
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,6 @@ import pandas as pd
 from msgspec import structs
 
 from ablations import plugins
-from ablations.core.plan import CellEntry
 from ablations.core.record import Columns
 from ablations.curve import Curve, Steps, diverged, diverged_from, logged, on_common_steps
 from ablations.errors import UserError, unknown
@@ -42,10 +41,12 @@ from ablations.scoring import NO_RANGE, SCORES, Floats, beyond_untrained, learne
 from ablations.stats import are_successes
 
 RUN = ["task", "variant", "seed"]
+OUTCOME = ["status", "score", "reason", "diverged", "bits"]
 STATUSES = ("done", "failed", "missing")
 ALL_TASKS = "all tasks"
 EVALUATION = "evaluation/"  # prefix of evaluation metrics
 UNTRAINED_SEEDS = 5
+_Outcome = tuple[str, float, str, bool, str]
 
 
 class _Ended(NamedTuple):
@@ -213,16 +214,27 @@ class Runs:
         score = score or _default_score(plan, metric)
         if score not in SCORES:
             raise unknown("score", score, SCORES)
-        reader = _Reader(metric, SCORES[score], columns)
-        for cell, record, curve in read_runs(folder, plan, {metric, *columns}):
-            reader.add(cell, record, curve)
+        rows, points, made_with = [], [], []
+        metrics: tuple[str, ...] = ()
+        for cell, record, logs in read_runs(folder, plan, {metric, *columns}):
+            outcome: _Outcome = ("missing", math.nan, "", False, "")
+            if record is not None:
+                made_with.append(record.provenance)
+                outcome = _outcome(record, logs, metric, score)
+            if outcome[0] == "done":
+                points.append((cell.place, logs))
+                metrics = metrics or tuple(name for name in logs if name != "step")
+            settings = _digest(canonical(cell.config.get("task")).encode())
+            rows.append((*cell.place, *outcome, cell.hash, settings))
         variants = list(plan.variants)
         versus = {name: plan.variants[name].versus or stated.baseline for name in variants}
         directed = metric == stated.metric or metric.rpartition("/")[2] == "return"
         untrained = read_untrained(plan, folder, metric)
         return cls(
-            reader.runs(),
-            reader.curves(),
+            pd.DataFrame(rows, columns=[*RUN, *OUTCOME, "hash", "settings"]).astype(
+                {"seed": np.int64, "score": np.float64, "diverged": bool}
+            ),
+            _points_of(points, [*dict.fromkeys((metric, *columns))]),
             metric,
             stated.baseline if stated.baseline in variants else "",
             versus,
@@ -235,8 +247,11 @@ class Runs:
             {name: plan.variants[name].sets for name in variants},
             plan,
             folder,
-            reader.metrics,
-            reader.versions(len(plan.cells)),
+            metrics,
+            (
+                *_other_versions(made_with, len(plan.cells)),
+                *plugins.edited([each.get("plugins", {}) for each in made_with]),
+            ),
         )
 
     def on(self, metric: str | None = None, score: str | None = None) -> Runs:
@@ -248,24 +263,34 @@ class Runs:
         metric = metric or self.metric
         if metric == self.metric and score in (None, self.score):
             return self
-        if self.plan is not None and self.folder is not None:
+        if metric != self.metric and self.plan is not None and self.folder is not None:
             columns = self.curves.columns.difference([*RUN, "step"])
             return Runs.read(self.folder, self.plan, metric, score, tuple(columns))
-        if metric not in self.metrics:
+        if metric not in self.metrics and metric != self.metric:
             raise unknown("metric", metric, self.metrics)
         score = score or self.score
         if score not in SCORES:
             raise unknown("score", score, SCORES)
-        if self.curves.empty:
+        if self.curves.empty and self.plan is None:
             raise UserError("these runs have no curves, so they cannot have another score")
-        rows = [_rows(self.curves, metric, score), self.runs[self.runs.status != "done"]]
-        return replace(
-            self,
-            runs=pd.concat(rows, ignore_index=True),
-            metric=metric,
-            score=score,
-            directed=metric == self.metric or metric.rpartition("/")[2] == "return",
-        )
+        if metric == self.metric:
+            rows = self.runs.assign(score=self._scored_by(score))
+            infinite = np.isinf(rows.score)
+            changed = ("failed", math.nan, f"{metric} is infinite", True)
+            rows.loc[infinite, OUTCOME[:4]] = changed
+            return replace(self, runs=rows, score=score)
+        rows = pd.concat([_rows(self.curves, metric, score), self.runs[self.runs.status != "done"]])
+        directed = metric.rpartition("/")[2] == "return"
+        rows = rows.reset_index(drop=True)
+        return replace(self, runs=rows, metric=metric, score=score, directed=directed)
+
+    def _scored_by(self, score: str) -> list[float]:
+        scores = {
+            (*place, seed): SCORES[score](curve.steps, curve.values)
+            for place in self._points
+            for seed, curve in self.curves_of(*place).items()
+        }
+        return [scores.get(run, math.nan) for run in zip(*(self.runs[x] for x in RUN), strict=True)]
 
     def where(self, kept: pd.Series) -> Runs:
         """Return the runs that a boolean per row of `runs` selects."""
@@ -348,7 +373,9 @@ class Runs:
 
     @cached_property
     def of_successes(self) -> frozenset[str]:
-        """The tasks whose scores are all 0 or 1 (success)."""
+        """The tasks whose scores are all 0 or 1 (success), if higher is better."""
+        if not self.directed:
+            return frozenset()
         scores = self.runs[self.runs.score.notna()].groupby("task").score
         return frozenset(task for task, values in scores if are_successes(values.to_numpy()))
 
@@ -454,16 +481,15 @@ class Runs:
 
         With interim analyses the range comes from the first stage.
         """
-        if not self.directed:
-            return dict.fromkeys(itertools.product(self.tasks, self.versus), NO_RANGE)
-        if self.margin_in_metric:
-            return dict.fromkeys(itertools.product(self.tasks, self.versus), (0.0, 1.0))
-        measured = self._measured
-        return {
-            (task, variant): measured[task, self._head(task, self.source(variant))]
-            for task in self.tasks
-            for variant in self.versus
-        }
+        first = self.below(self.plan.looks.seeds[0]) if self.plan and self.plan.looks else self
+        measured: dict[tuple[str, str], tuple[float, float]] = {}
+        ranges = {}
+        for task, variant in itertools.product(self.tasks, self.versus):
+            head = task, self._head(task, self.source(variant))
+            if head not in measured:
+                measured[head] = first._range(*head)
+            ranges[task, variant] = measured[head]
+        return ranges
 
     def size(self, task: str, variant: str) -> float:
         """Return the size of a variant's learned range; 1 on all tasks, NaN without a range."""
@@ -495,25 +521,13 @@ class Runs:
         same_task = self.settings(task, self.baseline) == self.settings(task, source)
         return self.baseline if self.untrained and self.baseline and same_task else source
 
-    @cached_property
-    def _measured(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """(task, variant) -> learned range, for variants that define one."""
-        scored = self
-        if self.untrained and self.plan is not None:  # one range for every score
-            scored = self.on(score=_default_score(self.plan, self.metric))
-        if self.plan is not None and self.plan.looks:
-            scored = scored.below(self.plan.looks.seeds[0])
-        ranges: dict[tuple[str, str], tuple[float, float]] = {}
-        for task, variant in itertools.product(self.tasks, self.versus):
-            head = self._head(task, self.source(variant))
-            if (task, head) in ranges:
-                continue
-            if self.untrained:
-                scores = scored.scores.get((task, head), pd.Series(dtype=float)).dropna()
-                ranges[task, head] = beyond_untrained(self.floors[task], list(scores))
-            else:
-                ranges[task, head] = learned_range(list(scored.curves_of(task, head).values()))
-        return ranges
+    def _range(self, task: str, head: str) -> tuple[float, float]:
+        if not self.directed or self.margin_in_metric:
+            return (0.0, 1.0) if self.directed else NO_RANGE
+        if not self.untrained:
+            return learned_range(list(self.curves_of(task, head).values()))
+        scores = self._scores.get((task, head), np.zeros(0))
+        return beyond_untrained(self.floors[task], list(scores[~np.isnan(scores)]))
 
 
 # Untrained policies
@@ -579,90 +593,60 @@ def _baseline_config(plan: Plan, task: str) -> Mapping[str, Any]:
 # Reading
 
 
-class _Reader:
-    """Collects records into the two frames. It concatenates arrays, as a frame per run is slow."""
-
-    def __init__(
-        self, metric: str, score: Callable[[Any, Any], float], columns: Sequence[str]
-    ) -> None:
-        self.metrics: tuple[str, ...] = ()
-        self._metric, self._score = metric, score
-        self._columns = list(dict.fromkeys((metric, *columns)))
-        self._rows: list[tuple[Any, ...]] = []
-        self._points: list[tuple[tuple[str, str, int], Columns]] = []
-        self._versions: Counter[tuple[tuple[str, str], ...]] = Counter()
-        self._plugins: list[Mapping[str, str]] = []
-
-    def add(self, cell: CellEntry, record: Record | None, columns: Columns) -> None:
-        """Add a run. Raises UserError if it is finished and lacks the metric."""
-        status, reason, score, bits, bad = "missing", "", math.nan, "", False
-        if record is not None:
-            self._versions[tuple(sorted(record.provenance.get("versions", {}).items()))] += 1
-            self._plugins.append(record.provenance.get("plugins", {}))
-            status, reason, score, bits, bad = self._outcome(record, columns)
-            if status == "done":
-                self._points.append((cell.place, columns))
-        settings = _digest(canonical(cell.config.get("task")).encode())
-        self._rows.append((*cell.place, status, score, reason, bad, cell.hash, settings, bits))
-
-    def _outcome(self, record: Record, columns: Columns) -> tuple[str, str, float, str, bool]:
-        if record.status == "failed":
-            at = "" if record.failed_step is None else f"step {record.failed_step:,}"
-            reason = ": ".join(filter(None, (at, (record.reason or "").strip().partition("\n")[0])))
-            bad = record.failure in (None, "diverged")
-            return "failed", reason, math.nan, at or f"run {record.hash}", bad
-        self.metrics = self.metrics or tuple(name for name in columns if name != "step")
-        if self._metric not in columns:
-            raise unknown("metric", self._metric, [name for name in columns if name != "step"])
-        curve = logged(columns["step"], columns[self._metric])
-        if curve.status == "diverged":
-            reason = diverged(self._metric, curve.end)
-            return "failed", reason, math.nan, f"step {curve.end:,}", True
-        score = self._score(curve.steps, curve.values)
-        if math.isinf(score):
-            return "failed", f"{self._metric} is infinite", math.nan, f"run {record.hash}", True
-        return "done", "", score, _bits(curve.steps, curve.values), False
-
-    def runs(self) -> pd.DataFrame:
-        """Return a row per run."""
-        names = [*RUN, "status", "score", "reason", "diverged", "hash", "settings", "bits"]
-        frame = pd.DataFrame(self._rows, columns=names)
-        return frame.astype({"seed": np.int64, "score": np.float64, "diverged": bool})
-
-    def curves(self) -> pd.DataFrame:
-        """Return a row per point."""
-        sizes = [len(columns["step"]) for _, columns in self._points]
-        keys = [
-            np.repeat(np.array(names, dtype=object), sizes)
-            for names in zip(*(place for place, _ in self._points), strict=True)
-        ] or [np.zeros(0, object)] * 3
-        points: dict[str, Any] = dict(zip(RUN, keys, strict=True))
-        for name in ("step", *self._columns):
-            empty = [None] if name != "step" else [0]
-            parts = [
-                np.asarray(columns.get(name) or empty * n, None if name == "step" else np.float64)
-                for (_, columns), n in zip(self._points, sizes, strict=True)
-            ]
-            points[name] = np.concatenate(parts) if parts else np.zeros(0)
-        return pd.DataFrame(points).astype({"seed": np.int64})
-
-    def versions(self, total: int) -> tuple[str, ...]:
-        """Return a note for each set of unusual package versions, and for edited plugins."""
-        (usual, _), *others = self._versions.most_common() or [((), 0)]
-        expected, lines = dict(usual), []
-        for versions, count in others:
-            made_with = dict(versions)
-            differing = ", ".join(
-                f"{name} {made_with.get(name, 'unknown')} (most: {expected.get(name, 'unknown')})"
-                for name in sorted(expected.keys() | made_with.keys())
-                if expected.get(name) != made_with.get(name)
-            )
-            lines.append(f"{count} of {total} runs have other versions: {differing}")
-        return (*lines, *plugins.edited(self._plugins))
+def _outcome(record: Record, columns: Columns, metric: str, score: str) -> _Outcome:
+    """Return the outcome of a record. Raises UserError if it is finished and lacks the metric."""
+    if record.status == "failed":
+        at = "" if record.failed_step is None else f"step {record.failed_step:,}"
+        reason = ": ".join(filter(None, (at, (record.reason or "").strip().partition("\n")[0])))
+        training_failed = record.failure in (None, "diverged")
+        return "failed", math.nan, reason, training_failed, at or f"run {record.hash}"
+    if metric not in columns:
+        raise unknown("metric", metric, [name for name in columns if name != "step"])
+    return _scored(logged(columns["step"], columns[metric]), metric, score)
 
 
-def _bits(steps: Steps, values: Floats) -> str:
-    return _digest(np.asarray(steps, np.float64).tobytes() + values.tobytes())
+def _scored(curve: Curve, metric: str, score: str) -> _Outcome:
+    if curve.status == "diverged":
+        return "failed", math.nan, diverged(metric, curve.end), True, f"step {curve.end:,}"
+    number = SCORES[score](curve.steps, curve.values)
+    bits = _digest(np.asarray(curve.steps, np.float64).tobytes() + curve.values.tobytes())
+    if math.isinf(number):
+        return "failed", math.nan, f"{metric} is infinite", True, bits
+    return "done", number, "", False, bits
+
+
+def _points_of(
+    runs: Sequence[tuple[tuple[str, str, int], Columns]], metrics: Sequence[str]
+) -> pd.DataFrame:
+    """Return a row per point. It concatenates arrays, as a frame per run is slow."""
+    sizes = np.array([len(columns["step"]) for _, columns in runs], int)
+    points: dict[str, Any] = {
+        name: np.repeat(np.array([place[i] for place, _ in runs], object), sizes)
+        for i, name in enumerate(RUN)
+    }
+    steps = [np.asarray(columns["step"]) for _, columns in runs]
+    points["step"] = np.concatenate([np.zeros(0, np.int64), *steps])
+    for name in metrics:
+        values = (
+            np.asarray(columns.get(name) or [None] * n, np.float64)
+            for (_, columns), n in zip(runs, sizes, strict=True)
+        )
+        points[name] = np.concatenate([np.zeros(0), *values])
+    return pd.DataFrame(points).astype({"seed": np.int64})
+
+
+def _other_versions(made_with: Sequence[Mapping[str, Any]], total: int) -> Iterator[str]:
+    """Yield a note for each set of package versions but the most frequent one."""
+    sets = Counter(tuple(sorted(each.get("versions", {}).items())) for each in made_with)
+    (usual, _), *others = sets.most_common() or [((), 0)]
+    for versions, count in others:
+        expected, used = dict(usual), dict(versions)
+        differing = ", ".join(
+            f"{name} {used.get(name, 'unknown')} (most: {expected.get(name, 'unknown')})"
+            for name in sorted(expected.keys() | used.keys())
+            if expected.get(name) != used.get(name)
+        )
+        yield f"{count} of {total} runs have other versions: {differing}"
 
 
 def _digest(data: bytes) -> str:
@@ -677,17 +661,16 @@ def _rows(frame: pd.DataFrame, metric: str, score: str) -> pd.DataFrame:
     rows = []
     for key, run in frame.groupby(RUN, sort=False):
         steps, values = run["step"].to_numpy(), run[metric].to_numpy(np.float64)
-        tail, reason = diverged_from(values), ""
-        status = "done" if tail is None else "failed"
-        if "status" in run:
-            status = str(run.status.iloc[-1])
-        number = SCORES[score](steps, values) if status == "done" else math.nan
-        if math.isinf(number):
-            status, number, reason = "failed", math.nan, f"{metric} is infinite"
-        elif status == "failed" and tail is not None:
-            reason = diverged(metric, steps[tail])
-        rows.append((*key, status, number, reason, reason != "", _bits(steps, values)))
-    return pd.DataFrame(rows, columns=[*RUN, "status", "score", "reason", "diverged", "bits"])
+        tail = diverged_from(values)
+        status = str(run.status.iloc[-1]) if "status" in run else ""
+        curve = Curve(steps, values)
+        if tail is not None and status != "done":
+            curve = Curve(steps, values, steps[tail], "diverged")
+        outcome = _scored(curve, metric, score)
+        if status and outcome[0] == "done":
+            outcome = (status, outcome[1] if status == "done" else math.nan, *outcome[2:])
+        rows.append((*key, *outcome))
+    return pd.DataFrame(rows, columns=[*RUN, *OUTCOME])
 
 
 def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from ablations.errors import UserError, count, listed, unknown
 from ablations.records import Plan, plans_folder, read_plan, usable_record
 from ablations.request import Request
 from ablations.runs import Runs
-from ablations.scoring import SCORES, Floats
+from ablations.scoring import Floats
 from ablations.stats import LEVEL, Difference, factorial
 from ablations.stats.differences import by_student
 from ablations.tables.effects import design_of
@@ -55,6 +54,7 @@ _COLUMNS = (
 )
 _SIDES = ("factor", "variant", "versus")
 _SHARED = ("profile", "steps", "set", "vary", "base", "geometry")  # equal in plans of one design
+_NONE = {"tasks": "", "seeds": 0, "verdict": "", "note": "no runs"}
 Row = dict[str, Any]
 
 
@@ -124,23 +124,15 @@ def answer_all(results: Path, entries: Entries) -> Answers:
 
     tasks = entries.tasks
     checks = [row for each in entries.control for row in _check(each, design(each), tasks)]
-    rows: list[Row] = []
-    effects: list[Row] = []
-    designs: dict[str, Design] = {}
-    for detail in entries.detail:
-        for comparison in detail.comparison:
-            runs = design(comparison)
-            row, own = _answer(detail, comparison, runs, tasks)
-            rows.append(row)
-            effects += own
-            designs |= {comparison.id: runs} if runs else {}
-    frame = pd.DataFrame(rows).reindex(columns=list(_COLUMNS))
+    pairs = [(detail, each) for detail in entries.detail for each in detail.comparison]
+    made = [_answer(detail, each, design(each), tasks) for detail, each in pairs]
+    frame = pd.DataFrame([row for row, _ in made]).reindex(columns=list(_COLUMNS))
     known = frame.p.dropna().sort_values(ascending=False)
     frame["q"] = (known * len(known) / np.arange(len(known), 0, -1)).cummin()
+    effects = pd.DataFrame([row for _, own in made for row in own])
     columns = ["control", "kind", "domain", "expected", "task", "outcome", "kept"]
-    return Answers(
-        entries, frame, pd.DataFrame(effects), pd.DataFrame(checks, columns=columns), designs
-    )
+    designs = {each.id: of for _, each in pairs if (of := design(each))}
+    return Answers(entries, frame, effects, pd.DataFrame(checks, columns=columns), designs)
 
 
 # Designs
@@ -150,7 +142,7 @@ def answer_all(results: Path, entries: Entries) -> Answers:
 class Design:
     """All stored runs of a study with the same selection."""
 
-    folder: Path
+    runs: Runs
     plan: Plan
 
     @classmethod
@@ -163,7 +155,7 @@ class Design:
         def shared(flags: Any) -> list[Any]:
             return [as_json(flags).get(name) or None for name in _SHARED]
 
-        plans: list[Plan] = []
+        first: Plan | None = None
         tasks: dict[str, Any] = {}
         variants: dict[str, Any] = {}
         cells: dict[tuple[str, str, int], CellEntry] = {}
@@ -172,54 +164,30 @@ class Design:
                 plan = read_plan(folder, request.study, path.stem)
                 if shared(plan.request) != shared(request.flags()):
                     continue
-                plans.append(plan)
+                first = first or plan
                 tasks, variants = {**plan.tasks, **tasks}, {**plan.variants, **variants}
                 for cell in plan.cells:
                     if plan.tasks[cell.task] == tasks[cell.task]:
                         cells.setdefault(cell.place, cell)
-        if not plans:
+        if first is None:
             return None
-        merged = (*cells.values(),)
-        plan = structs.replace(plans[0], tasks=tasks, variants=variants, cells=merged)
-        return cls(folder, plan)
-
-    @cached_property
-    def runs(self) -> Runs:
-        """The runs, with the study's score."""
-        return Runs.read(self.folder, self.plan)
+        cells_of = (*cells.values(),)
+        plan = structs.replace(first, tasks=tasks, variants=variants, cells=cells_of)
+        return cls(Runs.read(folder, plan), plan)
 
     @cached_property
     def factorial(self) -> factorial.Design | None:
         """The factorial that the variants form."""
         return design_of(self.plan)
 
-    def placebos(self, tasks: Sequence[Task]) -> Floats:
-        """Return `factorial.placebos` of the factorial, once for all of its controls."""
-        assert self.factorial is not None
-        name = ", ".join(task.name for task in tasks)
-        if name not in self._placebos:
-            y = self.array(tasks, list(self.factorial.variants), range_of=None)
-            self._placebos[name] = factorial.placebos(y, self.factorial, SPLITS)
-        return self._placebos[name]
-
-    @cached_property
-    def _placebos(self) -> dict[str, Floats]:
-        return {}
-
     @cached_property
     def _scores(self) -> dict[str, pd.DataFrame]:
-        return {self.runs.score: self.runs.scores}
+        return {}
 
     def scores(self, name: str) -> pd.DataFrame:
-        """Return scores of a name, in the form of `Runs.scores`."""
+        """Return the scores of a name, in the form of `Runs.scores`."""
         if name not in self._scores:
-            self._scores[name] = pd.DataFrame(
-                {
-                    place: {n: SCORES[name](each.steps, each.values) for n, each in curves.items()}
-                    for place in itertools.product(self.plan.tasks, self.plan.variants)
-                    if (curves := self.runs.curves_of(*place))
-                }
-            )
+            self._scores[name] = self.runs.on(score=name).scores
         return self._scores[name]
 
     def score(self, task: Task) -> str:
@@ -234,11 +202,10 @@ class Design:
         """
         if not task.passes or task.validation is None:
             return None
-        place = task.column, variant or self.plan.study.baseline
         table = self.scores(self.score(task))
-        if variant is None or place not in table:
+        scores = table.get((task.column, variant or self.plan.study.baseline))
+        if variant is None or scores is None:
             return task.validation.score - task.validation.floor
-        scores = table[place]
         return float(scores[scores.index.isin(ANSWERING)].mean()) - task.validation.floor
 
     def array(
@@ -269,9 +236,9 @@ class Design:
 
 def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
     """Return the number of runs, the core-hours of training, and the processor models."""
-    names = {(design.folder, cell.hash) for design in designs for cell in design.plan.cells}
-    records = [record for name in sorted(names) if (record := usable_record(*name)) is not None]
-    runs = [record.provenance for record in records]
+    names = {(of.runs.folder, cell.hash) for of in designs for cell in of.plan.cells}
+    records = [usable_record(folder, name) for folder, name in sorted(names) if folder]
+    runs = [record.provenance for record in records if record is not None]
     seconds = math.fsum(run.get("seconds", 0.0) / max(1, run.get("lanes", 1)) for run in runs)
     return len(runs), seconds / 3600, sorted({r["processor"] for r in runs if "processor" in r})
 
@@ -369,40 +336,45 @@ def _answer(
     row: Row = {name: getattr(comparison, name) for name in ("id", "study", *_SIDES)}
     row |= {name: getattr(detail, name) for name in ("label", "topic", "question", "change")}
     row |= {"detail": detail.id, "domain": tasks[0].domain, "terms": ", ".join(detail.terms)}
-    none = {"tasks": "", "seeds": 0, "verdict": "", "note": "no runs"}
     if design is None:
         absent = {"id": comparison.id, "seeds": 0, "used": False}
-        return row | none, [absent | {"task": task.column} for task in tasks]
+        return row | _NONE, [absent | {"task": task.column} for task in tasks]
     contrast = Contrast(comparison, design)
     row |= {"settings": sum(map(len, contrast.sides)), "details": contrast.details}
     row |= {"levels": contrast.levels}
-    effects: list[Row] = []
-    for name, seeds in SEEDS.items():
-        pairs = {task: contrast.effect([task], seeds)[0].n for task in tasks}
-        passed = [task for task, n in pairs.items() if n and task.passes]
-        kept = [task for task in passed if pairs[task] > 1] or passed
-        numbers = _numbers(contrast, kept, seeds) if kept else none
-        if name:
-            row |= {f"{name}_{column}": numbers.get(column) for column in _HALF}
-            row |= {f"_{name}": numbers}
-            continue
-        failing = any(pairs.values()) and not kept
-        row |= numbers | ({"note": "no task passed validation"} if failing else {})
-        for task in tasks:
-            own = _numbers(contrast, [task], seeds) | _of_one_task(contrast, task)
-            effects.append({"id": comparison.id, **own, "used": task in kept})
-    halves = [row.pop(f"_{name}") for name in SEEDS if name]
+    used = {name: _used(contrast, tasks, seeds) for name, seeds in SEEDS.items()}
+    effects = [
+        {
+            **{"id": comparison.id, "used": task in used[""]},
+            **_numbers(contrast, [task], ANSWERING),
+            **_of_one_task(contrast, task),
+        }
+        for task in tasks
+    ]
+    whole, *halves = (_numbers(contrast, used[name], seeds) for name, seeds in SEEDS.items())
+    if not used[""] and any(each["seeds"] for each in effects):
+        whole["note"] = "no task passed validation"
+    row |= whole
+    for name, half in zip(("first", "second"), halves, strict=True):
+        row |= {f"{name}_{column}": half.get(column) for column in _HALF}
     if all(half["seeds"] > 1 for half in halves) and not contrast.factor:
         row["p_halves"] = _p_of_equality(*halves)
     return row, effects
 
 
+def _used(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> list[Task]:
+    counts = [(task, contrast.effect([task], seeds)[0].n) for task in tasks if task.passes]
+    return [task for task, n in counts if n > 1] or [task for task, n in counts if n]
+
+
 def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
+    if not tasks:
+        return dict(_NONE)
     result, plain, seeds_help = contrast.effect(tasks, seeds)
     names, level = ", ".join(task.column for task in tasks), LEVEL / contrast.details
     row: Row = {"task": names, "tasks": names, "seeds": result.n}
     if not result.n:
-        return row | {"verdict": "", "note": "no runs"}
+        return _NONE | row
     verdict, note = _verdict(contrast, tasks, seeds, result)
     if note == "identical":
         result = Difference(result.n, 0.0, 0.0, 0.0, 1.0, 0.0)
@@ -547,12 +519,20 @@ def _check_fraction(control: Control, design: Design, tasks: Sequence[Task]) -> 
             effects = [effect for _, effect in factorial.unused_effects(y, fraction)]
             judged = np.array([[(e.difference, e.low, e.high) for e in effects]])
         else:
-            judged = design.placebos(pooled)
+            judged = _placebos(design, tuple(pooled))
         if judged.size and not np.isnan(judged).any():
             outcome = _planted if control.kind == "planted" else _none_differ
             text, kept = outcome(judged[..., 1], judged[..., 2])
             task = pooled[0].column if len(pooled) == 1 else MEAN
             yield task, f"{text}, {count(y.shape[1], 'seed')}", kept
+
+
+@cache
+def _placebos(design: Design, tasks: tuple[Task, ...]) -> Floats:
+    """Return `factorial.placebos` of a design, once for all of its controls."""
+    assert design.factorial is not None
+    y = design.array(tasks, list(design.factorial.variants), range_of=None)
+    return factorial.placebos(y, design.factorial, SPLITS)
 
 
 def _planted(_: Floats, high: Floats) -> tuple[str, bool]:

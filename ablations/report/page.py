@@ -10,15 +10,15 @@ import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from ablations.errors import UserError, value_text
-from ablations.figures import FIGURES, Drawing, draw, encoded
+from ablations.figures import Drawing, draw, encoded
 from ablations.records import Plan, write_atomically
 from ablations.runs import ALL_TASKS, Runs
 from ablations.stats import VERDICTS
@@ -39,58 +39,6 @@ MORE_TABLES = {
     "power": "Seeds needed",
 }
 FLAGS = ("tasks", "variants", "seeds", "until", "most_seeds", "steps", "set", "vary")
-# The figures of studies whose first table is not the comparison.
-KINDS = {"effects": ("effects", "curves"), "shares": ("shares",)}
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure as data URIs, for a screen and for a phone. `folded`: shown on a click."""
-
-    key: str
-    title: str
-    caption: str
-    wide: str
-    narrow: str
-    folded: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table. `scrolls`: it is wider than a phone."""
-
-    key: str
-    title: str
-    caption: str
-    html: Markup
-    scrolls: bool
-
-
-@dataclass(frozen=True)
-class Section:
-    """A study on the page.
-
-    Attributes:
-        slug: its anchor.
-        problem: why the section is empty.
-        kind: of its main table, the first of `tables`; the others are folded.
-        runs: hash -> status.
-        verdicts: number of comparisons per verdict.
-        scope: "all tasks" if the verdicts are about the mean over tasks.
-    """
-
-    slug: str
-    plan: Plan
-    problem: str = ""
-    kind: str = ""
-    runs: Mapping[str, str] = field(default_factory=dict)
-    summary: str = ""
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    scope: str = ""
-    facts: tuple[tuple[str, str], ...] = ()
-    tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()
-    pictures: tuple[Picture, ...] = ()
 
 
 def write(plans: Sequence[Plan], results: Path) -> Path:
@@ -111,7 +59,7 @@ def render(plans: Sequence[Plan], results: Path) -> str:
             slug += "-"
         slugs.append(slug)
     sections = [section(plan, results, slug) for plan, slug in zip(plans, slugs, strict=True)]
-    runs = {name: status for each in sections for name, status in each.runs.items()}
+    runs = {name: status for each in sections for name, status in each.get("runs", {}).items()}
     environment = templates(HERE)
     environment.filters["breakable"] = lambda name: Markup(breakable(name))
     environment.filters["value"] = value_text
@@ -122,31 +70,34 @@ def render(plans: Sequence[Plan], results: Path) -> str:
     )
 
 
-def section(plan: Plan, results: Path, slug: str) -> Section:
-    """Return the section of a study; `slug` is its anchor."""
-    head = Section(slug, plan)
+def section(plan: Plan, results: Path, slug: str) -> dict[str, Any]:
+    """Return what the template needs of a study.
+
+    `slug` is its anchor, `problem` says why it is empty, `runs` maps hashes to statuses. The first
+    of the `tables` has the `kind`; the others are folded. `scope` is "all tasks" if the verdicts
+    are about the mean over tasks.
+    """
     try:
         runs = Runs.read(results, plan)
         frame = table_of(runs)
     except UserError as problem:
-        return replace(head, problem=str(problem))
+        return {"slug": slug, "plan": plan, "problem": str(problem)}
     kind = frame.attrs["kind"]
     rows = frame[frame.get("verdict", pd.Series("", frame.index)).isin(VERDICTS)]
     rows = rows[rows.kind == "main"] if "kind" in rows else rows
     pooled = rows[rows.task == ALL_TASKS]
     counts = Counter((rows if pooled.empty else pooled).verdict)
-    return replace(
-        head,
-        kind=kind,
-        runs=dict(zip(runs.runs.hash, runs.runs.status, strict=True)),
-        summary=frame.attrs.get("summary", ""),
-        verdicts={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
-        scope="" if pooled.empty else ALL_TASKS,
-        facts=tuple(_facts(plan, runs)),
-        tables=tuple(_tables(runs, frame, slug)),
-        notes=tuple(frame.attrs.get("notes", ())),
-        pictures=tuple(_pictures(runs, KINDS.get(kind, tuple(FIGURES)), slug)),
-    )
+    return {
+        **{"slug": slug, "plan": plan, "problem": "", "kind": kind},
+        "runs": dict(zip(runs.runs.hash, runs.runs.status, strict=True)),
+        "summary": frame.attrs.get("summary", ""),
+        "verdicts": {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
+        "scope": "" if pooled.empty else ALL_TASKS,
+        "facts": list(_facts(plan, runs)),
+        "tables": list(_tables(runs, frame, slug)),
+        "notes": frame.attrs.get("notes", ()),
+        "pictures": list(_pictures(runs, slug)),
+    }
 
 
 def _facts(plan: Plan, runs: Runs) -> Iterator[tuple[str, str]]:
@@ -162,25 +113,30 @@ def _facts(plan: Plan, runs: Runs) -> Iterator[tuple[str, str]]:
         yield "selection", json.dumps(flags)
 
 
-def _tables(runs: Runs, frame: pd.DataFrame, slug: str) -> Iterator[Table]:
-    own = frame.attrs["kind"]
-    frames = {own: frame}
-    for kind in MORE_TABLES if own == "comparison" else ():
+def _tables(runs: Runs, frame: pd.DataFrame, slug: str) -> Iterator[dict[str, Any]]:
+    frames = {frame.attrs["kind"]: frame}
+    for kind in MORE_TABLES if "comparison" in frames else ():
         with contextlib.suppress(UserError):
             frames[kind] = table_of(runs, kind)
     for kind, table in frames.items():
         html = format_table(table, "html", caption=False)
-        title, key = MORE_TABLES.get(kind, "Results"), f"{slug}.{kind}-table"
-        wide = html.count('scope="col"') >= SCROLLS
-        yield Table(key, title, table.attrs.get("caption", ""), Markup(html), wide)
+        yield {
+            "key": f"{slug}.{kind}-table",
+            "title": MORE_TABLES.get(kind, "Results"),
+            "caption": table.attrs.get("caption", ""),
+            "html": Markup(html),
+            "scrolls": html.count('scope="col"') >= SCROLLS,
+        }
 
 
-def _pictures(runs: Runs, kinds: Sequence[str], slug: str) -> Iterator[Picture]:
-    for kind in kinds:
-        with contextlib.suppress(UserError):  # the study has no such figure
-            wide, narrow = (draw(runs, [kind], width)[kind] for width in (WIDE, NARROW))
-            about = (f"{slug}.{kind}", wide.title, wide.caption)
-            yield Picture(*about, _uri(wide), _uri(narrow), kind == "diagnostics")
+def _pictures(runs: Runs, slug: str) -> Iterator[dict[str, Any]]:
+    with contextlib.suppress(UserError):  # values that no axis can show
+        for kind, wide in draw(runs, width=WIDE).items():
+            yield {
+                **{"key": f"{slug}.{kind}", "title": wide.title, "caption": wide.caption},
+                **{"wide": _uri(wide), "narrow": _uri(draw(runs, [kind], NARROW)[kind])},
+                "folded": kind == "diagnostics",
+            }
 
 
 def _uri(drawing: Drawing) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ablations.comparison import NOTHING_LEARNED, ends, last_stage, over_tasks
+from ablations.comparison import ABOUT, NOTHING_LEARNED, ends, last_stage, over_tasks
 from ablations.core.plan import Settings
 from ablations.core.record import settings_read
 from ablations.errors import UserError, count, listed
@@ -25,6 +25,7 @@ from ablations.stats import LEVEL, Difference, Floats, decide, factorial, seeds_
 from ablations.stats.factorial import Alias, Design, Effect, Residual
 from ablations.tables.formats import MINUS
 from ablations.tables.kinds import study_of, with_diverged
+from ablations.tables.notes import summary
 
 COLUMNS = (
     *("task", "kind", "key", "factor", "level", "reference", "n"),
@@ -148,29 +149,15 @@ def effects(runs: Runs) -> pd.DataFrame:
     keys = ["task", "factor", "level"] if design.full else ["task", "key", "factor", "level"]
     size = "effect" if frame.share.isna().all() else "share"
     needs = [] if frame.seeds_needed.isna().all() else ["seeds_needed"]
-    frame.attrs = {
-        **{"metric": runs.metric, "margin": runs.margin, "caption": caption},
+    frame.attrs = {name: getattr(runs, name) for name in ABOUT} | {
+        "caption": caption,
         "notes": [*_incomplete_seeds(runs, frame), *notes],
-        "summary": effects_in_words(frame),
         "shown": [*keys, "reference", size, "p_adjusted", "verdict", "n", *needs],
     }
+    mains = frame[frame.kind == "main"].rename(columns=lambda x: x.replace("effect", "difference"))
+    named = mains.assign(variant=mains.factor + " = " + mains.level, pairs=mains.n)
+    frame.attrs["summary"] = summary(named, "effect")
     return frame
-
-
-def effects_in_words(frame: pd.DataFrame) -> str:
-    """Write "reacher: torso = shared is better; 14 equivalent", task by task."""
-    sentences = []
-    mains = frame[(frame.kind == "main") & (frame.verdict != "")]
-    for task, rows in mains.groupby("task", sort=False):
-        named, counted = [], []
-        for verdict, effects in rows.groupby("verdict", sort=False):
-            if verdict in ("better", "worse"):
-                levels = ", ".join(effects.factor + " = " + effects.level)
-                named.append(f"{levels} {'is' if len(effects) == 1 else 'are'} {verdict}")
-            else:
-                counted.append(f"{len(effects)} {verdict}")
-        sentences.append(f"{task}: {'; '.join(named + counted)}")
-    return ". ".join(sentences)
 
 
 def _row(

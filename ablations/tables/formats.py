@@ -14,7 +14,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -193,7 +193,8 @@ def display(
         hidden = HIDDEN - set(frame.attrs.get("shown", ()))
         texts = texts.drop(columns=[name for name in hidden if name in texts])
     elif is_comparison:
-        unused = set() if _several_baselines(frame) else {"baseline"}
+        versus = frame.baseline.where(frame.baseline != frame.variant, "")
+        unused = {"baseline"} if versus[versus != ""].nunique() < 2 else set()
         unused |= {"seeds_needed"} if frame.seeds_needed.isna().all() else set()
         shown = [name for name in COMPARISON if name not in unused]
         if frame.share.isna().all() or frame.attrs.get("margin_in_metric"):
@@ -201,7 +202,7 @@ def display(
         else:  # a task without a learned range has no share
             score = texts.difference.where(texts.difference == "", texts.difference + " (score)")
             texts["share"] = texts.share.where(frame.share.notna(), score)
-        texts["baseline"] = texts.baseline.where(frame.baseline != frame.variant, "")
+        texts["baseline"] = versus
         texts = texts[shown]
     else:
         keep = frame.attrs.get("shown") or [name for name in texts if name not in HIDDEN]
@@ -213,11 +214,6 @@ def display(
         return text if f"{name}_low" in frame else text.removesuffix(" [95%]")
 
     return texts.rename(columns=head)
-
-
-def _several_baselines(frame: pd.DataFrame) -> bool:
-    compared = frame[(frame.baseline != frame.variant) & (frame.baseline != "")]
-    return len(compared.baseline.unique()) > 1
 
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -239,11 +235,10 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
         elif pd.api.types.is_bool_dtype(column):
             texts[name] = ["yes" if value else "" for value in column]
         elif pd.api.types.is_numeric_dtype(column):
-            texts[name] = _numbers(column.astype(float))
+            whole = (column[np.isfinite(column.astype(float))] % 1 == 0).all()
+            texts[name] = [number(value, 0 if whole else None) for value in column.astype(float)]
         else:
-            texts[name] = [
-                "" if value is None or value != value else str(value) for value in column
-            ]
+            texts[name] = column.where(column.notna(), "").map(str)
     if {"best", "tied"} <= set(frame):
         marks = np.where(frame.best, "*", np.where(frame.tied, "†", ""))
         texts["mean"] = [text + mark for text, mark in zip(texts["mean"], marks, strict=True)]
@@ -253,22 +248,15 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
 def _estimates(frame: pd.DataFrame, name: str, tasks: pd.Series[Any]) -> list[str]:
     scale = 100.0 if name in PERCENT and frame.attrs.get("unit") != "score" else 1.0
     ends = scale * frame[[name, f"{name}_low", f"{name}_high"]].astype(float)
-    places = pd.Series([decimals(*row) for row in ends.to_numpy()], frame.index)
-    known = places.where(ends[name].notna())
-    shared = known.groupby(tasks).transform("median").fillna(0).astype(int)
     if not (ends % 1).fillna(0.0).to_numpy().any():  # numbers of seeds
         texts = ends.map(lambda value: number(value, 0)).to_numpy()
         return [f"{text} [{low}, {high}]" if low else text for text, low, high in texts]
+    places = pd.Series([decimals(*row) for row in ends.to_numpy()], frame.index)
+    places = places.where(ends[name].notna()).groupby(tasks).transform("median")
     return [
-        estimate(*row, sign=name in SIGNED, places=digits)
-        for row, digits in zip(ends.to_numpy(), shared, strict=True)
+        estimate(*row, sign=name in SIGNED, places=int(digits))
+        for row, digits in zip(ends.to_numpy(), places.fillna(0), strict=True)
     ]
-
-
-def _numbers(column: pd.Series[float]) -> list[str]:
-    known = column[np.isfinite(column)]
-    whole = bool((known % 1 == 0).all())
-    return [number(value, 0 if whole else None) for value in column]
 
 
 def verdict_text(row: Mapping[Any, Any]) -> str:
@@ -414,7 +402,8 @@ def _latex(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
     bold = texts.attrs.get("bold")
     cells = without_repeats(texts).map(latex_text).rename(columns=latex_text)
     if bold is not None:
-        cells = cells.where(~bold.to_numpy(), cells.map(lambda text: rf"\textbf{{{text}}}"))
+        marked = cells.iloc[:, 1:].map(lambda text: rf"\textbf{{{text}}}")
+        cells.iloc[:, 1:] = cells.iloc[:, 1:].where(~bold, marked)
     label = re.sub(r"[^A-Za-z0-9]+", "-", f"{about.get('study', 'table')}-{about.get('kind', '')}")
     caption = latex_text(about["caption"]) if about.get("caption") else None
     text = cells.style.hide(axis="index").to_latex(
@@ -430,22 +419,17 @@ def _latex(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
 
 def _by_task(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a comparison with a column per task, "mean ± half the interval" and the verdict."""
-    tasks = list(dict.fromkeys(frame.task))
-    variants = list(dict.fromkeys(frame.variant))
-    cells = {task: dict.fromkeys(variants, "") for task in tasks}
-    best = {task: dict.fromkeys(variants, False) for task in tasks}
+    texts = []
     for row in frame.itertuples():
-        half = (row.mean_high - row.mean_low) / 2
         places = decimals(row.mean, row.mean_low, row.mean_high)
-        text = number(row.mean, places)
-        text += f" ± {number(half, places)}" if half == half else ""
-        sign = SIGNS.get(row.verdict, "")
-        cells[row.task][row.variant] = f"{text} {sign}".strip() if text else ""
-        best[row.task][row.variant] = bool(row.best)
-    texts = pd.DataFrame({"variant": variants} | {t: list(cells[t].values()) for t in tasks})
-    names = pd.DataFrame({"variant": [False] * len(variants)})
-    texts.attrs["bold"] = names.assign(**{t: list(best[t].values()) for t in tasks})
-    return texts
+        half = number((row.mean_high - row.mean_low) / 2, places)
+        text = number(row.mean, places) + (f" ± {half}" if half else "")
+        texts.append(f"{text} {SIGNS.get(row.verdict, '')}".strip() if text else "")
+    rows, columns = (list(dict.fromkeys(frame[name])) for name in ("variant", "task"))
+    both = frame.assign(text=texts).pivot(index="variant", columns="task")
+    table = both["text"].reindex(rows, columns=columns).fillna("").reset_index()
+    table.attrs["bold"] = both["best"].reindex(rows, columns=columns).eq(True).to_numpy()
+    return table.rename_axis(columns=None)
 
 
 def _html(texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any]) -> str:
@@ -453,30 +437,28 @@ def _html(texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any]) ->
 
     The first column is the row's header. A verdict's cell has the verdict as its class.
     """
-    cells = texts.drop(columns="task", errors="ignore")
-    numeric = [_are_numbers(list(map(str, cells[name]))) for name in cells]
+    cells = texts.drop(columns="task", errors="ignore").map(lambda cell: breakable(str(cell)))
+    numeric = [_are_numbers(list(texts[name])) for name in cells]
     tasks = list(texts["task"]) if "task" in texts else [""] * len(texts)
     words = list(frame["verdict"]) if "verdict" in frame else [""] * len(texts)
 
-    def row(values: Sequence[str], word: str) -> str:
-        first, *rest = (breakable(str(value)) for value in values)
-        kinds = [
-            f' class="verdict {html.escape(word)}"' if name == "verdict" and word else
-            ' class="number"' if is_number else ""
+    def row(first: str, *rest: str, word: str) -> str:
+        tags = [
+            f'<td class="verdict {html.escape(word)}">' if name == "verdict" and word else
+            '<td class="number">' if is_number else "<td>"
             for name, is_number in zip(cells, numeric, strict=True)
         ]  # fmt: skip
-        others = [f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds[1:], rest, strict=True)]
+        others = (f"{tag}{cell}</td>" for tag, cell in zip(tags[1:], rest, strict=True))
         return f'<tr><th scope="row">{first}</th>{"".join(others)}</tr>'
 
     heads = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in cells)
-    caption = html.escape(about.get("caption", ""))
-    lines = [f"<caption>{caption}</caption>"] if caption else []
+    lines = [f"<caption>{html.escape(about['caption'])}</caption>"] if about.get("caption") else []
     lines.append(f"<thead><tr>{heads}</tr></thead>")
-    rows = list(zip(cells.to_numpy().tolist(), words, strict=True))
-    for task, group in itertools.groupby(zip(tasks, rows, strict=True), key=lambda pair: pair[0]):
+    rows = zip(tasks, cells.to_numpy().tolist(), words, strict=True)
+    for task, group in itertools.groupby(rows, key=lambda each: each[0]):
         head = f'<th scope="rowgroup" colspan="{cells.shape[1]}">{breakable(task)}</th>'
         lines += ["<tbody>", *([f'<tr class="task">{head}</tr>'] if task else [])]
-        lines += [*(row(*each) for _, each in group), "</tbody>"]
+        lines += [*(row(*texts, word=word) for _, texts, word in group), "</tbody>"]
     return "\n".join(['<table class="study-table">', *lines, "</table>"])
 
 
@@ -501,15 +483,20 @@ def _terminal(
     )
     cells = texts.drop(columns="task", errors="ignore").map(lambda cell: printable(str(cell)))
     tasks = texts["task"] if "task" in texts else [""] * len(frame)
-    widths = _widths(cells, tasks, screen.width)
-    left_out = [name for name in cells if name not in widths]
-    cells = cells[list(widths)]
+    numeric = {name for name in cells if _are_numbers(list(cells[name]))}
+    widths = {name: max(map(len, [str(name), *cells[name]])) for name in cells}
+    least = {name: size if name in numeric else min(size, 12) for name, size in widths.items()}
+
+    def fits() -> bool:
+        return sum(least.values()) + 3 * len(least) <= screen.width
+
+    left_out = [name for name in OPTIONAL if not fits() and least.pop(name, 0)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name, size in widths.items():
-        table.add_column(name, overflow="fold", width=size)
+    for name in least:
+        table.add_column(str(name), overflow="fold", no_wrap=name in numeric and fits())
     verdicts = frame["verdict"] if "verdict" in frame else [""] * len(frame)
     last = ""
-    for row, verdict, task in zip(cells.to_numpy(), verdicts, tasks, strict=True):
+    for row, verdict, task in zip(cells[list(least)].to_numpy(), verdicts, tasks, strict=True):
         if task != last:
             table.add_section()
             table.add_row(Text(printable(task), "bold"))
@@ -525,30 +512,3 @@ def _terminal(
         if text:
             console.print(Text(printable(text), "dim"))
     return out.getvalue().rstrip("\n")
-
-
-def _widths(cells: pd.DataFrame, tasks: Iterable[str], width: int) -> dict[str, int]:
-    """Return the widths of the columns that fit a terminal.
-
-    Names and verdicts may be wrapped; numbers are wrapped only as a last resort. The first column
-    is wide enough for the names of tasks.
-    """
-    longest = {name: max(map(len, [name, *cells[name]])) for name in map(str, cells)}
-    first = str(cells.columns[0])
-    longest[first] = max(longest[first], *map(len, tasks))
-    widths = {
-        name: size if _are_numbers(list(cells[name])) else min(size, 12)
-        for name, size in longest.items()
-    }
-
-    def room() -> int:
-        return width - sum(widths.values()) - 3 * len(widths)
-
-    for name in OPTIONAL:
-        if room() < 0:
-            widths.pop(name, None)
-    if room() < 0:
-        widths = {name: min(size, 6) for name, size in widths.items()}
-    while room() > 0 and (cut := [name for name in widths if widths[name] < longest[name]]):
-        widths[min(cut, key=lambda name: widths[name])] += 1
-    return widths

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from ablations.comparison import successes
 from ablations.errors import count, listed, shortened
 from ablations.records import UNTRAINED, Plan
 from ablations.runs import ALL_TASKS, EVALUATION, RUN, Runs, untrained_command
 from ablations.scoring import LAST, LEAD
+from ablations.stats import VERDICTS
 from ablations.tables.formats import estimate
 
 MOST_LINES = 12
@@ -30,10 +30,8 @@ def caption(runs: Runs, frame: pd.DataFrame) -> str:
     seeds = spans(sorted(runs.runs.seed.unique()))
     base = f"; settings of {runs.plan.study.base}" if runs.plan and runs.plan.study.base else ""
     window = "" if runs.plan is None and runs.curves.empty else f"{WINDOWS[runs.score]} "
-    parts = [
-        f"Mean {runs.metric} {window}with its 95% interval; seeds {seeds}"
-        + (f"; {steps(runs.plan)}{base}." if runs.plan else "."),
-    ]
+    length = f"; {steps(runs.plan)}{base}" if runs.plan else ""
+    parts = [f"Mean {runs.metric} {window}with its 95% interval; seeds {seeds}{length}."]
     if len(compared):
         coverage = f"{100 * (1 - frame.attrs['level']):g}%"
         intervals = f"their {coverage} intervals are simultaneous (Bonferroni)"
@@ -53,7 +51,7 @@ def caption(runs: Runs, frame: pd.DataFrame) -> str:
             f"Equivalent: within ±{size:g}{unit}. Needs: seeds that would show a difference of "
             "that size with 80% power."
         )
-    rates = [task for task in runs.tasks if successes(runs, task)]
+    rates = [task for task in runs.tasks if task in runs.of_successes]
     if rates:
         parts.append(f"Success rates on {listed(rates)} have exact intervals.")
     return " ".join(parts)
@@ -154,36 +152,33 @@ def _not_done(runs: Runs) -> Iterator[str]:
     missing = rows[rows.status == "missing"]
     if len(missing):
         yield f"{len(missing)} of {total} runs are missing; pairs use the seeds that both have"
-        yield from _by_variant(missing, "missing")
+        yield from _listed(missing, "missing")
     failed = rows[rows.status == "failed"]
     if len(failed):
         yield (
             f"{len(failed)} of {total} runs failed; means exclude them. A variant that fails more "
             "often than its baseline has the verdict failed unless it is worse"
         )
-        lines = [
-            f"failed: {row.task}, {row.variant}, seed {row.seed}: {row.reason}".removesuffix(": ")
-            for row in failed.itertuples()
-        ]
-        yield from shortened(lines, MOST_LINES, "and {} more such lines")
+        yield from _listed(failed, "failed")
     empty = rows[(rows.status == "done") & rows.score.isna()]
     if len(empty):
         yield (
             f"{len(empty)} of {total} runs have no value of {runs.metric} {WINDOWS[runs.score]}: "
             "no episode finished, or too few evaluations"
         )
-        yield from _by_variant(empty, "no score")
+        yield from _listed(empty, "no score")
 
 
-def _by_variant(rows: pd.DataFrame, word: str) -> list[str]:
+def _listed(rows: pd.DataFrame, word: str) -> list[str]:
+    """Return a line for the runs of a task and variant that have the same reason."""
     lines = [
-        f"{word}: {task}, {variant}, seeds {spans(sorted(of.seed))}"
-        for (task, variant), of in rows.groupby(RUN[:2], sort=False)
+        f"{word}: {task}, {variant}, seed{'s' * (len(runs) > 1)} {spans(runs.seed)}: {reason}"
+        for (task, variant, reason), runs in rows.groupby([*RUN[:2], "reason"], sort=False)
     ]
-    return shortened(lines, MOST_LINES, "and {} more such lines")
+    return shortened([x.removesuffix(": ") for x in lines], MOST_LINES, "and {} more such lines")
 
 
-def spans(numbers: Sequence[int]) -> str:
+def spans(numbers: Iterable[int]) -> str:
     """Write whole numbers as ranges: 0, 1, 2, 5 as "0-2, 5"."""
     groups: list[list[int]] = []
     for value in sorted(numbers):
@@ -205,12 +200,12 @@ def steps(plan: Plan) -> str:
     return f"{unit}: " + ", ".join(f"{task} {n:,}" for task, n in counts.items())
 
 
-def summary(frame: pd.DataFrame) -> str:
-    """Return a sentence with the largest effects and the number of comparisons per verdict."""
+def summary(frame: pd.DataFrame, noun: str = "comparison") -> str:
+    """Return a sentence with the largest effects and the number of rows per verdict."""
     compared = (frame.pairs > 0) | (frame.note == "identical")
     rows = frame[(frame.task != ALL_TASKS) & (frame.verdict != "") & compared]
     if rows.empty:
-        return "There is no finished comparison yet."
+        return f"There is no finished {noun} yet."
     decided = rows[rows.verdict.isin(["better", "worse"])]
     decided = decided.loc[decided.share.abs().sort_values(ascending=False).index]
     several = frame[frame.task != ALL_TASKS].task.nunique() > 1
@@ -222,14 +217,13 @@ def summary(frame: pd.DataFrame) -> str:
     ]
     if len(decided) > LISTED:
         parts.append(f"{len(decided) - LISTED} more differ")
-    for verdict in ("equivalent", "inconclusive", "failed"):
-        having = rows[rows.verdict == verdict]
-        if len(having):
-            ends = having[["share_low", "share_high"]].abs().max(axis=None)
-            size = f"{ends:.2g}" if in_metric else f"{100 * ends:.2g}%"
-            bound = f", effects below {size}" if math.isfinite(ends) else ""
-            bound = "" if verdict == "failed" else bound
-            parts.append(f"{count(len(having), 'comparison')} {verdict}{bound}")
+    for verdict, having in rows.groupby(pd.Categorical(rows.verdict, VERDICTS[2:]), observed=True):
+        bound = having[["share_low", "share_high"]].abs().max(axis=None)
+        size = f"{bound:.2g}" if in_metric else f"{100 * bound:.2g}%"
+        known = verdict != "failed" and math.isfinite(bound)
+        parts.append(
+            f"{count(len(having), noun)} {verdict}" + (f", effects below {size}" if known else "")
+        )
     return "; ".join(parts) + "."
 
 

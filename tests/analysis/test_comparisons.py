@@ -377,7 +377,7 @@ def test_failed_and_missing_runs_are_counted_and_named(study) -> None:
     notes = "\n".join(table_of(runs).attrs["notes"])
     for line in (
         "2 of 32 runs are missing",
-        "missing: reacher, brax, seeds 7",
+        "missing: reacher, brax, seed 7",
         "failed: reacher, brax, seed 2: step 200,000: loss is not finite",
     ):
         assert line in notes, line

@@ -160,12 +160,12 @@ def test_a_study_that_cannot_be_shown_spoils_no_other(tmp_path) -> None:
     (cell_folder(tmp_path, damaged) / "curve.parquet").write_bytes(b"PAR1")
     with pytest.warns(SetAside, match=f"record {damaged} is damaged"):
         shown = page.section(plan, tmp_path, "plain")
-    assert (shown.problem, shown.runs[damaged]) == ("", "missing")
+    assert (shown["problem"], shown["runs"][damaged]) == ("", "missing")
     named = replace(plan, study=replace(plan.study, metric="training/lenght"))
     with pytest.warns(SetAside):
         shown = page.section(named, tmp_path, "grid")
-    assert "did you mean 'training/length'" in shown.problem
-    assert not shown.tables
+    assert "did you mean 'training/length'" in shown["problem"]
+    assert "tables" not in shown
     with pytest.raises(UserError, match="at least one study"):
         page.render([], tmp_path)
 

@@ -199,7 +199,7 @@ def test_effects_of_a_fraction_in_the_metric_and_in_learned_ranges(tmp_path: Pat
         side = "better" if gain > 0 else "worse"
         assert row.verdict == (side if abs(gain) >= 0.1 else "equivalent")
         assert (row.n, row.level, row.reference) == (6, "on", "off")
-    assert "first = on, second = on are better" in frame.attrs["summary"]
+    assert "second = on is better on hopper (+35" in frame.attrs["summary"]
     assert "\u00d7" not in frame.attrs["summary"]
     assert "+35" in format_table(frame, "markdown")
 
