@@ -410,7 +410,8 @@ def last_stage(
         return runs, level
     planned = interim.design(runs.plan.looks.seeds, level)
     complete = min(runs.complete(task, name) for task in tasks for name in variants)
-    index = interim.last_reached(planned, complete)
-    if index is None:
-        return runs.below(0), level
-    return runs.below(planned.seeds[index]), planned.levels[index]
+
+    def at(seeds: int, level: float) -> tuple[Runs, float]:
+        return runs.below(seeds), level
+
+    return interim.read(planned, complete, at, lambda _: False) or (runs.below(0), level)

@@ -249,16 +249,17 @@ def cost(designs: Sequence[Design]) -> tuple[int, float, list[str]]:
 class Contrast:
     """Two variants, or the two levels of a factor, of which one turns a detail on.
 
-    `sides` are the variants that are compared: the second minus the first, or, if `reverse`, the
-    first minus the second. `details` is the number of factors, whose intervals are simultaneous.
+    `sides` are the variants without the detail, and those with it. `details` is the number of
+    factors, whose intervals are simultaneous.
     """
 
     def __init__(self, comparison: Comparison, design: Design) -> None:
         """Raise UserError if the study does not have the factor."""
         self.design, self.factor, self.details, self.levels = design, comparison.factor, 1, ""
-        self.reverse = comparison.reverse
+        self.reverse, sides = comparison.reverse, [[comparison.versus], [comparison.variant]]
         self.range_of = None if comparison.factor else comparison.range_of
-        self.sides = ([comparison.versus], [comparison.variant])
+        self.baseline = sides[0]
+        self.sides = sides[::-1] if self.reverse else sides
         if not comparison.factor:
             return
         fraction = design.factorial
@@ -266,13 +267,13 @@ class Contrast:
             factors = fraction.factors if fraction else ()
             raise unknown(f"factor of '{comparison.id}'", comparison.factor, factors)
         levels = fraction.factors[comparison.factor]
-        self.levels, self.details = " against ".join(reversed(levels[:2])), len(fraction.changes)
+        self.levels, self.details = " against ".join(reversed(levels)), len(fraction.factors)
         index = list(fraction.factors).index(comparison.factor)
-        unchanged, changed = (
+        sides = [
             [name for name, chosen in fraction.variants.items() if chosen[index] == level]
             for level in (0, 1)
-        )
-        self.sides = (unchanged, changed)
+        ]
+        self.sides = sides[::-1] if self.reverse else sides
 
     def array(
         self, tasks: Sequence[Task], variants: Sequence[str], seeds: range, score: str = ""
@@ -280,11 +281,10 @@ class Contrast:
         """Return scores of variants, as `Design.array` does."""
         return self.design.array(tasks, variants, seeds, score=score, range_of=self.range_of)
 
-    def both(self, tasks: Sequence[Task], seeds: range) -> list[Floats]:
+    def both(self, tasks: Sequence[Task], seeds: range, score: str = "") -> list[Floats]:
         """Return scores `[tasks, n, variants]` with the detail off and on, on shared seeds."""
-        scores = self.array(tasks, [*self.sides[0], *self.sides[1]], seeds)
-        pair = np.split(scores, [len(self.sides[0])], axis=2)
-        return pair[::-1] if self.reverse else pair
+        scores = self.array(tasks, [*self.sides[0], *self.sides[1]], seeds, score)
+        return np.split(scores, [len(self.sides[0])], axis=2)
 
     def effect(
         self, tasks: Sequence[Task], seeds: range, level: float = LEVEL, score: str = ""
@@ -294,20 +294,21 @@ class Contrast:
         The flag says whether more seeds narrow the interval. The details of a fractional factorial
         share `level`.
         """
-        first, second = self.sides
-        scores = self.array(tasks, [*first, *second], seeds, score)
-        if not scores.shape[1]:
+        both = self.both(tasks, seeds, score)
+        if not both[0].shape[1]:
             return Difference(0), Difference(0), True
         if self.factor and (fraction := self.design.factorial):
             y = self.array(tasks, list(fraction.variants), seeds, score)
             mains, _, residual = factorial.fraction_effects(y, fraction, level)
-            result = next(main.difference for main in mains if main.factors == (self.factor,))
-            return self._turned(result), self._turned(result), not residual.lacks_fit
-        plain = stats.paired(scores[..., 1], scores[..., 0], level)
-        every, result = self.array(tasks, first, seeds, score)[..., 0], plain
-        if every.shape[1] > plain.n:
-            result = stats.control_variate(scores[..., 1], scores[..., 0], every, level)
-        return self._turned(result), self._turned(plain), True
+            result = self._turned(mains[list(fraction.factors).index(self.factor)])
+            return result, result, not residual.lacks_fit
+        unchanged, changed = (side[..., 0] for side in both)
+        plain = stats.paired(changed, unchanged, level)
+        every = self.array(tasks, self.baseline, seeds, score)[..., 0]
+        if every.shape[1] == plain.n:
+            return plain, plain, True
+        pair = (unchanged, changed) if self.reverse else (changed, unchanged)
+        return self._turned(stats.control_variate(*pair, every, level)), plain, True
 
     def _turned(self, result: Difference) -> Difference:
         if not self.reverse:
@@ -321,8 +322,7 @@ class Contrast:
         if not (runs.runs.status == "failed").any():
             return 0
         runs = runs.where(runs.runs.seed.isin(seeds))
-        more = sum(runs.failures(names, new, old) for old, new in zip(*self.sides, strict=True))
-        return -more if self.reverse else more
+        return sum(runs.failures(names, new, old) for old, new in zip(*self.sides, strict=True))
 
 
 def _answer(
@@ -388,7 +388,7 @@ def _numbers(contrast: Contrast, tasks: Sequence[Task], seeds: range) -> Row:
         else:
             note = "more seeds alone would not decide"
     unchanged, changed = contrast.both(tasks, seeds)
-    baseline_seeds = contrast.array(tasks, contrast.sides[0], seeds).shape[1]
+    baseline_seeds = contrast.array(tasks, contrast.baseline, seeds).shape[1]
     row["baseline_seeds"] = result.n if contrast.factor else baseline_seeds
     score = contrast.design.score(tasks[0])
     other = "last" if score == "mean" else "mean"
@@ -416,8 +416,6 @@ def _of_one_task(contrast: Contrast, task: Task) -> Row:
         return row
     # All seeds of each variant; in a fraction, the seeds that every variant has.
     alone = [contrast.array([task], side, ANSWERING) for side in contrast.sides]
-    if contrast.reverse:
-        alone.reverse()
     unchanged, changed = (side.ravel() for side in (both if contrast.factor else alone))
     floor = task.validation.floor / size
     if not contrast.factor and len(unchanged) > 1:

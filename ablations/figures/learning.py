@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from ablations import stats
 from ablations.errors import UserError
 from ablations.figures import style
 from ablations.figures.style import Drawing, Group, Look
-from ablations.runs import EVALUATION, Runs
+from ablations.runs import Runs
 from ablations.scoring import smoothed_together
-from ablations.tables.kinds import study_of
+from ablations.tables.kinds import logged, study_of
 
 FEW = 6  # with fewer seeds, each has a line instead of a band
 MOST_LINES = len(style.COLORS)  # in a panel, besides the baseline's line
@@ -130,11 +130,8 @@ def diagnostics(runs: Runs, width: float | str = style.TEXT) -> Drawing:
 
     Metrics that never change are omitted.
     """
-    others = [n for n in runs.metrics if n != runs.metric and not n.startswith(EVALUATION)]
-    logged = tuple(name for name in DIAGNOSTICS if name in others) or tuple(others[:8])
-    if runs.plan is not None and runs.folder is not None and not set(logged) <= set(runs.curves):
-        runs = Runs.read(runs.folder, runs.plan, runs.metric, runs.score, logged)
-    values = runs.curves[[n for n in logged if n in runs.curves]].replace([np.inf, -np.inf], np.nan)
+    runs, found = logged(runs, DIAGNOSTICS)
+    values = runs.curves[[n for n in found if n in runs.curves]].replace([np.inf, -np.inf], np.nan)
     names = [name for name in values if values[name].max() - values[name].min() > 1e-12]
     if not names:
         raise UserError(f"{study_of(runs)} logged no metric that changes, besides the score")
@@ -163,20 +160,11 @@ def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     It uses the seeds that are complete on every task, and needs two or more tasks with a learned
     range. This is the sample-efficiency curve of Agarwal et al. (2021), with the mean.
     """
-    data = {variant: _efficiency(runs, variant) for variant in runs.variants}
-    groups = [[v for v in group if len(data[v])] for group in groups_of(runs)]
-    groups = [group for group in groups if group]
-    if not groups:
+    data = {v: points for v in runs.variants if len(points := _efficiency(runs, v))}
+    if not data:
         raise UserError(f"{study_of(runs)} has fewer than two tasks with a learned range")
-    looks = style.looks_of(groups)
-    figure, grids = style.panels(
-        [
-            Group([""], keys_of(runs, group, looks), "share of training", "normalised score")
-            for group in groups
-        ],
-        width,
-        max(0.36 * style.inches(width), 1.8),
-    )
+    labels = ("share of training", "normalised score")
+    groups, figure, grids, looks = large_panels(runs, data, labels, width)
     for group, (ax,) in zip(groups, grids, strict=True):
         draw_lines(ax, pd.concat([data[v] for v in group]), looks)
         ax.set_xlim(0, 1)
@@ -186,6 +174,18 @@ def efficiency(runs: Runs, width: float | str = style.TEXT) -> Drawing:
         "Mean normalised score over training, averaged over tasks, with its pointwise 95% "
         "interval. 0 and 1 are the ends of the learned range.",
     )
+
+
+def large_panels(
+    runs: Runs, shown: Collection[str], labels: tuple[str, str], width: float | str
+) -> tuple[list[list[str]], Drawing, list[list[Axes]], dict[str, Look]]:
+    """Return the groups of the variants that are shown, and a figure with a panel per group."""
+    groups = [[v for v in group if v in shown] for group in groups_of(runs)]
+    groups = [group for group in groups if group]
+    looks = style.looks_of(groups)
+    panels = [Group([""], keys_of(runs, group, looks), *labels) for group in groups]
+    figure, grids = style.panels(panels, width, max(0.36 * style.inches(width), 1.8))
+    return groups, figure, grids, looks
 
 
 # Data

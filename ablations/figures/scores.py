@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 from ablations import stats
 from ablations.errors import UserError, value_text
 from ablations.figures import style
-from ablations.figures.learning import groups_of, keys_of, student_interval
+from ablations.figures.learning import groups_of, large_panels, student_interval
 from ablations.figures.style import Drawing, Group, Look
 from ablations.runs import ALL_TASKS, Runs
 from ablations.tables.effects import settings_of
@@ -78,21 +78,12 @@ def profiles(runs: Runs, width: float | str = style.TEXT) -> Drawing:
     Scores are normalised; intervals are pointwise, with 95%.
     """
     scores = _normalised(runs)
-    groups = [[v for v in group if v in scores] for group in groups_of(runs)]
-    groups = [group for group in groups if group]
-    looks = style.looks_of(groups)
     every = np.concatenate([task for tasks in scores.values() for task in tasks])
     low, high = np.quantile(every, (0.01, 1.0))
     low, high = min(low, 0.9), max(high + 0.02 * (high - low), 1.05)
     thresholds = np.linspace(low, high, 201)
-    figure, grids = style.panels(
-        [
-            Group([""], keys_of(runs, g, looks), f"{_SCORE} τ", "share of runs above τ")
-            for g in groups
-        ],
-        width,
-        max(0.36 * style.inches(width), 1.8),
-    )
+    labels = (f"{_SCORE} τ", "share of runs above τ")
+    groups, figure, grids, looks = large_panels(runs, scores, labels, width)
     for group, (ax,) in zip(groups, grids, strict=True):
         for variant in group:
             color, dashes = looks[variant]

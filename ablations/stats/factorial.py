@@ -33,8 +33,8 @@ _Columns = dict[tuple[int, ...], list[str]]  # the level in each variant -> sett
 class Design:
     """A full factorial, with a variant for every combination of levels, or a fraction of one.
 
-    A fraction is an orthogonal array of strength 3: all level combinations of any three factors
-    occur equally often.
+    A fraction has two levels of each factor. All level combinations of any three factors occur
+    equally often, and any two interactions of two factors are equal, opposite or orthogonal.
 
     Attributes:
         factors: name -> levels in words; the first is the reference.
@@ -58,11 +58,6 @@ class Design:
     def levels(self) -> Levels:
         """For each variant the index of its level of each factor."""
         return tuple(self.variants.values())
-
-    @property
-    def changes(self) -> list[tuple[int, int]]:
-        """Pairs of a factor's index and the index of a level other than the reference."""
-        return [(i, k) for i, levels in enumerate(self.shape) for k in range(1, levels)]
 
 
 def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
@@ -89,8 +84,7 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
     full = next((joined for joined in _joined(columns) if _is_full(joined, len(order))), None)
-    # With strength below 3, a two-factor interaction could look like a main effect.
-    if full is None and len(columns) > 3 and meet_equally(list(columns), 3):
+    if full is None and _is_fraction(list(columns)):
         full = columns
     if full is None or len(full) < 2:
         return None
@@ -126,6 +120,17 @@ def _joined(columns: _Columns) -> Iterator[_Columns]:
 def _is_full(columns: _Columns, variants: int) -> bool:
     size = math.prod(1 + max(column) for column in columns)
     return size == variants == len(set(zip(*columns, strict=True)))
+
+
+def _is_fraction(columns: Sequence[tuple[int, ...]]) -> bool:
+    if len(columns) < 4 or {max(column) for column in columns} != {1}:
+        return False
+    # With strength below 3, a two-factor interaction could look like a main effect.
+    if not meet_equally(columns, 3):
+        return False
+    signs = 2 * np.array(columns) - 1
+    both = np.array([a * b for a, b in itertools.combinations(signs, 2)])
+    return {*np.unique(np.abs(both @ both.T)).tolist()} <= {0, len(columns[0])}
 
 
 def meet_equally(columns: Sequence[tuple[int, ...]], several: int) -> bool:
@@ -166,8 +171,7 @@ class Effect:
 
     Attributes:
         factors, levels: one name for a main effect, two for an interaction.
-        difference: the contrast, in units of the scores. In a fraction, its sd is √n times the
-            standard error.
+        difference: the contrast, in units of the scores.
     """
 
     factors: tuple[str, ...]
@@ -181,39 +185,37 @@ def effects(scores: ArrayLike, factorial: Design, level: float = LEVEL) -> list[
     Main effect of level k of a factor: the mean of the variants with it minus the mean of the
     variants with the reference. Interaction of levels k and m of two factors: the mean of the
     variants with k and m, minus with m and the first reference, minus with k and the second
-    reference, plus with both references. A fraction has no interactions, as they are aliased.
+    reference, plus with both references.
 
     Args:
         scores: `[n, variants]` with a row per seed and the variants in the order of the design, or
             `[tasks, n, variants]`, which are averaged over tasks.
-        factorial: the design.
+        factorial: a full design.
         level: of each interval.
     """
     y, rounding = _over_tasks(scores, factorial)
-    chosen, changes = np.array(factorial.levels), factorial.changes
+    chosen, names = np.array(factorial.levels), list(factorial.factors)
+    changes = [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
 
     def mean_of(*levels: tuple[int, int]) -> Floats:
-        return _share(np.all([chosen[:, i] == k for i, k in levels], axis=0))
+        having: Floats = np.all([chosen[:, i] == k for i, k in levels], axis=0) * 1.0
+        return np.asarray(having / having.sum())
 
     contrasts: dict[tuple[tuple[int, int], ...], Floats] = {
         (change,): mean_of(change) - mean_of((change[0], 0)) for change in changes
     }
     pairs = [(a, b) for a, b in itertools.combinations(changes, 2) if a[0] != b[0]]
-    for a, b in sorted(pairs, key=lambda pair: (pair[0][0], pair[1][0])) if factorial.full else ():
+    for a, b in sorted(pairs, key=lambda pair: (pair[0][0], pair[1][0])):
         i, j = (a[0], 0), (b[0], 0)
         contrasts[a, b] = mean_of(a, b) - mean_of(i, b) - mean_of(a, j) + mean_of(i, j)
     return [
-        _effect(factorial, changes, of_differences(y @ weights, level, rounding))
-        for changes, weights in contrasts.items()
+        Effect(
+            tuple(names[i] for i, _ in of),
+            tuple(factorial.factors[names[i]][k] for i, k in of),
+            of_differences(y @ weights, level, rounding),
+        )
+        for of, weights in contrasts.items()
     ]
-
-
-def _effect(
-    factorial: Design, changes: tuple[tuple[int, int], ...], difference: Difference
-) -> Effect:
-    names, levels = list(factorial.factors), list(factorial.factors.values())
-    factors = tuple(names[i] for i, _ in changes)
-    return Effect(factors, tuple(levels[i][k] for i, k in changes), difference)
 
 
 def _over_tasks(scores: ArrayLike, factorial: Design) -> tuple[Floats, float]:
@@ -259,25 +261,19 @@ class Residual:
     unused: int
 
 
-def aliases(factorial: Design) -> list[Alias] | None:
-    """Return the groups of aliased two-factor interactions.
-
-    None if a factor has more than two levels, or if interactions are partially aliased.
-    """
-    return _aliases(factorial.levels) if set(factorial.shape) == {2} else None
+def aliases(factorial: Design) -> list[Alias]:
+    """Return the groups of aliased two-factor interactions of a fraction."""
+    return _aliases(factorial.levels)
 
 
 @lru_cache(maxsize=4)
-def _aliases(levels: Levels) -> list[Alias] | None:
+def _aliases(levels: Levels) -> list[Alias]:
     pairs = list(itertools.combinations(range(len(levels[0])), 2))
     products = _products(levels, pairs)
     signs = products[0]
     groups: dict[bytes, list[int]] = {}
     for index, column in enumerate((signs * products).T):
         groups.setdefault(column.tobytes(), []).append(index)
-    columns = products[:, [first for first, *_ in groups.values()]]
-    if np.count_nonzero(columns.T @ columns) > columns.shape[1]:
-        return None
     return [
         Alias(tuple(pairs[i] for i in group), tuple(int(signs[i] * signs[group[0]]) for i in group))
         for group in groups.values()
@@ -286,37 +282,36 @@ def _aliases(levels: Levels) -> list[Alias] | None:
 
 def fraction_effects(
     scores: ArrayLike, factorial: Design, level: float = LEVEL
-) -> tuple[list[Effect], list[tuple[Alias, Difference]], Residual]:
+) -> tuple[list[Difference], list[tuple[Alias, Difference]], Residual]:
     """Return the main effects and aliased interactions of a fraction, and the residual variance.
 
-    Effects are defined as in `effects`. The variance of a run is pooled over all contrasts, with
-    (n - 1) (N - 1) degrees of freedom. If runs are independent given their seed, all contrasts of
-    an orthogonal array have the same variance, even if the variants' variances differ;
-    Satterthwaite's approximation then reduces the degrees of freedom. If the residual of the model
-    of the variants' means has a larger mean square (a lack of fit), this is used with its own
-    degrees of freedom. It is the only estimate with one seed; with fewer than `FEWEST_UNUSED`
-    degrees of freedom there is no interval. A contrast that varies more between seeds has its own
-    variance, as a detail may act on some seeds only, with the pooled degrees of freedom.
+    A main effect is the mean of the variants with a factor's level minus the mean of the others; an
+    interaction is defined as in `effects`. The sd of an effect is √n times its standard error. The
+    variance of a run is pooled over all contrasts, with (n - 1) (N - 1) degrees of freedom. If runs
+    are independent given their seed, all contrasts of an orthogonal array have the same variance,
+    even if the variants' variances differ; Satterthwaite's approximation then reduces the degrees
+    of freedom. If the residual of the model of the variants' means has a larger mean square (a lack
+    of fit), this is used with its own degrees of freedom. It is the only estimate with one seed;
+    with fewer than `FEWEST_UNUSED` degrees of freedom there is no interval. A contrast that varies
+    more between seeds has its own variance, as a detail may act on some seeds only, with the pooled
+    degrees of freedom.
 
     Args:
         scores: as for `effects`.
-        factorial: the design.
+        factorial: a fraction.
         level: shared by the main effects, and again by the interactions (Bonferroni).
     """
     y, rounding = _over_tasks(scores, factorial)
-    groups, changes = aliases(factorial) or [], factorial.changes
+    groups, single = aliases(factorial), [(i,) for i in range(len(factorial.factors))]
     means = y.mean(axis=0) if len(y) else np.full(y.shape[1], NAN)
     residual = _residual(y, means, _explained(factorial.levels))
-    mains = [
-        _effect(factorial, (change,), _judged(y, weights, residual, rounding, level / len(changes)))
-        for change, weights in zip(changes, _weights(factorial), strict=True)
-    ]
-    products = 4 * _products(factorial.levels, [group.pairs[0] for group in groups]) / y.shape[1]
-    together = [
-        (group, _judged(y, weights, residual, rounding, level / len(groups)))
-        for group, weights in zip(groups, products.T, strict=True)
-    ]
-    return mains, together, residual
+
+    def judged(columns: Sequence[tuple[int, ...]], scale: float) -> list[Difference]:
+        weights = scale * _products(factorial.levels, columns).T / y.shape[1]
+        return [_judged(y, row, residual, rounding, level / len(columns)) for row in weights]
+
+    together = judged([group.pairs[0] for group in groups], 4.0)
+    return judged(single, 2.0), list(zip(groups, together, strict=True)), residual
 
 
 def placebos(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
@@ -336,7 +331,8 @@ def placebos(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
         NaN without an estimate of the error.
     """
     y, _ = _over_tasks(scores, factorial)
-    weights = np.concatenate([np.full((1, y.shape[1]), 2 / y.shape[1]), _weights(factorial)])
+    columns = [(), *((i,) for i in range(len(factorial.factors)))]
+    weights = 2 * _products(factorial.levels, columns).T / y.shape[1]
     kept, half = _explained(factorial.levels), len(y) // 2
     random = np.random.default_rng(0)
     orders = itertools.chain([y[: 2 * half]], (random.permuted(y, axis=0) for _ in range(splits)))
@@ -355,11 +351,8 @@ def placebos(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
 def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
     """Return triples of factors whose products are orthogonal to all one- and two-factor effects.
 
-    Their effects are sums of interactions of three or more factors. The list is empty if a factor
-    has more than two levels.
+    Their effects are sums of interactions of three or more factors.
     """
-    if set(factorial.shape) != {2}:
-        return []
     threes = list(itertools.combinations(range(len(factorial.shape)), 3))
     columns = _products(factorial.levels, threes).T
     free = np.abs(columns @ _explained(factorial.levels)).max(axis=1) < 1e-6
@@ -375,7 +368,7 @@ def unused_effects(
 ) -> list[tuple[tuple[int, ...], Difference]]:
     """Estimate the effect of each unused column like a detail's, with the other columns' error."""
     y, rounding = _over_tasks(scores, factorial)
-    level, basis = LEVEL / max(1, len(factorial.changes)), _explained(factorial.levels)
+    level, basis = LEVEL / len(factorial.factors), _explained(factorial.levels)
     judged = []
     for three in unused_columns(factorial):
         column = _products(factorial.levels, [three]) / y.shape[1]
@@ -387,19 +380,9 @@ def unused_effects(
 
 def _products(levels: Levels, columns: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
     """Return products `[N, columns]` of factors, with -1 for the reference level."""
-    signs = 2 * (np.array(levels) > 0).astype(np.int64) - 1
+    signs = 2 * np.array(levels) - 1
     products = [signs[:, factors].prod(axis=1) for factors in columns]
     return np.array(products).reshape(-1, len(signs)).T
-
-
-def _weights(factorial: Design) -> Floats:
-    levels, changes = np.array(factorial.levels), factorial.changes
-    columns = [_share(levels[:, i] == k) - _share(levels[:, i] == 0) for i, k in changes]
-    return np.array(columns).reshape(len(changes), len(levels))
-
-
-def _share(chosen: NDArray[np.bool_]) -> Floats:
-    return chosen / max(1.0, float(np.count_nonzero(chosen)))
 
 
 def _errors(y: Floats, weights: Floats, residual: Residual) -> Floats:
@@ -411,23 +394,9 @@ def _errors(y: Floats, weights: Floats, residual: Residual) -> Floats:
 @lru_cache(maxsize=4)
 def _explained(levels: Levels) -> Floats:
     """Return an orthonormal basis `[N, ...]` of a constant, main effects and interactions."""
-    if np.max(levels) == 1 and (groups := _aliases(levels)) is not None:
-        single = [(i,) for i in range(len(levels[0]))]
-        columns = _products(levels, [(), *single, *(group.pairs[0] for group in groups)])
-        # This branch gives the same bits on any number of threads.
-        if np.count_nonzero(columns.T @ columns) == columns.shape[1]:
-            return columns / math.sqrt(len(levels))
-    factors = zip(*levels, strict=True)
-    mains = [[np.array(factor) == k for k in range(1, 1 + max(factor))] for factor in factors]
-    both = [
-        a & b
-        for first, second in itertools.combinations(mains, 2)
-        for a, b in itertools.product(first, second)
-    ]
-    constant = np.ones(len(levels), bool)
-    model = np.array([constant, *itertools.chain(*mains), *both]).T.astype(np.float64)
-    sizes, basis = np.linalg.eigh(model @ model.T)
-    return basis[:, sizes > 1e-9 * sizes[-1]]
+    single = [(i,) for i in range(len(levels[0]))]
+    pairs = [group.pairs[0] for group in _aliases(levels)]
+    return _products(levels, [(), *single, *pairs]) / math.sqrt(len(levels))
 
 
 def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:

@@ -170,12 +170,6 @@ def design(seeds: Sequence[int], level: float) -> Stages:
     return Stages(itertools.starmap(Stage, zip(seeds, levels, strict=True)))
 
 
-def last_reached(stages: Stages, seeds: int) -> int | None:
-    """Return the index of the last stage that `seeds` reach; None before the first."""
-    reached = sum(needed <= seeds for needed in stages.seeds)
-    return reached - 1 if reached else None
-
-
 def pocock_spending(time: float, level: float) -> float:
     """Return the error spent at an information time in [0, 1]: level * log(1 + (e - 1) time).
 

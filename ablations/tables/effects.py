@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -67,26 +67,23 @@ def default_kind(plan: Plan) -> str:
     return "comparison" if design is None or design.full else "effects"
 
 
-@dataclass(frozen=True)
-class Basis:
-    """The scores from which the effects on a task, or on all tasks, are estimated.
+class Basis(NamedTuple):
+    """What the effects on a task, or on all tasks, are estimated from.
 
     Attributes:
         tasks: their scores are averaged.
-        sizes: (task, variant) -> the learned range that scores are divided by; {}: raw scores.
+        sizes: `[tasks, variants]`, the unit of effects in units of the scores.
         unit: the learned range in units of the effects.
     """
 
     task: str
     tasks: list[str]
-    sizes: Mapping[tuple[str, str], float]
+    sizes: Floats
     unit: float
 
     def scores(self, runs: Runs, design: Design) -> Floats:
         """Return scores `[tasks, n, variants]` on the n seeds that all variants have."""
-        variants = list(design.variants)
-        sizes = [[self.sizes.get((task, v), 1.0) for v in variants] for task in self.tasks]
-        scores: Floats = runs.paired(self.tasks, variants) / np.array(sizes)[..., None]
+        scores: Floats = runs.paired(self.tasks, list(design.variants)) / self.sizes[..., None]
         return scores.transpose(0, 2, 1)
 
 
@@ -96,21 +93,19 @@ def bases_of(runs: Runs, design: Design) -> Iterator[Basis]:
     If variants have different settings of a task, their scores are only comparable in learned
     ranges; without a learned range such a task is left out.
     """
-    variants, sizes = list(design.variants), {}
+    sizes = {}
     for task in runs.tasks:
         first: dict[str, float] = {}
-        for variant in variants:
-            size = first.setdefault(runs.settings(task, variant), runs.size(task, variant))
-            if not math.isnan(size):
-                sizes[task, variant] = size
-    pooled = [task for task in runs.tasks if all((task, v) in sizes for v in variants)]
-    for task in runs.tasks:
-        if len({runs.settings(task, variant) for variant in variants}) == 1:
-            yield Basis(task, [task], {}, sizes.get((task, variants[0]), math.nan))
-        elif task in pooled:
-            yield Basis(task, [task], sizes, 1.0)
+        for variant in design.variants:
+            first.setdefault(runs.settings(task, variant), runs.size(task, variant))
+        sizes[task] = np.array([first[runs.settings(task, v)] for v in design.variants])
+        if len(first) == 1:
+            yield Basis(task, [task], np.ones((1, len(sizes[task]))), sizes[task][0])
+        elif not np.isnan(sizes[task]).any():
+            yield Basis(task, [task], sizes[task][None], 1.0)
+    pooled = [task for task in runs.tasks if not np.isnan(sizes[task]).any()]
     if len(pooled) > 1:
-        yield Basis(ALL_TASKS, pooled, sizes, 1.0)
+        yield Basis(ALL_TASKS, pooled, np.array([sizes[task] for task in pooled]), 1.0)
 
 
 def effects(runs: Runs) -> pd.DataFrame:
@@ -296,9 +291,11 @@ def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
         mains, together, residual = factorial.fraction_effects(scores, design, level)
         residuals[basis.task] = residual
         judged = []
-        for (i, _), effect in zip(design.changes, mains, strict=True):
-            names = _names(effect, design) | {"key": letters[i]}
-            judged.append(_row(runs, basis, names, effect.difference, level / len(mains)))
+        for key, factor, effect in zip(letters, design.factors, mains, strict=True):
+            reference, changed = design.factors[factor]
+            names = {"kind": "main", "key": key, "factor": factor}
+            names |= {"level": changed, "reference": reference}
+            judged.append(_row(runs, basis, names, effect, level / len(mains)))
         together.sort(key=lambda each: -abs(each[1].difference))
         for rank, (alias, difference) in enumerate(together if residual.seeds else ()):
             names = {"kind": "aliased", "factor": _sum(alias, letters)}
@@ -335,9 +332,7 @@ def _notes(
     for error in dict.fromkeys(errors.values()):
         yield f"{listed([task for task in errors if errors[task] == error])}: {error}"
     groups = factorial.aliases(design)
-    if groups is None:
-        yield "interactions of two settings are partially aliased, so none are listed"
-    elif any(len(group.pairs) > 1 for group in groups):
+    if any(len(group.pairs) > 1 for group in groups):
         yield f"aliased: {'; '.join(_sum(group, letters) for group in groups)}"
 
 

@@ -219,12 +219,7 @@ def diagnostics(runs: Runs) -> pd.DataFrame:
 
     If the trainer logs none of them: of its first 8 other metrics that are not evaluations.
     """
-    names = [name for name in DIAGNOSTICS if name in runs.metrics]
-    if not names:
-        others = [name for name in runs.metrics if not name.startswith(EVALUATION)]
-        names = [name for name in others if name != runs.metric][:MOST_OTHERS]
-    if runs.plan is not None and runs.folder is not None and not set(names) <= set(runs.curves):
-        runs = Runs.read(runs.folder, runs.plan, runs.metric, runs.score, names)
+    runs, names = logged(runs, DIAGNOSTICS)
     rows = []
     for task, variant, _ in by_task_and_variant(runs):
         row: dict[str, Any] = {"task": task, "variant": variant, "n": 0}
@@ -241,6 +236,18 @@ def diagnostics(runs: Runs) -> pd.DataFrame:
         "(r - 1) - log r over probability ratios r."
     )
     return _frame(runs, rows, caption, "has no finished run that logged diagnostics")
+
+
+def logged(runs: Runs, wanted: Sequence[str]) -> tuple[Runs, list[str]]:
+    """Return the runs with curves of the wanted metrics that they logged, and these metrics.
+
+    Without any of them these are the first 8 metrics that are neither the score nor evaluations.
+    """
+    others = [n for n in runs.metrics if n != runs.metric and not n.startswith(EVALUATION)]
+    names = [name for name in wanted if name in others] or others[:MOST_OTHERS]
+    if runs.plan is not None and runs.folder is not None and not {*names} <= {*runs.curves}:
+        runs = Runs.read(runs.folder, runs.plan, runs.metric, runs.score, names)
+    return runs, names
 
 
 def study_of(runs: Runs) -> str:
