@@ -25,7 +25,7 @@ from msgspec import structs
 
 from ablations import plugins
 from ablations.core.record import Columns
-from ablations.curve import Curve, Steps, diverged, diverged_from, logged, on_common_steps
+from ablations.curve import Curve, diverged, diverged_from, logged
 from ablations.errors import UserError, unknown
 from ablations.io.archives import restore
 from ablations.records import (
@@ -78,7 +78,6 @@ class Runs:
         directed: whether higher is better. Otherwise differences have intervals but no verdicts.
         untrained: task -> policy -> scores of its seeds; {} unless evaluated on every task.
         same_as: variant -> the first variant with the same configuration.
-        sets: variant -> the settings that it changes.
         plan, folder: of stored runs.
         metrics: names of all logged metrics.
         versions: notes on other package versions or edited plugins among the runs.
@@ -95,7 +94,6 @@ class Runs:
     directed: bool = True
     untrained: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
     same_as: Mapping[str, str] = field(default_factory=dict)
-    sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     plan: Plan | None = None
     folder: Path | None = None
     metrics: tuple[str, ...] = ()
@@ -244,7 +242,6 @@ class Runs:
             directed,
             untrained if set(untrained) == set(plan.tasks) else {},
             {name: plan.variants[name].same_as or name for name in variants},
-            {name: plan.variants[name].sets for name in variants},
             plan,
             folder,
             metrics,
@@ -451,14 +448,6 @@ class Runs:
         )
         seeds = self.curves.seed.to_numpy()
         return {key: i[np.argsort(seeds[i], kind="stable")] for key, i in rows.items()}
-
-    def aligned(self, task: str, variant: str, metric: str | None = None) -> tuple[Steps, Floats]:
-        """Return the curves of a variant at common steps: `[points]` and `[seeds, points]`.
-
-        Curves with different steps are interpolated, from the latest start to the earliest end.
-        """
-        curves = list(self.curves_of(task, variant, metric).values())
-        return on_common_steps(curves) if curves else (np.zeros(0), np.zeros((0, 0)))
 
     # Learned ranges
 

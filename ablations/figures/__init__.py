@@ -2,7 +2,7 @@
 
     FIGURES[name](runs, width)          a figure of a study
     draw(runs, kinds, width, ...)       all figures that a study has, by name
-    curves(runs, width, metric=, levels=, each_seed=, smooth=)    learning curves
+    curves(runs, width, levels=, each_seed=, smooth=)    learning curves
     forest(frame, label=, group=, value="share", margin=, width=, ...)   any effects with intervals
     gate(verdict, width)                the stages of a gate
     write(figure, path, formats)        writes `<path>.svg` and `<path>.png`

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from ablations import stats
+from ablations.curve import on_common_steps
 from ablations.errors import UserError
 from ablations.figures import style
 from ablations.figures.style import Drawing, Group, Look
@@ -59,7 +60,6 @@ def curves(
     runs: Runs,
     width: float | str = style.TEXT,
     *,
-    metric: str | None = None,
     levels: Mapping[str, Mapping[str, float]] | None = None,
     each_seed: bool = False,
     smooth: bool = False,
@@ -74,19 +74,18 @@ def curves(
     Args:
         runs: of a study.
         width: in inches, or a name such as "icml-column".
-        metric: a column of the curves; default: the metric of the scores.
         levels: task -> name -> value: horizontal lines, such as thresholds. Untrained policies that
             were evaluated have lines too.
         each_seed: draw a line per seed for any number of seeds.
         smooth: draw at each step the mean over the preceding tenth of training. The last point is
             then the score "final".
     """
-    metric, groups = metric or runs.metric, groups_of(runs)
+    groups = groups_of(runs)
     many = f"{len(runs.variants) - 1} other variants" if len(runs.variants) > MANY else ""
     looks = style.looks_of([[groups[0][0], many]] if many else groups)
     keys = [keys_of(runs, group, looks) for group in ([list(looks)] if many else groups)]
     marks = {task: dict(values) for task, values in (levels or {}).items()}
-    for task, policies in runs.untrained.items() if metric == runs.metric else ():
+    for task, policies in runs.untrained.items():
         untrained = {f"untrained ({name})": float(np.mean(x)) for name, x in policies.items()}
         marks[task] = untrained | marks.get(task, {})
     dashed = itertools.product(("#a8a8a8", style.INK), style.DASHES[1:])
@@ -95,7 +94,7 @@ def curves(
     keys[0] += [style.line_key(name, Look(*look), 0.8) for name, look in lines.items()]
     figure, grids = style.panels(
         [
-            Group(runs.tasks, entries, step_unit(runs), style.metric_label(metric))
+            Group(runs.tasks, entries, step_unit(runs), style.metric_label(runs.metric))
             for entries in keys
         ],
         width,
@@ -106,7 +105,7 @@ def curves(
             for name, value in marks.get(task, {}).items():
                 color, dashes = lines[name]
                 ax.axhline(value, color=color, dashes=dashes, linewidth=0.8, zorder=1)
-            data = _points(runs, task, runs.variants if many else group, metric, smooth=smooth)
+            data = _points(runs, task, runs.variants if many else group, runs.metric, smooth=smooth)
             if many:  # draw each variant like a seed
                 means = data.groupby(["variant", "step"], sort=False).value.mean().reset_index()
                 own = means.variant == group[0]
@@ -200,15 +199,14 @@ def _points(
     runs: Runs, task: str, variants: Iterable[str], metric: str, *, smooth: bool = False
 ) -> pd.DataFrame:
     """Return variant, seed, step and value, at steps that at least half of the seeds have."""
-    frames = [_long("", [], np.zeros(0), np.zeros((0, 0)))]
-    for variant in variants:
-        curves = runs.curves_of(task, variant, metric)
-        if smooth and curves:
-            steps, values = smoothed_together(list(curves.values()))
-        else:
-            steps, values = runs.aligned(task, variant, metric)
-        frames.append(_long(variant, list(curves), steps, values))
-    return pd.concat([frame for frame in frames if len(frame)] or frames)
+    align = smoothed_together if smooth else on_common_steps
+    frames = [
+        _long(variant, list(curves), *align([*curves.values()]))
+        for variant in variants
+        if (curves := runs.curves_of(task, variant, metric))
+    ]
+    none = pd.DataFrame(columns=["seed", "step", "value", "variant"])
+    return pd.concat([frame for frame in frames if len(frame)] or [none])
 
 
 def _long(variant: str, seeds: Sequence[int], steps: Any, values: Any) -> pd.DataFrame:

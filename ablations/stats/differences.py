@@ -234,16 +234,16 @@ def equivalence_p(difference: Difference, margin: float) -> float:
     return float(special.stdtr(difference.freedom, (abs(difference.difference) - margin) / error))
 
 
-def wilcoxon_p(differences: ArrayLike, rounding: float = 0.0) -> float:
+def wilcoxon_p(differences: ArrayLike) -> float:
     """Return the two-sided p of the signed-rank test on differences `[n]`, without zeros.
 
-    Zeros are differences of at most `rounding` (see `rounding_of`). Up to 200 differences the test
+    Up to 200 differences the test
     is exact, also with ties: it builds the distribution of the positive rank sum over all 2^n sign
     flips. With more it uses the normal approximation with the variance of the ranks and a
     continuity correction. Without differences p is NaN.
     """
     given = np.asarray(differences, np.float64)
-    d = given[np.abs(given) > rounding]
+    d = given[given != 0]
     if len(d) == 0:
         return 1.0 if len(given) else NAN
     size = np.sort(np.abs(d))

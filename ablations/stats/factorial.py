@@ -123,13 +123,12 @@ def _is_full(columns: _Columns, variants: int) -> bool:
 
 
 def _is_fraction(columns: Sequence[tuple[int, ...]]) -> bool:
-    if len(columns) < 4 or {max(column) for column in columns} != {1}:
-        return False
     # With strength below 3, a two-factor interaction could look like a main effect.
-    if not meet_equally(columns, 3):
+    if len(columns) < 4 or not meet_equally(columns, 3):
         return False
     signs = 2 * np.array(columns) - 1
     both = np.array([a * b for a, b in itertools.combinations(signs, 2)])
+    # Other products than 0 and N show interactions that are aliased in part, or a third level.
     return {*np.unique(np.abs(both @ both.T)).tolist()} <= {0, len(columns[0])}
 
 
@@ -251,14 +250,12 @@ class Residual:
         lacks_fit: whether it is the variance of the variants' means about the model, which is
             larger than the variance between seeds.
         seeds: number of seeds.
-        unused: number of contrasts that show a lack of fit.
     """
 
     variance: float
     freedom: float
     lacks_fit: bool
     seeds: int
-    unused: int
 
 
 def aliases(factorial: Design) -> list[Alias]:
@@ -411,7 +408,7 @@ def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:
     if n and unused >= FEWEST_UNUSED:
         left = means - kept @ (kept.T @ means)
         unexplained.append((float(left @ left) / unused, unused, True))
-    return Residual(*max(unexplained, default=(NAN, 0.0, False)), n, unused)
+    return Residual(*max(unexplained, default=(NAN, 0.0, False)), n)
 
 
 def _freedom(variances: Floats, n: int) -> float:

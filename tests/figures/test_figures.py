@@ -24,7 +24,7 @@ from ablations import figures
 from ablations.cli import main
 from ablations.comparison import compare
 from ablations.errors import UserError
-from ablations.figures import FIGURES, forests, learning, style
+from ablations.figures import FIGURES, learning, style
 from ablations.runs import ALL_TASKS, Runs
 from ablations.studies import fraction
 from ablations.tables import TABLES
@@ -423,14 +423,6 @@ def test_text_is_wrapped_to_the_width_that_it_has() -> None:
     assert style.text_width(text) <= 1.0
     assert style.wrapped("W" * 40, 0.5).replace("\n", "") == "W" * 40
     assert style.words("done_cut@rate=1e-3") == "done cut, rate = 1e-3"
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "reach"),
-    [([-1, -2], [1, 3], 3.18), ([-1] * 20 + [-900], [1] * 21, 1.06), ([np.nan], [np.nan], 1)],
-)
-def test_an_axis_holds_the_bulk(low, high, reach) -> None:
-    assert forests.bulk(np.array([low, high], float), 0.0) == pytest.approx(reach)
 
 
 # Files

@@ -67,10 +67,6 @@ def test_the_interval_and_the_failures_decide(
     assert decide(*(10 * end for end in interval), 10 * margin) == verdict
 
 
-def test_every_verdict_has_a_case() -> None:
-    assert {word for case in CASES for word in case[2:]} == set(stats.VERDICTS)
-
-
 # Paired and unpaired scores
 
 
@@ -266,7 +262,7 @@ def test_wilcoxon_of_many_is_the_normal_approximation(tied: bool) -> None:
 
 def test_wilcoxon_at_its_limits() -> None:
     assert stats.wilcoxon_p(np.arange(1.0, 9)) == pytest.approx(2 / 256)
-    assert stats.wilcoxon_p(np.zeros(5)) == stats.wilcoxon_p([1e-17, -2e-17], 1e-12) == 1
+    assert stats.wilcoxon_p(np.zeros(5)) == 1
     assert math.isnan(stats.wilcoxon_p([]))
 
 
