@@ -151,11 +151,8 @@ def compare(
 
 def pooled_tasks(runs: Runs) -> dict[str, list[str]]:
     """Return variant -> the tasks of its row on all tasks: two or more with a learned range."""
-    ranged = {
-        variant: [task for task in runs.tasks if not math.isnan(runs.size(task, variant))]
-        for variant in runs.variants
-    }
-    return {variant: tasks for variant, tasks in ranged.items() if len(tasks) > 1}
+    tasks = {variant: runs.ranged(variant) for variant in runs.variants}
+    return {variant: ranged for variant, ranged in tasks.items() if len(ranged) > 1}
 
 
 def planned_stages(plan: Plan, *, over: bool) -> interim.Stages:
@@ -327,12 +324,10 @@ def over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tu
 
 
 def _scores_row(runs: Runs, task: str, variant: str) -> dict[str, Any]:
+    scores = runs.by_seed(task, variant).to_numpy()
     if task == ALL_TASKS:
-        tasks = list(runs.normalised(variant).values())
-        scores = np.mean(tasks, axis=0) if tasks else np.zeros(0)
         counts = runs.counts.xs(variant, level="variant").sum()
     else:
-        scores = runs.paired([task], [variant])[0, 0]
         counts = runs.counts.reindex([(task, variant)], fill_value=0).iloc[0]
     rate = len(scores) > 1 and task in runs.of_successes
     estimate = stats.rate(int(scores.sum()), len(scores)) if rate else stats.mean(scores)
@@ -380,7 +375,7 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
         kept = [row for row in family if row["failed"] == min(r["failed"] for r in family)]
         if len(kept) < 2 or stage.runs.empty:
             continue
-        scores = pd.DataFrame({v: _by_seed(stage, task, v) for v in (r["variant"] for r in kept)})
+        scores = pd.DataFrame({v: stage.by_seed(task, v) for v in (r["variant"] for r in kept)})
         test = stats.outcomes if task in runs.of_successes else stats.paired
         below = stats.not_the_best(scores.to_numpy().T, level, test)
         rest = [row for row, lost in zip(kept, below, strict=True) if not lost]
@@ -388,15 +383,6 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
             row["tied"] = True
         best = max(rest, key=lambda row: row["mean"])
         best["best"], best["tied"] = True, False
-
-
-def _by_seed(runs: Runs, task: str, variant: str) -> pd.Series:
-    if task != ALL_TASKS:
-        return runs.scores[task, variant].dropna()
-    tasks = [name for name in runs.tasks if not math.isnan(runs.size(name, variant))]
-    lows, highs = np.array([runs.ranges[name, variant] for name in tasks]).T
-    scores = runs.scores[[(name, variant) for name in tasks]].dropna()
-    return ((scores - lows) / (highs - lows)).mean(axis=1)
 
 
 def last_stage(

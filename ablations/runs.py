@@ -487,20 +487,29 @@ class Runs:
         low, high = self.ranges[task, variant]
         return high - low
 
+    def ranged(self, variant: str) -> list[str]:
+        """Return the tasks on which a variant has a learned range."""
+        return [task for task in self.tasks if not math.isnan(self.size(task, variant))]
+
     def normalised(self, variant: str) -> dict[str, Floats]:
         """Return task -> scores `[n]`, with 0 and 1 at the ends of the learned range.
 
         It has tasks with a learned range, and seeds with a score on all of them.
         """
-        tasks = [task for task in self.tasks if not math.isnan(self.size(task, variant))]
-        if not tasks:
-            return {}
-        scores = self.paired(tasks, [variant])[:, 0]
-        lows = [self.ranges[task, variant][0] for task in tasks]
-        return {
-            task: (row - low) / self.size(task, variant)
-            for task, row, low in zip(tasks, scores, lows, strict=True)
-        }
+        tasks = self.ranged(variant)
+        ends = [self.ranges[task, variant] for task in tasks]
+        scores = self.paired(tasks, [variant])[:, 0] if tasks else ()
+        each = zip(tasks, scores, ends, strict=True)
+        return {task: (row - low) / (high - low) for task, row, (low, high) in each}
+
+    def by_seed(self, task: str, variant: str) -> pd.Series[float]:
+        """Return scores by seed; on all tasks these are means of normalised scores."""
+        if task != ALL_TASKS:
+            return self.scores.get((task, variant), pd.Series(dtype=float)).dropna()
+        names = [(task, variant) for task in self.ranged(variant)]
+        lows, highs = np.array([self.ranges[name] for name in names]).reshape(-1, 2).T
+        scores = self.scores[names].dropna()
+        return ((scores - lows) / (highs - lows)).mean(axis=1).dropna()
 
     def _head(self, task: str, source: str) -> str:
         """Return the variant whose runs define the learned range of a source.
@@ -515,8 +524,7 @@ class Runs:
             return (0.0, 1.0) if self.directed else NO_RANGE
         if not self.untrained:
             return learned_range(list(self.curves_of(task, head).values()))
-        scores = self._scores.get((task, head), np.zeros(0))
-        return beyond_untrained(self.floors[task], list(scores[~np.isnan(scores)]))
+        return beyond_untrained(self.floors[task], list(self.by_seed(task, head)))
 
 
 # Untrained policies

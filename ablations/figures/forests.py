@@ -226,7 +226,7 @@ def _units(runs: Runs, ranged: bool, value: str, axis: str) -> dict[str, Any]:
 
 
 def _seeds(runs: Runs, task: str, variant: str, baseline: str, *, ranged: bool) -> Any:
-    tasks = [task] if task != ALL_TASKS else list(runs.normalised(variant))
+    tasks = [task] if task != ALL_TASKS else runs.ranged(variant)
     sizes = np.array([runs.size(name, variant) if ranged else 1.0 for name in tasks])
     scores = runs.paired(tasks, [variant, baseline]) / sizes[:, None, None]
     return (scores[:, 0] - scores[:, 1]).mean(axis=0) if tasks else np.zeros(0)

@@ -219,7 +219,7 @@ def _long(variant: str, seeds: Sequence[int], steps: Any, values: Any) -> pd.Dat
 
 
 def _efficiency(runs: Runs, variant: str) -> pd.DataFrame:
-    tasks = [task for task in runs.tasks if not np.isnan(runs.size(task, variant))]
+    tasks = runs.ranged(variant)
     curves = {task: runs.curves_of(task, variant) for task in tasks}
     seeds = sorted(set.intersection(*map(set, curves.values()))) if len(tasks) > 1 else []
     points = [len(curves[task][seed].steps) for task in tasks for seed in seeds]

@@ -160,7 +160,7 @@ def sensitivity(runs: Runs, width: float | str = style.TEXT) -> Drawing:
 def _sensitivity(
     ax: Axes, runs: Runs, task: str, along: pd.DataFrame, palette: Mapping[str, Any]
 ) -> None:
-    data = along.assign(score=[_scores(runs, task, v) for v in along.variant])
+    data = along.assign(score=[runs.by_seed(task, v).to_numpy() for v in along.variant])
     data = data.explode("score", ignore_index=True).dropna().astype({"score": float})
     if data.empty:
         return
@@ -184,7 +184,7 @@ def _sensitivity(
     room = 0.05 * (high - low) or 1.0
     sources = along.groupby("value").source.unique()
     if runs.directed and (sources.map(len) == 1).all():
-        center = np.array([pd.Series(_scores(runs, task, names[0])).mean() for names in sources])
+        center = np.array([runs.by_seed(task, names[0]).mean() for names in sources])
         reach = np.array([runs.margin * runs.size(task, names[0]) for names in sources])
         below, above = (np.pad(center + sign * reach, 1, "edge") for sign in (-1, 1))
         at = [-0.5, *range(len(values)), len(values) - 0.5]
@@ -192,12 +192,6 @@ def _sensitivity(
     ax.set(ylim=(low - room, high + room), xlim=(-0.5, len(values) - 0.5))
     ax.set_xticks(range(len(values)), [f"{value:g}" for value in values])
     ax.grid(visible=False, axis="x")
-
-
-def _scores(runs: Runs, task: str, variant: str) -> Any:
-    if task != ALL_TASKS:
-        return runs.scores[task, variant].dropna().to_numpy()
-    return np.mean(list(runs.normalised(variant).values()), axis=0)
 
 
 def _along(runs: Runs) -> pd.DataFrame:

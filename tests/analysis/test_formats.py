@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from outline import Outline
 from synthetic import realistic, synthetic_study
 
 from ablations import Runs, compare, format_table
@@ -202,33 +202,10 @@ def nasty(study) -> pd.DataFrame:
     return table_of(Runs.read(results, plan))
 
 
-class Reader(HTMLParser):
-    """Collects tags and text, and fails where a tag is not closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs) -> None:
-        self.tags.add(tag)
-        if tag not in ("br", "wbr"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data) -> None:
-        self.text += data
-
-
 def test_html_escapes_names_and_marks_heads_and_verdicts(study, table) -> None:
-    reader = Reader(format_table(nasty(study), "html"))
-    assert not reader.open
-    assert not reader.tags & {"script", "b"}
-    assert NASTY in reader.text
+    outline = Outline(format_table(nasty(study), "html"))
+    assert not {"script", "b"} & {*outline.tags}
+    assert NASTY in outline.text
     text = format_table(table, "html")
     assert text.count('<th scope="rowgroup"') == text.count("<tbody>") == 3
     assert text.count('<th scope="row">') == len(table)

@@ -7,12 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from browser import complaints, opened, requests
 from msgspec.structs import replace
+from outline import Outline
 from synthetic import realistic, synthetic_study
 
 from ablations.cli import main
@@ -70,31 +70,6 @@ def made(tmp_path_factory) -> tuple[Path, Path]:
     """results folder, page of two studies."""
     results = tmp_path_factory.mktemp("results")
     return results, page.write(studies(results), results)
-
-
-class Outline(HTMLParser):
-    """Tags, ids, addresses that would be loaded, and the text of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.tags: list[str] = []
-        self.loads: list[str] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        for name, value in attrs:
-            assert not name.startswith("on"), "an event handler"
-            if name == "id":
-                self.ids.append(value)
-            elif name in ("src", "href", "srcset", "data") and tag != "a":
-                self.loads.append(value)
-
-    def handle_data(self, data):
-        if self.tags and self.tags[-1] not in ("script", "style"):
-            self.text += data
 
 
 @pytest.fixture(scope="module")
