@@ -92,10 +92,9 @@ def fractions(trials: int) -> None:
             for _ in range(trials):
                 y = NOISE[name](random, n) + np.sqrt(lack / n) * _third(random)
                 mains, pairs, _ = fraction_effects(y, DESIGN)
-                found = [effect.difference for effect in mains]
-                for k, of in enumerate((found, [difference for _, difference in pairs])):
+                for k, of in enumerate((mains, [difference for _, difference in pairs])):
                     hits[k] += all(each.low <= 0 <= each.high for each in of)
-                widths.append((found[0].high - found[0].low) / 2)
+                widths.append((mains[0].high - mains[0].low) / 2)
             shares = 100 * hits / trials
             text = name if not lack else f"interactions of three, {lack:g} times the variance"
             # Interactions of three are drawn anew: their part of a main effect is an error.
