@@ -11,7 +11,6 @@ from ablations.errors import count, listed, shortened
 from ablations.records import UNTRAINED, Plan
 from ablations.runs import ALL_TASKS, EVALUATION, RUN, Runs, untrained_command
 from ablations.scoring import LAST, LEAD
-from ablations.stats import VERDICTS
 from ablations.tables.formats import estimate
 
 MOST_LINES = 12
@@ -217,13 +216,13 @@ def summary(frame: pd.DataFrame, noun: str = "comparison") -> str:
     ]
     if len(decided) > LISTED:
         parts.append(f"{len(decided) - LISTED} more differ")
-    for verdict, having in rows.groupby(pd.Categorical(rows.verdict, VERDICTS[2:]), observed=True):
+    for verdict in ("equivalent", "inconclusive", "failed"):
+        having = rows[rows.verdict == verdict]
         bound = having[["share_low", "share_high"]].abs().max(axis=None)
         size = f"{bound:.2g}" if in_metric else f"{100 * bound:.2g}%"
-        known = verdict != "failed" and math.isfinite(bound)
-        parts.append(
-            f"{count(len(having), noun)} {verdict}" + (f", effects below {size}" if known else "")
-        )
+        below = f", effects below {size}" if math.isfinite(bound) and verdict != "failed" else ""
+        if len(having):
+            parts.append(f"{count(len(having), noun)} {verdict}{below}")
     return "; ".join(parts) + "."
 
 
