@@ -84,6 +84,13 @@ def of_levels(levels: list) -> dict:
         of_levels([(0, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1)]),
         of_levels([(i, j, (i + j) % 3) for i in range(3) for j in range(3)]),
         of_levels([(i, j, k, i ^ j) for i in (0, 1) for j in (0, 1) for k in (0, 1)]),
+        # Of the levels of three factors all combinations occur, but not equally often.
+        of_levels(
+            [
+                (d, d ^ c, d ^ a, d ^ b, c ^ a & b)
+                for a, b, c, d in itertools.product((0, 1), repeat=4)
+            ]
+        ),
         # Three levels, and interactions that are aliased in part.
         of_levels([(*p, sum(p) % 3) for p in itertools.product(range(3), repeat=3)]),
         of_levels(TWELVE + [[1 - c for c in row] for row in TWELVE]),
