@@ -125,7 +125,8 @@ def test_every_comparison_of_the_file_exists_and_has_a_short_label() -> None:
     assert len({each.label for each in both}) == len(both)
     assert max(len(each.label) for each in both) <= 50
     assert {task.domain for task in entries.task} == {
-        *("locomotion", "DM-Control", "discrete actions", "small transformer")
+        *("locomotion", "DM-Control", "discrete actions", "small transformer"),
+        "mixed reward scales",
     }
 
 

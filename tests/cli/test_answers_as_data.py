@@ -33,8 +33,6 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "table mine",
         "table mine --kind efficiency",
         "status mine",
-        "list runs",
-        "list studies",
         "clean",
         "clean mine",
     ],
