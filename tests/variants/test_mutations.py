@@ -37,7 +37,7 @@ def module_of(source: str, original: ModuleType) -> ModuleType:
     """A module of this source that registers nothing."""
     module = ModuleType(original.__name__)
     axis = getattr(original, "AXIS", None)
-    if axis is not None and "AXIS = register(" not in source:  # choices of another module's axis
+    if axis is not None and "AXIS = Axis(" not in source:  # choices of another module's axis
         module.AXIS = variants.Axis(
             axis.name,
             summary=axis.summary,
@@ -46,7 +46,6 @@ def module_of(source: str, original: ModuleType) -> ModuleType:
             defaults=axis.defaults,
         )
         source = source.replace("AXIS,", "", 1)
-    source = source.replace("AXIS = register(", "AXIS = (")
     with mock.patch.multiple(variants.rules, _CONFLICTS=[], _INERT=[]):
         exec(source, module.__dict__)
     return module
