@@ -64,7 +64,7 @@ class Execution(TypedDict, total=False):
         quiet: Print no progress.
         fresh: Set existing runs aside and train again.
         dry_run: Print what would run and how long it takes.
-        cluster: local (default); debug: this process; slurm, or a file of its settings, and more:
+        cluster: local (default), debug (this process), slurm or a file of settings, then settings:
             slurm partition=main.
         script: Print the script for sbatch, and submit nothing.
         lanes: Parallel runs in one accelerator program.
