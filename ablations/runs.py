@@ -28,15 +28,7 @@ from ablations.core.record import Columns
 from ablations.curve import Curve, diverged, diverged_from, logged
 from ablations.errors import UserError, unknown
 from ablations.io.archives import restore
-from ablations.records import (
-    UNTRAINED,
-    Plan,
-    Record,
-    canonical,
-    plans_folder,
-    read_plan,
-    read_runs,
-)
+from ablations.records import UNTRAINED, Plan, Record, canonical, plans_folder, read_plan, read_runs
 from ablations.scoring import NO_RANGE, SCORES, Floats, beyond_untrained, learned_range
 from ablations.stats import are_successes
 

@@ -104,9 +104,7 @@ BLOCKS = (
     *_by_seeds("discrete", "many_details_validated", ("100-100", "101-101", "102-102")),
     _validation("halfcheetah"),
     *_by_seeds(
-        "playground",
-        "single_choices_playground",
-        ("100-109", "110-119", "120-129", "130-139"),
+        "playground", "single_choices_playground", ("100-109", "110-119", "120-129", "130-139")
     ),
     *_locomotion("halfcheetah"),
 )

@@ -186,10 +186,7 @@ def _run(folder: Path, cluster: Cluster, options: argparse.Namespace) -> int:
         if time.monotonic() - last > 20:
             _submit_again(chaos)
             last = time.monotonic()
-            print(
-                f"{done} of {cells} cells, {chaos.faults.total()} faults",
-                flush=True,
-            )
+            print(f"{done} of {cells} cells, {chaos.faults.total()} faults", flush=True)
         chaos.resumed += chaos.cluster.resume_node()
         time.sleep(chaos.chance.uniform(2, 10))
     reference.wait()

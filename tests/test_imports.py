@@ -80,9 +80,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.episode.gymnax", "pygame"),
         ("ablations.tasks.gymnax", "gymnax"),
     ],
-    "playground": [
-        ("ablations.tasks.playground", "mujoco_playground"),
-    ],
+    "playground": [("ablations.tasks.playground", "mujoco_playground")],
     "late": [
         ("ablations.cli", "cyclopts"),
         ("ablations.cli", "ablations.commands.screens"),
@@ -105,15 +103,9 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.tables.formats", "tabulate"),
         ("ablations.validation", "ablations.figures"),
     ],
-    "slurm": [
-        ("ablations.engine.slurm.submit", "submitit"),
-    ],
-    "tensorboard": [
-        ("ablations.io.tensorboard", "tensorboard"),
-    ],
-    "test": [
-        ("ablations.regression.plugin", "ablations.regression.fixture"),
-    ],
+    "slurm": [("ablations.engine.slurm.submit", "submitit")],
+    "tensorboard": [("ablations.io.tensorboard", "tensorboard")],
+    "test": [("ablations.regression.plugin", "ablations.regression.fixture")],
     "train": [
         ("ablations.commands.catalogue", "variants"),
         ("ablations.commands.describe", "ablations.commands.settings"),

@@ -82,12 +82,7 @@ def required(returned: Drawn | Distribution) -> tuple[Array, Array]:
 AXIS = Axis(
     "action_distribution",
     summary="what the policy draws, and how it becomes an action",
-    inputs={
-        "mean": floats(6, 2),
-        "std": floats(6, 2),
-        "x": floats(6, 2),
-        "outputs": floats(6, 4),
-    },
+    inputs={"mean": floats(6, 2), "std": floats(6, 2), "x": floats(6, 2), "outputs": floats(6, 4)},
     defaults={"mean": None, "std": None, "x": None, "outputs": None},
     required=required,
     structural=True,

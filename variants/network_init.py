@@ -20,11 +20,7 @@ from variants.shapes import Array, Scalar, floats
 AXIS = Axis(
     "network_init",
     summary="the weights that learning starts from",
-    inputs={
-        "key": jax.eval_shape(lambda: jax.random.key(0)),
-        "shape": (4, 3),
-        "gain": floats(),
-    },
+    inputs={"key": jax.eval_shape(lambda: jax.random.key(0)), "shape": (4, 3), "gain": floats()},
     defaults={"gain": 1.0},
 )
 

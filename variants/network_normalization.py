@@ -9,9 +9,7 @@ a shared torso.
 from variants.registry import Axis
 
 AXIS = Axis(
-    "network_normalization",
-    summary="which network normalises its hidden layers",
-    structural=True,
+    "network_normalization", summary="which network normalises its hidden layers", structural=True
 )
 
 _FORMULA = "activation(γ·(x - mean(x))/√(var(x) + 10⁻⁶) + β)  "

@@ -8,9 +8,7 @@ from variants.registry import Axis, Number, axis
 from variants.rules import inert_where
 
 AXIS = Axis(
-    "value_target",
-    summary="whether the critic's targets have a λ of their own",
-    structural=True,
+    "value_target", summary="whether the critic's targets have a λ of their own", structural=True
 )
 
 AXIS.declare(

@@ -28,12 +28,7 @@ OTHER_WORDS = {
 MOST_VARIANTS = 6  # of a study that are named
 
 
-def listed(
-    kind: str = "studies",
-    /,
-    *,
-    results: Folder = "results",
-) -> str:
+def listed(kind: str = "studies", /, *, results: Folder = "results") -> str:
     """List studies, tasks, presets, components, trainers or runs.
 
     Args:

@@ -323,10 +323,7 @@ def processes(options: Mapping[str, Any]) -> Processes:
 
 
 def train(
-    plans: list[Plan],
-    results: str | Path,
-    options: Mapping[str, Any],
-    seconds: float | None = None,
+    plans: list[Plan], results: str | Path, options: Mapping[str, Any], seconds: float | None = None
 ) -> Trained:
     """Train the plans here, for some seconds at most, or submit jobs; see `Execution`."""
     folder, cluster = unpacked(Path(results), ()), cluster_of(options)

@@ -427,10 +427,7 @@ def _described(
 
 
 def _variants(
-    start: Side,
-    end: Side,
-    orders: Mapping[int, Sequence[str]],
-    context: Context,
+    start: Side, end: Side, orders: Mapping[int, Sequence[str]], context: Context
 ) -> dict[str, StoredVariant]:
     summaries = {start.name: start.variant.summary, end.name: end.variant.summary}
     first = next(iter(orders.values()))

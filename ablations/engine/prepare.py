@@ -68,11 +68,7 @@ def _require_same_file(results: Path, plan: Plan) -> None:
 
 
 def clear_the_way(
-    cells: Sequence[Cell],
-    results: Path,
-    *,
-    fresh: bool = False,
-    say: Callable[[str], None] = print,
+    cells: Sequence[Cell], results: Path, *, fresh: bool = False, say: Callable[[str], None] = print
 ) -> Work:
     """Find the runs without a result; set aside damaged records and failures by an error."""
     for cell in cells if fresh else ():

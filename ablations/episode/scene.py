@@ -22,15 +22,7 @@ if TYPE_CHECKING:
     from ablations.trainers import Tree
 
 # mjtGeom. Height fields, skins and signed distance fields are not drawn.
-_KINDS = {
-    0: "plane",
-    2: "sphere",
-    3: "capsule",
-    4: "ellipsoid",
-    5: "cylinder",
-    6: "box",
-    7: "mesh",
-}
+_KINDS = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
 _SHOWN_GROUPS = 3  # MuJoCo shows the groups 0 to 2; the others have collision shapes
 # MuJoCo's default and the brown of Brax's models count as no colour.
 _NO_COLOR = ((0.5, 0.5, 0.5, 1.0), (0.4, 0.33, 0.26, 1.0))

@@ -63,11 +63,7 @@ UNEXPRESSED = {
 }
 # Both weigh all observations alike: they differ by rounding.
 MODES = {"welford": "per_batch", "ema": "per_batch"}
-SCHEDULES = {
-    None: "constant",
-    "NONE": "constant",
-    "ADAPTIVE_KL": "adaptive_offset_kl",
-}
+SCHEDULES = {None: "constant", "NONE": "constant", "ADAPTIVE_KL": "adaptive_offset_kl"}
 
 
 def settings(a: Arguments) -> dict[str, Read]:

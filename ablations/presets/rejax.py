@@ -96,10 +96,7 @@ def settings(a: Arguments) -> dict[str, Read]:
         "activation": (a["activation"], PPO),
         "policy_init_scale": (1.0, NETWORKS),
         "observation_normalization": ("after" if normalized else "none", MIXINS),
-        "observation_statistics": (
-            "per_step_after_first" if normalized else "per_batch",
-            MIXINS,
-        ),
+        "observation_statistics": ("per_step_after_first" if normalized else "per_batch", MIXINS),
         "value_normalization": ("none", PPO),
         "advantage_scaling": ("none", PPO),
     }
@@ -164,10 +161,7 @@ PQN_ARGUMENTS = {
     "reward_normalization_discount": 0.99,
 }
 PQN_UNEXPRESSED = {
-    "normalize_observations": (
-        False,
-        "its targets are of observations that are not normalised",
-    )
+    "normalize_observations": (False, "its targets are of observations that are not normalised")
 }
 
 

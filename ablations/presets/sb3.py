@@ -42,9 +42,7 @@ ARGUMENTS = {
     "use_sde": False,
     "sde_sample_freq": -1,
 }
-UNEXPRESSED = {
-    "rollout_buffer_class": (None, "a buffer of one's own"),
-}
+UNEXPRESSED = {"rollout_buffer_class": (None, "a buffer of one's own")}
 
 
 def settings(a: Arguments) -> dict[str, Read]:
@@ -109,10 +107,7 @@ def settings(a: Arguments) -> dict[str, Read]:
         "value_init_scale": (1.0, POLICIES),
         "observation_normalization": ("after" if a["norm_obs"] else "none", VEC_NORMALIZE),
         "observation_statistics": ("per_step" if a["norm_obs"] else "per_batch", VEC_NORMALIZE),
-        "reward_scaling": (
-            "running_return_std" if a["norm_reward"] else "constant",
-            VEC_NORMALIZE,
-        ),
+        "reward_scaling": ("running_return_std" if a["norm_reward"] else "constant", VEC_NORMALIZE),
         "reward_scale": (1.0, VEC_NORMALIZE),
         "value_normalization": ("none", PPO),
         "advantage_scaling": ("none", PPO),

@@ -38,11 +38,7 @@ GRPO_ARGUMENTS = {
     "scale_rewards": "group",
     "importance_sampling_level": "token",
 }
-RLOO_ARGUMENTS = {
-    **SHARED,
-    "num_generations": 2,
-    "beta": 0.05,
-}
+RLOO_ARGUMENTS = {**SHARED, "num_generations": 2, "beta": 0.05}
 # Arguments without a setting
 OF_BOTH = {
     "mask_truncated_completions": (False, "completions that were cut off teach nothing"),

@@ -43,9 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--learning-curve-reason",
     )
     group.addoption(
-        "--learning-curve-reason",
-        metavar="TEXT",
-        help="why the baselines change; stored with them",
+        "--learning-curve-reason", metavar="TEXT", help="why the baselines change; stored with them"
     )
     group.addoption(
         "--learning-curve-figures",

@@ -16,8 +16,7 @@ ESTIMATORS = {
         summary="CleanRL, purejaxrl: a truncation counts as a termination",
     ),
     "masked_truncation": Variant(
-        {"advantage": "masked_truncation"},
-        summary="seed_rl: truncated steps masked, otherwise GAE",
+        {"advantage": "masked_truncation"}, summary="seed_rl: truncated steps masked, otherwise GAE"
     ),
     "timeout_bonus": Variant(
         {"advantage": "timeout_bonus"},

@@ -6,11 +6,7 @@ from ablations.studies.profiles import BATCH, LANGUAGE_SCORE, language
 ADVANTAGES = {"grpo": "per_prompt", "reinforce_pp_baseline": "per_prompt_baseline_batch"}
 VARIANTS = {
     f"{name}@samples={samples}": Variant(
-        {
-            "prompt_advantage": advantage,
-            "samples_per_prompt": samples,
-            "prompts": BATCH // samples,
-        },
+        {"prompt_advantage": advantage, "samples_per_prompt": samples, "prompts": BATCH // samples},
         versus=f"{name}@samples=16",
         summary=f"{BATCH // samples} prompts with {samples} completions each",
     )

@@ -26,11 +26,7 @@ CHOICES = {
     name: choice(name, advantage, summary)
     for name, advantage, summary in (
         ("grpo", "per_prompt", "GRPO: minus the prompt's mean, divided by the prompt's std"),
-        (
-            "reinforce_pp",
-            "batch",
-            "REINFORCE++: standardised over all tokens of the batch",
-        ),
+        ("reinforce_pp", "batch", "REINFORCE++: standardised over all tokens of the batch"),
         (
             "reinforce_pp_baseline",
             "per_prompt_baseline_batch",

@@ -15,10 +15,7 @@ CLIPS = {
 }
 SCALES = crossed(CLIPS, "none", reward_scale=(0.1, 10.0))
 # As in CleanRL: rewards are divided by the std of the return, so the range 0.2 is a share of it.
-RETURN_STD: Settings = {
-    "reward_scaling": "leaking_return_std_per_environment",
-    "reward_scale": 1.0,
-}
+RETURN_STD: Settings = {"reward_scaling": "leaking_return_std_per_environment", "reward_scale": 1.0}
 DEPLOYED = {
     f"{name}@return_std": Variant(
         {**CLIPS[name].sets, **RETURN_STD}, versus="none@return_std", summary=CLIPS[name].summary

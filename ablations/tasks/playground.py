@@ -61,11 +61,7 @@ def _register(
             make=partial(_make, theirs),
             lacks=partial(_lacks, menagerie),
             # All have an action_repeat of 1
-            settings={
-                "episode_length": 1000,
-                "reset_group_size": 1,
-                "random_elapsed_steps": True,
-            },
+            settings={"episode_length": 1000, "reset_group_size": 1, "random_elapsed_steps": True},
             hyperparameters={"ppo": hyperparameters},
             steps=steps,
             source=source,

@@ -30,9 +30,7 @@ class Settings:
     """Hyperparameters of untrained policies."""
 
     policy: str = static(
-        "zero",
-        "actions of zero, or uniformly random actions or tokens",
-        ("zero", "uniform"),
+        "zero", "actions of zero, or uniformly random actions or tokens", ("zero", "uniform")
     )
 
 

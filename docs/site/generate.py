@@ -291,10 +291,7 @@ def listed_presets() -> str:
     sections = {
         name: preset
         for found, one in presets.presets().items()
-        for name, preset in (
-            (found, one),
-            (f"{found} on discrete actions", one.discrete),
-        )
+        for name, preset in ((found, one), (f"{found} on discrete actions", one.discrete))
         if preset is not None
     }
     for name, preset in sections.items():

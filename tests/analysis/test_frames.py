@@ -22,13 +22,7 @@ from ablations.engine.plan import plan as plan_of
 from ablations.engine.plan import select
 from ablations.errors import UserError
 from ablations.parameters import parse_settings
-from ablations.records import (
-    Record,
-    cell_folder,
-    read_plan,
-    read_record,
-    write_record,
-)
+from ablations.records import Record, cell_folder, read_plan, read_record, write_record
 from ablations.request import Request
 from ablations.runs import read_untrained, untrained_command
 from ablations.scoring import auc, beyond_untrained, final, last, learned_range, mean, smoothed

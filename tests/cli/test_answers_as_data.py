@@ -28,14 +28,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        "table mine",
-        "table mine --kind efficiency",
-        "status mine",
-        "clean",
-        "clean mine",
-    ],
+    "command", ["table mine", "table mine --kind efficiency", "status mine", "clean", "clean mine"]
 )
 def test_stdout_is_one_document(study: Path, capsys, command: str) -> None:
     capsys.readouterr()

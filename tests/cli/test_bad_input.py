@@ -26,10 +26,7 @@ CASES = [
     ("run gea", "unknown study 'gea': did you mean 'gae'?"),
     ("run gae --tasks reecher", "unknown task 'reecher': did you mean 'reacher'?"),
     ("run gae --variants bracks", "unknown variant of 'gae' 'bracks': did you mean 'brax'?"),
-    (
-        "run gae --set value_cliip=none",
-        "unknown setting 'value_cliip': did you mean 'value_clip'?",
-    ),
+    ("run gae --set value_cliip=none", "unknown setting 'value_cliip': did you mean 'value_clip'?"),
     ("run gae --set discount=1.5", "discount=1.5 is out of range: it goes from 0 to 1"),
     ("run gae --set discount=NaN", "discount must be a finite number, not NaN"),
     ("run gae --set discount", "--set takes name=value, not 'discount'"),

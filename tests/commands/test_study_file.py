@@ -190,8 +190,7 @@ def test_a_named_file_whose_code_was_edited_shows_no_old_results(folder) -> None
 
 def test_vary_and_several_tasks(folder) -> None:
     folder.study(
-        ('{drift}"', '{drift} {task}"'),
-        ("seeds = 3", 'seeds = 2\ntasks = ["near", "far"]'),
+        ('{drift}"', '{drift} {task}"'), ("seeds = 3", 'seeds = 2\ntasks = ["near", "far"]')
     )
     (one,) = folder.plans(vary={"drift": [1, 2, 3]}, tasks="far")
     assert list(one.variants) == ["drift=1", "drift=2", "drift=3"]

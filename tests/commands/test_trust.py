@@ -17,14 +17,7 @@ from ablations.engine import claims
 from ablations.engine.backends.command.code import checked_out
 from ablations.engine.clean import delete, waste
 from ablations.names import require_name
-from ablations.records import (
-    Plan,
-    Record,
-    cell_folder,
-    read_plan,
-    write_plan,
-    write_record,
-)
+from ablations.records import Plan, Record, cell_folder, read_plan, write_plan, write_record
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:

@@ -100,9 +100,7 @@ studies.register(
         },
         margin=0.05,
         trainer="explained",
-        profiles={
-            "quick": studies.Profile(("explained_task",), seeds=3, steps=100, points=10),
-        },
+        profiles={"quick": studies.Profile(("explained_task",), seeds=3, steps=100, points=10)},
     )
 )
 JOINED = "explained_shape + explained_ink"

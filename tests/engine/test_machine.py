@@ -74,11 +74,7 @@ def test_no_function_is_left_to_what_a_processor_approximates(
 
 @pytest.mark.parametrize(
     ("trainer", "task", "structure"),
-    [
-        ("ppo", "fast", {}),
-        ("ppo", "fast", {"torso": "shared"}),
-        ("language", "arithmetic", {}),
-    ],
+    [("ppo", "fast", {}), ("ppo", "fast", {"torso": "shared"}), ("language", "arithmetic", {})],
 )
 def test_a_chunk_never_calls_its_host_and_has_products_that_xla_compiles_itself(
     trainer, task, structure

@@ -42,9 +42,7 @@ class Synthetic:
 
     def training(self, *_: Any) -> Any:
         return SimpleNamespace(
-            run=lambda *_: None,
-            result=lambda _: Result(COLUMNS),
-            cost=lambda _: {},
+            run=lambda *_: None, result=lambda _: Result(COLUMNS), cost=lambda _: {}
         )
 
     def abandon(self) -> None:

@@ -129,10 +129,7 @@ def learner(
         environments=environments,
         evaluation_environments=environments,
         networks=make_networks(
-            size["observation"],
-            distribution.outputs,
-            activation=activation,
-            **dict(layers),
+            size["observation"], distribution.outputs, activation=activation, **dict(layers)
         ),
         distribution=distribution,
         settings=Settings(

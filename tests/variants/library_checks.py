@@ -277,11 +277,7 @@ def torch_divides_by_a_little_more(module: ModuleType) -> None:
 @check_of("advantage_statistics")
 def a_floor_stands_in_for_a_small_std(module: ModuleType) -> None:
     advantages = np.random.default_rng(2).normal(size=12)
-    inputs = {
-        "groups": jnp.zeros(12, jnp.int32),
-        "num_groups": 1,
-        "ddof": 1.0,
-    }
+    inputs = {"groups": jnp.zeros(12, jnp.int32), "num_groups": 1, "ddof": 1.0}
     for scale, floor in ((1.0, 1e-6), (1.0, 0.7), (1e-3, 0.5)):
         a = advantages * scale
         got = module.AXIS.apply(

@@ -19,10 +19,7 @@ def test_every_choice_can_be_traced_and_returns_what_the_first_of_its_axis_does(
 
 def test_choices_without_a_range_read_none():
     """And report no clip fraction, not what some range would have clipped."""
-    for axis, names in (
-        ("policy_loss", ("none", "kl_penalty", "sapo")),
-        ("value_clip", ("none",)),
-    ):
+    for axis, names in (("policy_loss", ("none", "kl_penalty", "sapo")), ("value_clip", ("none",))):
         for choice in variants.axis(axis).values():
             reads = any("clip" in n or n == "ratio_cap" for n in choice.numbers)
             assert reads == (choice.name not in names), choice.name

@@ -63,10 +63,7 @@ def test_structural_choices_may_differ_in_shape_and_are_picked_by_name():
     assert axis.apply("first", x=jnp.ones(4)) == 1
     assert axis.apply("all", x=jnp.ones(4)).shape == (4,)
     assert axis.matches("all", "all", "first") is True
-    for ask in (
-        lambda: axis.apply(0, x=jnp.ones(4)),
-        lambda: axis.matches(jnp.int32(0), "all"),
-    ):
+    for ask in (lambda: axis.apply(0, x=jnp.ones(4)), lambda: axis.matches(jnp.int32(0), "all")):
         with pytest.raises(TypeError, match="is compiled in: give its name, not an index"):
             ask()
 

@@ -50,8 +50,7 @@ def _make(settings: Settings) -> Problems:
     from ablations.tasks.language.puzzles import Problems, mixture
 
     return Problems(
-        mixture=mixture(settings["kinds"].split(",")),
-        train_prompts=settings["train_prompts"],
+        mixture=mixture(settings["kinds"].split(",")), train_prompts=settings["train_prompts"]
     )
 
 

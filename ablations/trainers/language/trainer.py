@@ -28,12 +28,7 @@ from ablations.tasks.language.puzzles import Problem, Problems
 from ablations.tasks.language.puzzles import reward as paid
 from ablations.trainers import optimizer
 from ablations.trainers.choices import apply, fix, matches
-from ablations.trainers.language.completions import (
-    Completions,
-    masked_log_probs,
-    read,
-    write,
-)
+from ablations.trainers.language.completions import Completions, masked_log_probs, read, write
 from ablations.trainers.language.decoder import Decoder, DecoderConfig, make_decoder
 from ablations.trainers.language.warm_start import warm_start
 from ablations.trainers.losses import mean, ratio_metrics, share_that_counts, value_loss, variance
@@ -373,11 +368,7 @@ class Language:
             ).reshape(mask.shape)
         else:
             old_value = values(
-                state.parameters["critic"],
-                self.decoder,
-                problems.prompt,
-                tokens,
-                mask,
+                state.parameters["critic"], self.decoder, problems.prompt, tokens, mask
             )
             advantage, target = token_advantages(
                 reward.reshape(-1), kl.reward, old_value, mask, variant

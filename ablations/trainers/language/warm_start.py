@@ -50,11 +50,7 @@ def warm_start(config: DecoderConfig, problems: Problems, steps: int, seed: int)
 
 @lru_cache(maxsize=64)
 def _kept(
-    config: DecoderConfig,
-    kinds: tuple[str, ...],
-    steps: int,
-    seed: int,
-    folder: Path | None,
+    config: DecoderConfig, kinds: tuple[str, ...], steps: int, seed: int, folder: Path | None
 ) -> Tree:
     key = jax.random.fold_in(jax.random.key(KEY), seed)
     if folder is None:

@@ -23,9 +23,7 @@ def _require_slurm() -> None:
 
 
 @pytest.fixture(scope="module")
-def clusters(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[..., Cluster]]:
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Cluster]]:
     """Starts real ones; ended after the module."""
     running = []
 

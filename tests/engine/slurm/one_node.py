@@ -94,12 +94,7 @@ class Cluster:
 
     def ask(self, *command: str) -> str:
         done = subprocess.run(
-            command,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=1500,
-            check=False,
+            command, env=self.environment, capture_output=True, text=True, timeout=1500, check=False
         )
         return done.stdout + done.stderr
 

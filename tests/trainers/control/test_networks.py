@@ -118,8 +118,7 @@ def test_initial_weights_are_those_of_the_choice() -> None:
         parameters = make_networks(5, Outputs(4), (8, 7), (8, 7), torso).init(
             jax.random.key(0),
             Start(
-                kernel=partial(variants.axis("network_init").apply, "orthogonal"),
-                policy_scale=0.01,
+                kernel=partial(variants.axis("network_init").apply, "orthogonal"), policy_scale=0.01
             ),
         )
         for name, network in parameters.items():

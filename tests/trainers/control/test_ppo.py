@@ -17,11 +17,7 @@ from loss_checks import KEY, SETS, brax_loss, rolled_out
 from ablations.trainers.control.ppo import SPEC
 
 LOOP = only(
-    "advantage",
-    "advantage_scope",
-    "advantage_timing",
-    "observation_normalization",
-    "value_clip",
+    "advantage", "advantage_scope", "advantage_timing", "observation_normalization", "value_clip"
 )
 SWITCHED = {
     "fixed": only(

@@ -15,10 +15,7 @@ SETTINGS = {"episode_length": 10, "reset_group_size": 1}
 
 def complaints(settings: dict[str, Any] | None = None, **structure: Any) -> list[str]:
     defaults = {name: option.default for name, option in SPEC.structure.items()}
-    return check(
-        structure=defaults | structure,
-        settings=SETTINGS | (settings or {}),
-    )
+    return check(structure=defaults | structure, settings=SETTINGS | (settings or {}))
 
 
 def test_defaults_fit_together() -> None:

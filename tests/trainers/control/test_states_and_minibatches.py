@@ -97,9 +97,7 @@ def test_the_learner_sees_scaled_rewards_and_the_metrics_do_not() -> None:
 
     sets = {"discount": 0.9, "reward_scale": 2.0, "reward_clip": 1.0}
     got, scaled = scaled_rewards(
-        state.reward_scaling,
-        rollout.outcome,
-        variant(reward_scaling="running_return_std", **sets),
+        state.reward_scaling, rollout.outcome, variant(reward_scaling="running_return_std", **sets)
     )
     np.testing.assert_allclose(scaled, reward, rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), got, expected)

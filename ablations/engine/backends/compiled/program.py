@@ -103,12 +103,7 @@ class Program:
     """
 
     def __init__(
-        self,
-        cell: Cell,
-        *,
-        lanes: int = 1,
-        accelerator: bool = False,
-        locks: Path | None = None,
+        self, cell: Cell, *, lanes: int = 1, accelerator: bool = False, locks: Path | None = None
     ):
         self.lanes = lanes
         definition = trainer(cell.config["trainer"]["name"])
