@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ablations.studies.definition import Profile
 
@@ -18,39 +18,39 @@ LOCOMOTION = ("reacher", "hopper", "walker2d", "halfcheetah", "ant", "humanoid")
 NOTHING: Settings = MappingProxyType({})
 
 
+def profile(
+    name: str,
+    tasks: Iterable[str],
+    variants: Iterable[str],
+    seeds: int | tuple[int, ...],
+    **more: Any,
+) -> dict[str, Profile]:
+    """Return a profile by its name; `more` are further fields of it."""
+    return {name: Profile(tuple(tasks), seeds, variants=tuple(variants), **more)}
+
+
+def judged(
+    tasks: Iterable[str], variants: Iterable[str], seeds: int | tuple[int, ...], **more: Any
+) -> dict[str, Profile]:
+    """Return the profile `evidence`: ten evaluations of 64 episodes, scored by the last three."""
+    scored: Any = {"evaluations": 10, "evaluation_envs": 64, "score": "last"}
+    return profile("evidence", tasks, variants, seeds, **scored, **more)
+
+
 def smoke(
     task: str, steps: int, variants: Iterable[str], settings: Settings = NOTHING
 ) -> dict[str, Profile]:
     """Return the profile `smoke`, which takes a minute, to see that everything runs."""
-    return {
-        "smoke": Profile(
-            tasks=(task,),
-            seeds=3,
-            steps=steps,
-            points=5,
-            evaluations=1,
-            evaluation_envs=4,
-            variants=tuple(variants),
-            settings=settings,
-        )
-    }
+    few: Any = {"steps": steps, "points": 5, "evaluations": 1, "evaluation_envs": 4}
+    return profile("smoke", (task,), variants, 3, settings=settings, **few)
 
 
 def at_length(
     tasks: Iterable[str], variants: Iterable[str], settings: Settings = NOTHING
 ) -> dict[str, Profile]:
     """Return the profile `paper`, with the tasks' full lengths."""
-    return {
-        "paper": Profile(
-            tasks=tuple(tasks),
-            seeds=20,
-            points=100,
-            evaluations=20,
-            evaluation_envs=64,
-            variants=tuple(variants),
-            settings=settings,
-        )
-    }
+    many: Any = {"points": 100, "evaluations": 20, "evaluation_envs": 64}
+    return profile("paper", tasks, variants, 20, settings=settings, **many)
 
 
 def control(quick: Iterable[str], paper: Iterable[str], **settings: Json) -> dict[str, Profile]:
@@ -94,18 +94,8 @@ def introduction(
 
     The score is the mean of the last three of five evaluations. All variants share `settings`.
     """
-    return {
-        "quick": Profile(
-            tasks=tuple(tasks),
-            seeds=5,
-            points=35,
-            variants=tuple(variants),
-            settings=settings,
-            task_settings=_INTRODUCED,
-            own=_INTRODUCED_OWN,
-            score="last",
-        )
-    }
+    own: Any = {"task_settings": _INTRODUCED, "own": _INTRODUCED_OWN, "score": "last"}
+    return profile("quick", tasks, variants, 5, points=35, settings=settings, **own)
 
 
 CLAIMED = ("reacher", "inverted_double_pendulum", "hopper", "walker2d")  # the cheapest first
@@ -131,16 +121,9 @@ def claims(
     It has 20 seeds, and ten evaluations of 16 episodes (64 short ones on reacher). All studies
     share one baseline, the tasks' settings. All variants share `settings`.
     """
-    return {
-        "claims": Profile(
-            tasks=tuple(tasks),
-            seeds=20,
-            evaluations=10,
-            variants=tuple(variants),
-            settings=settings,
-            task_settings={task: _LENGTHS[task] for task in tasks},
-        )
-    }
+    lengths = {task: _LENGTHS[task] for task in tasks}
+    fixed: Any = {"settings": settings, "task_settings": lengths}
+    return profile("claims", tasks, variants, 20, evaluations=10, **fixed)
 
 
 # Tasks that passed validation, at the shortest third of a run that passes (tables in
@@ -184,20 +167,14 @@ def evidence(
     The score is the mean of the last three of ten evaluations of 64 episodes of 1,000 steps. With
     `trained`, runs have the baseline's hyperparameters; otherwise only settings of tasks.
     """
-    own = {task: _of_tasks(JUDGED[task], trained) for task in tasks}
-    return {
-        "evidence": Profile(
-            tasks=tuple(tasks),
-            seeds=seeds,
-            evaluations=10,
-            evaluation_envs=64,
-            variants=tuple(variants),
-            settings=_BASE | settings if trained else settings,
-            task_settings=own,
-            score="last",
-            baseline_seeds=baseline_seeds,
-        )
-    }
+    return judged(
+        tasks,
+        variants,
+        seeds,
+        settings=_BASE | settings if trained else settings,
+        task_settings={task: _of_tasks(JUDGED[task], trained) for task in tasks},
+        baseline_seeds=baseline_seeds,
+    )
 
 
 # Discrete actions
@@ -218,27 +195,12 @@ def few_actions(quick: Iterable[str], paper: Iterable[str], **settings: Json) ->
     MinAtar; `quick` and `evidence` have validated lengths. All variants share `settings`.
     """
     quick = tuple(quick)
+    fixed: Any = {"settings": settings, "task_settings": JUDGED_PQN}
     return {
         **smoke("cartpole", 20_480, quick, settings),
-        "quick": Profile(
-            tasks=("cartpole",),
-            seeds=8,
-            variants=quick,
-            settings=settings,
-            task_settings=JUDGED_PQN,
-            score="last",
-        ),
+        **profile("quick", ("cartpole",), quick, 8, score="last", **fixed),
         **at_length(("cartpole", *MINATAR), paper, settings),
-        "evidence": Profile(
-            tasks=tuple(JUDGED_PQN),
-            seeds=16,
-            evaluations=10,
-            evaluation_envs=64,
-            variants=tuple(paper),
-            settings=settings,
-            task_settings=JUDGED_PQN,
-            score="last",
-        ),
+        **judged(JUDGED_PQN, paper, 16, **fixed),
     }
 
 
@@ -263,38 +225,22 @@ def few_actions_of_ppo(
     variants: Iterable[str],
     *,
     seeds: int | tuple[int, ...],
-    judged: Mapping[str, Settings] = JUDGED_PPO,
+    settings_of: Mapping[str, Settings] = JUDGED_PPO,
 ) -> dict[str, Profile]:
     """Return four profiles of PPO studies, all with the same variants.
 
     `quick` and `evidence` have validated lengths; space_invaders can be selected in `evidence`.
-    `paper` has PureJaxRL's steps, 10 million for MinAtar. `judged` has the settings of tasks in
-    `evidence`, by name.
+    `paper` has PureJaxRL's steps, 10 million for MinAtar. `settings_of` has the settings of tasks
+    in `evidence`, by name.
     """
     every = tuple(variants)
+    fixed: Any = {"points": 10, "settings": _OF_PPO}
+    own: Any = {"score": "last", "task_settings": JUDGED_PPO}
     return {
         **smoke("cartpole", 5120, every, _OF_PPO),
-        "quick": Profile(
-            tasks=("cartpole",),
-            seeds=5,
-            points=10,
-            variants=every,
-            settings=_OF_PPO,
-            task_settings=JUDGED_PPO,
-            score="last",
-        ),
+        **profile("quick", ("cartpole",), every, 5, **own, **fixed),
         **at_length(("cartpole", "acrobot", *MINATAR), every),
-        "evidence": Profile(
-            tasks=("cartpole", "acrobot"),
-            seeds=seeds,
-            points=10,
-            evaluations=10,
-            evaluation_envs=64,
-            variants=every,
-            settings=_OF_PPO,
-            task_settings=judged,
-            score="last",
-        ),
+        **judged(("cartpole", "acrobot"), every, seeds, task_settings=settings_of, **fixed),
     }
 
 
@@ -368,29 +314,13 @@ def language(
         score="last",
         settings=settings | {"learning_rate": judged_rate},
     )
+    small = {"layers": 1, "width": 16, "heads": 2, "mlp_width": 16, "warm_start_steps": 20}
+    brief: Any = {"seeds": 2, "steps": BATCH * 20, "points": 4, "evaluation_envs": 32}
+    long: Any = {"steps": BATCH * iterations * 5, "points": 50, "evaluations": 50}
     return {
-        "smoke": Profile(
-            tasks=tasks[-1:],
-            seeds=2,
-            steps=BATCH * 20,
-            points=4,
-            evaluations=4,
-            evaluation_envs=32,
-            variants=tuple(quick),
-            settings=settings
-            | {"layers": 1, "width": 16, "heads": 2, "mlp_width": 16, "warm_start_steps": 20},
-        ),
+        "smoke": replace(quick_one, tasks=tasks[-1:], settings=settings | small, **brief),
         "quick": quick_one,
         **({"claims": in_full} if in_full.variants else {}),
         **({"evidence": learned} if learned.variants else {}),
-        "paper": Profile(
-            tasks=tuple(paper_tasks),
-            seeds=20,
-            steps=BATCH * iterations * 5,
-            points=50,
-            evaluations=50,
-            evaluation_envs=512,
-            variants=tuple(paper),
-            settings=settings,
-        ),
+        **profile("paper", paper_tasks, paper, 20, evaluation_envs=512, settings=settings, **long),
     }

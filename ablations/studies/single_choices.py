@@ -1,7 +1,7 @@
 """Single choices of PPO, on Brax's tasks, on discrete actions and on MuJoCo Playground."""
 
 from ablations.core.plan import Settings
-from ablations.studies.definition import Profile, Study, Variant
+from ablations.studies.definition import Study, Variant
 from ablations.studies.profiles import (
     JUDGED_ON_TWENTY,
     at_length,
@@ -9,6 +9,8 @@ from ablations.studies.profiles import (
     control,
     evidence,
     few_actions_of_ppo,
+    judged,
+    profile,
     smoke,
 )
 
@@ -120,7 +122,7 @@ SINGLE_CHOICES_DISCRETE = Study(
     baseline="baseline",
     variants=DISCRETE,
     metric="evaluation/return",
-    profiles=few_actions_of_ppo(DISCRETE, seeds=40, judged=JUDGED_ON_TWENTY),
+    profiles=few_actions_of_ppo(DISCRETE, seeds=40, settings_of=JUDGED_ON_TWENTY),
 )
 
 PLAYGROUND = {
@@ -169,22 +171,8 @@ SINGLE_CHOICES_PLAYGROUND = Study(
     metric="evaluation/return",
     profiles={
         **smoke("reacher_easy", 20_480, PLAYGROUND),
-        "quick": Profile(
-            tasks=("reacher_easy",),
-            seeds=5,
-            variants=tuple(PLAYGROUND),
-            task_settings=JUDGED,
-            score="last",
-        ),
+        **profile("quick", ("reacher_easy",), PLAYGROUND, 5, task_settings=JUDGED, score="last"),
         **at_length(("cartpole_swingup", "cheetah_run", "walker_walk", "hopper_hop"), PLAYGROUND),
-        "evidence": Profile(
-            tasks=tuple(JUDGED),
-            seeds=40,
-            evaluations=10,
-            evaluation_envs=64,
-            variants=tuple(PLAYGROUND),
-            task_settings=JUDGED,
-            score="last",
-        ),
+        **judged(JUDGED, PLAYGROUND, 40, task_settings=JUDGED),
     },
 )

@@ -166,5 +166,5 @@ MANY_DETAILS_VALIDATED = _many(
     " at validated settings",
     TWENTY_TWO | THIRD,
     seeds=(100, 101, 102),
-    judged=JUDGED_ON_TWENTY,
+    settings_of=JUDGED_ON_TWENTY,
 )
