@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablations import plugins, presets, studies, tasks, trainers
-from ablations.engine.stored import StoredRun, stored_runs
+from ablations.engine.stored import StoredRun, command_of, stored_runs
 from ablations.errors import count, printable, unknown
 from ablations.parameters import Folder
 from ablations.studies import Study
@@ -88,4 +88,4 @@ def _run_line(run: StoredRun) -> str:
     """Describe a plan that is stored, with the command that ran it."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.when))
     done = f"{run.done:,} of {count(len(run.plan.cells), 'run')}"
-    return f"{when}  {done:<20} {'last' if run.last else '':<5}{run.command}"
+    return f"{when}  {done:<20} {'last' if run.last else '':<5}{command_of(run.plan)}"

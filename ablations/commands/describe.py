@@ -24,7 +24,7 @@ from ablations.records import Plan, Record, read_record
 from ablations.request import Request
 from ablations.studies import Study, studies
 from ablations.tasks import task, tasks
-from ablations.trainers import trainer
+from ablations.trainers import every_setting, trainer
 from ablations.trainers.values import FIELD_NAMES
 
 
@@ -86,7 +86,8 @@ def _described(
         if name in studies():
             yield from (*described(name, results, selection), "")
         yield from setting_lines(setting)
-        yield f"compare values: ablations sweep {setting}=A,B"
+        if setting in every_setting():
+            yield f"compare values: ablations sweep {setting}=A,B"
     else:
         yield from described(name, results, selection, brought)
 

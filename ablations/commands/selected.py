@@ -13,15 +13,15 @@ from typing import Any
 import pandas
 
 from ablations import plugins
-from ablations.engine.stored import planned
+from ablations.engine.stored import command_of, planned
 from ablations.errors import NEAR, Note, UserError, count, unknown
 from ablations.io.archives import restore
 from ablations.parameters import Selection
 from ablations.presets import presets
 from ablations.records import UNTRAINED, Plan, cell_folder, read_runs
-from ablations.request import Request, selects
+from ablations.request import selects
 from ablations.studies import studies
-from ablations.trainers import trainer
+from ablations.trainers import every_setting
 from ablations.trainers.revisions import current, differences
 from ablations.trainers.values import FIELD_NAMES
 
@@ -162,19 +162,8 @@ def outdated(plan: Plan, results: Path) -> str | None:
     what = "; ".join(Counter(line for lines in old for line in lines))
     return (
         f"{plan.study.name}: {len(old)} of {count(len(there), 'run')} are from earlier code "
-        f"({what}) and shown as they were; `{_command(plan)}` trains them again"
+        f"({what}) and shown as they were; `{command_of(plan)}` trains them again"
     )
-
-
-def _command(plan: Plan) -> str:
-    """Return the command that runs a plan, with the plugins of this process."""
-    name = plan.study.name
-    command = Request.of(name, plan.request).command()
-    asked = ["run", plan.study.file or name]
-    if ends := plan.request.get("explain"):
-        asked = ["explain", *ends]
-    loaded = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins.loaded())
-    return command.replace(f"run {name}", shlex.join(asked), 1) + loaded
 
 
 def folder_flag(results: str | Path) -> str:
@@ -184,7 +173,7 @@ def folder_flag(results: str | Path) -> str:
 
 def is_setting(name: str) -> bool:
     """Return whether a setting has this name, or this name in another library."""
-    return name in FIELD_NAMES or name in trainer("ppo").settings
+    return name in FIELD_NAMES or name in every_setting()
 
 
 def refuse_together(flag: str, others: Sequence[str]) -> None:

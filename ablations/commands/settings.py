@@ -9,15 +9,13 @@ from ablations.commands.catalogue import range_text
 from ablations.core.record import settings_read
 from ablations.errors import value_text
 from ablations.presets import preset, presets
-from ablations.trainers import Option, TrainerSpec, trainers
+from ablations.trainers import Option, TrainerSpec, every_setting, trainers
 from variants import Axis, Number
 
 
 def setting_names() -> list[str]:
     """Return the names of all components, hyperparameters and static settings."""
-    return sorted(
-        {*registry.axes(), *(n for trainer in trainers().values() for n in trainer.settings)}
-    )
+    return sorted({*registry.axes(), *every_setting()})
 
 
 def setting_lines(name: str) -> Iterator[str]:

@@ -162,7 +162,6 @@ class Claim:
     """The lock of this process on a run, until `finish` or `release`."""
 
     def __init__(self, results: Path, cell: str, lock: BaseFileLock):
-        self.cell = cell
         self._folder = work_folder(results, cell)
         self._lock = lock
         self._last_beat = 0.0
@@ -194,15 +193,13 @@ class Claim:
         with contextlib.suppress(OSError):
             write_atomically(path, msgspec.json.encode(sign), lasting=False)
 
-    def tries(self, run: str, point: int) -> int:
-        """Return how often workers of a job died after they started this run at a point."""
+    def begin(self, run: str, point: int) -> int:
+        """Return how often workers of a job started this run at a point, this time included."""
         last = find_json(self._folder / "tries.json", _Tries)
-        return last.tries if last and (last.run, last.point) == (run, point) else 0
-
-    def begin(self, run: str, point: int) -> None:
-        """Count a try; see `tries`."""
-        this = _Tries(run, point, self.tries(run, point) + 1)
-        write_atomically(self._folder / "tries.json", msgspec.json.encode(this), lasting=False)
+        tries = 1 + (last.tries if last and (last.run, last.point) == (run, point) else 0)
+        this = msgspec.json.encode(_Tries(run, point, tries))
+        write_atomically(self._folder / "tries.json", this, lasting=False)
+        return tries
 
     def finish(self) -> None:
         """Delete the work folder of a run that has a record, and release the lock."""
@@ -219,8 +216,6 @@ class Claim:
 
 def claim(results: Path, cell: str) -> Claim | None:
     """Lock a run; None if it has a record or another process holds the lock."""
-    if published(results, cell):
-        return None
     held = hold(results, cell)
     if held is not None and published(results, cell):
         held.finish()

@@ -34,6 +34,7 @@ OURS = {
     "code": _CELL,
     "work": _CELL,
     "work/logs": rf"{_RUN}(\.\d+)?-\d+\.log",
+    "work/programs": rf"{_CELL}-\d+",
     "work/orders": rf"{_RUN}(\.\d+)?\.(json|stopped)",
     "work/ended": rf"{_CELL}\.json",
     "work/submissions": _RUN,
@@ -58,7 +59,7 @@ def waste(results: Path) -> list[Path]:
         return []
     found = [path for path in _ours(results, "cells") if whole and path.name not in wanted]
     found += _ours(results, "set-aside")
-    parts = ("work", "work/logs", "work/orders", "work/submissions")
+    parts = [part for part in OURS if part.startswith("work") and part != "work/ended"]
     if unfinished := [path for part in parts for path in _ours(results, part)]:
         with at_rest(results) as idle:
             waits = bool(queue.all_submissions(results)) and _has_jobs()

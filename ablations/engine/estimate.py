@@ -124,6 +124,10 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
         len(cells), _workers(resources, hungriest), resources.gpus, resources.lanes
     )
     lanes = min(lanes, even_lanes(max(map(len, groups.values())), resources.gpus))
+    if resources.lanes is None:  # a batch takes at most the time of a job
+        slowest = max((cell.steps or 1) / speeds[cell.program].rate for cell in cells)
+        fitting = int(min(lanes, 60 * resources.minutes / slowest))
+        lanes = even_lanes(max(1, fitting), resources.gpus)
     programs: list[OfProgram] = []
     batches, longest = 0, 0.0
     for kind, mine in groups.items():

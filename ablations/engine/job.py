@@ -187,13 +187,11 @@ class Lane:
 
     def append(self, step: int, metrics: Mapping[str, float | None]) -> None:
         """Add a row; missing values of a metric are None."""
-        self.columns["step"].append(step)
-        for name, value in metrics.items():
-            column = self.columns.setdefault(name, [])
-            column.extend([None] * (len(self.columns["step"]) - 1 - len(column)))
-            column.append(value)
-        for column in self.columns.values():
-            column.extend([None] * (len(self.columns["step"]) - len(column)))
+        for name in metrics:
+            self.columns.setdefault(name, [None] * len(self.columns["step"]))
+        row = {"step": step, **metrics}
+        for name, column in self.columns.items():
+            column.append(row.get(name))
 
     def values(self, metric: str) -> dict[int, float]:
         """Return the values of a metric by step, without None."""
@@ -255,7 +253,6 @@ class TrainingFailed(Exception):
 
 CANNOT_GO_ON = 74  # a worker's exit code (EX_IOERR): another worker would fail too
 NO_ROOM_HINT = "make room or give another --results; what is done is safe"
-STOP_SECONDS = 5.0
 
 
 class CheckpointPolicy(Part, frozen=True):
@@ -287,7 +284,7 @@ class JobSpec(Part, frozen=True):
     accelerator: bool = False
     threads: int | None = None
     waits: bool = True
-    stop_seconds: float = STOP_SECONDS
+    stop_seconds: float = 5.0
     plugins: tuple[str, ...] = ()
     checkpoints: CheckpointPolicy = CheckpointPolicy()
     provenance: Checkout = msgspec.field(default_factory=Checkout)
@@ -341,12 +338,12 @@ class JobSpec(Part, frozen=True):
     def read(cls, path: Path) -> JobSpec:
         """Read a job specification. Raises Foreign: the file is damaged."""
         fields = read_json(path, dict[str, Any])
-        shared = fields.pop("shared", [])
         try:
+            shared = fields.pop("shared")
             cells = [
                 {**shared[n], "seed": seed, "hash": name}
                 | {"config": {**shared[n]["config"], "seed": seed}}
-                for seed, name, n in fields.get("cells", ())
+                for seed, name, n in fields["cells"]
             ]
             return decode(cls, fields | {"cells": cells})
         except (Mismatch, IndexError, KeyError, TypeError, ValueError) as why:

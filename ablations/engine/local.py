@@ -191,9 +191,10 @@ class Processes:
     """Worker processes of this machine.
 
     workers: None: as many as the estimated time justifies, at most one per core, or one for all
-    accelerators; 0: only store the plans. lanes: parallel runs of a worker; None: 1 on a CPU, 16
-    per accelerator. threads: threads of each command; None: its share of the cores. output: where
-    progress is printed; None: stdout. waits: whether to wait for runs that others compute.
+    accelerators; 0: only store the plans. lanes: parallel runs of a worker; None: 1 on a CPU, all
+    runs of a program on accelerators. threads: threads of each command; None: its share of the
+    cores. output: where progress is printed; None: stdout. waits: whether to wait for runs that
+    others compute.
     """
 
     workers: int | None = None
@@ -277,7 +278,7 @@ class Processes:
             job.cells,
             results,
             console=Console(file=self.output or sys.stdout, quiet=self.quiet, highlight=False),
-            programs={c.hash: c.program for c in job.cells if job.backend.compiles},
+            programs={cell.hash: cell.program for cell in job.cells if cell.backend.compiles},
             compile_seconds=estimated.compile_seconds if estimated.measured else None,
             workers=job.workers,
         )
@@ -300,7 +301,7 @@ class Processes:
         programs = count(len({cell.program for cell in job.cells}), "program")
         compiled = f"{programs} to compile; " if job.backend.compiles else ""
         tasks = sorted({cell.task for cell in work.cells})
-        again = sum(job.backend.has_run(cell, Path(job.results)) for cell in job.cells)
+        again = sum(cell.backend.has_run(cell, Path(job.results)) for cell in job.cells)
         read = f", {again} of them only to be read again" if again else ""
         about = f"; about {duration(estimated.seconds)}" if estimated.measured else ""
         return (

@@ -42,8 +42,8 @@ from ablations.studies.profiles import (
 )
 from ablations.tasks import Task
 from ablations.tasks.task import GYMNASIUM
-from ablations.trainers import Composer, TrainerSpec, composer, trainer, trainers
-from ablations.trainers.values import FIELD_NAMES, count, in_our_names, unknown_setting
+from ablations.trainers import Composer, TrainerSpec, composer, every_setting, trainers, unread
+from ablations.trainers.values import FIELD_NAMES, count, in_our_names
 
 PREFIX = "sweep."
 PRESET = "preset"  # the name of the varied setting in a comparison of presets
@@ -63,8 +63,8 @@ def comparison_name(settings: Iterable[str]) -> str:
 
 def comparison_request(levels: Mapping[str, Sequence[Json]], selection: Selection) -> Request:
     """Return the request that compares values of settings, or presets as values of "preset"."""
-    every = {name for trainer in trainers().values() for name in trainer.settings}
-    named = in_our_names({name: tuple(values) for name, values in levels.items()}, every)
+    given = {name: tuple(values) for name, values in levels.items()}
+    named = in_our_names(given, every_setting())
     return dataclasses.replace(Request.of(comparison_name(named), selection), vary=named)
 
 
@@ -118,9 +118,8 @@ def _trainer(request: Request) -> TrainerSpec:
     fitting = [spec for spec in able if all(spec.name in task.hyperparameters for task in asked)]
     if able:
         return (fitting or able)[0]
-    every = {name for trainer in known.values() for name in trainer.settings}
-    for name in sorted(settings - every):
-        raise unknown_setting(name, every)
+    for name in sorted(settings - every_setting()):
+        raise unread(name, every_setting())
     raise UserError(f"no trainer has all of {', '.join(sorted(settings))}: sweep them separately")
 
 
@@ -295,7 +294,7 @@ def _no_study(name: str, known: Collection[str]) -> UserError:
             f"'{name}' is a task of Gymnasium, not a study: see `ablations list tasks` for tasks, "
             f"and docs/any-trainer.md for studies of your own training script"
         )
-    if (setting := FIELD_NAMES.get(name, name)) in trainer("ppo").settings:
+    if (setting := FIELD_NAMES.get(name, name)) in every_setting():
         return UserError(f"'{name}' is a setting: `ablations sweep {setting}=A,B` compares it")
     return unknown("study", name, known)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -221,15 +222,17 @@ class StoredRun:
     done: int
     last: bool
 
-    @property
-    def command(self) -> str:
-        """Return the command that ran or imported the plan."""
-        plan = self.plan
-        if plan.imported:
-            return f"ablations import ... --study {plan.study.name}"
-        if ends := plan.request.get("explain"):
-            return f"ablations explain {' '.join(ends)}"
-        return Request.of(plan.study.name, plan.request).command()
+
+def command_of(plan: Plan) -> str:
+    """Return the command that runs or imports a plan, with the plugins of this process."""
+    name = plan.study.name
+    if plan.imported:
+        return f"ablations import ... --study {name}"
+    command = Request.of(name, plan.request).command()
+    ends = plan.request.get("explain")
+    asked = ["explain", *ends] if ends else ["run", plan.study.file or name]
+    loaded = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins.loaded())
+    return command.replace(f"run {name}", shlex.join(asked), 1) + loaded
 
 
 def stored_runs(results: Path, study: str = "*") -> list[StoredRun]:

@@ -71,10 +71,9 @@ class Worker:
     def run(self) -> None:
         """Train until no run is left or the job is stopped."""
         while self._waiting and self.job.stopped is None:
-            block = self._claim_block()
-            if block:
+            if block := self._claim_block():
                 self._run_block(block)
-            elif self._waiting and not self.job.waits:
+            elif not self.job.waits:
                 return
             elif self._waiting:
                 time.sleep(WAIT_SECONDS)
@@ -95,15 +94,17 @@ class Worker:
         """Lock at most `lanes` runs of one kind with equal progress."""
         for kind in self._kinds():
             waiting = self._waiting[kind]
-            block = self._claim_among(waiting)
+            loaded = self._program
+            lanes = loaded[1].lanes if loaded and loaded[0] == kind.program else self.job.lanes
+            block = self._claim_among(waiting, lanes)
             if not waiting:
                 del self._waiting[kind]
             if block:
                 return block
         return []
 
-    def _claim_among(self, waiting: OrderedDict[str, Cell]) -> list[Cell]:
-        """Lock a batch of runs, and delete runs with a record from `waiting`."""
+    def _claim_among(self, waiting: OrderedDict[str, Cell], lanes: int) -> list[Cell]:
+        """Lock at most `lanes` runs, and delete runs with a record from `waiting`."""
         block: list[Cell] = []
         done: list[str] = []
         start = 0
@@ -115,18 +116,15 @@ class Worker:
                 continue
             if held := claim(self.results, cell.hash):
                 point = self._last_checkpoint(cell)
-                if held.tries(self._attempt, point) >= MAX_TRIES:
+                if held.begin(self._attempt, point) > MAX_TRIES:
                     self._give_up(cell, held)
                     continue
-                start = start if block else point
-                held.begin(self._attempt, point)
+                if not block:
+                    start = point
                 tidy(self.results, cell.hash)
                 self._claims.append(held)
                 block.append(cell)
-                loaded = self._program
-                if len(block) == (
-                    loaded[1].lanes if loaded and loaded[0] == cell.program else self.job.lanes
-                ):
+                if len(block) == lanes:
                     break
         for name in done:
             del waiting[name]

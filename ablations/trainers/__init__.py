@@ -5,11 +5,13 @@ from ablations.trainers.spec import (
     TrainerSpec,
     component,
     composer,
+    every_setting,
     number,
     number_default,
     register,
     static,
     trainer,
     trainers,
+    unread,
 )
 from ablations.trainers.trainer import Option, TracedConfig, Trainer, Tree

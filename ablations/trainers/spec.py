@@ -279,18 +279,11 @@ class TrainerSpec:
 
     def _unknown(self, name: str, known: Collection[str]) -> UserError:
         """Return the error for a name that is not a setting."""
-        import variants
-
         name = checked.FIELD_NAMES.get(name, name)
         readers = [f"'{spec.name}'" for spec in trainers().values() if name in spec.settings]
-        if not readers and name not in variants.axes():
-            return checked.unknown_setting(name, known)
         if readers:
             return UserError(f"'{name}' belongs to {' and '.join(readers)}, not to '{self.name}'")
-        return UserError(
-            f"no trainer reads the component '{name}': declare it in a trainer's settings with "
-            f"component(), or call its choices yourself"
-        )
+        return unread(name, known)
 
     def neutral_values(self) -> Configuration:
         """Return the compatible defaults that a configuration leaves out, by part.
@@ -483,6 +476,23 @@ class TrainerSpec:
                 for name, as_array in tasks.task(of_task["name"]).data.items()
             },
         )
+
+
+def every_setting() -> set[str]:
+    """Return the names of the settings of all trainers."""
+    return {name for spec in trainers().values() for name in spec.settings}
+
+
+def unread(name: str, known: Collection[str]) -> UserError:
+    """Return the error for a name that no trainer reads."""
+    import variants
+
+    if name not in variants.axes():
+        return checked.unknown_setting(name, known)
+    return UserError(
+        f"no trainer reads the component '{name}': declare it in a trainer's settings with "
+        f"component(), or call its choices yourself"
+    )
 
 
 def choice_named(axis: str, name: Json) -> str:

@@ -26,7 +26,6 @@ from ablations.errors import UserError, lacking
 from ablations.records import digest
 from ablations.trainers import trainer
 
-LANES_PER_DEVICE = 16
 # Assumed without records: an accelerator's rate over all parallel runs; the seconds per step of one
 # core that each weight adds to the task's own, which is for networks of [64, 64].
 SECONDS_PER_WEIGHT = 4e-10
@@ -49,8 +48,7 @@ class CompiledBackend(Backend):
         return machine.accelerators()
 
     def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
-        default = min(cells, LANES_PER_DEVICE * devices) if devices else 1
-        return 1 if devices else workers, even_lanes(lanes or default, devices)
+        return 1 if devices else workers, even_lanes(lanes or (cells if devices else 1), devices)
 
     def notices(self, *, shell: bool) -> list[str]:
         lines = []
