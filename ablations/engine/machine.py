@@ -21,7 +21,7 @@ from ablations.private import private_folder
 # With these flags, every x86 processor with AVX2 computes the same bits: they fix the instruction
 # set, and exclude libraries that choose code by the machine (YNNPACK, oneDNN in Eigen) and
 # approximate instructions (inverse square roots). The tiles of a product only change its speed. The
-# disabled pass removes barriers (ablations/trainers/fusion.py). See docs/architecture.md.
+# disabled pass removes barriers (ablations/trainers/products.py). See docs/architecture.md.
 PORTABLE_JAXLIB = "0.10."
 PORTABLE = " ".join(
     [

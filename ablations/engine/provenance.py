@@ -21,28 +21,14 @@ from ablations.git import PLAIN, git
 from ablations.records import digest, write_atomically
 
 PACKAGES = (
-    "rl-ablations",
-    "jax",
-    "jaxlib",
-    "flax",
-    "optax",
-    "brax",
-    "mujoco",
-    "mujoco-mjx",
-    "numpy",
+    *("rl-ablations", "jax", "jaxlib", "flax", "optax", "brax", "mujoco", "mujoco-mjx", "numpy"),
 )
 COMMIT = ("commit", "changed", "difference")
 OUR_ROOT = Path(__file__).resolve().parents[2]
 OURS = ("ablations", "variants")
 ENVIRONMENT = (
-    "XLA_FLAGS",
-    "NPROC",
-    "JAX_PLATFORMS",
-    "SLURM_JOB_ID",
-    "SLURM_ARRAY_JOB_ID",
-    "SLURM_ARRAY_TASK_ID",
-    "SLURM_RESTART_COUNT",
-    "SLURM_JOB_PARTITION",
+    *("XLA_FLAGS", "NPROC", "JAX_PLATFORMS", "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID"),
+    *("SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT", "SLURM_JOB_PARTITION"),
 )
 
 

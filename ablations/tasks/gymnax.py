@@ -79,9 +79,7 @@ _OF_IMAGES = (*_OF_PQN, "network_init", "filters", "value_layers")
 _read = purejaxql.settings(purejaxql.ARGUMENTS)
 _PQN = {name: _read[name][0] for name in _OF_PQN}
 _read = purejaxql.minatar_settings(purejaxql.MINATAR_ARGUMENTS)
-_PQN_MINATAR = {
-    name: _read[name][0] for name in (*_OF_PQN, "network_init", "filters", "value_layers")
-}
+_PQN_MINATAR = {name: _read[name][0] for name in _OF_IMAGES}
 
 _register(
     "cartpole",

@@ -94,7 +94,7 @@ class TrainerSpec:
     unread: (resolved) -> settings without an effect in these `ResolvedSettings`: name -> reason.
     compiles: (structure) -> axes that are compiled in beside the structural ones.
     refuses: (task) -> reasons why it cannot train on a task.
-    check: (structure, numbers, settings) -> complaints about settings.
+    check: (structure, settings) -> complaints about settings.
     ranked_by: the column that ranks policies of runs with evaluations, and of runs without.
     step_unit: the unit of a curve's steps, in the singular.
     revision: raised when the meaning of the trainer changes; part of every run's hash.
@@ -265,9 +265,7 @@ class TrainerSpec:
             *self.refuses(task),
             *variants.conflicts(_named_values(config, task)),
             *task.check(settings),
-            *self.check(
-                structure=config["structure"], numbers=config["numbers"], settings=settings
-            ),
+            *self.check(structure=config["structure"], settings=settings),
         ]
         if complaints:
             raise UserError("; ".join(dict.fromkeys(complaints)))

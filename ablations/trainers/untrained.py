@@ -113,9 +113,7 @@ def _nothing(state: Tree, variant: TracedConfig) -> tuple[Tree, Metrics]:
     return state, {"training/return": jnp.float32(jnp.nan)}
 
 
-def check(
-    *, structure: Mapping[str, Any], settings: TaskSettings, numbers: TaskSettings
-) -> list[str]:
+def check(*, structure: Mapping[str, Any], settings: TaskSettings) -> list[str]:
     """Return complaints about settings that do not fit together."""
     if "kinds" in settings and structure["policy"] != "uniform":
         return [f"policy={structure['policy']} writes no tokens: use policy=uniform"]

@@ -177,16 +177,18 @@ class Outputs(NamedTuple):
 class PolicyHead(NamedTuple):
     """The policy's network, after a shared torso if there is one.
 
-    seen: the part of the inputs that it reads, see `seen`.
+    part: of the inputs that it reads, see `part_of`.
     """
 
     net: MLP
     outputs: Outputs
-    seen: tuple[int, int] | None
+    part: tuple[int, int] | None
 
     def init(self, key: Array, start: Start, x: Array) -> Tree:
         """Initialize the parameters for inputs x [..., I]."""
-        policy = start.of(self.net, key, seen(self.seen, x), start.policy_gain, start.policy_scale)
+        policy = start.of(
+            self.net, key, part_of(self.part, x), start.policy_gain, start.policy_scale
+        )
         if self.outputs.weights:
             policy["params"][SPREAD] = jnp.zeros(self.outputs.weights)
         if self.outputs.feature_variances:
@@ -196,7 +198,7 @@ class PolicyHead(NamedTuple):
 
     def raw(self, policy: Tree, x: Array) -> Array:
         """Return its outputs [..., R]."""
-        layer = jnp.asarray(self.net.apply(policy, seen(self.seen, x)))
+        layer = jnp.asarray(self.net.apply(policy, part_of(self.part, x)))
         if self.outputs.weights:
             spread = policy["params"][SPREAD]
             spread = jnp.broadcast_to(spread, (*layer.shape[:-1], self.outputs.weights))
@@ -210,7 +212,7 @@ class PolicyHead(NamedTuple):
     def _features(self, policy: Tree, x: Array) -> Tree:
         """Return the last hidden layer [..., F] without a gradient."""
         hidden = self.net.clone(layers=self.net.layers[:-1], activate_final=True)
-        return jax.lax.stop_gradient(hidden.apply(policy, seen(self.seen, x)))
+        return jax.lax.stop_gradient(hidden.apply(policy, part_of(self.part, x)))
 
 
 class Head(NamedTuple):
@@ -319,7 +321,7 @@ def make_networks(  # noqa: PLR0913
         x = features(torso, example)
         policy = head_of_policy.init(key_policy, start, x)
         value = start.of(
-            value_net, key_value, seen(form.value, x), start.value_gain, start.value_scale
+            value_net, key_value, part_of(form.value, x), start.value_gain, start.value_scale
         )
         return {"policy": policy, "value": value, **torso}
 
@@ -327,7 +329,7 @@ def make_networks(  # noqa: PLR0913
         return trunk.apply(parameters["torso"], observation) if shared else observation
 
     def value_head(parameters: Tree, x: Array) -> Tree:
-        layer: Tree = value_net.apply(parameters["value"], seen(form.value, x))
+        layer: Tree = value_net.apply(parameters["value"], part_of(form.value, x))
         return head.outputs(layer)
 
     def both(parameters: Tree, observation: Array) -> tuple[Array, Array]:
@@ -347,12 +349,12 @@ class Critic(NamedTuple):
     """A value network, and the statistics that scale its outputs.
 
     network: (parameters, normalised observations [..., O]) -> outputs [...].
-    choice: of value_normalization. seen: statistics of the value targets so far.
+    choice: of value_normalization. of_targets: statistics of the value targets so far.
     """
 
     network: Callable[[Tree, Array], Array]
     choice: str
-    seen: Normalizer | None
+    of_targets: Normalizer | None
 
     @staticmethod
     def start(choice: str) -> Normalizer | None:
@@ -377,9 +379,9 @@ class Critic(NamedTuple):
 
         With "popart" the last layer is rescaled so that the network's values stay the same.
         """
-        if self.seen is None:
+        if self.of_targets is None:
             return self, parameters
-        critic = self._replace(seen=statistics.update(self.seen, targets[..., None]))
+        critic = self._replace(of_targets=statistics.update(self.of_targets, targets[..., None]))
         if self.choice != "popart":
             return critic, parameters
 
@@ -397,9 +399,8 @@ class Critic(NamedTuple):
         return critic, {**parameters, "value": value}
 
     def _map(self, x: Array, *, inverse: bool) -> Array:
-        mean, variance = (
-            (0.0, 1.0) if self.seen is None else (self.seen.mean[0], self.seen.spread[0])
-        )
+        of = self.of_targets
+        mean, variance = (0.0, 1.0) if of is None else (of.mean[0], of.spread[0])
         mapped: Array = variants.axis("value_normalization").apply(
             self.choice, x=x, inverse=inverse, mean=mean, variance=variance
         )
@@ -441,16 +442,16 @@ def make_q_network(
     )
 
     def init(key: Array, start: Start = Start()) -> Tree:  # noqa: B008  # immutable
-        example = seen(observations.policy, jnp.zeros(observations.size))
+        example = part_of(observations.policy, jnp.zeros(observations.size))
         return {"q": start.of(net, key, example, start.value_gain, start.value_scale)}
 
     def values(parameters: Tree, observation: Array) -> Array:
-        outputs: Tree = net.apply(parameters["q"], seen(observations.policy, observation))
+        outputs: Tree = net.apply(parameters["q"], part_of(observations.policy, observation))
         return jnp.asarray(outputs)
 
     return QNetwork(init, values, actions)
 
 
-def seen(part: tuple[int, int] | None, observation: Array) -> Array:
+def part_of(part: tuple[int, int] | None, observation: Array) -> Array:
     """Return the part [start, stop) of an observation [..., O]; None: all of it."""
     return observation if part is None else observation[..., slice(*part)]

@@ -35,11 +35,6 @@ class Normalizer(NamedTuple):
         seen = jnp.expand_dims(self.batches, tuple(range(self.batches.ndim, self.mean.ndim)))
         return jnp.where(seen > 0, self.variance, 1.0)
 
-    @property
-    def std(self) -> Array:
-        """The standard deviation, within [1e-6, 1e6] as in Brax; 1 before the first batch."""
-        return jnp.clip(jnp.sqrt(self.spread), 1e-6, 1e6)
-
 
 def empty(size: int) -> Normalizer:
     """Return the statistics of `size` features before the first batch."""

@@ -167,7 +167,8 @@ class Minibatch(NamedTuple):
     raw, x, log_prob: as in `Sample`.
     old_value: [T, M], reference output of the critic for value_clip.
     advantage: [T, M], standardised if advantage_scope is "batch".
-    target: [T, M], in units of the critic's output.
+    target: [T, M], like old_value in units of the critic's output; of scaled reward before
+        `Critic.output`.
     group: int32 [T, M], index of the environment's reset.
     """
 
@@ -238,8 +239,8 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
             advantages=batch.advantage,
             targets=batch.target,
         )
-        coefficients, initial = state.own.coefficients, variant
-        variant = variant._replace(numbers={**variant.numbers, **coefficients})
+        initial, coefficients = variant, state.own.coefficients
+        variant = initial._replace(numbers={**initial.numbers, **coefficients})
         critic = self.critic(state.own.value_targets)
         critic, parameters = critic.after(batch.target, state.parameters)
         batch = batch._replace(
@@ -267,7 +268,7 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
 
         own = Carried(
             advantage_scaling,
-            critic.seen,
+            critic.of_targets,
             losses.next_coefficients(coefficients, initial, measured),
         )
         state = state._replace(
@@ -404,9 +405,9 @@ class PPO(rollouts.RolloutTrainer[Carried, Sample]):
         )
         return learner, metrics | step
 
-    def critic(self, seen: Normalizer | None) -> Critic:
+    def critic(self, of_targets: Normalizer | None) -> Critic:
         """Return the critic with these statistics of value targets."""
-        return Critic(self.networks.value, self.fixed["value_normalization"], seen)
+        return Critic(self.networks.value, self.fixed["value_normalization"], of_targets)
 
     def estimator(
         self,
@@ -506,16 +507,24 @@ def ppo_loss(
     }
 
 
-def compose(**program: Unpack[Program[EpisodeSettings]]) -> PPO:
-    """Compose PPO. Raise UserError for an environment that differs from the task's description."""
-    task, settings = program["task"], Settings(**program["structure"])
+def compose(
+    kind: type[PPO] | None = None,
+    spec: TrainerSpec | None = None,
+    **program: Unpack[Program[EpisodeSettings]],
+) -> PPO:
+    """Compose PPO, or a subclass of it with the specification of its settings.
+
+    Raises UserError: the environment differs from the task's description.
+    """
+    kind, spec = kind or PPO, spec or SPEC
+    task, settings = program["task"], spec.hyperparameters(**program["structure"])
     env = adapted(task.made(program["settings"]), task)
     if settings.torso == "shared" and env.observations.policy is not None:
         raise UserError(
             f"torso=shared needs one observation for policy and critic, and task '{task.name}' has "
             f"two: use torso=separate"
         )
-    fixed = rollouts.fixed_choices(SPEC.axes, settings, program)
+    fixed = rollouts.fixed_choices(spec.axes, settings, program)
     distribution, head = distribution_of(env.actions, fixed), SCALAR
     if fixed["critic_head"] != "scalar":
         head = Head(fixed["critic_head"], settings.value_outputs, settings.value_range)
@@ -530,7 +539,7 @@ def compose(**program: Unpack[Program[EpisodeSettings]]) -> PPO:
         filters=settings.filters,
         head=head,
     )
-    return PPO.of(env, fixed, settings, program, networks=networks, distribution=distribution)
+    return kind.of(env, fixed, settings, program, networks=networks, distribution=distribution)
 
 
 SPEC = TrainerSpec(

@@ -90,12 +90,7 @@ def iteration_steps(structure: Mapping[str, Any]) -> int:
     return steps
 
 
-def check(
-    *,
-    structure: Mapping[str, Any],
-    settings: EpisodeSettings,
-    numbers: Mapping[str, float] | None = None,
-) -> list[str]:
+def check(*, structure: Mapping[str, Any], settings: EpisodeSettings) -> list[str]:
     """Return complaints about settings that do not fit together."""
     complaints = complaints_of(structure)
     num_envs = structure["num_envs"]

@@ -131,12 +131,7 @@ def compiles(structure: Mapping[str, Any]) -> tuple[str, ...]:
     return (*of_the_loss, "gradient_clip", "learning_rate_schedule")
 
 
-def check(
-    *,
-    structure: Mapping[str, Any],
-    settings: TaskSettings,
-    numbers: Mapping[str, float] | None = None,
-) -> list[str]:
+def check(*, structure: Mapping[str, Any], settings: TaskSettings) -> list[str]:
     """Return complaints about settings that do not fit together."""
     complaints = complaints_of(structure)
     width, heads = structure["width"], structure["heads"]

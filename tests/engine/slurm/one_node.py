@@ -1,7 +1,7 @@
 """A real Slurm on this machine alone: one node, on loopback, without systemd, cgroups or /etc.
 
-    python tests/slurm/one_node.py start FOLDER      prints `export SLURM_CONF=...` for a shell
-    python tests/slurm/one_node.py stop FOLDER
+    python tests/engine/slurm/one_node.py start FOLDER   prints `export SLURM_CONF=...`
+    python tests/engine/slurm/one_node.py stop FOLDER
 
 Needs slurmctld, slurmd and munged (Debian, Ubuntu: apt-get install slurm-wlm munge), root or not.
 Configuration, state, logs and the munge key lie in FOLDER; its processes end with `stop`.

@@ -55,7 +55,7 @@ def test_popart_changes_no_value_and_running_no_parameter() -> None:
 @pytest.mark.parametrize("choice", ["none", "symlog"])
 def test_without_statistics_nothing_is_carried(choice: str) -> None:
     critic, parameters = first(choice)
-    assert critic.seen is None
+    assert critic.of_targets is None
     after, same = critic.after(jnp.ones((4, 5)), parameters)
     assert after is critic
     assert same is parameters

