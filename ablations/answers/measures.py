@@ -194,15 +194,16 @@ class Design:
         """Return the name of a task's score."""
         return task.score or self.runs.score
 
-    def learned(self, task: Task, variant: str | None = "") -> float | None:
-        """Return a task's learned range, from the better untrained policy to a variant's mean.
+    def learned(self, task: Task, variant: str | None = "", score: str = "") -> float | None:
+        """Return a task's learned range by a score (default: the task's).
 
-        The variant is the study's baseline by default. None, and without runs of the variant: the
-        range of the validation. The range is None if the task did not pass validation.
+        It goes from the better untrained policy to a variant's mean. The variant is the study's
+        baseline by default. None, and without runs of the variant: the range of the validation. The
+        range is None if the task did not pass validation.
         """
         if not task.passes or task.validation is None:
             return None
-        table = self.scores(self.score(task))
+        table = self.scores(score or self.score(task))
         scores = table.get((task.column, variant or self.plan.study.baseline))
         if variant is None or scores is None:
             return task.validation.score - task.validation.floor
@@ -227,7 +228,7 @@ class Design:
             places = table.columns.get_indexer([(task.column, variant) for variant in variants])
             if -1 in places:
                 return np.zeros((len(tasks), 0, len(variants)))
-            parts.append(table.iloc[:, places] / (self.learned(task, range_of) or 1.0))
+            parts.append(table.iloc[:, places] / (self.learned(task, range_of, score) or 1.0))
         table = pd.concat(parts, axis=1).sort_index()
         rows = table[table.index.isin(seeds)].dropna().to_numpy()
         scores = rows.reshape(-1, len(tasks), len(variants)).transpose(1, 0, 2)

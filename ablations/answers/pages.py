@@ -27,6 +27,7 @@ from ablations.answers.measures import (
     cost,
     percent,
 )
+from ablations.core.record import settings_read
 from ablations.errors import count, listed, value_text
 from ablations.figures.learning import curves
 from ablations.parameters import ranges
@@ -289,14 +290,19 @@ def _commands(
 
 
 def _changed(comparison: Comparison, design: Design) -> list[tuple[str, str, str]]:
-    """Return the settings that differ: name, value without the detail, value with it."""
-    sides = [design.plan.variants[name].sets for name in (comparison.versus, comparison.variant)]
+    """Return the settings that differ: name, values without the detail, values with it."""
+    sides = [comparison.versus, comparison.variant]
     off, on = reversed(sides) if comparison.reverse else sides
+    sets = {name: design.plan.variants[name].sets for name in sides}
+    configs: dict[str, dict[str, Any]] = {cell.variant: {} for cell in design.plan.cells}
+    for cell in design.plan.cells:
+        configs[cell.variant][cell.task] = settings_read(cell.config)
 
-    def text(side: Mapping[str, Any], name: str) -> str:
-        return value_text(side[name]) if name in side else "default"
+    def text(side: str, name: str) -> str:
+        values = [of[name] for of in configs[side].values() if name in of]
+        return " or ".join(dict.fromkeys(map(value_text, values))) or "default"
 
-    names = [name for name in {**off, **on} if off.get(name) != on.get(name)]
+    names = [n for n in {**sets[off], **sets[on]} if sets[off].get(n) != sets[on].get(n)]
     return [(name, text(off, name), text(on, name)) for name in names]
 
 
