@@ -90,7 +90,7 @@ def scancel(chaos: Chaos) -> bool:
 
 
 def scontrol_requeue(chaos: Chaos) -> bool:
-    return _on_a_job(chaos, "scontrol", "requeue")
+    return _on_a_job(chaos, "scontrol", "requeue", states="R")  # others cannot be requeued
 
 
 def kill_9_of_a_worker(chaos: Chaos) -> bool:
@@ -128,8 +128,8 @@ FAULTS = (
 )
 
 
-def _on_a_job(chaos: Chaos, *command: str) -> bool:
-    jobs = chaos.jobs("R,PD")
+def _on_a_job(chaos: Chaos, *command: str, states: str = "R,PD") -> bool:
+    jobs = chaos.jobs(states)
     if not jobs:
         return False
     return not chaos.cluster.ask(*command, chaos.chance.choice(jobs)).strip()
@@ -179,14 +179,14 @@ def _run(folder: Path, cluster: Cluster, options: argparse.Namespace) -> int:
         if not chaotic and done == cells:
             break
         if chaotic and done == cells:
-            print(f"all cells are done before {options.minutes} minutes: more --seeds", flush=True)
+            print(f"all runs are done before {options.minutes} minutes: more --seeds", flush=True)
             break
         if chaotic:
             chaos.inject()
         if time.monotonic() - last > 20:
             _submit_again(chaos)
             last = time.monotonic()
-            print(f"{done} of {cells} cells, {chaos.faults.total()} faults", flush=True)
+            print(f"{done} of {cells} runs, {chaos.faults.total()} faults", flush=True)
         chaos.resumed += chaos.cluster.resume_node()
         time.sleep(chaos.chance.uniform(2, 10))
     reference.wait()
@@ -228,10 +228,10 @@ def _tell(chaos: Chaos, undisturbed: Path, cells: int) -> int:
     resumed = sum("resumed_at_steps" in str(record["provenance"]) for record in records.values())
     leftovers = len(list(chaos.results.glob("cells/.*")))
     print(
-        f"cells {cells}; faults injected {chaos.faults.total()} "
+        f"runs {cells}; faults injected {chaos.faults.total()} "
         f"({', '.join(f'{name} {n}' for name, n in sorted(chaos.faults.items()))}); "
         f"node drained and resumed {chaos.resumed}; "
-        f"cells resumed {resumed}; cells lost {lost}; cells doubled {doubled}; failed {failed}; "
+        f"runs resumed {resumed}; runs lost {lost}; runs doubled {doubled}; failed {failed}; "
         f"of {len(twins)} curves differ {different}; temporary files {leftovers}"
     )
     whole = len(twins) == cells
