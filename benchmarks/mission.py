@@ -1,6 +1,6 @@
 """Run the designs of the study `mission` block by block, and archive each block.
 
-    python benchmarks/mission.py [--blocks N] [--list]
+    python benchmarks/mission.py [--list]
 
 Each block runs in a git worktree at the commit of its design, with its own environment and results
 folder, so changes of this checkout affect no run. The worktree is next to this checkout. Runs of a
@@ -233,7 +233,6 @@ def _call(*command: str, at: Path = ROOT) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--blocks", type=int, metavar="N", help="stop after N blocks")
     parser.add_argument("--list", action="store_true", help="list the blocks")
     options = parser.parse_args()
     ledger = read_ledger()
@@ -243,7 +242,7 @@ def main() -> None:
             print(f"{block.name:<24} {row.get('status', 'open'):<6} {row.get('runs', '')}")
         return
     todo = [block for block in BLOCKS if ledger.get(block.name, {}).get("status") != "done"]
-    for block in todo[: options.blocks]:
+    for block in todo:
         earlier = read_ledger().get(block.name, {})
         write_ledger(block, **{**dict.fromkeys(FIELDS[1:], ""), **earlier, "status": "taken"})
         if not run(block, worktree(block)):

@@ -1,14 +1,14 @@
 """Compare the time of a whole study with rejax over seeds, plain vmap and Brax's ppo.train.
 
     python benchmarks/peers.py [--task hopper] [--peers rejax vmap brax] [--steps 491520]
-        [--seeds 8] [--variants 4] [--rounds 3] [--runs 4] [--flags defaults ours]
-        [--networks small] [--output results/reference/speed/peers.md]
+        [--seeds 8] [--variants 4] [--rounds 3] [--runs 4] [--networks small]
+        [--output results/reference/speed/peers.md]
 
 The study varies gae_lambda, which changes no program in any library. Our side is the real command
 with records, policies and checkpoints, from an empty results folder and an empty cache of programs.
-It has the peer's preset and arguments. Neither side evaluates. Peers run with XLA's defaults and
-with our flags, each in its own environment. The peer vmap is our own chunk, in this environment. A
-round measures our side and then each peer. The page has the median over rounds of the ratios.
+It has the peer's preset and arguments. Neither side evaluates. Peers run with XLA's default flags,
+each in its own environment. The peer vmap is our own chunk, in this environment. A round measures
+our side and then each peer. The page has the median over rounds of the ratios.
 
 Peers keep no programs on disk, which is JAX's default, except to measure the time to a first
 iteration. Brax then compiles again for each run, so only --runs of its runs are measured. The rest
@@ -42,7 +42,6 @@ PEERS = ("rejax", "vmap", "brax")
 # Besides the versions of requirements-test.lock, which hold for all. Rejax's environments of Brax
 # lack what later versions of gymnax ask of a state.
 PACKAGES = {"rejax": ("rejax==0.1.3", "gymnax==0.0.9", "brax==0.14.2"), "brax": ("brax==0.14.2",)}
-SHOWN = ("rejax", "gymnax", "distrax", "brax", "jax", "jaxlib", "flax", "optax")
 # Ours: a study whose baseline sets nothing but what both presets have.
 STUDY, BASELINE = "value_coefficient", "separate_0.25"
 LAMBDAS = (0.95, 0.9, 0.8, 1.0)
@@ -56,7 +55,7 @@ NETWORKS: dict[str, tuple[list[int], list[int], str]] = {
 EPISODE_LENGTH = 1000
 ITERATION = NUM_ENVS * UNROLL
 WORKERS = 2
-FLAGS = {"defaults": "XLA's defaults", "ours": "our flags"}
+PLATFORM = os.environ.get("PEERS_ON", "cpu")  # cuda: on a GPU, with jax[cuda12]
 # What each library is called with, by its own names; its preset says what that is here.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "rejax": {
@@ -244,19 +243,6 @@ def run_brax(spec: Spec) -> Measured:
 SIDES = {"rejax": run_rejax, "vmap": run_vmap, "brax": run_brax}
 
 
-def run_side(side: str, spec: Spec) -> None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = SIDES[side](spec)
-    versions = {}
-    for name in SHOWN:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    print(json.dumps(found | {"versions": versions}), flush=True)
-
-
 # The parent: it makes environments, takes turns, and never starts JAX.
 
 
@@ -269,7 +255,8 @@ def environment_of(peer: str, folder: Path) -> Path:
     pins = re.findall(r"^([\w.-]+==[^\s;]+)", lock, re.M)
     pins = [pin for pin in pins if pin.partition("==")[0] not in own]
     place = folder / peer
-    wanted = "\n".join([sys.version, *PACKAGES[peer], *pins])
+    packages = [*PACKAGES[peer], *(["jax[cuda12]"] if PLATFORM == "cuda" else [])]
+    wanted = "\n".join([sys.version, *packages, *pins])
     made = place / "made-of.txt"
     python = place / "bin" / "python"
     if made.exists() and made.read_text() == wanted:
@@ -279,7 +266,7 @@ def environment_of(peer: str, folder: Path) -> Path:
     venv.create(place, with_pip=True)
     constraints = place / "constraints.txt"
     constraints.write_text("\n".join(pins) + "\n")
-    pip = [python, "-m", "pip", "install", "--quiet", "-c", constraints, *PACKAGES[peer]]
+    pip = [python, "-m", "pip", "install", "--quiet", "-c", constraints, *packages]
     done = subprocess.run([str(part) for part in pip], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{peer} cannot be installed:\n{done.stderr[-3000:]}")
@@ -341,16 +328,12 @@ def base_environment(cache: Path | None) -> dict[str, str]:
     dropped = ("XLA_FLAGS", "NPROC", "OMP_NUM_THREADS", "PYTHONPATH", "JAX_COMPILATION_CACHE_DIR")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     place = {} if cache is None else {"JAX_COMPILATION_CACHE_DIR": str(cache)}
-    return kept | {"JAX_PLATFORMS": "cpu"} | place
+    return kept | {"JAX_PLATFORMS": PLATFORM} | place
 
 
-def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path | None) -> Measured:
+def peer_once(peer: str, python: Path, spec: Spec, cache: Path | None) -> Measured:
     """Measure one process of a peer, from its start to the end of training."""
-    from ablations.engine.machine import PORTABLE
-
     environment = base_environment(cache)
-    if flags == "ours":
-        environment["XLA_FLAGS"] = PORTABLE
     if peer not in PACKAGES:
         environment["PYTHONPATH"] = str(ROOT)
     command = [str(python), str(Path(__file__).resolve()), "--side", peer, "--spec"]
@@ -358,14 +341,12 @@ def peer_once(peer: str, python: Path, flags: str, spec: Spec, cache: Path | Non
     found: Measured = json.loads(printed.splitlines()[-1])
     runs = len(spec["lambdas"]) * spec["seeds"]
     steps = spec["steps"] * runs
-    seconds = until_trained = found["trained_at"] - began
+    seconds = found["trained_at"] - began
     if "runs" in found:  # of Brax, which are the first few of them
         measured = found["runs"]
         # Which runs are like those that are missing: all that compile, or the one that need not.
         alike = measured[1:] if cache is None else measured[len(spec["lambdas"]) :]
         seconds += statistics.mean(alike or measured) * (runs - len(measured))
-        # With one process per run: its start and its first run.
-        found["apart"] = (until_trained - found["training"] + measured[0]) * runs
     found.setdefault("steady", steps / found["training"])
     peak = max(megabytes for at, megabytes in seen if at <= found["trained_at"])
     return found | {"seconds": seconds, "rate": steps / seconds, "megabytes": peak}
@@ -426,10 +407,8 @@ def first_iteration(measure: Callable[[Path], Measured]) -> Measured:
     return {"cold": cold, "warm": warm}
 
 
-def in_turns(
-    peer: str, python: Path, spec: Spec, rounds: int, settings: Sequence[str]
-) -> list[tuple[Measured, dict[str, Measured]]]:
-    """Return the measurements per round: ours, and the peer's by its flags."""
+def in_turns(peer: str, python: Path, spec: Spec, rounds: int) -> list[tuple[Measured, Measured]]:
+    """Return the measurements per round: ours, and the peer's."""
     # The first iteration of the study as each runs it: all lanes of a vmap, one run of the others.
     first = {**spec, "steps": ITERATION, "points": 1}
     one = {**first, "seeds": 1, "lambdas": spec["lambdas"][:1], "runs": 1}
@@ -439,18 +418,15 @@ def in_turns(
             ours = ours_once(peer, spec, Path(cache))
         ours |= first_iteration(lambda cache: ours_once(peer, one, cache))
         said(f"ours as {peer}", ours)
-        theirs = {}
-        for flags in settings:
-            start = one if peer == "brax" else {**first, "lambdas": spec["lambdas"][:1]}
-            start = first if peer == "vmap" else start
-            once = functools.partial(peer_once, peer, python, flags)
-            its = once(spec, None) | first_iteration(functools.partial(once, start))
-            if peer == "brax":
-                known = {**spec, "runs": len(spec["lambdas"]) + 1}
-                with tempfile.TemporaryDirectory() as cache:
-                    its["kept"] = once(known, Path(cache))["seconds"]
-            theirs[flags] = its
-            said(f"{peer}, {FLAGS[flags]}", its)
+        start = one if peer == "brax" else {**first, "lambdas": spec["lambdas"][:1]}
+        start = first if peer == "vmap" else start
+        once = functools.partial(peer_once, peer, python)
+        theirs = once(spec, None) | first_iteration(functools.partial(once, start))
+        if peer == "brax":
+            known = {**spec, "runs": len(spec["lambdas"]) + 1}
+            with tempfile.TemporaryDirectory() as cache:
+                theirs["kept"] = once(known, Path(cache))["seconds"]
+        said(peer, theirs)
         found.append((ours, theirs))
     return found
 
@@ -475,31 +451,18 @@ def advantage(name: str, ours: Measured, theirs: Measured) -> float | None:
     return ours[name] / theirs[name] if name in RATES else theirs[name] / ours[name]
 
 
-def otherwise(
-    rounds: Sequence[tuple[Measured, dict[str, Measured]]], settings: Sequence[str]
-) -> list[str]:
-    ways = {
-        "kept": "With compiled programs kept on disk (JAX's default keeps those that compile for "
-        "at least a second), all runs in one process would take",
-        "apart": "With one process per run, one after another, and no programs on disk, they would "
-        "take",
-    }
-    lines = []
-    for flags in settings:
-        lines.append(f"Other ways to run Brax with {FLAGS[flags]}.")
-        for name, way in ways.items():
-            seconds = statistics.median(theirs[flags][name] for _, theirs in rounds)
-            ratio = statistics.median(theirs[flags][name] / o["seconds"] for o, theirs in rounds)
-            lines.append(f"{way} {seconds:,.0f} s, {ratio:.1f} times as long as ours.")
-        lines.append("The first time is estimated from the first run of each variant and one more.")
-    return [" ".join(lines), ""]
+def otherwise(rounds: Sequence[tuple[Measured, Measured]]) -> str:
+    seconds = statistics.median(theirs["kept"] for _, theirs in rounds)
+    ratio = statistics.median(theirs["kept"] / ours["seconds"] for ours, theirs in rounds)
+    return (
+        "With compiled programs kept on disk (JAX's default keeps those that compile for at least "
+        f"a second), Brax's runs in one process would take {seconds:,.0f} s, {ratio:.1f} times as "
+        "long as ours. This is estimated from the first run of each variant and one more."
+    )
 
 
 def page(
-    found: Mapping[str, list[tuple[Measured, dict[str, Measured]]]],
-    spec: Spec,
-    asked: Any,
-    machine: str,
+    found: Mapping[str, list[tuple[Measured, Measured]]], spec: Spec, asked: Any, machine: str
 ) -> str:
     heads = " | ".join(label for label, _ in MEASURES.values())
     rule = "|---" * (len(MEASURES) + 1) + "|"
@@ -507,27 +470,19 @@ def page(
     policy, value, activation = NETWORKS[spec["networks"]]
     ratios = [f"| against | {heads} |", rule]
     values = [f"| who | {heads} |", rule]
-    versions = []
     for peer, rounds in found.items():
         row = " | ".join(form_of(name, median(o[name] for o, _ in rounds)) for name in MEASURES)
         values.append(f"| ours, as {peer} | {row} |")
-        for flags in asked.flags:
-            cells = []
-            for name in MEASURES:
-                each = [advantage(name, ours, theirs[flags]) for ours, theirs in rounds]
-                known = [x for x in each if x is not None]
-                cells.append(f"{statistics.median(known):.2f}" if known else "-")
-                if len(known) > 1:
-                    cells[-1] += f" [{min(known):.2f}, {max(known):.2f}]"
-            ratios.append(f"| {peer}, {FLAGS[flags]} | {' | '.join(cells)} |")
-            row = " | ".join(
-                form_of(name, median(theirs[flags][name] for _, theirs in rounds))
-                for name in MEASURES
-            )
-            values.append(f"| {peer}, {FLAGS[flags]} | {row} |")
-        of = rounds[0][1][asked.flags[0]]["versions"]
-        versions.append(f"- {peer}: " + ", ".join(f"{n} {v}" for n, v in of.items()))
-    chosen = f"--peers {' '.join(asked.peers)} --flags {' '.join(asked.flags)} "
+        cells = []
+        for name in MEASURES:
+            known = [x for x in (advantage(name, *each) for each in rounds) if x is not None]
+            cells.append(f"{statistics.median(known):.2f}" if known else "-")
+            if len(known) > 1:
+                cells[-1] += f" [{min(known):.2f}, {max(known):.2f}]"
+        ratios.append(f"| {peer} | {' | '.join(cells)} |")
+        row = " | ".join(form_of(name, median(t[name] for _, t in rounds)) for name in MEASURES)
+        values.append(f"| {peer} | {row} |")
+    chosen = f"--peers {' '.join(asked.peers)} "
     chosen += f"--task {asked.task} --steps {spec['steps']} --seeds {spec['seeds']} "
     chosen += f"--variants {len(spec['lambdas'])} --rounds {asked.rounds} --runs {asked.runs} "
     chosen += f"--networks {spec['networks']}"
@@ -573,10 +528,9 @@ def page(
             if "brax" in found and asked.runs < runs
             else []
         ),
-        *(otherwise(found["brax"], asked.flags) if "brax" in found else []),
-        "Versions:",
-        "",
-        *versions,
+        *([otherwise(found["brax"]), ""] if "brax" in found else []),
+        f"Versions: {'; '.join(' '.join(PACKAGES[peer]) for peer in found if peer in PACKAGES)}, "
+        "and those of requirements-test.lock.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -592,23 +546,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=4, help="measured runs of Brax")
     parser.add_argument(
-        "--flags", nargs="+", choices=FLAGS, default=list(FLAGS), help="XLA flags of peers"
-    )
-    parser.add_argument(
         "--networks", choices=NETWORKS, default="small", help="brax: Brax's defaults"
     )
     parser.add_argument("--output", type=Path, help="also write the page here")
-    parser.add_argument(
-        "--environments",
-        type=Path,
-        default=cache / "rl-ablations" / "peers",
-        help="folder of the peers' environments",
-    )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--spec", type=json.loads, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.side:  # in a peer's environment, where our package is not
-        run_side(asked.side, asked.spec)
+        print(json.dumps(SIDES[asked.side](asked.spec)), flush=True)
         return
     from pages import measured_on, write
 
@@ -621,7 +566,7 @@ def main() -> None:
         parser.error(f"--networks {asked.networks}: rejax gives both networks the same layers")
     if min(asked.seeds, asked.rounds, asked.runs) < 1:
         parser.error("--seeds, --rounds and --runs are at least 1")
-    pythons = {peer: environment_of(peer, asked.environments) for peer in asked.peers}
+    pythons = {peer: environment_of(peer, cache / "rl-ablations" / "peers") for peer in asked.peers}
     spec = {
         "task": asked.task,
         "steps": asked.steps,
@@ -633,7 +578,7 @@ def main() -> None:
     }
     found, text, machine = {}, "", measured_on()
     for peer in asked.peers:
-        found[peer] = in_turns(peer, pythons[peer], spec, asked.rounds, asked.flags)
+        found[peer] = in_turns(peer, pythons[peer], spec, asked.rounds)
         text = page(found, spec, asked, machine)
         if asked.output:
             write(asked.output, text)

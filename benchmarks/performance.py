@@ -2,7 +2,7 @@
 
     python benchmarks/performance.py [SECTION ...] [--against COMMIT] [--rounds 3]
 
-Sections run in this order: first_step, physics, before, flags, discrete_steady, peers, peers_wide.
+Sections run in this order: physics, before, flags, discrete_steady, peers, peers_wide.
 Each runs a script of this folder and writes results/reference/speed/SECTION.md. The last two take
 hours with three rounds. Run nothing else on the machine meanwhile.
 """
@@ -26,15 +26,14 @@ AVX512 = "ours --xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512"
 
 def sections(against: str, rounds: int) -> dict[str, list[str]]:
     """Return the commands of each section; a command with {page} writes the page itself."""
-    peers = f"peers.py --flags defaults --rounds {rounds} --output {{page}}"
+    peers = f"peers.py --rounds {rounds} --output {{page}}"
     return {
-        "first_step": ["first_step.py"],
         "physics": ["test_speed.py hopper ant"],
         "before": [
-            f"test_speed_of_versions.py '{against}' {task}" for task in ("fast", "hopper", "ant")
+            f"speed_of_versions.py '{against}' {task}" for task in ("fast", "hopper", "ant")
         ],
         "flags": [
-            f"test_speed_of_versions.py HEAD {task} --their-flags='{flags}'"
+            f"speed_of_versions.py HEAD {task} --their-flags='{flags}'"
             for task in ("hopper", "ant")
             for flags in ("", AVX512)
         ],

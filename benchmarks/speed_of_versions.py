@@ -1,7 +1,6 @@
 """Compare the training speed of this checkout with another commit.
 
-    python benchmarks/test_speed_of_versions.py [COMMIT] [TASK] [--their-flags='--xla_...']
-    SPEED_AGAINST=main pytest benchmarks/test_speed_of_versions.py --benchmark-only
+    python benchmarks/speed_of_versions.py [COMMIT] [TASK] [--their-flags='--xla_...']
 
 Each version has one process on one core. They train chunks in turns, so other work of the machine
 affects both equally. Prints the median ratio of CPU times with a 95% interval (inversion of the
@@ -20,9 +19,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 31
@@ -120,15 +116,6 @@ def measure(
                 process.communicate()
             subprocess.run([*git, "remove", "--force", str(then)], check=True, capture_output=True)
     return median_interval(ratios)
-
-
-@pytest.mark.benchmark(group="versions")
-@pytest.mark.skipif("SPEED_AGAINST" not in os.environ, reason="SPEED_AGAINST names a commit")
-def test_speed_against_another_commit(benchmark: Any) -> None:
-    commit = os.environ.get("SPEED_AGAINST", "HEAD")
-    middle, low, high = benchmark.pedantic(lambda: measure(commit, "fast"), rounds=1)
-    benchmark.extra_info |= {"against": commit, "ratio": middle, "low": low, "high": high}
-    assert low <= SLOWER, f"{middle:.3f} [{low:.3f}, {high:.3f}] times the CPU time of {commit}"
 
 
 if __name__ == "__main__":
