@@ -3,9 +3,8 @@
     python benchmarks/accelerator.py [SECTION ...] [--check]
 
 Sections run in this order: cartpole, breakout, hopper, reacher_easy, study, peers. Each takes at
-most eight minutes on one card and writes results/reference/accelerator/SECTION.md, with the name
-of the card. Install jax[cuda12] first. --check runs a few steps on the CPU and writes no page: it
-shows that the script works, and its numbers mean nothing.
+most eight minutes on one card and writes results/reference/accelerator/SECTION.md. Install
+jax[cuda12] first. --check runs a few steps on the CPU, to try the script, and writes no page.
 """
 
 from __future__ import annotations
@@ -108,19 +107,18 @@ def page_of(section: str, *, check: bool) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    every = [*LANES, "study", "peers"]
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="default: all")
     parser.add_argument("--check", action="store_true", help="a few steps on the CPU")
     asked = parser.parse_args()
+    every = [*LANES, "study", *([] if asked.check else ["peers"])]
     if unknown := {*asked.sections} - {*every}:
         parser.error(f"no section {', '.join(sorted(unknown))}: there are {', '.join(every)}")
     for section in asked.sections or every:
         page = PAGES / f"{section}.md"
-        if section == "peers" and not asked.check:
+        if section == "peers":
             peers = [sys.executable, str(ROOT / "benchmarks" / "peers.py"), *PEERS.split()]
             on_gpu = {**os.environ, "PEERS_ON": "cuda"}
             subprocess.run([*peers, "--output", str(page)], check=True, env=on_gpu)
-        if section == "peers":
             continue
         text = page_of(section, check=asked.check)
         print(text, flush=True)
