@@ -27,15 +27,6 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "command", ["table mine", "table mine --kind efficiency", "status mine", "clean", "clean mine"]
-)
-def test_stdout_is_one_document(study: Path, capsys, command: str) -> None:
-    capsys.readouterr()
-    assert main([*command.split(), "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) is not None
-
-
 def test_data_of_a_list_of_what_goes_away(study: Path, capsys) -> None:
     capsys.readouterr()
     main(["clean", "mine", "--format", "json"])

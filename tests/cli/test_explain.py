@@ -46,11 +46,3 @@ def test_a_gap_is_explained_and_seeds_are_added(shell) -> None:
     assert "From toy/up to toy/down" in text
     assert "toy_direction" in text
     assert re.search(r'id="[^"]*\.shares"', text)
-
-
-def test_what_cannot_be_explained_is_one_line(shell) -> None:
-    wrong = shell("explain", "toy/up", "toy/sideways", code=2).stderr
-    assert wrong.startswith("ablations: unknown preset or variant 'toy/sideways'")
-    assert len(wrong.splitlines()) == 1
-    trainers = shell("explain", "toy/up", "gae/brax", code=2).stderr
-    assert "of the trainer 'toy'" in trainers

@@ -20,8 +20,9 @@ def test_every_setting_is_described() -> None:
             assert any(f" of {trainer}: " in text for trainer in trainers())
 
 
-def test_a_name_of_the_field_shows_our_setting(capsys) -> None:
-    assert cli.main(["show", "gamma"]) == 0
+def test_a_name_of_the_field_shows_our_setting_and_a_component_its_numbers(capsys) -> None:
+    assert cli.main(["show", "gamma"]) == cli.main(["show", "policy_loss"]) == 0
     shown = capsys.readouterr().out
     assert "a hyperparameter of ppo: 0.97" in shown
     assert "ablations sweep discount=A,B" in shown
+    assert "clip_epsilon_high=0.28 (0 to 10)" in shown

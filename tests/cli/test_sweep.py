@@ -74,31 +74,6 @@ def test_the_trainer_is_the_one_that_has_the_setting(levels, selection, trainer)
     assert comparison_study(request).trainer == trainer
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-
-
-
-        (["sweep", "lr=1e-3,1e-4", "learning_rate=1,2"], "lr is learning_rate here: it is given"),
-        (["sweep", "gae_lambda=1,0.9", "--variants", "a"], "--variants is for studies"),
-        (["sweep", "gae_lambda=1,0.9", "--vary", "epochs=1,2"], "--vary is for studies"),
-        (["sweep", "advantage=standard,bracks"], "did you mean 'brax'?"),
-
-        (["sweep", "prompt_advantage=batch,none", "torso=shared,separate"], "no trainer has"),
-        (["run", "sweep.activation"], "`ablations sweep activation=A,B`"),
-
-
-
-
-    ],
-)  # fmt: skip
-def test_wrong_comparisons_are_refused_in_a_line(arguments, line, tmp_path, capsys) -> None:
-    assert cli.main([*arguments, "--dry-run", "--results", str(tmp_path)]) == 2
-    assert line in (said := capsys.readouterr().err)
-    assert said.count("\n") == 1 + said.count(" here\n")
-
-
 def test_steps_become_whole_iterations_and_names_of_presets_take_any_case(tmp_path, capsys) -> None:
     flags = ["--tasks", "fast", "--dry-run", "--results", str(tmp_path)]
     assert cli.main(["sweep", "SB3", "CleanRL", *flags]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,15 @@ class Folder:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+    def git(self, *words: str) -> None:
+        who = ("-c", "user.name=me", "-c", "user.email=me@here")
+        subprocess.run(["git", *who, *words], cwd=self.path, check=True, capture_output=True)
+
+    def commit(self, *names: str) -> None:
+        """Commits files, or all that there are, to a new repository."""
+        for words in (["init", "-q"], ["add", *(names or ".")], ["commit", "-qm", "first"]):
+            self.git(*words)
 
     def study(self, *edits: tuple[str, str], name: str = "walk.toml", text: str = STUDY) -> str:
         """Writes the study file, with some of its text replaced; its name."""

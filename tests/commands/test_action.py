@@ -85,23 +85,16 @@ def filled_in(text: str, inputs: dict[str, str]) -> str:
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> Runner:
-    (tmp_path / "train.py").write_text(TRAIN.format(shift=1))
-    return Runner(tmp_path)
+def runner(folder) -> Runner:
+    folder.write("train.py", TRAIN.format(shift=1))
+    return Runner(folder.path)
 
 
-def test_the_pull_request_workflow_posts_the_looks(runner: Runner) -> None:
-    def git(*words: str) -> None:
-        who = ("-c", "user.name=me", "-c", "user.email=me@here")
-        command = ["git", *who, *words]
-        subprocess.run(command, cwd=runner.folder, check=True, capture_output=True)
-
-    (runner.folder / ".gitignore").write_text("results/\nsummary.md\noutputs\n")
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "before")
-    (runner.folder / "train.py").write_text(TRAIN.format(shift=0.2))
-    git("commit", "-qam", "after")
+def test_the_pull_request_workflow_posts_the_looks(runner: Runner, folder) -> None:
+    folder.write(".gitignore", "results/\nsummary.md\noutputs\n")
+    folder.commit()
+    folder.write("train.py", TRAIN.format(shift=0.2))
+    folder.git("commit", "-qam", "after")
     assert runner.job("pull-request.yml") == 1
     posted = runner.summary.read_text().replace("\N{MINUS SIGN}", "-")
     assert "gate: fails, worse: result -0.8" in posted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 
 import numpy as np
@@ -49,18 +48,6 @@ def ask(folder, capsys, monkeypatch):
     return ask
 
 
-def git(folder, *arguments: str) -> None:
-    who = ("-c", "user.name=me", "-c", "user.email=me@here")
-    subprocess.run(["git", *who, *arguments], cwd=folder.path, check=True, capture_output=True)
-
-
-def committed(folder) -> None:
-    git(folder, "init", "-q")
-    folder.write(".gitignore", "results/\n")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "before")
-
-
 def runs(folder) -> int:
     return len(list(folder.results.glob("cells/*")))
 
@@ -85,7 +72,8 @@ def test_two_sets_of_arguments(folder, ask) -> None:
 
 
 def test_a_commit_and_the_files_as_they_are(folder, ask) -> None:
-    committed(folder)
+    folder.write(".gitignore", "results/\n")
+    folder.commit()
     asked = ("--baseline", "HEAD", "--margin", "5%")
     for commit, says in (("HEAD", "nothing to compare"), ("mian", "there is no commit 'mian'")):
         code, _, said = ask("--baseline", commit, *asked[2:])
@@ -96,13 +84,13 @@ def test_a_commit_and_the_files_as_they_are(folder, ask) -> None:
     assert told["stages"][-1]["difference"] == pytest.approx(-2)
     assert told["margin"] == pytest.approx(0.5, abs=0.1)
     assert told["margin_of"] == "5% of the baseline's mean"
-    git(folder, "commit", "-qam", "the change")
+    folder.git("commit", "-qam", "the change")
     before = runs(folder)
     folder.write("score.py", SCORE)
     assert ask(*asked)[0] == 0
     assert runs(folder) == before, "either side ran before, the other way"
     folder.write("score.py", SCORE + "# a comment\n")
-    git(folder, "commit", "-qam", "back")
+    folder.git("commit", "-qam", "back")
     folder.write("score.py", SCORE + "# another comment\n")
     for more, outcome, code in (((), "pass", 0), (("--require", "better"), "fail", 1)):
         ended, told, _ = ask(*asked, *more)
@@ -112,7 +100,7 @@ def test_a_commit_and_the_files_as_they_are(folder, ask) -> None:
 
 def test_a_change_that_leaves_the_depended_files_alone_is_equivalent(folder, ask) -> None:
     folder.write("readme.md", "before")
-    committed(folder)
+    folder.commit()
     folder.write("readme.md", "after")
     asked = ("--baseline", "HEAD", "--margin", "5%", "--depends", "score.py")
     for more, outcome, code in (((), "pass", 0), (("--require", "better"), "fail", 1)):

@@ -74,11 +74,6 @@ def lines() -> list[dict]:
     return [json.loads(line) for line in NIGHT.read_text().splitlines()]
 
 
-def git(folder, *words: str) -> None:
-    who = ("-c", "user.name=me", "-c", "user.email=me@here")
-    subprocess.run(["git", *who, *words], cwd=folder.path, check=True, capture_output=True)
-
-
 def test_the_accepted_is_the_best_with_its_runs(folder, opened, capsys) -> None:
     assert opened() == (
         2,
@@ -134,9 +129,8 @@ def test_a_first_best_that_cannot_run_is_not_booked(folder, ask) -> None:
 
 
 def test_a_ledger_that_git_tracks_is_refused(folder, opened) -> None:
-    git(folder, "init", "-q")
     before = NIGHT.read_bytes()
-    git(folder, "add", "night.jsonl")
+    folder.commit("night.jsonl")
     code, said = opened(words="1")
     assert (code, said.count("\n"), "git tracks the ledger 'night.jsonl'" in said) == (2, 1, True)
     assert NIGHT.read_bytes() == before
@@ -147,18 +141,16 @@ def test_the_loop_that_the_page_prescribes(folder, ask) -> None:
     page = (ROOT / "docs" / "gate.md").read_text()
     ignore = re.search(r"^printf .* >> \.gitignore$", page, re.M)[0]
     put_back = re.search(r"`(git reset [^`]*)`", page)[1]
-    git(folder, "init", "-q")
     subprocess.run(ignore, shell=True, cwd=folder.path, check=True)
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "before")
+    folder.commit()
     assert ask(*NEW)[0] == 0
     for shift, code in (("8", 1), ("14", 0), ("9", 1)):
         folder.write("shift.py", f"SHIFT = {shift}")
         folder.write("score.py", SCORE.replace("10", "SHIFT").replace("import", IMPORT, 1))
         assert ask()[0] == code
         if code == 0:
-            git(folder, "add", "-A")
-            git(folder, "commit", "-qm", "accepted")
+            folder.git("add", "-A")
+            folder.git("commit", "-qm", "accepted")
             assert ask()[0] == 0, "the same, asked again"
         else:
             before = NIGHT.read_bytes()

@@ -125,14 +125,8 @@ BAD = [
     ("kill -9 $$", "the command was killed by SIGKILL"),
     ("true", "the command succeeded, but did not write 'log.csv'"),
     (": > $out/log.csv", "'log.csv' is empty"),
-    ('echo "step,retrun" > $out/log.csv; echo 1,2 >> $out/log.csv', "did you mean 'retrun'?"),
     ('printf "step,return\\n9,1\\n1,2\\n" > $out/log.csv', "steps go back from 9 to 1"),
-    ('printf "step,return\\n1,high\\n" > $out/log.csv', "return must be a number, not 'high'"),
     ('printf "step,return\\n1.5,2\\n" > $out/log.csv', "step must be a whole number, not '1.5'"),
-    (
-        'printf "step,return\\n1,2,3\\n4,5\\n" > $out/log.csv',
-        "line 2: 3 fields, but the header has 2 names",
-    ),
     ('printf "step,return\\n1,\\n" > $out/log.csv', "'log.csv' has no value of return"),
 ]
 
@@ -152,7 +146,6 @@ ODD = [  # what a file of others' may hold, and why its run failed
     ("log.jsonl", f'{{"step": 1, "return": {LONG}}}', "return is no finite number from step 1 on"),
     ("log.json", "[" * 10**5 + "]" * 10**5 + "\n", "line 1 is not a JSON object"),
     ("log.jsonl", '{"step": 1, "return": "\\ud800"}', "return must be a number"),
-    ("log.csv", 'step,return\n1,"1,2345"\n', "return must be a number, not '1,2345'"),
 ]
 
 

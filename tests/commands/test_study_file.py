@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import Any
 
 import pytest
@@ -98,18 +97,11 @@ def test_a_setting_that_variants_share_is_part_of_the_hash(folder) -> None:
     assert not set(hashes(folder, set={"lr": 2}).values()) & set(first.values())
 
 
-def git(folder, *arguments: str) -> None:
-    who = ("-c", "user.name=me", "-c", "user.email=me@here")
-    subprocess.run(["git", *who, *arguments], cwd=folder.path, check=True, capture_output=True)
-
-
 def test_in_a_repository_all_of_it_counts_unless_depends_narrows_it(folder) -> None:
     folder.write("lib/part.py", "x = 1\n")
     folder.write("notes.md", "a\n")
     folder.write(".gitignore", "scratch.py\n")
-    git(folder, "init", "-q")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "first")
+    folder.commit()
     first = hashes(folder)
     folder.write("lib/part.py", "x = 2\n")
     assert hashes(folder) != first, "a tracked file, changed"

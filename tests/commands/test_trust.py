@@ -26,15 +26,6 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
     return out + err
 
 
-def commit(folder: Path, *names: str) -> None:
-    who = ("-c", "user.name=me", "-c", "user.email=me@here")
-    for words in (["init", "-q"], ["add", *names], ["commit", "-qm", "first"]):
-        subprocess.run(["git", *who, *words], cwd=folder, check=True)
-
-
-# Reading
-
-
 # Names
 
 LEAD_ELSEWHERE = ("../x", "/x", "..", ".", "a/b", "", "a\0b", "a\nb", "x" * 101)
@@ -96,7 +87,7 @@ def test_a_worker_whose_driver_is_gone_before_it_starts_runs_nothing(folder) -> 
 
 
 def test_a_gate_runs_the_commit_and_not_what_became_of_its_copy(folder) -> None:
-    commit(folder.path, "walk.sh")
+    folder.commit("walk.sh")
     first = checked_out(folder.path, "HEAD")
     for edited in ("walk.sh", "random.py"):
         (first.here / edited).write_text("echo another")
@@ -109,7 +100,7 @@ def test_a_gate_runs_the_commit_and_not_what_became_of_its_copy(folder) -> None:
 @pytest.mark.parametrize("setting", ["core.fsmonitor", "core.hooksPath", "hooks", "diff.external"])
 def test_git_starts_no_program_that_a_repository_names(setting: str, folder, capsys) -> None:
     folder.write("more.py", "1\n")
-    commit(folder.path, "walk.sh", "more.py")
+    folder.commit("walk.sh", "more.py")
     program = folder.write("hooks/post-index-change", f"#!/bin/sh\ntouch {folder.path}/executed\n")
     program.chmod(0o755)
     if setting == "hooks":
@@ -127,8 +118,6 @@ def test_git_starts_no_program_that_a_repository_names(setting: str, folder, cap
     assert not (folder.path / "executed").exists()
 
 
-# Names
-
 NO_TEXT = os.fsdecode(b"caf\xe9")
 
 
@@ -136,7 +125,7 @@ def test_a_folder_whose_name_is_no_text(folder) -> None:
     here = folder.path / NO_TEXT
     folder.study(("drift helps", "drift helps \u03b4"), name=f"{NO_TEXT}/walk.toml")
     folder.write(f"{NO_TEXT}/walk.sh", (folder.path / "walk.sh").read_text())
-    commit(here, "walk.sh")
+    folder.commit(f"{NO_TEXT}/walk.sh")
     (here / "link.py").symlink_to(NO_TEXT)
     commands = (
         ["run", "walk.toml", "--results", str(here / "results")],

@@ -258,6 +258,7 @@ def test_a_flag_holds_for_both() -> None:
     [
         ({"end": "twin"}, "identical"),
         ({"end": "ends"}, "unknown preset or variant 'ends'"),
+        ({"end": "gae/brax"}, "of the trainer 'explained'"),
         ({"together": [["explained_c"]]}, "differing detail"),
         ({"set": {"explained_width": 2, "explained_z": 1}}, "explained_z"),
         ({"variants": ("start",)}, "--variants"),
@@ -277,9 +278,4 @@ def test_structure_of_a_variant_is_a_detail_and_presets_share_theirs() -> None:
     held = explanation.plan(request).study.explanation.held
     own = tasks.task("fast").hyperparameters["ppo"]
     assert held["num_envs"] == own["num_envs"]
-    assert Request(request.study, **explanation_flags(request)) == request
-
-
-def explanation_flags(request: Request) -> dict[str, Any]:
-    """As a stored plan spells them."""
-    return dict(request.flags())
+    assert Request(request.study, **request.flags()) == request

@@ -34,6 +34,10 @@ def test_says_what_it_will_use_then_runs_then_runs_nothing_twice(shell) -> None:
     again = shell("run", "toy").stdout
     assert "all 8 runs are done; nothing to run" in again
     assert shell.curves() == curves
+    cell = next(iter(curves))
+    assert shell("show", cell[:8]).stdout.startswith(f"run {cell}: done")
+    refused = shell("show", cell[:8], "--set", "rate=1", code=2).stderr
+    assert "a selection is for studies" in refused
     for left in ("work/*/heartbeat.json", "work/orders/*", "cells/.*"):
         assert not list(shell.results.glob(left))
 
@@ -115,11 +119,13 @@ def test_a_worker_that_dies_is_replaced(shell) -> None:
 
 
 def test_a_cell_that_kills_its_worker_every_time_is_given_up(shell) -> None:
-    (shell.folder / "deaths").write_text("1000")
-    done = shell("run", "toy_deadly", "--seeds", "1", "--workers", "1", code=1)
-    assert "its worker died 3 times" in done.stderr
+    """And tried again by the next command."""
+    (shell.folder / "deaths").write_text("3")
+    flags = ("toy_deadly", "--seeds", "1", "--workers", "1")
+    assert "its worker died 3 times" in shell("run", *flags, code=1).stderr
     rows = json.loads(shell("status", "toy_deadly", "--format", "json").stdout)
     assert {row["variant"]: row["state"] for row in rows} == {"up": "done", "deadly": "failed"}
+    assert "1 done, 1 to run" in shell("run", *flags).stdout
 
 
 def _workers(shell) -> set[int]:
@@ -349,6 +355,8 @@ def test_fresh_computes_again_and_clean_deletes_what_is_not_needed(shell) -> Non
     toy = ("run", "toy", "--seeds", "1", "--workers", "1")
     shell(*toy)
     curves = shell.curves()
+    assert "0 done, 2 to run" in shell(*toy, "--fresh", "--dry-run").stdout
+    assert not (shell.results / "set-aside").exists()
     assert "0 done, 2 to run" in shell(*toy, "--fresh").stdout
     assert shell.curves() == curves
     assert len(list(shell.results.glob("set-aside/*/curve.parquet"))) == 2
