@@ -217,6 +217,18 @@ def study(tmp_path: Path) -> Callable[..., tuple[Plan, Path]]:
     return make
 
 
+@pytest.fixture
+def study_runs(study: Callable[..., tuple[Plan, Path]]) -> Callable[..., Any]:
+    """study_runs(finals, **options) -> the runs of such a study, as they are read."""
+    from ablations.runs import Runs
+
+    def read(finals: Mapping[tuple[str, str], Sequence[float]], **options: Any) -> Runs:
+        plan, results = study(finals, **options)
+        return Runs.read(results, plan)
+
+    return read
+
+
 @pytest.fixture(scope="module")
 def _drivers() -> Iterator[Callable[[bool], Any]]:
     """One browser of a desktop and one of a phone for all tests of a file."""

@@ -61,7 +61,7 @@ RESTS_ON = dict.fromkeys(
             "tasks/language": "puzzles",
             "trainers": "optimizer",
             "trainers/control": "batching coefficients critic_and_statistics estimates "
-            "every_choice nan_at_the_end networks numbers ppo pqn",
+            "every_choice networks numbers ppo pqn",
             "trainers/language": "decoder library_steps",
         }
     ),

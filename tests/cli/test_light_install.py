@@ -26,6 +26,7 @@ COMMANDS = {
     "show gae/brax": (0, "advantage = brax"),
     "show brax --against cleanrl": (0, "num_envs"),
     "show discount": (0, "a hyperparameter of ppo"),
+    "show breakout": (0, "actions are whole numbers; observations are images"),
     f"run gae {DRY}": (0, "hopper (program"),
     f"sweep gae_lambda=0.9,0.95 {DRY}": (0, "to run"),
     f"explain brax cleanrl {DRY}": (0, "details, in random orders"),

@@ -281,8 +281,7 @@ def counting(folder, *, resumes: bool) -> None:
     )
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "ablations.cli", *arguments]
+RUN = [sys.executable, "-m", "ablations.cli", "run", "walk.toml", "--quiet"]
 
 
 @pytest.mark.parametrize("resumes", [True, False])
@@ -292,9 +291,7 @@ def test_killed_twice_it_goes_on_as_its_command_can(
     """With -9, the whole session of it; with no module of the extras to import."""
     counting(folder, resumes=resumes)
     for step in (15, 25):
-        process = subprocess.Popen(
-            command("run", "walk.toml", "--quiet"), env=base_install, start_new_session=True
-        )
+        process = subprocess.Popen(RUN, env=base_install, start_new_session=True)
         written = f"\n{step},{step * 2}\n"
         (log,) = until(
             lambda w=written: [
@@ -310,9 +307,7 @@ def test_killed_twice_it_goes_on_as_its_command_can(
         process.wait()
         until(lambda pids=pids: not any(map(alive, pids)))
         (folder.path / f"go{step}").touch()
-    done = subprocess.run(
-        command("run", "walk.toml", "--quiet"), env=base_install, capture_output=True, text=True
-    )
+    done = subprocess.run(RUN, env=base_install, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = folder.records(read_plan(folder.results, "walk")).values()
     curve = folder.curve(record)
@@ -363,9 +358,7 @@ def test_a_command_whose_worker_is_abandoned_has_not_failed(folder) -> None:
 
 def test_what_runs_says_how_far_it_is(folder, base_install: dict[str, str]) -> None:
     counting(folder, resumes=False)
-    with subprocess.Popen(
-        command("run", "walk.toml", "--quiet"), env=base_install, start_new_session=True
-    ) as process:
+    with subprocess.Popen(RUN, env=base_install, start_new_session=True) as process:
         (row,) = until(lambda: [row for row in running(folder) if row["step"] == 15])
         assert row["score"] == 30
         assert row["rate"] > 0
@@ -377,7 +370,7 @@ def test_what_runs_says_how_far_it_is(folder, base_install: dict[str, str]) -> N
 def test_ctrl_c_ends_the_command_too(folder, base_install: dict[str, str]) -> None:
     counting(folder, resumes=True)
     process = subprocess.Popen(
-        command("run", "walk.toml", "--quiet"),
+        RUN,
         env=base_install,
         stderr=subprocess.PIPE,
         text=True,

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hostile import PRECIOUS
 
 from ablations.cli import main
 from ablations.core.plan import StoredStudy
@@ -163,11 +164,6 @@ def test_a_name_of_300_letters_ends_in_a_line(words: list[str], folder, capsys) 
 
 # Deletion
 
-THEIRS = (
-    *("cells/features.npy", "cells/model/weights.bin", "work/thesis/chapter.tex", "notes.md"),
-    *("work/logs/training.log", "cache/features.npy", "code/analysis.py", "set-aside/old.csv"),
-)
-
 
 def test_clean_deletes_what_the_suite_made_and_nothing_else(folder, capsys) -> None:
     folder.run()
@@ -179,7 +175,7 @@ def test_clean_deletes_what_the_suite_made_and_nothing_else(folder, capsys) -> N
     for path in ours:
         path.mkdir(parents=True)
         (path / "record.json").write_text("{}")
-    theirs = [folder.write(f"results/{name}", "precious") for name in THEIRS]
+    theirs = [folder.write(f"results/{name}", "precious") for name in PRECIOUS]
     assert main(["clean", "--yes"]) == 0
     listed = said(capsys)
     assert all(str(path.relative_to(folder.path)) in listed for path in ours)

@@ -113,7 +113,6 @@ def test_levels_of_a_preset_are_inside_it() -> None:
 @pytest.mark.parametrize(
     ("study", "flags", "complaint"),
     [
-        ("gae", {"base": "clean_rl"}, "did you mean 'cleanrl'"),
         ("prompt_normalization", {"base": "sb3"}, "of the trainer 'ppo'"),
         ("sb3", {"base": "cleanrl"}, "presets themselves"),
         ("gae", {"geometry": "common"}, "--base"),

@@ -52,11 +52,6 @@ def curves(results: Path, study: str) -> dict[tuple[str, int], dict[str, list[fl
     return found
 
 
-def test_one_chunk_program_for_the_whole_study(study) -> None:
-    chunks = list(study.programs.glob("chunk-*.program"))
-    assert len(chunks) == 1
-
-
 def test_seeds_and_variants_differ(training) -> None:
     assert len({str(curve) for curve in training.values()}) == 10
 

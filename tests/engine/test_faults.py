@@ -75,11 +75,6 @@ def test_a_reason_that_found_no_room_in_the_log_is_not_told_by_half(
 # Older code
 
 
-@pytest.fixture(scope="module")
-def config() -> dict[str, Any]:
-    return json.loads(json.dumps(planned()))
-
-
 @pytest.mark.parametrize(
     ("place", "what"),
     [
@@ -90,11 +85,11 @@ def config() -> dict[str, Any]:
     ids=lambda place: place[0] if isinstance(place, tuple) else "",
 )
 def test_what_other_revisions_resolved_is_not_run_under_their_name(
-    config, place: tuple[str, ...], what: str
+    place: tuple[str, ...], what: str
 ) -> None:
     """Neither by a worker nor as a saved policy: both compose it first."""
-    compose(config)
-    old = json.loads(json.dumps(config))
+    compose(planned())
+    old = json.loads(json.dumps(planned()))
     inner = old
     for name in place:
         inner = inner[name]
@@ -103,8 +98,9 @@ def test_what_other_revisions_resolved_is_not_run_under_their_name(
         compose(old)
 
 
-def test_a_choice_that_is_gone_is_said_in_a_line(config) -> None:
-    old = config | {"choices": config["choices"] | {"advantage": {"name": "gone", "revision": 1}}}
+def test_a_choice_that_is_gone_is_said_in_a_line() -> None:
+    gone = {"advantage": {"name": "gone", "revision": 1}}
+    old = planned() | {"choices": planned()["choices"] | gone}
     with pytest.raises(UserError, match="gone"):
         compose(old)
 

@@ -70,8 +70,11 @@ def test_nothing_is_submitted_while_the_queue_is_not_known(
 ) -> None:
     submit(capsys)
     monkeypatch.setenv("SILENT", "1")
-    assert f"squeue does not answer ({TIMED_OUT})" in submit(capsys, code=2)
+    says = f"squeue does not answer ({TIMED_OUT})"
+    assert says in submit(capsys, code=2)
     assert jobs() == 1
+    assert main(["status", "s.toml"]) == 0
+    assert says in capsys.readouterr().out
 
 
 def test_a_job_that_may_have_been_taken_is_not_forgotten(

@@ -45,11 +45,6 @@ def test_its_table_and_its_policies(study: Any, cell: Path) -> None:
     assert 1 <= score["evaluation/return"] == score["evaluation/length"] <= 500
 
 
-def test_what_has_no_bodies_is_a_film_and_no_page(study: Any) -> None:
-    said = study("render", "gae", code=2, plugin=False).stderr
-    assert "'cartpole' has none: try --format gif" in said
-
-
 SOFTMAX = "actions of cartpole are whole numbers, drawn from a softmax of logits"
 REFUSED = [
     # Choices for vectors.
@@ -83,12 +78,3 @@ def test_what_is_not_for_whole_actions_is_refused_in_a_line(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert all(words in said for words in says)
-
-
-def test_it_is_told_that_actions_are_whole_and_observations_images(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert not main(["show", "breakout"])
-    assert "actions are whole numbers; observations are images" in capsys.readouterr().out
-    assert not main(["show", "fast"])
-    assert "whole numbers" not in capsys.readouterr().out

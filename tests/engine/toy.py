@@ -96,7 +96,11 @@ def make(
     def evaluate(state: State, variant: Any, key: Any) -> dict[str, Any]:
         return {"evaluation/return": state.x + jax.random.normal(key)}
 
-    return trainers.Trainer(init, chunk, evaluate, lambda state: state.x, updates_per_chunk * 10)
+    def act(policy: Any, observation: Any, key: Any) -> Any:
+        return jnp.full(1, jnp.tanh(policy))
+
+    steps = updates_per_chunk * 10
+    return trainers.Trainer(init, chunk, evaluate, lambda state: state.x, steps, act)
 
 
 @dataclass(frozen=True)

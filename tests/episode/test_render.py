@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import forked
 import pytest
 from PIL import Image
 
-from ablations.cli import main
 from ablations.episode.render import MOST, _chosen
 from ablations.errors import UserError
 
 ROLLING = '''
-"""The cart of the task `fast`, with a body to see, and a trainer that compiles in a blink."""
-from dataclasses import dataclass
+"""The cart of the task `fast`, with a body to see, for the toy trainer."""
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import toy
 
-from ablations import studies, tasks, trainers
+from ablations import studies, tasks
 
 MODEL = """<mujoco><worldbody><light pos="0 0 3"/><geom type="plane" size="5 5 1"/>
 <body name="ball" pos="0 0 .1"><joint type="slide" axis="1 0 0"/><geom size=".1"/></body>
@@ -70,40 +67,9 @@ tasks.register(tasks.Task(
 ))
 
 
-def make(*, task, settings, structure, updates_per_chunk, evaluation_envs, choices):
-    """Learns to push harder and harder."""
-
-    def chunk(state, variant):
-        state = state + updates_per_chunk * variant.numbers["rate"]
-        return state, {"training/return": state}
-
-    return trainers.Trainer(
-        init=lambda key, variant: jax.random.uniform(key),
-        chunk=chunk,
-        evaluate=lambda state, variant, key: {"evaluation/return": state},
-        policy=lambda state: state,
-        steps_per_chunk=updates_per_chunk * structure["population"],
-        act=lambda policy, observation, key: jnp.full(1, jnp.tanh(policy)),
-    )
-
-
-@dataclass(frozen=True)
-class Settings:
-    advantage_statistics: str = trainers.component("all")
-    rate: float = trainers.number(0.01, 0.0, 1.0, "how fast")
-    population: int = trainers.static(64, "steps of an update", low=1)
-
-
-trainers.register(trainers.TrainerSpec(
-    name="pushing",
-    summary="learns nothing",
-    hyperparameters=Settings,
-    make=make,
-    iteration_steps=lambda structure: structure["population"],
-))
 studies.register(studies.Study(
     name="rolling",
-    trainer="pushing",
+    trainer="toy",
     title="A cart to watch",
     claim="none",
     claim_source="this test",
@@ -113,37 +79,27 @@ studies.register(studies.Study(
         "quick": studies.Variant({"rate": 0.02}),
     },
     margin=0.05,
-    profiles={"quick": studies.Profile(tasks=("rolling", "fast"), seeds=1, steps=4096)},
+    profiles={"quick": studies.Profile(tasks=("rolling", "fast"), seeds=1, steps=640)},
 ))
 '''
 
 
-class Shell:
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = ["ablations", *arguments, "--plugin", "rolling"]
-        done = forked.run(command, self.folder, dict(os.environ))
-        assert done.returncode == code, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return done
+PLUGIN = ("--plugin", "rolling")
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+def shell(shells: Callable[[], Any]) -> Any:
     """A folder in which the study has run."""
-    folder = tmp_path_factory.mktemp("rolling")
-    (folder / "rolling.py").write_text(ROLLING)
-    made = Shell(folder)
-    made("run", "rolling", "--quiet", "--cluster", "debug")
+    made = shells()
+    (made.folder / "rolling.py").write_text(ROLLING)
+    made("run", "rolling", "--quiet", "--cluster", "debug", *PLUGIN)
     return made
 
 
-def test_saved_policies_become_a_page(shell: Shell) -> None:
+def test_saved_policies_become_a_page(shell: Any) -> None:
     done = shell(
         *("render", "rolling", "--task", "rolling", "--variant", "slow", "quick"),
-        *("--snapshot", "last", "--length", "4"),
+        *("--snapshot", "last", "--length", "4", *PLUGIN),
     )
     results = shell.folder / "results"
     path = shell.folder / done.stdout.strip()
@@ -154,13 +110,13 @@ def test_saved_policies_become_a_page(shell: Shell) -> None:
     assert "in 4 steps" in text
 
 
-def test_they_become_a_film(shell: Shell) -> None:
+def test_they_become_a_film(shell: Any) -> None:
     """With whatever MuJoCo can draw with; else one line says what to install."""
     film = shell.folder / "film.gif"
     wanted = ("render", "rolling", "--task", "rolling", "--output", "film.gif", "--length", "6")
     # Not a fork: MuJoCo chooses what it draws with when it is imported.
     done = subprocess.run(
-        [sys.executable, "-m", "ablations.cli", *wanted, "--plugin", "rolling"],
+        shell.command(*wanted, *PLUGIN),
         cwd=shell.folder,
         capture_output=True,
         text=True,
@@ -184,22 +140,10 @@ def test_they_become_a_film(shell: Shell) -> None:
     [
         (("--task", "fast"), "task 'fast' has no bodies to draw"),
         ((), "ran on several tasks (rolling, fast): name one"),
-        (("--task", "rolling", "--snapshot", "7"), "no policy of step 7"),
     ],
 )
-def test_what_cannot_be_watched_is_said_in_one_line(
-    arguments: tuple[str, ...],
-    line: str,
-    shell: Shell,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(shell.folder)
-    # Else every later run of this process would tell its workers to load it.
-    monkeypatch.setattr("ablations.plugins._loaded", {})
-    results = str(shell.folder / "results")
-    assert main(["render", "rolling", *arguments, "--plugin", "rolling", "--results", results]) == 2
-    said = capsys.readouterr().err
+def test_what_cannot_be_watched_is_said_in_one_line(arguments, line: str, shell: Any) -> None:
+    said = shell("render", "rolling", *arguments, *PLUGIN, code=2).stderr
     assert line in said
     assert said.count("\n") == 1
 

@@ -141,8 +141,3 @@ def test_what_a_model_says_of_its_shapes() -> None:
     assert tent.faces is not None
     assert tent.vertices.shape == (4, 3)
     assert tent.faces.shape == (4, 3)
-
-
-def test_a_task_without_bodies_is_refused() -> None:
-    with pytest.raises(UserError, match="task 'fast' has no bodies to draw"):
-        scene(task("fast").make(task("fast").settings), "fast")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -184,10 +181,9 @@ def test_no_panel_has_more_variants_than_there_are_colours(hard) -> None:
     assert entries(drawn) == ["v0", f"{many} other variants"]
 
 
-def test_groups_with_their_own_baseline_get_their_own_panels(study) -> None:
+def test_groups_with_their_own_baseline_get_their_own_panels(study_runs) -> None:
     finals = {(t, v): [1.0, 2.0] for t in ("hopper", "ant") for v in "abcd"}
-    plan, results = study(finals, versus={"c": "c", "d": "c"}, noise=0.1)
-    runs = Runs.read(results, plan)
+    runs = study_runs(finals, versus={"c": "c", "d": "c"}, noise=0.1)
     for drawn in (figures.curves(runs), FIGURES["diagnostics"](runs)):
         assert [entries(part) for part in drawn.subfigs] == [["a", "b"], ["c", "d"]]
         assert len(drawn.axes) == 4
@@ -306,9 +302,8 @@ def test_profiles_are_shares_of_runs(runs) -> None:
     assert len(ax.collections) == len(runs.variants)
 
 
-def test_efficiency_ends_at_the_mean_over_tasks(study) -> None:
-    plan, results = study(realistic(), units=UNITS, points=10)  # curves end at their scores
-    runs = Runs.read(results, plan)
+def test_efficiency_ends_at_the_mean_over_tasks(study_runs) -> None:
+    runs = study_runs(realistic(), units=UNITS, points=10)  # curves end at their scores
     rows = compare(runs).query("task == @ALL_TASKS").set_index("variant")
     ax = FIGURES["efficiency"](runs).axes[0]
     for variant, color in looks(runs).items():
@@ -354,14 +349,13 @@ def test_effects_are_those_of_the_table(runs) -> None:
     np.testing.assert_allclose(intervals(FIGURES["effects"](runs).axes[0]), ends)
 
 
-def test_a_fraction_has_its_effects_and_curves_by_default(study) -> None:
+def test_a_fraction_has_its_effects_and_curves_by_default(study_runs) -> None:
     changes = {name: {name: "on"} for name in ("first", "second", "third", "fourth")}
     finals, sets = {}, {}
     for k, (name, of) in enumerate(fraction(changes).items()):
         finals["hopper", name] = list(np.random.default_rng(k).normal(len(of.sets), 0.1, 6))
         sets[name] = {change: of.sets.get(change, "off") for change in changes}
-    plan, results = study(finals, sets=sets)
-    drawn = figures.draw(Runs.read(results, plan))
+    drawn = figures.draw(study_runs(finals, sets=sets))
     assert list(drawn) == ["effects", "curves"]
     names = [label.get_text() for label in drawn["effects"].axes[0].get_yticklabels()]
     assert names == [f"{name} = on" for name in sorted(changes)]
@@ -449,27 +443,6 @@ def test_the_command_writes_whole_files_with_text_as_text(stored, tmp_path, caps
     assert (results / "figures" / "gae_loss_value_curves.png").exists()
 
 
-def test_same_runs_same_bytes_in_another_process(runs, stored, tmp_path) -> None:
-    """A figure of each module, in every format."""
-    kinds = ("curves", "differences", "aggregates")
-    program = (
-        "import sys; from pathlib import Path; from ablations import figures\n"
-        "from ablations.records import read_plan; from ablations.runs import Runs\n"
-        "runs = Runs.read(sys.argv[1], read_plan(Path(sys.argv[1]), 'gae'))\n"
-        "for name, figure in figures.draw(runs, sys.argv[3:]).items():\n"
-        "    figures.write(figure, f'{sys.argv[2]}/{name}', figures.FORMATS)\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", program, str(stored[1]), str(tmp_path), *kinds],
-        env=os.environ | {"PYTHONHASHSEED": "7"},
-        check=True,
-    )
-    for name, figure in figures.draw(runs, kinds).items():
-        for form in figures.FORMATS:
-            there = (tmp_path / f"{name}.{form}").read_bytes()
-            assert figures.encoded(figure, form) == there, (name, form)
-
-
 def test_the_style_holds_when_a_figure_is_saved_and_leaves_no_trace(runs, tmp_path) -> None:
     before = dict(mpl.rcParams)
     figures.curves(runs, "icml-column").savefig(tmp_path / "a.png")
@@ -497,10 +470,10 @@ def test_a_study_has_the_figures_that_it_can_have(runs, stored) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_variants_without_a_score_leave_a_gap(count, study) -> None:
+def test_variants_without_a_score_leave_a_gap(count, study_runs) -> None:
     missing = [("hopper", v, seed) for v in list(FACTORIAL)[:count] for seed in range(8)]
-    plan, results = study(realistic(), units=UNITS, points=10, sets=FACTORIAL, missing=missing)
-    ax = FIGURES["sensitivity"](Runs.read(results, plan)).axes[1]
+    runs = study_runs(realistic(), units=UNITS, points=10, sets=FACTORIAL, missing=missing)
+    ax = FIGURES["sensitivity"](runs).axes[1]
     assert len(ax.get_lines()) == (6 if count == 1 else 0), "two lines with two intervals each"
 
 
@@ -519,9 +492,8 @@ def test_bad_input(runs, ask, message) -> None:
 
 
 @pytest.mark.parametrize(("far", "drawn"), [(1.7e308, False), (1e302, False), (1e299, True)])
-def test_values_that_no_axis_can_hold_end_in_a_line(far, drawn, study) -> None:
-    plan, results = study({("t", "a"): [-far] * 3, ("t", "b"): [far] * 3}, points=10)
-    runs = Runs.read(results, plan)
+def test_values_that_no_axis_can_hold_end_in_a_line(far, drawn, study_runs) -> None:
+    runs = study_runs({("t", "a"): [-far] * 3, ("t", "b"): [far] * 3}, points=10)
     if drawn:
         assert figures.encoded(figures.draw(runs, ["curves"])["curves"], "svg")
     else:

@@ -133,27 +133,23 @@ def test_blanks_of_an_outer_join_are_no_points(tmp_path: Path) -> None:
 # Ends
 
 
+# From which point on they are what
+ENDINGS: dict[str, tuple[int, list[float]]] = {
+    "cut": (9, []),
+    "NaN from 45% on": (9, [math.nan]),
+    "NaN in the last 5%": (19, [math.nan]),
+    "infinite at the end": (19, [math.inf]),
+    "minus infinity, then NaN": (17, [-math.inf, math.nan]),
+    "never a number": (0, [math.nan]),
+}
+
+
 def ending(kind: str, steps: Steps, values: np.ndarray) -> Run:
-    values = values.copy()
-    if kind == "cut":
-        return steps[:9], values[:9]
-    start, with_ = {
-        "NaN from 45% on": (9, math.nan),
-        "NaN in the last 5%": (19, math.nan),
-        "infinite at the end": (19, math.inf),
-        "minus infinity, then NaN": (17, math.nan),
-        "never a number": (0, math.nan),
-    }[kind]
-    values[start:] = with_
-    if kind.startswith("minus"):
-        values[start] = -math.inf
-    return steps, values
-
-
-ENDINGS = [
-    *("cut", "NaN from 45% on", "NaN in the last 5%", "infinite at the end"),
-    *("minus infinity, then NaN", "never a number"),
-]
+    start, last = ENDINGS[kind]
+    if not last:
+        return steps[:start], values[:start]
+    rest = [*last, *[last[-1]] * len(values)][: len(values) - start]
+    return steps, np.append(values[:start], rest)
 
 
 @pytest.mark.parametrize("kind", ENDINGS)

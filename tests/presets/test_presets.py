@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -242,14 +240,6 @@ def test_a_preset_of_one_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert preset("mine").on(task("cartpole")) is mine  # which says nothing of vectors
     with pytest.raises(UserError, match="registered twice"):
         definition.register(mine)
-
-
-def test_presets_are_read_without_jax() -> None:
-    script = (
-        "import sys; from ablations.presets import presets; presets(); "
-        "sys.exit('jax' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_explain_two_presets_of_language_models() -> None:

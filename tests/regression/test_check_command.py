@@ -3,62 +3,51 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
-import forked
 import pandas
 import pytest
 
-TOY = Path(__file__).parents[1] / "engine" / "toy.py"
-
-
-class Shell:
-    """`ablations` in a folder of its own, with a toy that can be edited between two commands."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.toy()
-
-    def toy(self, old: str = "", new: str = "") -> None:
-        text = TOY.read_text()
-        assert old in text
-        (self.folder / "toy.py").write_text(text.replace(old, new))
-
-    def __call__(self, *arguments: str, code: int = 0) -> str:
-        environment = dict(os.environ) | {"TOY_DEATHS": "nowhere"}
-        done = forked.run(["ablations", *arguments, "--plugin", "toy"], self.folder, environment)
-        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        if code == 2:
-            assert done.stderr.startswith("ablations: ")
-            assert done.stderr.count("\n") == 1
-            return done.stderr
-        return done.stdout
-
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    shell = Shell(tmp_path_factory.mktemp("check"))
+def saved(shells: Callable[[], Any]) -> Any:
+    shell = shells()
     shell("run", "toy", "--variants", "up", "--seeds", "20", "--quiet")
-    said = shell("check", "up", "--save", "toy")
+    said = shell("check", "up", "--save", "toy").stdout
     assert "1 curves of 20 seeds: first version" in said
     return shell
 
 
 @pytest.fixture
-def shell(saved: Shell, tmp_path: Path) -> Shell:
+def shell(shells: Callable[[], Any], saved: Any) -> Any:
     """One of one's own, with the baseline and the records."""
-    shutil.copytree(saved.folder / "results", tmp_path / "results")
-    return Shell(tmp_path)
+    mine = shells()
+    shutil.copytree(saved.results, mine.results)
+    mine.environment = saved.environment
+    return mine
 
 
-def described(shell: Shell) -> dict:
+def edit(shell: Any, old: str, new: str) -> None:
+    path = shell.folder / "toy.py"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def refused(shell: Any, words: str) -> str:
+    line = shell(*words.split(), code=2).stderr
+    assert line.startswith("ablations: ")
+    assert line.count("\n") == 1
+    return line
+
+
+def described(shell: Any) -> dict:
     return json.loads((shell.folder / "results/baselines/up/baseline.json").read_text())
 
 
-def test_a_baseline_is_small_and_says_where_it_is_from(saved: Shell) -> None:
+def test_a_baseline_is_small_and_says_where_it_is_from(saved: Any) -> None:
     files = sorted(path.name for path in (saved.folder / "results/baselines/up").iterdir())
     assert files == ["baseline.csv", "baseline.json"]
     one = described(saved)
@@ -69,8 +58,8 @@ def test_a_baseline_is_small_and_says_where_it_is_from(saved: Shell) -> None:
     assert (list(frame.columns), len(frame)) == (["curves", "seed", "step", "value"], 200)
 
 
-def test_the_same_code_gives_the_same_bits(shell: Shell) -> None:
-    said = shell("check", "up")
+def test_the_same_code_gives_the_same_bits(shell: Any) -> None:
+    said = shell("check", "up").stdout
     assert "4 seeds" in said.splitlines()[0]
     assert "toy/line/up: identical bit for bit on 4 seeds" in said
     assert (shell.folder / "results/checks/up/up_curves.png").stat().st_size > 10_000
@@ -78,27 +67,26 @@ def test_the_same_code_gives_the_same_bits(shell: Shell) -> None:
     assert len(list((shell.folder / "results/checks/up/records/cells").iterdir())) == 4
 
 
-def test_worse_code_is_named_and_ends_with_code_1(shell: Shell) -> None:
-    shell.toy("state.x + direction", "state.x - direction")
-    said = shell("check", "up", "--format", "markdown", code=1)
+def test_worse_code_is_named_and_ends_with_code_1(shell: Any) -> None:
+    edit(shell, "state.x + direction", "state.x - direction")
+    said = shell("check", "up", "--format", "markdown", code=1).stdout
     assert said.startswith("### up: 1 of 1 got worse")
     assert "toy/line/up got worse: " in said
     assert "| worse" in said
     assert "bits differ from step 20 on (seed 0); versions and device are the same" in said
 
 
-def test_given_records_are_taken_as_they_are(shell: Shell) -> None:
-    assert "identical bit for bit on 20 seeds" in shell("check", "up", "--records", "results")
+def test_given_records_are_taken_as_they_are(shell: Any) -> None:
+    said = shell("check", "up", "--records", "results").stdout
+    assert "identical bit for bit on 20 seeds" in said
     assert not (shell.folder / "results/checks/up/records").exists()
     shell("run", "toy", "--variants", "down", "--seeds", "6", "--quiet")
-    assert "has toy/line/up, but the last plan" in shell(
-        "check", "up", "--records", "results", code=2
-    )
+    assert "has toy/line/up, but the last plan" in refused(shell, "check up --records results")
 
 
-def test_other_settings_are_not_compared(shell: Shell) -> None:
-    shell.toy("steps=200, points=10", "steps=400, points=10")
-    assert "run.updates_per_chunk is 4, but 2 in" in shell("check", "up", code=2)
+def test_other_settings_are_not_compared(shell: Any) -> None:
+    edit(shell, "steps=200, points=10", "steps=400, points=10")
+    assert "run.updates_per_chunk is 4, but 2 in" in refused(shell, "check up")
 
 
 BAD = {
@@ -112,15 +100,13 @@ BAD = {
 }
 
 
-def test_bad_input(shell: Shell) -> None:
+def test_bad_input(shell: Any) -> None:
     for words, says in BAD.items():
-        assert says in shell(*words.split(), code=2), words
+        assert says in refused(shell, words), words
     path, text = shell.folder / "results/baselines/up/baseline.json", described(shell)
     path.write_text(json.dumps(text | {"format": 3}))
-    newer = shell("check", "up", code=2)
-    assert "has format 3, but this version reads format 2: upgrade" in newer
+    assert "has format 3, but this version reads format 2: upgrade" in refused(shell, "check up")
     path.write_text(json.dumps(text | {"sha256": "0"}))
-    assert "'baseline.csv' does not match the checksum" in shell("check", "up", code=2)
+    assert "'baseline.csv' does not match the checksum" in refused(shell, "check up")
     shell("run", "toy", "--variants", "up", "--seeds", "3", "--quiet")
-    few = shell("check", "few", "--save", "toy", code=2)
-    assert "a baseline of 3 seeds is too small" in few
+    assert "a baseline of 3 seeds is too small" in refused(shell, "check few --save toy")

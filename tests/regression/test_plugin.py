@@ -181,10 +181,6 @@ def test_it_works_under_xdist(project: Project) -> None:
 
 EIGHT = "[train(s) for s in range(8)]"
 BAD = {
-    "other_steps": (
-        "[train(s, 15) for s in range(8)]",
-        "different steps: the baseline has 20 points up to step 20, these curves have 15",
-    ),
     "few": ("[train(s + 50) for s in range(3)]", "too few seeds: 3 seeds against 20"),
     "nan": ("[train(s)[:-1] + [float('nan')] for s in range(8)]", "is nan at step 20"),
     "metric": (f"{EIGHT}, metric='loss'", "has another metric: 'return'"),

@@ -63,10 +63,9 @@ def test_effects_are_contrasts_of_seeds() -> None:
     assert rows[ALL_TASKS, "torso"].effect == pytest.approx(mean)
 
 
-def test_shares_are_in_learned_ranges_and_metrics_of_no_direction_have_none(study) -> None:
+def test_shares_are_in_learned_ranges_and_metrics_of_no_direction_have_none(study_runs) -> None:
     scores = {place: 50 + values for place, values in SCORES.items()}
-    plan, results = study(scores, units={"a": 30.0, "b": 20.0}, sets=SETS, noise=0.1)
-    runs = Runs.read(results, plan)
+    runs = study_runs(scores, units={"a": 30.0, "b": 20.0}, sets=SETS, noise=0.1)
     row = by_effect(runs)["a", "torso"]
     assert row.share == row.effect / runs.size("a", "plain_low")
     frame = table_of(runs.on("loss/value"), "effects")
@@ -88,16 +87,15 @@ def test_an_effect_needs_seeds_that_every_variant_has() -> None:
         assert np.isnan(row.effect)
 
 
-def test_a_setting_left_out_takes_its_default_from_the_configuration(study) -> None:
-    plan, results = study(SCORES, sets=SETS)
+def test_a_setting_left_out_takes_its_default_from_the_configuration(study, study_runs) -> None:
+    plan, _ = study(SCORES, sets=SETS)
     assert design_of(plan).factors["torso"] == ("default", "shared")
     for cell in plan.cells:
         cell.config["structure"] = {"torso": "separate"}
     assert design_of(plan).factors["torso"] == ("separate", "shared")
     assert default_kind(plan) == "comparison"
-    plan, results = study(SCORES)
     with pytest.raises(UserError, match="'gae' is not a factorial"):
-        table_of(Runs.read(results, plan), "effects")
+        table_of(study_runs(SCORES), "effects")
 
 
 @pytest.mark.parametrize(

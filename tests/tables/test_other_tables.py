@@ -31,10 +31,10 @@ def rows_of(kind: str, runs: Runs) -> dict[tuple[str, str], Any]:
     return {(row.task, row.variant): row for row in table_of(runs, kind).itertuples()}
 
 
-def test_failed_runs_never_reach_the_threshold(study) -> None:
+def test_failed_runs_never_reach_the_threshold(study_runs) -> None:
     failed = {("hopper", "brax", seed): "NaN" for seed in (1, 2, 3, 4, 5)}
-    plan, results = study(realistic(tasks=["hopper"]), units={"hopper": 2000.0}, failed=failed)
-    rows = rows_of("efficiency", Runs.read(results, plan))
+    runs = study_runs(realistic(tasks=["hopper"]), units={"hopper": 2000.0}, failed=failed)
+    rows = rows_of("efficiency", runs)
     brax, standard = rows["hopper", "brax"], rows["hopper", "standard"]
     assert (brax.n, brax.failed, brax.reached, brax.steps) == (3, 5, 3, math.inf)
     assert (brax.note, standard.note) == ("5 more runs failed than of standard", "")
@@ -42,11 +42,11 @@ def test_failed_runs_never_reach_the_threshold(study) -> None:
     assert standard.auc_low < standard.auc < standard.auc_high
 
 
-def test_thresholds_are_those_of_comparable_settings(study, tmp_path: Path) -> None:
+def test_thresholds_are_those_of_comparable_settings(study_runs, tmp_path: Path) -> None:
     scores = {("hopper", v): 10.0 + np.arange(4) for v in ("a", "b")}
     scores["hopper", "c"] = 10 * scores["hopper", "a"]
-    plan, results = study(scores, units={"hopper": 4.0}, versus={"c": "c"})
-    rows = rows_of("efficiency", Runs.read(results, plan))
+    runs = study_runs(scores, units={"hopper": 4.0}, versus={"c": "c"})
+    rows = rows_of("efficiency", runs)
     assert rows["hopper", "a"].threshold == rows["hopper", "b"].threshold == pytest.approx(10.5)
     assert rows["hopper", "c"].threshold == pytest.approx(115 - 1)
     synthetic.trivial(tmp_path, {"ant": (1100.0, 300.0)})
@@ -119,7 +119,7 @@ def test_a_run_that_an_error_ended_is_no_result(untrained, counted, tmp_path: Pa
     assert math.isnan(counted_runs[1])
 
 
-def test_diagnostics_are_means_over_training(study) -> None:
+def test_diagnostics_are_means_over_training(study_runs) -> None:
     points = ((1, 0.2), (2, 0.4), (4, 0.8))
     rows = [("v", seed, step, 1.0, seed / 10 + x) for seed in (0, 1) for step, x in points]
     columns = ["variant", "seed", "step", "return", "value/clip_fraction"]
@@ -127,8 +127,7 @@ def test_diagnostics_are_means_over_training(study) -> None:
     (row,) = table_of(runs, "diagnostics").to_dict("records")
     area = (0.2 * 1 + 0.3 * 1 + 0.6 * 2) / 4  # trapezoids, the first value from step 0 on
     assert (row["n"], row["value/clip_fraction"]) == (2, pytest.approx(area + 0.05))
-    plan, results = study(realistic())
-    others = table_of(Runs.read(results, plan), "diagnostics")
+    others = table_of(study_runs(realistic()), "diagnostics")
     assert list(others)[3::3] == ["training/length", "loss/value"]
 
 
@@ -144,10 +143,9 @@ def test_diagnostics_are_means_over_training(study) -> None:
         ("powr", "did you mean 'power'"),
     ],
 )
-def test_a_study_without_such_a_table_says_so(kind: str, reason: str, study) -> None:
-    plan, results = study({("walker", "a"): [1.0]}, missing=[("walker", "a", 0)])
+def test_a_study_without_such_a_table_says_so(kind: str, reason: str, study_runs) -> None:
     with pytest.raises(UserError, match=reason):
-        table_of(Runs.read(results, plan), kind)
+        table_of(study_runs({("walker", "a"): [1.0]}, missing=[("walker", "a", 0)]), kind)
 
 
 def test_captions_take_four_lines_and_python_gives_the_same_tables(study) -> None:

@@ -14,7 +14,6 @@ import pytest
 from ablations.environments import Box, Discrete, Environment, adapted
 from ablations.errors import UserError
 from ablations.tasks import task
-from ablations.trainers import trainer
 from ablations.trainers.control.environment import Environments, Episodes, Outcome
 from ablations.trainers.untrained import make
 
@@ -47,16 +46,6 @@ def test_a_task_has_the_form_of_its_environment(name: str) -> None:
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, episodes)
     assert outcome.next_observation.shape == (N, np.prod(shape))
     assert (outcome.reward.dtype, outcome.termination.dtype) == (jnp.float32, jnp.bool_)
-
-
-@pytest.mark.parametrize("name", [*CLASSIC, *IMAGES])
-def test_its_settings_are_a_composition_that_reads_them_all(name: str) -> None:
-    one = task(name)
-    definition = trainer("ppo")
-    config = definition.completed(definition.resolve(one, one.hyperparameters["ppo"]))
-    read = {**config["choices"], **config["numbers"], **config["structure"]}
-    assert set(one.hyperparameters["ppo"]) <= set(read)
-    assert one.check(one.settings) == []
 
 
 def play(name: str, actions: Any) -> tuple[Episodes, Any, Outcome]:

@@ -81,7 +81,13 @@ STATE, PRIVILEGED = slice(0, 2), slice(2, 5)
 
 @cache
 def trained() -> Any:
-    """PPO, the state after some iterations, and the metrics of the last."""
+    """PPO with statistics that take final observations in, and those of value targets; the state
+    after some iterations, and the metrics of the last."""
+    statistics = {
+        "observation_statistics": "per_step_forgetting",
+        "observation_scaling": "floored_std_clipped",
+        "value_normalization": "running",
+    }
     structure = {name: option.default for name, option in SPEC.structure.items()}
     small = {"num_envs": 16, "policy_layers": [8], "value_layers": [8], "num_minibatches": 2}
     ppo = compose(
@@ -89,7 +95,7 @@ def trained() -> Any:
         settings={"episode_length": 40, "random_elapsed_steps": False},
         structure=structure | small,
         updates_per_chunk=4,
-        choices=SPEC.axes,
+        choices=SPEC.axes | statistics,
     )
     variant = SPEC.data(SPEC.resolve(task("fast"), {}))
     state, metrics = jax.jit(lambda key: ppo.chunk(ppo.init(key, variant), variant))(
@@ -121,7 +127,7 @@ def test_nan_terminal_steps_leave_parameters_finite() -> None:
     _, state, metrics = trained()
     assert metrics["training/episodes"] > 0, "the clock has not run out yet for most"
     assert 0 < metrics["training/length"] < 40
-    kept = (state.learner, state.normalizer, state.episodes.reward_sum)
+    kept = (state.learner, state.normalizer, state.own.value_targets, state.episodes.reward_sum)
     leaves = jax.tree.leaves((kept, state.episodes.state.carried.info["wind"]))
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in leaves)
     assert {n for n, x in metrics.items() if not np.isfinite(x)} == {"value/clip_fraction"}
@@ -148,7 +154,7 @@ def test_the_critic_sees_more_than_the_policy() -> None:
 
 def test_statistics_cover_both_parts() -> None:
     _, state, _ = trained()
-    mean, std = np.asarray(state.normalizer.mean), np.asarray(state.normalizer.std)
+    mean, std = np.asarray(state.normalizer.mean), np.sqrt(state.normalizer.spread)
     np.testing.assert_allclose(mean[:2], mean[2:4], rtol=1e-5)
     np.testing.assert_allclose(std[:2], std[2:4], rtol=1e-5)
     assert 0.3 < std[4] < 3.0, "of the wind, which is drawn from a standard normal"

@@ -16,7 +16,7 @@ import pytest
 from ablations import cli
 from ablations.environments import Box, Observations, adapted
 from ablations.errors import UserError
-from ablations.tasks import Task, register, task
+from ablations.tasks import Task, task, tasks
 from ablations.tasks.control import BACKENDS
 from ablations.trainers import trainer
 from ablations.trainers.control.environment import Environments
@@ -71,19 +71,18 @@ def test_a_step_keeps_shapes_and_gives_what_a_trainer_reads(name: str) -> None:
     assert (outcome.reward.dtype, outcome.termination.dtype) == (jnp.float32, jnp.bool_)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "go1_joystick_flat_terrain"])
-def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name, one in tasks().items() if one.hyperparameters])
+def test_defaults_are_read_by_the_trainers_that_are_told_them(name: str) -> None:
     one = task(name)
-    sets = one.hyperparameters["ppo"]
-    known = SPEC.known_numbers()
-    assert sets.keys() <= SPEC.structure.keys() | known.keys()
-    structure = {n: sets.get(n, option.default) for n, option in SPEC.structure.items()}
-    numbers = {n: sets.get(n, one.default) for n, one in known.items()}
-    for n, number in numbers.items():
-        assert known[n].low <= number <= known[n].high
     assert one.check(one.settings) == []
-    check = trainer("ppo").check
-    assert check(structure=structure, numbers=numbers, settings=one.settings) == []
+    for of, sets in one.hyperparameters.items():
+        spec = trainer(of)
+        config = spec.completed(spec.resolve(one, sets))
+        structure, numbers = config["structure"], config["numbers"]
+        assert sets.keys() <= config["choices"].keys() | numbers.keys() | structure.keys()
+        known = spec.known_numbers()
+        assert all(known[n].low <= number <= known[n].high for n, number in numbers.items())
+        assert spec.check(structure=structure, settings=one.settings) == []
 
 
 def test_settings_that_make_no_sense_are_named() -> None:
@@ -168,30 +167,6 @@ def test_fast_moves_as_it_says() -> None:
     assert bool(state.done)
 
 
-def test_a_task_of_ones_own_trains() -> None:
-    """Registered from outside, without any setting but the length of an episode."""
-    made: Task = register(
-        Task(
-            name="somebody_elses",
-            summary="a cart again",
-            make=lambda settings: task("fast").make(settings),
-            settings={"episode_length": 9},
-        )
-    )
-    ppo = compose(
-        task=task("somebody_elses"),
-        settings=made.settings,
-        structure={n: option.default for n, option in SPEC.structure.items()},
-        updates_per_chunk=1,
-        choices=SPEC.axes,
-    )
-    one = SPEC.data(SPEC.resolve(task("fast"), {}))
-    state = jax.eval_shape(ppo.init, jax.random.key(0), one)
-    after, metrics = jax.eval_shape(ppo.chunk, state, one)
-    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
-    assert all(value.shape == () for value in metrics.values())
-
-
 def test_observations_of_several_parts_are_refused() -> None:
     observation = {"state": jnp.zeros(3), "pixels": jnp.zeros((8, 8, 3))}
     fields = dict.fromkeys(("reward", "done", "metrics", "info", "data", "replace"))
@@ -210,28 +185,14 @@ def test_an_environment_that_lacks_something_is_named() -> None:
         adapted(SimpleNamespace(reset=None, step=None))
 
 
-def run(code: str, folder: Path) -> Any:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, timeout=1500
-    )
-
-
 @pytest.mark.parametrize("name", ["halfcheetah", "cheetah_run"])
 def test_physics_is_made_in_silence(name: str, tmp_path: Path) -> None:
     """halfcheetah is the one whose model MuJoCo warns of, in the terminal and in a log file."""
     code = f"from ablations.tasks import task; t = task('{name}'); t.make(t.settings)"
-    done = run(code, tmp_path)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_knowing_the_tasks_starts_neither_jax_nor_brax(tmp_path: Path) -> None:
-    code = """
-import sys
-import ablations.tasks
-print([name for name in ("jax", "brax", "flax", "mujoco_playground") if name in sys.modules])
-"""
-    assert run(code, tmp_path).stdout == "[]\n"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ablations.tasks import task, tasks
+from ablations.tasks import task
 from ablations.tasks.language import problems as language
 from ablations.tasks.language import puzzles
 from ablations.tasks.language.puzzles import (
@@ -22,10 +22,8 @@ from ablations.tasks.language.puzzles import (
     decode,
     reward,
 )
-from ablations.trainers import trainer
 
 COUNT = 300
-NAMES = [name for name, one in tasks().items() if "language" in one.hyperparameters]
 
 
 def encode(text: str) -> list[int]:
@@ -127,16 +125,6 @@ def test_valid_tokens_end_with_the_first_end() -> None:
 
 def make(name: str, **sets):
     return task(name).make({**task(name).settings, **sets})
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_defaults_are_what_the_trainer_can_be_told(name: str) -> None:
-    one, definition = task(name), trainer("language")
-    sets = one.hyperparameters["language"]
-    assert sets.keys() <= definition.structure.keys() | definition.known_numbers().keys()
-    structure = {n: sets.get(n, option.default) for n, option in definition.structure.items()}
-    assert one.check(one.settings) == []
-    assert definition.check(structure=structure, numbers={}, settings=one.settings) == []
 
 
 def test_kinds_of_a_mixture_are_equally_likely() -> None:

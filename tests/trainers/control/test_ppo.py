@@ -178,14 +178,6 @@ def test_evaluation_is_of_whole_episodes_and_repeats_itself() -> None:
     assert float(one["evaluation/return_std"]) == pytest.approx(np.std(returns), rel=1e-2, abs=1e-3)
 
 
-def test_chunks_of_one_and_of_three_updates_are_the_same_training() -> None:
-    """Though more choices are data of the one than of the other."""
-    one, _ = train(variant(), chunks=3, **SWITCHED)
-    three, metrics = train(variant(), **COUPLED)
-    assert same_bits(one, three)
-    assert metrics["training/episodes"] > 0
-
-
 def test_no_finished_episode_is_nan_not_zero() -> None:
     """In a rollout of 8 steps of episodes of 12 that begin."""
     init, chunk = compiled(**SWITCHED)
