@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from outline import Outline
 from synthetic import realistic, synthetic_study
 
-from ablations.cli import main
 from ablations.core.files import SetAside
 from ablations.errors import UserError
 from ablations.records import cell_folder, usable_record
@@ -134,17 +133,6 @@ def test_small_studies_and_shared_runs_have_a_page(tmp_path) -> None:
     assert {"one", "one-"} <= set(outline.ids)
     assert "inconclusive (one seed)" in text
     assert "There is no finished comparison yet." in text
-
-
-def test_the_command_writes_the_page_and_prints_its_path(tmp_path, capsys) -> None:
-    synthetic_study(tmp_path, {("hopper", "a"): [1.0, 2.0]})
-    assert main(["report", "--results", str(tmp_path)]) == 0
-    path = Path(capsys.readouterr().out.strip())
-    assert path.is_relative_to(tmp_path)
-    assert "hopper" in path.read_text()
-    assert path.stat().st_size < 1_500_000
-    assert main(["report", "--results", str(tmp_path / "none")]) == 2
-    assert "no study has run" in capsys.readouterr().err
 
 
 # In a browser

@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 from synthetic import realistic, synthetic_study
 
-from ablations.cli import main
 from ablations.comparison import compare
 from ablations.errors import UserError
 from ablations.io.export import export, frame
@@ -491,19 +490,3 @@ def test_what_is_done_to_a_log_is_read_right_or_refused(tmp_path, kind: str, see
         for (_, run, of), found in curves(root).items():
             assert found.items() <= TRUTH[run, of].items()
             assert found == TRUTH[run, of] or change == "cut"
-
-
-# The commands
-
-
-def test_the_commands_import_and_export(tmp_path, capsys) -> None:
-    at = ("--results", str(tmp_path / "results"))
-    path = str(csv_file(tmp_path / "r.csv"))
-    for words, code, says in (
-        (("import", path, "--study", "mine", "--baseline", "theirs"), 0, "2 variants with 6 seeds"),
-        (("table", "mine"), 0, "better"),
-        (("export", "mine", "--format", "parquet"), 0, "runs.parquet"),
-        (("export", "mine", "--metric", "retrun"), 2, "did you mean 'return'"),
-    ):
-        assert main([*words, *at]) == code
-        assert says in "".join(capsys.readouterr())

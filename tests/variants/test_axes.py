@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -75,46 +74,10 @@ def test_numbers_of_one_name_have_one_set_of_bounds():
     )
 
 
-def test_import_starts_no_backend_and_plugins_need_one_module(tmp_path):
-    """The process that plans imports the registry and a user's plugins, and never starts JAX."""
-    (tmp_path / "my_module.py").write_text(
-        textwrap.dedent("""
-            import jax.numpy as jnp
-            import variants
-
-            @variants.axis("advantage").choice(
-                "mine", formula="A = r - V", source="this module", summary="myopic", revision=3
-            )
-            def mine(*, rewards, values):
-                return rewards - values, jnp.asarray(rewards, jnp.float32)
-
-            mood = variants.register(variants.Axis("mood", summary="how one feels"))
-            mood.declare("good", formula="1", source="this module", summary="fine")
-
-            @variants.conflict
-            def no_good(*, mood, advantage):
-                return "nobody feels good about mine" if advantage == "mine" else None
-        """)
+def test_import_starts_no_backend():
+    """The process that plans imports the registry, and never starts JAX."""
+    script = (
+        "import variants; from jax._src import xla_bridge\n"
+        "assert not xla_bridge.backends_are_initialized()"
     )
-    script = """
-        import sys
-        import variants, my_module
-        from jax._src import xla_bridge
-
-        assert not xla_bridge.backends_are_initialized()
-        assert not [name for name in sys.modules if name.split(".")[0] == "ablations"]
-        axis = variants.axis("advantage")
-        assert axis.names[-2:] == ("vtrace_weighted", "mine")
-        assert axis["mine"].revision == 3
-        print(variants.conflicts({"mood": "good", "advantage": "mine"}))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": ":".join([str(tmp_path), *filter(None, sys.path)]), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "['nobody feels good about mine']"
+    subprocess.run([sys.executable, "-c", script], check=True)
