@@ -27,8 +27,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_data_of_a_list_of_what_goes_away(study: Path, capsys) -> None:
-    capsys.readouterr()
+def test_data_of_a_list_of_what_goes_away(capsys, study: Path) -> None:
+    assert "2 variants with 5 seeds" in capsys.readouterr().out
     main(["clean", "mine", "--format", "json"])
     listed = json.loads(capsys.readouterr().out)
     assert all(Path(path).exists() for path in listed)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import walk
 
 TINY = ("run", "toy", "--cluster", "slurm")
 
@@ -187,31 +188,15 @@ def test_the_five_lines_of_the_documentation(sweep) -> None:
     assert "no job of toy is in the queue" in said[4]
 
 
-WALK = """\
-[study]
-name = "walk"
-seeds = 2
-[command]
-run = "sh walk.sh {folder} {seed} {drift}"
-curve = "{folder}/log.csv"
-step = "step"
-metric = "return"
-[variants]
-slow = {drift = 1}
-fast = {drift = 2}
-"""
-
-
 def test_a_study_whose_trainer_is_a_command(sweep) -> None:
-    script = 'echo "step,return" > $1/log.csv; echo "10,$(($2 + $3))" >> $1/log.csv\n'
-    (sweep.shell.folder / "walk.sh").write_text(script)
-    (sweep.shell.folder / "walk.toml").write_text(WALK)
+    (sweep.shell.folder / "walk.sh").write_text(walk.SCRIPT)
+    (sweep.shell.folder / "walk.toml").write_text(walk.STUDY.replace("seeds = 3", "seeds = 2"))
     said = sweep("run", "walk.toml", "--cluster", "slurm", "cpus=2", "--threads", "2").stdout
     assert "2 jobs of 1 worker, about 20 min each" in said
     assert "compile" not in said
     sweep.finished()
     returns = {(r["config"]["structure"]["drift"], r["config"]["seed"]) for r in sweep.records()}
-    assert returns == {(1, 0), (1, 1), (2, 0), (2, 1)}
+    assert returns == {(10, 0), (10, 1), (12, 0), (12, 1)}
     assert {row["state"] for row in sweep.rows()} == {"done"}
 
 
