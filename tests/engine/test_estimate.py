@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,12 @@ from ablations.request import Request
 STEPS = 100_000
 
 
-def config_of(task: str, seed: int = 0, **structure: Any) -> dict[str, Any]:
+RUN = {"points": 10, "updates_per_chunk": 1, "iteration_steps": STEPS // 10, "evaluation_envs": 0}
+
+
+def config_of(
+    task: str, seed: int = 0, run: Mapping[str, int] = RUN, **structure: Any
+) -> dict[str, Any]:
     return {
         "trainer": {"name": "ppo", "revision": 1},
         "task": {"name": task, "revision": 1, "settings": {}},
@@ -31,7 +37,7 @@ def config_of(task: str, seed: int = 0, **structure: Any) -> dict[str, Any]:
         "choices": {},
         "numbers": {},
         "seed": seed,
-        "run": {"points": 10, "updates_per_chunk": 1, "iteration_steps": STEPS // 10},
+        "run": {**RUN, **run},
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from test_estimate import config_of
 
 from ablations.core.plan import StoredStudy
 from ablations.engine.backends import Speed
@@ -22,30 +23,12 @@ from ablations.records import Plan, write_plan
 
 
 def cells(seeds: int, programs: int = 1, steps: int = 1000) -> list[Cell]:
+    run = {"updates_per_chunk": steps // 100, "iteration_steps": 10, "evaluations": 0}
     return [
-        Cell(
-            study="toy",
-            task="fast",
-            variant="up",
-            seed=seed,
-            hash=f"{program}-{seed}",
-            config={
-                "trainer": {"name": "ppo", "revision": 1},
-                "task": {"name": "fast", "settings": {}},
-                "structure": {"num_envs": 8 * (program + 1), "num_minibatches": 1},
-                "choices": {},
-                "numbers": {},
-                "run": {
-                    "points": 10,
-                    "updates_per_chunk": steps // 100,
-                    "iteration_steps": 10,
-                    "evaluations": 0,
-                    "evaluation_envs": 0,
-                },
-            },
-        )
+        Cell("toy", "fast", "up", seed, f"{program}-{seed}", config)
         for seed in range(seeds)
         for program in range(programs)
+        for config in [config_of("fast", seed, run, num_envs=8 * program + 8, num_minibatches=1)]
     ]
 
 
@@ -94,7 +77,7 @@ def test_no_more_workers_than_the_memory_holds() -> None:
 def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
     """Else a batch runs whole on one of them."""
     assert BACKEND.shape(1000, 4, 0, Cluster(lanes=6).resources.lanes) == (4, 1)
-    for many, lanes, even in ((5, None, 8), (100, None, 64), (100, 6, 8), (100, 8, 8)):
+    for many, lanes, even in ((5, None, 8), (100, None, 100), (100, 6, 8), (100, 8, 8)):
         assert BACKEND.shape(many, 3, 4, lanes) == (1, even)
     mine = cells(20)
     found = sized(mine, Cluster(gpus=2, lanes=8, job_minutes=0).resources, speeds(mine, 1000.0))
