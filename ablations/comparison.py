@@ -19,7 +19,8 @@ from ablations.stats import Difference, decide, interim
 
 LEVEL = 0.05
 NOT_EVERYWHERE = "not equivalent on every task"
-NOTHING_LEARNED = "the baseline learned nothing"
+LEARNED_TOO_LITTLE = "the baseline learned too little"
+NO_RUNS = "no runs"
 NO_PAIRS = ("no common seed", "one seed")
 NOTHING = np.zeros((1, 0))
 COLUMNS = (
@@ -89,10 +90,11 @@ def compare(
         level: the probability that any interval misses its difference.
 
     Returns:
-        A row per untrained policy, a row per task and variant, and a row per variant on "all
+        For each task a row per untrained policy and per variant, then a row per variant on "all
         tasks", in learned ranges. Columns:
             task, variant, baseline: a baseline has its own name as baseline.
-            n, failed, empty, missing: numbers of runs; empty ones are finished without a score.
+            n, failed, empty, missing: numbers of runs (on all tasks, missing counts seeds); empty
+                ones are finished without a score.
             pairs: number of shared seeds.
             baseline_n: seeds of the baseline, if it has more than the variant.
             mean, mean_low, mean_high: with Student's 95% interval.
@@ -135,7 +137,8 @@ def compare(
         if row["verdict"] == "inconclusive" and row["pairs"] > 1 and row["margin"] > 0:
             options = {"level": row["level"], "fewest": row["pairs"] + 1}
             row["seeds_needed"] = stats.seeds_needed(row["margin"], row["sd"], **options)
-    for task in [*runs.tasks, ALL_TASKS]:
+    order = [*runs.tasks, ALL_TASKS]
+    for task in order:
         _mark_best(runs, task, [row for row in rows if row["task"] == task])
     about = {"untrained": True, "note": "untrained policy"}
     untrained = [
@@ -143,7 +146,8 @@ def compare(
         for task, policies in runs.untrained.items()
         for policy, scores in policies.items()
     ]
-    frame = pd.DataFrame([*untrained, *rows], columns=list(COLUMNS))
+    rows = sorted([*untrained, *rows], key=lambda row: order.index(row["task"]))
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame.attrs = {name: getattr(runs, name) for name in ABOUT}
     frame.attrs |= {"level": level, "simultaneous": simultaneous}
     return frame
@@ -272,7 +276,10 @@ def _row(runs: Runs, pair: _Pair, level: float) -> dict[str, Any]:
     if pair.every is not None:
         row |= ends("raw_difference", pair.raw()) | {"baseline_n": pair.every.shape[-1]}
     if not pair.is_head:
-        row["verdict"], row["note"] = _verdict(runs, pair, result, size)
+        row["verdict"], note = _verdict(runs, pair, result, size)
+        row["note"] = (row["note"] or note) if note == NO_PAIRS[0] else note
+    else:
+        row["note"] = ""
     return row
 
 
@@ -286,7 +293,7 @@ def _verdict(runs: Runs, pair: _Pair, result: Difference, size: float) -> tuple[
     if result.n < 2:
         return "inconclusive", NO_PAIRS[result.n]
     if runs.untrained and math.isnan(size):
-        return "inconclusive", NOTHING_LEARNED
+        return "inconclusive", LEARNED_TOO_LITTLE
     verdict = decide(result.low, result.high, runs.margin * size, pair.more_failures)
     if pair.more_failures > 0:
         return verdict, f"{count(pair.more_failures, 'more run')} failed than of {pair.baseline}"
@@ -308,7 +315,7 @@ def over_tasks(row: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> tu
     signs = {
         sign
         for r in (row, *tasks)
-        if r["verdict"] and r["note"] not in ("identical", NOTHING_LEARNED)
+        if r["verdict"] and r["note"] not in ("identical", LEARNED_TOO_LITTLE)
         if not ("failed" in r["note"] and r["verdict"] in ("failed", "inconclusive"))
         if (sign := (r["difference_low"] > 0) - (r["difference_high"] < 0))
     }
@@ -327,11 +334,14 @@ def _scores_row(runs: Runs, task: str, variant: str) -> dict[str, Any]:
     scores = runs.by_seed(task, variant).to_numpy()
     if task == ALL_TASKS:
         counts = runs.counts.xs(variant, level="variant").sum()
+        absent = (runs.runs.variant == variant) & (runs.runs.status == "missing")
+        counts["missing"] = runs.runs[absent].seed.nunique()
     else:
         counts = runs.counts.reindex([(task, variant)], fill_value=0).iloc[0]
     rate = len(scores) > 1 and task in runs.of_successes
     estimate = stats.rate(int(scores.sum()), len(scores)) if rate else stats.mean(scores)
     row = _blank_row(task, variant, len(scores), estimate)
+    row["note"] = "" if counts["done"] or counts["failed"] else NO_RUNS
     return row | {name: int(counts[name]) for name in ("failed", "empty", "missing")}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablations.comparison import NOTHING_LEARNED, compare, planned_stages
+from ablations.comparison import LEARNED_TOO_LITTLE, compare, planned_stages
 from ablations.engine.local import Outcome, Processes, outcome_of
 from ablations.engine.plan import with_seeds
 from ablations.engine.prepare import Work, needed, whole_record
@@ -68,7 +68,7 @@ class PlanTest:
             verdict = decide(row.difference_low, row.difference_high, row.margin)
             if row.pairs < 2:
                 lost.append((row.task, row.variant))
-            elif verdict == row.verdict == "inconclusive" and row.note != NOTHING_LEARNED:
+            elif verdict == row.verdict == "inconclusive" and row.note != LEARNED_TOO_LITTLE:
                 undecided.append((row.task, row.variant))
         return Openness(tuple(undecided), tuple(lost))
 

@@ -34,6 +34,7 @@ def comparison(runs: Runs, **options: Any) -> pd.DataFrame:
     frame = compare(runs, **options)
     frame.attrs |= {
         "caption": caption(runs, frame),
+        "latex_caption": caption(runs, frame, by_task=True),
         "notes": list(notes(runs, frame)),
         "summary": summary(frame),
     }
@@ -66,8 +67,10 @@ def table_of(runs: Runs, kind: str | None = None) -> pd.DataFrame:
     if frame.empty:
         raise UserError("no run has finished yet, so the table would be empty")
     title = runs.plan.study.title if runs.plan else ""
+    profile = runs.plan.request.get("profile") if runs.plan else None
     frame.attrs = {"study": runs.plan.study.name if runs.plan else "runs", "kind": kind} | {
         **({"title": title} if title else {}),
+        **({"profile": profile} if profile else {}),
         **frame.attrs,
     }
     return frame

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ablations.comparison import ABOUT, NOTHING_LEARNED, ends, last_stage, over_tasks
+from ablations.comparison import ABOUT, LEARNED_TOO_LITTLE, ends, last_stage, over_tasks
 from ablations.core.plan import Settings
 from ablations.core.record import settings_read
 from ablations.errors import UserError, count, listed
@@ -172,7 +172,7 @@ def _row(
     if not effect.n:
         note = "no seed is complete"
     elif runs.directed and runs.untrained and math.isnan(basis.unit):
-        low, high, note = math.nan, math.nan, NOTHING_LEARNED
+        low, high, note = math.nan, math.nan, LEARNED_TOO_LITTLE
     elif math.isnan(low):
         note = "one seed" if effect.n == 1 else "no spread"
     if names["kind"] == "main" and (uneven := sum(more)):

@@ -1,8 +1,9 @@
 """Writes tables as text: one formatter of numbers, one function per format.
 
 The columns `x`, `x_low` and `x_high` of a frame are printed as one column, "x [low, high]". The
-frame's `attrs` may have `study`, `kind`, `title`, `caption`, `notes`, `summary`, the columns that
-are `shown`, and `unit` ("score" if shares are in units of the score).
+frame's `attrs` may have `study`, `kind`, `title`, `caption`, `latex_caption` (of a column per
+task), `notes`, `summary`, the columns that are `shown`, and `unit` ("score" if shares are in units
+of the score).
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ HEADS = {
 }
 # The printed columns of a comparison; `wide` adds the others.
 COMPARISON = ("task", "variant", "baseline", "mean", "share", "verdict", "seeds", "seeds_needed")
+KEYS = ("task", "variant", "factor", "detail")  # in every table that has them
 HIDDEN = frozenset({"untrained", "best", "tied", "beyond_margin", "level", "note", "kind"})
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "=", "inconclusive": "?", "failed": "✗"}
 STYLES = {
@@ -64,6 +66,7 @@ STYLES = {
 }
 # Columns that a narrow terminal omits, in this order.
 OPTIONAL = ("needs", "against", "seeds", "mean [95%]")
+LONGEST_WORD = 24  # that is not broken
 FORMATS = ("markdown", "latex", "html", "csv", "json", "terminal")
 
 
@@ -82,7 +85,8 @@ def format_table(
         frame: a table of `ablations.tables`, or any frame.
         form: "markdown", "latex" (needs booktabs), "html", "csv", "json" or "terminal". csv and
             json have all columns and all digits.
-        columns: the columns to print, without _low and _high; default: the most important ones.
+        columns: the columns to print beside `KEYS`, without _low and _high; default: the most
+            important ones.
         wide: print every column.
         caption: write the caption and the notes.
         width: of the terminal, in characters; default: this terminal's.
@@ -97,9 +101,9 @@ def format_table(
     if form == "json":
         return _json(frame)
     texts = display(frame, columns, wide=wide)
-    if form == "latex" and "verdict" in frame and "mean" in frame and not columns and not wide:
-        texts = _by_task(frame)
     about = frame.attrs if caption else {}
+    if form == "latex" and "verdict" in frame and "mean" in frame and not columns and not wide:
+        texts, about = _by_task(frame), about | {"caption": about.get("latex_caption")}
     if form == "terminal":
         return _terminal(texts, frame, about, width)
     if form == "html":
@@ -188,7 +192,7 @@ def display(
         if name not in texts:
             raise unknown("column", name, list(texts))
     if columns:
-        texts = texts[list(columns)]
+        texts = texts[[*(name for name in KEYS if name in texts if name not in columns), *columns]]
     elif wide:
         hidden = HIDDEN - set(frame.attrs.get("shown", ()))
         texts = texts.drop(columns=[name for name in hidden if name in texts])
@@ -262,6 +266,8 @@ def _estimates(frame: pd.DataFrame, name: str, tasks: pd.Series[Any]) -> list[st
 def verdict_text(row: Mapping[Any, Any]) -> str:
     """Write a row's verdict with its note."""
     verdict, note = str(row["verdict"]), str(row.get("note") or "")
+    if note == "no runs":
+        verdict = ""
     if row.get("untrained"):
         return "untrained"
     if "baseline" in row and row["baseline"] == row["variant"] and not verdict:
@@ -304,7 +310,8 @@ def _json(frame: pd.DataFrame) -> str:
         return value
 
     rows = [{k: plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
-    about = {name: value for name, value in frame.attrs.items() if name != "shown"}
+    hidden = ("shown", "latex_caption")
+    about = {name: value for name, value in frame.attrs.items() if name not in hidden}
     return json.dumps(about | {"rows": rows}, indent=1, ensure_ascii=False, allow_nan=False)
 
 
@@ -484,16 +491,23 @@ def _terminal(
     cells = texts.drop(columns="task", errors="ignore").map(lambda cell: printable(str(cell)))
     tasks = texts["task"] if "task" in texts else [""] * len(frame)
     numeric = {name for name in cells if _are_numbers(list(cells[name]))}
-    widths = {name: max(map(len, [str(name), *cells[name]])) for name in cells}
-    least = {name: size if name in numeric else min(size, 12) for name, size in widths.items()}
+    full = {name: max(map(len, [str(name), *cells[name]])) for name in cells}
+    least = {}  # widths that break no number, and no word of usual length
+    for name in cells:
+        words = " ".join([str(name), *cells[name], *(() if least else tasks)]).split()
+        longest = min(LONGEST_WORD, max(map(len, words)))
+        least[name] = full[name] if name in numeric else longest
 
-    def fits() -> bool:
-        return sum(least.values()) + 3 * len(least) <= screen.width
+    def spare() -> int:
+        return screen.width - sum(least.values()) - 3 * len(least)
 
-    left_out = [name for name in OPTIONAL if not fits() and least.pop(name, 0)]
+    left_out = [name for name in OPTIONAL if spare() < 0 and least.pop(name, 0)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    room = spare() >= 0
     for name in least:
-        table.add_column(str(name), overflow="fold", no_wrap=name in numeric and fits())
+        least[name] += min(max(0, full[name] - least[name]), max(0, spare()))
+        fixed = least[name] if room or name in numeric else None
+        table.add_column(str(name), overflow="fold", width=fixed)
     verdicts = frame["verdict"] if "verdict" in frame else [""] * len(frame)
     last = ""
     for row, verdict, task in zip(cells[list(least)].to_numpy(), verdicts, tasks, strict=True):
@@ -503,7 +517,9 @@ def _terminal(
             last = task
         table.add_row(*map(Text, row), style=STYLES.get(verdict, ""))
     if frame.attrs.get("title"):
-        console.print(Text(printable(f"{frame.attrs['study']}: {frame.attrs['title']}"), "bold"))
+        title = ": ".join(dict.fromkeys([frame.attrs["study"], frame.attrs["title"]]))
+        profile = f", profile {name}" if (name := frame.attrs.get("profile")) else ""
+        console.print(Text(printable(title + profile), "bold"))
     if frame.attrs.get("summary"):
         console.print(Text(printable(frame.attrs["summary"])))
     console.print(table)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
+from ablations.comparison import NO_RUNS
 from ablations.errors import count, listed, shortened
 from ablations.records import UNTRAINED, Plan
 from ablations.runs import ALL_TASKS, EVALUATION, RUN, Runs, untrained_command
 from ablations.scoring import LAST, LEAD
-from ablations.tables.formats import estimate
+from ablations.tables.formats import SIGNS, estimate
 
 MOST_LINES = 12
 LISTED = 4  # effects that a summary names
@@ -23,14 +24,18 @@ WINDOWS = {
 }
 
 
-def caption(runs: Runs, frame: pd.DataFrame) -> str:
-    """Explain the numbers of a comparison in at most four lines."""
+def caption(runs: Runs, frame: pd.DataFrame, *, by_task: bool = False) -> str:
+    """Explain the numbers of a comparison in at most four lines.
+
+    by_task: of the LaTeX table, which has a column per task.
+    """
     compared = frame[frame.pairs > 0]
     seeds = spans(sorted(runs.runs.seed.unique()))
     base = f"; settings of {runs.plan.study.base}" if runs.plan and runs.plan.study.base else ""
     window = "" if runs.plan is None and runs.curves.empty else f"{WINDOWS[runs.score]} "
     length = f"; {steps(runs.plan)}{base}" if runs.plan else ""
-    parts = [f"Mean {runs.metric} {window}with its 95% interval; seeds {seeds}{length}."]
+    width = "± half the width of its" if by_task else "with its"
+    parts = [f"Mean {runs.metric} {window}{width} 95% interval; seeds {seeds}{length}."]
     if len(compared):
         coverage = f"{100 * (1 - frame.attrs['level']):g}%"
         intervals = f"their {coverage} intervals are simultaneous (Bonferroni)"
@@ -38,18 +43,18 @@ def caption(runs: Runs, frame: pd.DataFrame) -> str:
             intervals = intervals.replace("Bonferroni", "interim analyses")
         elif not frame.attrs["simultaneous"]:
             intervals = f"each has its own {coverage} interval"
-        effect = "" if runs.margin_in_metric else " Effect: in % of the learned range."
-        parts.append(
-            f"Differences are paired by seed; {intervals}.{effect} * best mean, † not "
-            "significantly below it."
-        )
+        effect = "" if runs.margin_in_metric or by_task else "Effect: in % of the learned range. "
+        best = "Bold: best mean." if by_task else "* best mean, † not significantly below it."
+        parts.append(f"Differences are paired by seed; {intervals}. {effect}{best}")
+        if by_task and any(compared.verdict):
+            signs = [f"{sign} {v}" for v, sign in SIGNS.items() if v in set(compared.verdict)]
+            parts.append(f"{', '.join(signs)}: the difference to the baseline.")
     if runs.directed and frame.margin.notna().any():
         unit = "" if runs.margin_in_metric else "% of the learned range"
         size = runs.margin if runs.margin_in_metric else 100 * runs.margin
-        parts.append(
-            f"Equivalent: within ±{size:g}{unit}. Needs: seeds that would show a difference of "
-            "that size with 80% power."
-        )
+        parts.append(f"Equivalent: within ±{size:g}{unit}.")
+        if not by_task:
+            parts.append("Needs: seeds that would show a difference of that size with 80% power.")
     rates = [task for task in runs.tasks if task in runs.of_successes]
     if rates:
         parts.append(f"Success rates on {listed(rates)} have exact intervals.")
@@ -223,6 +228,9 @@ def summary(frame: pd.DataFrame, noun: str = "comparison") -> str:
         below = f", effects below {size}" if math.isfinite(bound) and verdict != "failed" else ""
         if len(having):
             parts.append(f"{count(len(having), noun)} {verdict}{below}")
+    absent = (frame.task != ALL_TASKS) & (frame.note == NO_RUNS) & (frame.verdict != "")
+    if absent.any():
+        parts.append(f"{count(absent.sum(), noun)} without runs")
     return "; ".join(parts) + "."
 
 

@@ -251,7 +251,7 @@ def test_a_baseline_no_better_than_untrained_policies_decides_nothing(tmp_path) 
     runs = Runs.read(tmp_path, synthetic.study(tmp_path, scores))
     rows = rows_of(compare(runs))
     assert tuple(rows.loc[("a", "v"), ["verdict", "note"]]) == (
-        *("inconclusive", "the baseline learned nothing"),
+        *("inconclusive", "the baseline learned too little"),
     )
     assert rows.loc[("c", "v")].verdict == "worse"
     assert (ALL_TASKS, "v") not in rows.index, "one task is no average"
@@ -371,7 +371,7 @@ def test_before_anything_has_run_rows_are_empty(study_runs) -> None:
     frame = compare(study_runs(finals, missing=[("t", "a", 0), ("t", "b", 0)]))
     assert list(frame.n) == [0, 0]
     assert frame["mean"].isna().all()
-    assert list(frame.note) == ["", "no common seed"]
+    assert list(frame.note) == ["", "no runs"]
 
 
 def test_an_absent_or_unknown_baseline_is_named(study_runs) -> None:
