@@ -30,13 +30,23 @@ class UserError(Exception):
     """Invalid input (exit code 2). The message says what is wrong and what is expected."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for a name that does not exist: the nearest one that does, else all."""
+def unknown(
+    kind: str, name: str, known: Iterable[str], *, of: str = "", listing: str = ""
+) -> UserError:
+    """Return the error for a name that does not exist: the nearest one that does, else all.
+
+    of: what lacks the name. listing: the command that lists all names, instead of these.
+    """
     names = sorted(known)
+    problem = f"{of} has no {kind} '{name}'" if of else f"unknown {kind} '{name}'"
     if near := difflib.get_close_matches(name, names, n=1, cutoff=NEAR):
-        return UserError(f"unknown {kind} '{name}': did you mean '{near[0]}'?")
+        return UserError(f"{problem}: did you mean '{near[0]}'?")
+    if listing:
+        return UserError(f"{problem}: `{listing}` names them")
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return UserError(f"unknown {kind} '{name}': known: {', '.join(names[:SHOWN])}{more}")
+    return UserError(
+        f"{problem}{'; it has' if of else ': known:'} {', '.join(names[:SHOWN])}{more}"
+    )
 
 
 def count(number: int, noun: str) -> str:

@@ -214,9 +214,9 @@ class Selection(TypedDict, total=False):
     Without one, `run` takes the profile quick, and other commands the study's last run.
 
     Attributes:
-        profile: How much compute: smoke, quick (default), evidence, claims or paper; see
-            `ablations list studies`.
-        tasks: Only these tasks, or others.
+        profile: How much compute: smoke, quick (default of run; others: the last plan), evidence,
+            claims or paper; see `ablations show STUDY`.
+        tasks: These tasks instead of the profile's.
         variants: Only these variants.
         seeds: A count (8 is 0 to 7) or ranges such as 0-9,20-29.
         steps: Environment steps per run.
@@ -225,7 +225,7 @@ class Selection(TypedDict, total=False):
         base: Use the settings of a preset instead of the task's.
         geometry: Static settings of presets (environments, steps, networks): the preset's own, or
             in common the task's.
-        until: Add seeds in stages until all is decided.
+        until: Add seeds in stages until every comparison is decided.
         most_seeds: Most seeds of --until; default: 64.
         evaluations: Evaluations per run; 0 for training curves alone.
     """

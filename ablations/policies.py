@@ -37,9 +37,9 @@ def find_run(
     task = task or next(iter(planned.tasks))
     variant = variant or planned.study.baseline
     if task not in planned.tasks:
-        raise unknown(f"task of '{study}'", task, planned.tasks)
+        raise unknown("task", task, planned.tasks, of=study)
     if variant not in planned.variants:
-        raise unknown(f"variant of '{study}'", variant, planned.variants)
+        raise unknown("variant", variant, planned.variants, of=study)
     for cell in planned.cells:
         if (cell.task, cell.variant, cell.seed) == (task, variant, seed):
             if read_record(folder, cell.hash) is None:

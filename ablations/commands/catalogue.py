@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,8 @@ from ablations import plugins, presets, studies, tasks, trainers
 from ablations.engine.stored import StoredRun, command_of, stored_runs
 from ablations.errors import count, printable, unknown
 from ablations.parameters import Folder
+from ablations.records import digest
+from ablations.request import Request
 from ablations.studies import Study
 from ablations.trainers import TrainerSpec
 
@@ -25,7 +28,7 @@ OTHER_WORDS = {
     "libraries": "presets",
     "results": "runs",
 }
-MOST_VARIANTS = 6  # of a study that are named
+WIDTH = 80
 
 
 def listed(kind: str = "studies", /, *, results: Folder = "results") -> str:
@@ -40,17 +43,19 @@ def listed(kind: str = "studies", /, *, results: Folder = "results") -> str:
         lines = [_run_line(run) for run in stored_runs(Path(results))]
         return printable("\n".join(lines) or f"nothing has run in '{results}'")
     plugins.load()
+    if kind == "studies":
+        archive = Path(results) / "archive"
+        return "\n".join(_study(study, archive) for study in studies.studies().values())
     import variants as registry
 
     kinds: dict[str, tuple[Callable[[], Mapping[str, Any]], Callable[[Any], Iterable[str]]]] = {
         "components": (registry.axes, _axis),
         "presets": (presets.presets, lambda preset: [preset.library]),
-        "studies": (studies.studies, _study),
         "tasks": (tasks.tasks, lambda task: [task.summary]),
         "trainers": (trainers.trainers, _trainer),
     }
     if kind not in kinds:
-        raise unknown("kind", kind, [*kinds, "runs"])
+        raise unknown("kind", kind, [*kinds, "studies", "runs"])
     things, lines_of = kinds[kind]
     return "\n".join(
         f"{name}: " + "\n    ".join(lines_of(thing)) for name, thing in things().items()
@@ -62,13 +67,14 @@ def _axis(axis: Axis) -> Iterator[str]:
     yield from (f"{choice.name:<20} {choice.summary}" for choice in axis.values())
 
 
-def _study(study: Study) -> Iterator[str]:
-    few = list(study.variants)[:MOST_VARIANTS]
-    more = len(study.variants) - len(few)
-    yield study.title
-    yield f"variants  {', '.join(few)}{f' and {more} more' if more else ''}"
-    for name, profile in study.profiles.items():
-        yield f"{name:<9} {len(profile.every_seed())} seeds on {', '.join(profile.tasks)}"
+def _study(study: Study, archive: Path) -> str:
+    """Return a line with the profiles that are archived."""
+    plans = {digest(Request(study.name, profile=name).flags()): name for name in study.profiles}
+    files = archive.glob(f"{study.name}-*.parquet")
+    there = {plans.get(path.stem.rpartition("-")[2], "others") for path in files}
+    archived = f" (archived: {', '.join(sorted(there))})" if there else ""
+    title = f"{study.name}: {study.title}"
+    return textwrap.shorten(title, WIDTH - len(archived), placeholder=" ...") + archived
 
 
 def _trainer(trainer: TrainerSpec) -> Iterator[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Unpack
+
+import pandas
 
 from ablations import plugins
 from ablations.answers import PUBLISHED, TABLE, find
@@ -20,12 +23,17 @@ from ablations.io.archives import restore
 from ablations.parameters import Folder, Selection, Text
 from ablations.presets import preset, presets
 from ablations.presets.definition import Preset, Read
-from ablations.records import Plan, Record, read_record
+from ablations.records import Plan, Record, has_run, read_record
 from ablations.request import Request
-from ablations.studies import Study, studies
+from ablations.studies import Profile, Study, studies
 from ablations.tasks import task, tasks
 from ablations.trainers import every_setting, trainer
 from ablations.trainers.values import FIELD_NAMES
+
+SYMBOLS = (
+    "r reward; d, z 1 if the step ended the episode, or if a time limit cut it, else 0; V, V' "
+    "values of\nthis and the next observation; δ = r + γ(1-d)V' - V; A⁺ A at the next step"  # noqa: RUF001
+)
 
 
 def show(
@@ -36,10 +44,11 @@ def show(
     results: Folder = "results",
     **selection: Unpack[Selection],
 ) -> str:
-    """Describe a study, variant, component, setting, preset, task or run; find published answers.
+    """Describe a study, variant, setting, choice, preset, task or run; find published answers.
 
     Args:
-        name: STUDY, STUDY/VARIANT, PRESET, SETTING, TASK, the hash of a run, or a word of answers.
+        name: STUDY, STUDY/VARIANT, PRESET, SETTING, CHOICE, TASK, the hash of a run, or a word of
+            answers.
         against: For a preset: only the differences from this other preset.
         results: The results folder; default: results.
         selection: See `Selection`.
@@ -62,7 +71,8 @@ def show(
             if not answers:
                 raise UserError(f"{error}; no published answer matches '{name}'") from None
         lines = [*answers, "", "\n".join(lines)]
-    return printable("\n".join(lines).strip())
+    text = printable("\n".join(lines).strip())
+    return f"{text}\n\n{SYMBOLS}" if "(1-d)" in text else text
 
 
 def _answers(name: str, results: Path, *, anywhere: bool = False) -> list[str]:
@@ -75,7 +85,12 @@ def _described(
     name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
 ) -> Iterator[str]:
     """Describe what has a name. brought: studies of study files."""
-    from ablations.commands.settings import setting_lines, setting_names
+    from ablations.commands.settings import (
+        choice_names,
+        choices_named,
+        setting_lines,
+        setting_names,
+    )
 
     setting = FIELD_NAMES.get(name, name)
     if name in presets():
@@ -88,6 +103,11 @@ def _described(
         yield from setting_lines(setting)
         if setting in every_setting():
             yield f"compare values: ablations sweep {setting}=A,B"
+    elif not (brought or selection or has_run(results, name)) and name in choice_names():
+        yield from choices_named(name)
+        for study in studies().values():
+            if name in study.variants:
+                yield f"variant of {study.name}: ablations show {study.name}/{name}"
     else:
         yield from described(name, results, selection, brought)
 
@@ -102,7 +122,7 @@ def described(
     """
     known = known_studies(Request(name, brought=brought))
     if name in known:
-        yield from _study(plan(Request.of(name, selection, brought)))
+        yield from _study(plan(Request.of(name, selection, brought)), known[name].profiles)
         return
     if (results / "plans" / name / "last").exists():  # imported, or explained
         yield from _study(*planned([name], results, selection))
@@ -122,12 +142,12 @@ def described(
             raise UserError(f"omit {', '.join(given)}: a selection is for studies, not for a run")
         yield from _cell(record)
     else:
-        from ablations.commands.settings import setting_names
+        from ablations.commands.settings import choice_names, setting_names
 
         if slash and head in known:
-            raise unknown(f"variant of '{head}'", rest, known[head].variants)
-        every = [*known, *presets(), *setting_names(), *tasks()]
-        raise unknown("study, variant, preset, setting, task or run", name, every)
+            raise unknown("variant", rest, known[head].variants, of=head)
+        every = [*known, *presets(), *setting_names(), *choice_names(), *tasks()]
+        raise unknown("study, variant, preset, setting, choice, task or run", name, every)
 
 
 def _preset(described: Preset, others: Mapping[str, Read] | None = None) -> Iterator[str]:
@@ -167,9 +187,9 @@ def _task(name: str) -> Iterator[str]:
     yield f"studies with it: {', '.join(having) or 'none'}; --tasks {name} gives it to any other"
 
 
-def _study(resolved: Plan) -> Iterator[str]:
+def _study(resolved: Plan, profiles: Mapping[str, Profile] = MappingProxyType({})) -> Iterator[str]:
     about = resolved.study
-    yield f"{about.name}: {about.title}"
+    yield ": ".join(dict.fromkeys([about.name, about.title]))
     if about.claim:
         yield f"claim     {about.claim}"
     if about.claim_source:
@@ -177,15 +197,26 @@ def _study(resolved: Plan) -> Iterator[str]:
     yield f"baseline  {about.baseline}"
     of = "in units of the metric" if about.margin_in_metric else "of what the baseline learns"
     yield f"margin    {about.margin:g} {of}"
-    profile = "imported  " if resolved.imported else f"profile   {resolved.request['profile']}: "
+    kind = "imported  " if resolved.imported else f"profile   {resolved.request['profile']}: "
     yield (
-        f"{profile}{count(len(resolved.cells), 'run')}, "
+        f"{kind}{count(len(resolved.cells), 'run')}, "
         f"{len(resolved.seeds)} seeds, "
         + ", ".join(f"{task.steps:,} steps on {name}" for name, task in resolved.tasks.items())
     )
+    for profile, of in profiles.items():
+        yield f"{profile:<9} {len(of.every_seed())} seeds on {', '.join(of.tasks)}"
+    yield from _pages(about.name)
     for variant in resolved.variants if resolved.cells else ():
         yield ""
         yield from _variant_lines(resolved, variant)
+
+
+def _pages(study: str) -> Iterator[str]:
+    """Yield a line with the published answers of a study."""
+    folder = next(folder for folder in PUBLISHED if (folder / TABLE).exists())
+    rows = pandas.read_csv(folder / TABLE, usecols=["detail", "study"])
+    if names := [*rows.detail[(rows.study == study) | rows.detail.str.contains(study)].unique()]:
+        yield f"answers   {', '.join(names)}: see `ablations show {names[0]}`"
 
 
 def _variant(
@@ -196,7 +227,7 @@ def _variant(
         selection = {**selection, "variants": (variant, versus)}
     resolved = plan(Request.of(study.name, selection, brought))
     if variant not in resolved.variants:
-        raise unknown(f"variant of '{study.name}' as it is varied", variant, resolved.variants)
+        raise unknown("variant", variant, resolved.variants, of=f"{study.name} --vary")
     yield from _variant_lines(resolved, variant)
     for where in resolved.tasks:
         yield ""
@@ -222,7 +253,8 @@ def _variant_lines(resolved: Plan, variant: str) -> list[str]:
     config = _config(resolved, where, variant)
     if variant == baseline:
         different = dict(described.sets)
-        lines.append("    a baseline; it sets" if different else "    a baseline")
+        article = "the" if variant == resolved.study.baseline else "a"
+        lines.append(f"    {article} baseline" + "; it sets" * bool(different))
     elif resolved.imported:
         return [*lines, f"    compared with {baseline}"]
     else:

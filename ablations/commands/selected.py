@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 import warnings
 from collections import Counter
@@ -13,8 +12,9 @@ from typing import Any
 import pandas
 
 from ablations import plugins
+from ablations.engine.plan import no_study
 from ablations.engine.stored import command_of, planned
-from ablations.errors import NEAR, Note, UserError, count, unknown
+from ablations.errors import Note, UserError, count, unknown
 from ablations.io.archives import restore
 from ablations.parameters import Selection
 from ablations.presets import presets
@@ -72,7 +72,7 @@ def plans(
 
 
 def _require_known(name: str, results: Path) -> None:
-    """Raise UserError for a file of runs, and for a misspelt study."""
+    """Raise UserError for a file of runs, and for an unknown study."""
     if Path(name).suffix in RUN_FILES:
         raise UserError(
             f"'{name}' is a file of runs: import it by `ablations import {name} --study NAME`"
@@ -81,9 +81,10 @@ def _require_known(name: str, results: Path) -> None:
         return
     plugins.load()
     ran = [path.name for path in (results / "plans").glob("*")]
+    ran += [path.stem.rpartition("-")[0] for path in (results / "archive").glob("*.parquet")]
     known = {*studies(), *presets(), *ran}
-    if name not in known and difflib.get_close_matches(name, known, n=1, cutoff=NEAR):
-        raise unknown("study", name, known)
+    if name not in known:
+        raise no_study(name, known)
 
 
 def shown(

@@ -10,7 +10,7 @@ from ablations.core.record import settings_read
 from ablations.errors import value_text
 from ablations.presets import preset, presets
 from ablations.trainers import Option, TrainerSpec, every_setting, trainers
-from variants import Axis, Number
+from variants import Axis, Choice, Number
 
 
 def setting_names() -> list[str]:
@@ -60,6 +60,19 @@ def choice_lines(axis: str, choice: str, left: int = 8) -> Iterator[str]:
     yield from (" " * left + line.strip() for line in lines if line.strip())
 
 
+def choice_names() -> set[str]:
+    """Return the names of all choices."""
+    return {name for axis in registry.axes().values() for name in axis}
+
+
+def choices_named(name: str) -> Iterator[str]:
+    """Describe the choices with a name, each after its component."""
+    for axis in registry.axes().values():
+        if name in axis:
+            yield f"a choice of {axis.name}: {axis.summary}"
+            yield from (*_described(axis, axis[name]), "")
+
+
 def _axis_lines(
     axis: Axis, having: Sequence[TrainerSpec], users: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
@@ -70,15 +83,18 @@ def _axis_lines(
     else:
         yield f"    a choice may read {', '.join([*(axis.inputs or {}), *axis.numbers])}"
     for choice in axis.values():
-        yield ""
-        yield f"{choice.name}: {choice.summary}"
-        yield from choice_lines(axis.name, choice.name)
-        if choice.inputs:
-            yield f"    reads     {', '.join(choice.inputs)}"
-        for name, number in choice.numbers.items():
-            yield f"    number    {name}={range_text(number)}: {number.summary}"
+        yield from ("", *_described(axis, choice))
         if choice.name in users:
             yield f"    used by   {', '.join(users[choice.name])}"
+
+
+def _described(axis: Axis, choice: Choice) -> Iterator[str]:
+    yield f"{choice.name}: {choice.summary}"
+    yield from choice_lines(axis.name, choice.name)
+    if choice.inputs:
+        yield f"    reads     {', '.join(choice.inputs)}"
+    for name, number in choice.numbers.items():
+        yield f"    number    {name}={range_text(number)}: {number.summary}"
 
 
 def _number_lines(name: str, number: Number, of: TrainerSpec) -> Iterator[str]:

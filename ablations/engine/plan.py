@@ -166,7 +166,7 @@ def select(study: Study, request: Request) -> Selected:
 def profile_of(study: Study, name: str) -> Profile:
     """Return a profile of a study by name. Raises UserError."""
     if name not in study.profiles:
-        raise unknown(f"profile of '{study.name}'", name, study.profiles)
+        raise unknown("profile", name, study.profiles, of=study.name)
     return study.profiles[name]
 
 
@@ -177,7 +177,7 @@ def _named(study: Study, asked: Iterable[str] | None) -> Study:
     names = set(asked)
     for name in asked:
         if name not in study.variants:
-            raise unknown(f"variant of '{study.name}'", name, study.variants)
+            raise unknown("variant", name, study.variants, of=study.name)
     kept = {name: variant for name, variant in study.variants.items() if name in names}
     return dataclasses.replace(study, variants=kept)
 
@@ -281,11 +281,11 @@ def study_of(request: Request) -> Study:
     if name in known:
         return known[name]
     if name not in presets.presets():
-        raise _no_study(name, [*known, *presets.presets()])
+        raise no_study(name, [*known, *presets.presets()])
     return preset_study(name)
 
 
-def _no_study(name: str, known: Collection[str]) -> UserError:
+def no_study(name: str, known: Collection[str]) -> UserError:
     """Return the error for an unknown study, with a hint if it is another name."""
     if name in tasks.tasks():
         return UserError(f"'{name}' is a task: give it by --tasks {name}, after a study")
@@ -296,7 +296,7 @@ def _no_study(name: str, known: Collection[str]) -> UserError:
         )
     if (setting := FIELD_NAMES.get(name, name)) in every_setting():
         return UserError(f"'{name}' is a setting: `ablations sweep {setting}=A,B` compares it")
-    return unknown("study", name, known)
+    return unknown("study", name, known, listing="ablations list studies")
 
 
 def preset_study(name: str) -> Study:

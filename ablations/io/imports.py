@@ -152,7 +152,8 @@ def _summaries(runs: Mapping[Place, Run], metric: str) -> Iterator[str]:
             steps, empty = log["step"], sum(value is None for value in log[metric])
             gaps = f", {empty:,} without a value of {metric}" if empty else ""
             yield (
-                f"'{file.absolute().relative_to(root)}': task {task}, run {variant}, seed {seed}: "
+                f"'{file.absolute().relative_to(root)}': task {task}, variant {variant}, seed "
+                f"{seed}: "
                 f"{count(len(steps), 'point')}{gaps}, step {steps[0]:,} to {steps[-1]:,}"
             )
 
@@ -168,7 +169,7 @@ def _judged(logs: Sequence[Source], metric: str | None) -> str:
         names = ", ".join(metrics)
         raise UserError(f"'{logs[0].path}' has several metrics: name one with --metric: {names}")
     if judged not in metrics:
-        raise unknown(f"metric in '{logs[0].path}' (choose with --metric)", judged, metrics)
+        raise unknown("column", judged, metrics, of=f"'{logs[0].path}'")
     return judged
 
 

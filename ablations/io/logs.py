@@ -93,7 +93,7 @@ def read(
     names = columns_of(rows)
     for name in filter(None, (step, metric)):
         if name not in names:
-            raise unknown(f"column of '{path.name}'", name, names)
+            raise unknown("column", name, names, of=f"'{path.name}'")
     others = [name for name in names if name not in {metric, step, tensorboard.STEP, *KINDS}]
     others = others if len(others) < MOST_NAMES else []
     return points(path.name, rows, metric, step, others, notes, restarts=restarts), notes

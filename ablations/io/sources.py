@@ -269,7 +269,7 @@ def _source(path: Path, name: str, names: Names, rows: Rows) -> Source:
     for key, usual in KNOWN.items():
         named = getattr(names, key)
         if rows and named is not None and named not in columns:
-            raise unknown(f"column of '{path}'", named, columns)
+            raise unknown("column", named, columns, of=f"'{path}'")
         if column := named or next((each for each in usual if each in columns), None):
             keys[key] = column
     if {"metric", "value"} <= {*columns}:

@@ -23,6 +23,7 @@ COMMANDS = {
     "list trainers": (0, "learning_rate=0.0003"),
     "show gae": (0, "baseline  standard"),
     "show advantage": (0, "a component of ppo, language"),
+    "show done_cut": (0, "a choice of advantage"),
     "show gae/brax": (0, "advantage = brax"),
     "show brax --against cleanrl": (0, "num_envs"),
     "show discount": (0, "a hyperparameter of ppo"),

@@ -151,7 +151,7 @@ def test_two_names_never_mix(tmp_path: Path, lines: str) -> None:
     path = written(tmp_path / "log.txt", "".join(lines.format(step) for step in STEPS))
     assert judged(path, "train return", "step") == dict.fromkeys(STEPS, 5.0)
     assert judged(path, "eval return", "step") == dict.fromkeys(STEPS, 7.0)
-    with pytest.raises(UserError, match=r"unknown column .*'return'.*eval return"):
+    with pytest.raises(UserError, match=r"has no column 'return'.*eval return"):
         logs.read(path, "return", "step")
 
 
