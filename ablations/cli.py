@@ -61,10 +61,17 @@ COMMANDS = {
         "work": Command("running:work", "Train runs of a stored plan, with other workers."),
     },
     "Analyse": {
-        "table": Command("results:table", "Print the comparison.", TABLE, each=True),
-        "figure": Command("results:figure", "Draw figures.", "results:write_figures"),
+        "table": Command(
+            "results:table",
+            "Print the comparison with the baseline, or another table.",
+            TABLE,
+            each=True,
+        ),
+        "figure": Command(
+            "results:figure", "Draw the figures of a study.", "results:write_figures"
+        ),
         "report": Command("results:page", "Write one page with every study."),
-        "show": Command("describe:show", "Describe a study, component, preset, task or run."),
+        "show": Command("describe:show", "Describe a study, setting, choice, preset, task or run."),
         "list": Command("catalogue:listed", "List studies, tasks, presets, components or runs."),
     },
     "Design": {
@@ -244,15 +251,22 @@ def app(name: str, *, rare: bool = False) -> App:
 
     from ablations.commands.screens import Screens
 
+    function = _terminal(commands()[name])
+    words = [
+        p.name.upper() if p.default is p.empty else f"[{p.name.upper()}]"
+        for p in inspect.signature(function).parameters.values()
+        if p.kind < p.KEYWORD_ONLY
+    ]
     parser = App(
         name=f"ablations {name}",
+        usage=f"Usage: ablations {name} [OPTIONS] {' '.join(words)}",
         help_format="plaintext",
         help_formatter=Screens(rare=rare),
         help_epilogue="" if rare else "`--help-all` lists the rare flags too.",
         version_flags=[],
         default_parameter=Parameter(negative="", show_default=False),
     )
-    parser.default(_terminal(commands()[name]))
+    parser.default(function)
     return parser
 
 
@@ -296,7 +310,8 @@ def _terminal(command: Command) -> Callable[..., int]:
     every = sorted([*parameters, *added, PLUGIN], key=lambda parameter: parameter.kind)
     vars(called)["__signature__"] = inspect.Signature(every)
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
-    before, args, after = (inspect.getdoc(function) or "").partition("Args:\n")
+    _, line, rest = (inspect.getdoc(function) or "").partition("\n")
+    before, args, after = f"{command.summary}{line}{rest}".partition("Args:\n")
     flags_doc = (inspect.getdoc(printer) or "").partition("Args:\n")[2]
     called.__doc__ = f"{before}{args}{flags_doc.rstrip()}\n{after}" if args else before
     return called

@@ -276,10 +276,7 @@ def _row(runs: Runs, pair: _Pair, level: float) -> dict[str, Any]:
     if pair.every is not None:
         row |= ends("raw_difference", pair.raw()) | {"baseline_n": pair.every.shape[-1]}
     if not pair.is_head:
-        row["verdict"], note = _verdict(runs, pair, result, size)
-        row["note"] = (row["note"] or note) if note == NO_PAIRS[0] else note
-    else:
-        row["note"] = ""
+        row["verdict"], row["note"] = _verdict(runs, pair, result, size)
     return row
 
 
@@ -288,10 +285,12 @@ def _verdict(runs: Runs, pair: _Pair, result: Difference, size: float) -> tuple[
         return "inconclusive", f"{pair.baseline} is not among the runs"
     if pair.identical:
         return "equivalent", "identical"
-    if not runs.directed:
-        return "", NO_PAIRS[result.n] if result.n < 2 else ""
     if result.n < 2:
-        return "inconclusive", NO_PAIRS[result.n]
+        own = (runs.runs.variant == pair.variant) & runs.runs.task.isin(pair.tasks)
+        none = (runs.runs[own].status == "missing").all()
+        return "inconclusive" * runs.directed, NO_RUNS if none else NO_PAIRS[result.n]
+    if not runs.directed:
+        return "", ""
     if runs.untrained and math.isnan(size):
         return "inconclusive", LEARNED_TOO_LITTLE
     verdict = decide(result.low, result.high, runs.margin * size, pair.more_failures)
@@ -341,7 +340,6 @@ def _scores_row(runs: Runs, task: str, variant: str) -> dict[str, Any]:
     rate = len(scores) > 1 and task in runs.of_successes
     estimate = stats.rate(int(scores.sum()), len(scores)) if rate else stats.mean(scores)
     row = _blank_row(task, variant, len(scores), estimate)
-    row["note"] = "" if counts["done"] or counts["failed"] else NO_RUNS
     return row | {name: int(counts[name]) for name in ("failed", "empty", "missing")}
 
 

@@ -59,6 +59,17 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
+def spans(numbers: Iterable[int]) -> list[list[int]]:
+    """Return the first and the last of each group of consecutive whole numbers."""
+    ends: list[list[int]] = []
+    for number in sorted(numbers):
+        if ends and number == ends[-1][1] + 1:
+            ends[-1][1] = number
+        else:
+            ends.append([number, number])
+    return ends
+
+
 def value_text(value: Json) -> str:
     """Write the value of a setting; a real number has up to six digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)

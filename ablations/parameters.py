@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypedDict, TypeVar
 from cyclopts import Group, Parameter, Token
 
 from ablations.core.decode import Json
-from ablations.errors import UserError
+from ablations.errors import UserError, spans
 
 T = TypeVar("T")
 
@@ -102,13 +102,7 @@ def _written(text: str) -> int | list[int]:
 
 def ranges(seeds: Iterable[int]) -> str:
     """Write seeds as `seeds_of` reads them, such as "0-9,20-29"."""
-    ends: list[list[int]] = []
-    for seed in sorted(seeds):
-        if ends and seed == ends[-1][1] + 1:
-            ends[-1][1] = seed
-        else:
-            ends.append([seed, seed])
-    return ",".join(f"{first}-{last}" for first, last in ends)
+    return ",".join(f"{first}-{last}" for first, last in spans(seeds))
 
 
 def first_twice(values: Sequence[T]) -> list[T]:

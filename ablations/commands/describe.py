@@ -85,26 +85,21 @@ def _described(
     name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
 ) -> Iterator[str]:
     """Describe what has a name. brought: studies of study files."""
-    from ablations.commands.settings import (
-        choice_names,
-        choices_named,
-        setting_lines,
-        setting_names,
-    )
+    from ablations.commands import settings
 
     setting = FIELD_NAMES.get(name, name)
     if name in presets():
         yield from _preset(preset(name))
     elif name in tasks():
         yield from _task(name)
-    elif not brought and setting in setting_names():
+    elif not brought and setting in settings.setting_names():
         if name in studies():
             yield from (*described(name, results, selection), "")
-        yield from setting_lines(setting)
+        yield from settings.setting_lines(setting)
         if setting in every_setting():
             yield f"compare values: ablations sweep {setting}=A,B"
-    elif not (brought or selection or has_run(results, name)) and name in choice_names():
-        yield from choices_named(name)
+    elif not (brought or selection or has_run(results, name)) and name in settings.choice_names():
+        yield from settings.choices_named(name)
         for study in studies().values():
             if name in study.variants:
                 yield f"variant of {study.name}: ablations show {study.name}/{name}"

@@ -59,14 +59,14 @@ def validate(  # noqa: PLR0913 - each is a flag
 ) -> pandas.DataFrame:
     """Check whether a baseline learns enough on tasks to judge components there.
 
-    Train the missing runs, return the table and draw figures/validation.svg in the results folder.
+    Train the missing runs, make the table and draw figures/validation.svg in the results folder.
 
     Args:
         tasks: The tasks.
         study: The study whose baseline is validated. Default: PPO's settings of each task.
         profile: The profile of that study; default: paper.
         rates: Learning rates of the baseline; default: 3e-4,1e-3,3e-3.
-        presets: Presets whose scores count for the best score; all: every preset.
+        presets: Presets to train for the best score; all: every one.
         steps: Environment steps of the longest run.
         seeds: How many, or a range; default: 1000-1004, the seeds of tuning.
         set: Settings of the baseline.

@@ -32,7 +32,6 @@ from ablations.gate.ledger import Booking, Ledger, Terms
 from ablations.gate.run import Execution, stages_table
 from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, Text, Whole
 from ablations.tables.formats import format_table
-from ablations.trainers.command import Line
 
 # The other terms of a gate and of a ledger, which keeps them
 _TERMS: Mapping[str, Any] = {
@@ -92,7 +91,7 @@ def gate(  # noqa: PLR0913 - each is a flag
         most_seeds: Runs of the last stage; default: 32.
         steps: The value of {steps}.
         timeout: Time limit of a run, such as 2h.
-        minutes: End after this many minutes; the same call continues.
+        minutes: End after this many minutes; the same command continues.
         depends: Files that the command depends on; default: the repository.
         name: Name of the results; default: gate.
         workers: Processes; default: one per core.
@@ -223,19 +222,14 @@ def _noise(options: SimpleNamespace) -> int:
     return 0
 
 
-def _line(options: SimpleNamespace) -> Line:
-    names = ("curve", "metric", "step", "better")
-    given = {name: getattr(options, name) for name in names}
-    return line_of(Command(run=tuple(options.words), **given))
-
-
 def _question(options: SimpleNamespace, *, margin: bool = True) -> Question:
     if options.margin is None and margin:
         raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
+    of_line = {name: getattr(options, name) for name in ("curve", "metric", "step", "better")}
     given = {name: getattr(options, name) for name in _TERMS}
     terms = {**_TERMS, **{name: value for name, value in given.items() if value is not None}}
     return Question(
-        line=_line(options),
+        line=line_of(Command(run=tuple(options.words), **of_line)),
         margin=Margin(1.0, share=False) if options.margin is None else Margin.read(options.margin),
         baseline=options.baseline,
         against=_words(options.against),

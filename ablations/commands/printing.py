@@ -33,7 +33,7 @@ def print_table(
 
     Args:
         frame: the table.
-        format: markdown, latex, csv, html or json. Default: as wide as the terminal.
+        format: Default: a table as wide as the terminal.
         columns: Only these columns, such as mean difference p.
         wide: All columns, however wide, as markdown.
         caption: Below the table, what its numbers mean.

@@ -136,7 +136,7 @@ def run(
 
     Args:
         studies: Studies, study files, or presets (each is a study of one variant).
-        minutes: End --until after this time; the same call continues.
+        minutes: With --until: stop after this time; the same command continues.
         results: The results folder; default: results.
         options: See `Selection` and `Execution`.
 
@@ -191,8 +191,8 @@ def sweep(
     Other commands know the comparison as the study `sweep.SETTING`.
 
     Args:
-        levels: A setting and its values, the first of them the baseline; or presets, such as sb3
-            cleanrl. Several settings are crossed. In Python: setting -> values.
+        levels: A setting and its values, the baseline first: gae_lambda=0.95,0.9; or presets: sb3
+            cleanrl. Several settings are crossed.
         results: The results folder; default: results.
         options: See `Selection` and `Execution`.
     """
@@ -261,7 +261,7 @@ def explain(
 ) -> pandas.DataFrame:
     """Find which settings cause the gap between two presets, or two variants of studies.
 
-    Train the missing runs and return the share of each setting in the gap. Other commands know the
+    Train the missing runs and compute the share of each setting in the gap. Other commands know the
     explanation as the study `START_to_END`.
 
     Args:
@@ -426,7 +426,7 @@ def _explanation_lines(plan: Plan) -> Iterable[str]:
     about = plan.study.explanation
     assert about is not None
     details, seeds = count(len(about.details), "detail"), count(len(plan.seeds), "seed")
-    yield f"{plan.study.name}: {details}, in random orders of {seeds}"
+    yield f"{plan.study.name}: {details}, switched in a random order per seed, {seeds}"
     for name, detail in about.details.items():
         yield f"    {name:<27} {change(detail)}"
     held = ", ".join(f"{name}={value}" for name, value in about.held.items())

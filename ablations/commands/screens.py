@@ -34,7 +34,7 @@ class Screens:
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
         """Print the first line."""
-        self._print(console, [f"Usage: {usage}".strip()])
+        self._print(console, [str(usage).strip()])
 
     def render_description(
         self, console: Console, options: ConsoleOptions, description: Any

@@ -24,7 +24,7 @@ from ablations.runs import ALL_TASKS, Runs
 from ablations.stats import VERDICTS
 from ablations.tables import format_table, table_of
 from ablations.tables.formats import breakable
-from ablations.tables.notes import spans
+from ablations.tables.notes import seeds_text
 from ablations.templates import templates
 
 HERE = Path(__file__).parent
@@ -102,7 +102,7 @@ def section(plan: Plan, results: Path, slug: str) -> dict[str, Any]:
 
 def _facts(plan: Plan, runs: Runs) -> Iterator[tuple[str, str]]:
     yield "tasks", ", ".join(plan.tasks)
-    yield "seeds", spans(sorted(runs.runs.seed.unique()))
+    yield "seeds", seeds_text(runs.runs.seed.unique())
     counts = runs.runs.status.value_counts()
     yield "runs", ", ".join(f"{counts[status]:,} {status}" for status in sorted(counts.index))
     if base := plan.study.base:

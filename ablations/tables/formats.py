@@ -31,20 +31,16 @@ SIGNED = frozenset(
 )
 PERCENT = frozenset({"share", "area_share", "progress", "ceiling", "slope"})
 HEADS = {
-    "task": "task",
-    "variant": "variant",
     "baseline": "against",
     "mean": "mean [95%]",
     "difference": "difference [95%]",
     "share": "effect, % [95%]",
     "raw_difference": "on common seeds [95%]",
-    "p": "p",
     "p_adjusted": "p (adj.)",
     "sd": "SD",
     "auc": "AUC [95%]",
     "steps": "steps [95%]",
     "iqr": "IQR [95%]",
-    "verdict": "verdict",
     "n": "seeds",
     "lead": "SDs above untrained",
     "progress": "progress, %",

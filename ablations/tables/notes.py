@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pandas as pd
 
 from ablations.comparison import NO_RUNS
-from ablations.errors import count, listed, shortened
+from ablations.errors import count, listed, shortened, spans
 from ablations.records import UNTRAINED, Plan
 from ablations.runs import ALL_TASKS, EVALUATION, RUN, Runs, untrained_command
 from ablations.scoring import LAST, LEAD
@@ -30,7 +30,7 @@ def caption(runs: Runs, frame: pd.DataFrame, *, by_task: bool = False) -> str:
     by_task: of the LaTeX table, which has a column per task.
     """
     compared = frame[frame.pairs > 0]
-    seeds = spans(sorted(runs.runs.seed.unique()))
+    seeds = seeds_text(runs.runs.seed.unique())
     base = f"; settings of {runs.plan.study.base}" if runs.plan and runs.plan.study.base else ""
     window = "" if runs.plan is None and runs.curves.empty else f"{WINDOWS[runs.score]} "
     length = f"; {steps(runs.plan)}{base}" if runs.plan else ""
@@ -128,7 +128,7 @@ def _tuned(runs: Runs) -> Iterator[str]:
             f"{variant} " + ", ".join(f"{value:g} on {task}" for task, value in tasks.items())
             for variant, tasks in tuned.values.items()
         )
-        yield f"{tuned.setting} is each variant's best on seeds {spans(tuned.seeds)}: {values}"
+        yield f"{tuned.setting} is each variant's best on seeds {seeds_text(tuned.seeds)}: {values}"
 
 
 def _untrained(runs: Runs) -> Iterator[str]:
@@ -176,21 +176,15 @@ def _not_done(runs: Runs) -> Iterator[str]:
 def _listed(rows: pd.DataFrame, word: str) -> list[str]:
     """Return a line for the runs of a task and variant that have the same reason."""
     lines = [
-        f"{word}: {task}, {variant}, seed{'s' * (len(runs) > 1)} {spans(runs.seed)}: {reason}"
+        f"{word}: {task}, {variant}, seed{'s' * (len(runs) > 1)} {seeds_text(runs.seed)}: {reason}"
         for (task, variant, reason), runs in rows.groupby([*RUN[:2], "reason"], sort=False)
     ]
     return shortened([x.removesuffix(": ") for x in lines], MOST_LINES, "and {} more such lines")
 
 
-def spans(numbers: Iterable[int]) -> str:
+def seeds_text(seeds: Iterable[int]) -> str:
     """Write whole numbers as ranges: 0, 1, 2, 5 as "0-2, 5"."""
-    groups: list[list[int]] = []
-    for value in sorted(numbers):
-        if groups and value == groups[-1][-1] + 1:
-            groups[-1].append(value)
-        else:
-            groups.append([value])
-    return ", ".join(f"{g[0]}-{g[-1]}" if len(g) > 1 else str(g[0]) for g in groups)
+    return ", ".join(f"{a}-{b}" if a < b else str(a) for a, b in spans(seeds))
 
 
 def steps(plan: Plan) -> str:

@@ -16,7 +16,7 @@ from ablations.runs import Runs
 from ablations.stats import Difference, decide
 from ablations.stats.shares import attribution
 from ablations.tables.kinds import study_of
-from ablations.tables.notes import spans
+from ablations.tables.notes import seeds_text
 
 GAP = "the whole gap"
 INERT = "does not act"
@@ -66,7 +66,7 @@ def shares(runs: Runs) -> pd.DataFrame:
                 row |= ends(name, each[i])
             rows.append(row)
         if missing := sorted(set(planned) - set(seeds)):
-            excluded = f"{len(missing)} of {count(len(planned), 'seed')} ({spans(missing)})"
+            excluded = f"{len(missing)} of {count(len(planned), 'seed')} ({seeds_text(missing)})"
             notes.append(f"{task}: excluded as a run is missing: {excluded}")
     frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     frame.attrs = {

@@ -155,7 +155,9 @@ def _answer(command: Sequence[str]) -> str:
     done = _ask(command)
     if done.returncode or "error:" in done.stderr:  # after a timeout, squeue exits with 0
         why = complaint(done.stderr)
-        raise Silent(f"{command[0]} does not answer ({why}): nothing was changed; try again")
+        raise Silent(
+            f"{command[0]} does not answer ({why}): nothing was changed. Is this a login node?"
+        )
     return done.stdout
 
 
