@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Unpack
 
 import pandas
@@ -120,7 +119,7 @@ def described(
         yield from _study(plan(Request.of(name, selection, brought)), known[name].profiles)
         return
     if (results / "plans" / name / "last").exists():  # imported, or explained
-        yield from _study(*planned([name], results, selection))
+        yield from _study(*planned([name], results, selection), {})
         return
     head, slash, rest = name.partition("/")
     owner, variant = (head, rest) if slash and head in known else ("", name)
@@ -182,7 +181,7 @@ def _task(name: str) -> Iterator[str]:
     yield f"studies with it: {', '.join(having) or 'none'}; --tasks {name} gives it to any other"
 
 
-def _study(resolved: Plan, profiles: Mapping[str, Profile] = MappingProxyType({})) -> Iterator[str]:
+def _study(resolved: Plan, profiles: Mapping[str, Profile]) -> Iterator[str]:
     about = resolved.study
     yield ": ".join(dict.fromkeys([about.name, about.title]))
     if about.claim:

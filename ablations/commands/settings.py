@@ -66,7 +66,7 @@ def choice_names() -> set[str]:
 
 
 def choices_named(name: str) -> Iterator[str]:
-    """Describe the choices with a name, each after its component."""
+    """Describe the choices of all components with a name."""
     for axis in registry.axes().values():
         if name in axis:
             yield f"a choice of {axis.name}: {axis.summary}"

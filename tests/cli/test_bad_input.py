@@ -57,7 +57,7 @@ CASES = [
     ("list componnts", "unknown kind 'componnts': did you mean 'components'?"),
     ("show brx", "did you mean"),
     ("table nosuch", "unknown study 'nosuch': `ablations list studies` names them"),
-    ("show up", "several studies have a variant 'up'"),
+    ("show up --seeds 3", "several studies have a variant 'up'"),
     ("show gae/discount=0.8 --vary discount=0.9,1", "gae --vary has no variant"),
     ("table gae", "'gae' has not run in 'results' and has no archive there: start with"),
     ("table cleanrl_to_sb3", "start with `ablations explain cleanrl sb3`"),
