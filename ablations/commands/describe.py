@@ -119,7 +119,7 @@ def described(
         yield from _study(plan(Request.of(name, selection, brought)), known[name].profiles)
         return
     if (results / "plans" / name / "last").exists():  # imported, or explained
-        yield from _study(*planned([name], results, selection), {})
+        yield from _study(planned([name], results, selection)[0], {})
         return
     head, slash, rest = name.partition("/")
     owner, variant = (head, rest) if slash and head in known else ("", name)
@@ -189,8 +189,8 @@ def _study(resolved: Plan, profiles: Mapping[str, Profile]) -> Iterator[str]:
     if about.claim_source:
         yield f"stated in {about.claim_source}"
     yield f"baseline  {about.baseline}"
-    of = "in units of the metric" if about.margin_in_metric else "of what the baseline learns"
-    yield f"margin    {about.margin:g} {of}"
+    unit = "in units of the metric" if about.margin_in_metric else "of what the baseline learns"
+    yield f"margin    {about.margin:g} {unit}"
     kind = "imported  " if resolved.imported else f"profile   {resolved.request['profile']}: "
     yield (
         f"{kind}{count(len(resolved.cells), 'run')}, "

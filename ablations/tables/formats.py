@@ -488,7 +488,7 @@ def _terminal(
     tasks = texts["task"] if "task" in texts else [""] * len(frame)
     numeric = {name for name in cells if _are_numbers(list(cells[name]))}
     full = {name: max(map(len, [str(name), *cells[name]])) for name in cells}
-    least = {}  # widths that break no number, and no word of usual length
+    least: dict[str, int] = {}  # widths that break no number, and no word of usual length
     for name in cells:
         words = " ".join([str(name), *cells[name], *(() if least else tasks)]).split()
         longest = min(LONGEST_WORD, max(map(len, words)))
