@@ -70,7 +70,7 @@ CASES = [
     ("validate fast --rates 1e-3,0", "--rates takes numbers above 0"),
     ("validate fast --steps 4096", "add --steps 15360"),
     ("validate fast --steps 40000", "add --steps 46080"),
-    ("validate fast --presets nosuch", "unknown variant of 'exam' 'nosuch'"),
+    ("validate fast --presets nosuch", "exam has no variant 'nosuch'"),
     ("run toy --results toy.py", "cannot write to the results folder 'toy.py'"),
     ("run toy --cluster local partition=gpu", "partition=gpu is for --cluster slurm"),
     ("run toy --cluster slurm partitoin=gpu", "did you mean 'partition'?"),
