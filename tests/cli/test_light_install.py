@@ -30,7 +30,7 @@ COMMANDS = {
     "show breakout": (0, "actions are whole numbers; observations are images"),
     f"run gae {DRY}": (0, "hopper (program"),
     f"sweep gae_lambda=0.9,0.95 {DRY}": (0, "to run"),
-    f"explain brax cleanrl {DRY}": (0, "details, in random orders"),
+    f"explain brax cleanrl {DRY}": (0, "details, switched in a random order per seed"),
     f"run gae {DRY} --cluster slurm time=60": (2, "not on the PATH: sbatch"),
     "table gae --tasks hopper --profile smoke": (0, "There is no finished comparison yet"),
     "run gae --tasks hopper --profile smoke": (2, "pip install 'rl-ablations[train]'"),
