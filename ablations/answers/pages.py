@@ -299,7 +299,7 @@ def _changed(comparison: Comparison, design: Design) -> list[tuple[str, str, str
         configs[cell.variant][cell.task] = settings_read(cell.config)
 
     def text(side: str, name: str) -> str:
-        values = [of[name] for of in configs[side].values() if name in of]
+        values = [of.get(name, sets[side].get(name, "default")) for of in configs[side].values()]
         return " or ".join(dict.fromkeys(map(value_text, values))) or "default"
 
     names = [n for n in {**sets[off], **sets[on]} if sets[off].get(n) != sets[on].get(n)]

@@ -452,7 +452,7 @@ def test_evaluation_does_not_touch_the_state_and_counts_new_prompts_alone() -> N
 
 def test_complaints() -> None:
     defaults = {name: option.default for name, option in SPEC.structure.items()}
-    complaints = check(structure={**defaults, "width": 20}, settings={}, numbers={})
+    complaints = check(structure={**defaults, "width": 20}, settings={})
     assert [one.partition(" ")[0] for one in complaints] == ["width=20", "the"]
 
 
