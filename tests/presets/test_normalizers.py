@@ -86,7 +86,7 @@ def observations_off(values: dict[str, Any], file: dict[str, Any], path: Any) ->
             worst = max(worst, off(scaled(values, normalizer, batch), seen))
             normalizer = statistics.update(normalizer, batch)
             worst = max(worst, off(normalizer.mean, after["mean"]))
-            worst = max(worst, off(normalizer.std, after["std"]))
+            worst = max(worst, off(np.sqrt(normalizer.spread), after["std"]))
             if values["observation_normalization"] == "before":
                 again = scaled(values, normalizer, batch)
                 worst = max(worst, off(again, outputs["in_update"][part]))
