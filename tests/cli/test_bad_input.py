@@ -97,6 +97,7 @@ CASES = [
     ("run sweep.activation", "`ablations sweep activation=A,B`"),
     ("table gae --latex", "unknown flag --latex: did you mean --format latex?"),
     ("figure gae --format jpg", 'Invalid value "jpg" for --format'),
+    ("import /dev/null --study other", "'/dev/null' is neither a file nor a folder"),
     ("import toy.py --study gae", "'gae' is a study of this suite: choose another --study name"),
     ("run gae --plugin no_such_module", "cannot import the plugin 'no_such_module'"),
 ]
