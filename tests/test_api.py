@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import forked
 import pytest
 
 import ablations
+from ablations import tasks
+from ablations.trainers import static
+from ablations.trainers.control import ppo
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +113,21 @@ def test_a_composed_trainer_in_a_notebook() -> None:
     state = jax.jit(trainer.init)(jax.random.key(0), variant)
     _, metrics = jax.jit(trainer.chunk)(state, variant)
     assert jax.numpy.isfinite(metrics["training/reward_per_step"])
+
+
+def test_ppo_is_changed_by_a_subclass_with_settings_of_its_own() -> None:
+    """As docs/extending.md does in a plugin, without registering anything."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Settings(ppo.Settings):
+        copies: int = static(1, "of nothing", low=1)
+
+    class Changed(ppo.PPO):
+        pass
+
+    spec = replace(ppo.SPEC, name="changed", hyperparameters=Settings)
+    task = tasks.task("fast")
+    structure = spec.resolve(task, {"copies": 3})["structure"]
+    about = {"task": task, "settings": task.settings, "structure": structure}
+    made = ppo.compose(Changed, spec, updates_per_chunk=1, evaluation_envs=1, **about)
+    assert (type(made), made.settings.copies) == (Changed, 3)
