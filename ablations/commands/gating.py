@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ablations.core.decode import Json
-from ablations.engine.backends.command.study_file import Command, line_of, timeout_of
+from ablations.engine.backends.command.study_file import line_of, timeout_of
 from ablations.engine.local import Processes
 from ablations.errors import UserError, printable
 from ablations.gate import (
@@ -229,7 +229,7 @@ def _question(options: SimpleNamespace, *, margin: bool = True) -> Question:
     given = {name: getattr(options, name) for name in _TERMS}
     terms = {**_TERMS, **{name: value for name, value in given.items() if value is not None}}
     return Question(
-        line=line_of(Command(run=tuple(options.words), **of_line)),
+        line=line_of({"run": options.words, **of_line}),
         margin=Margin(1.0, share=False) if options.margin is None else Margin.read(options.margin),
         baseline=options.baseline,
         against=_words(options.against),

@@ -84,8 +84,8 @@ def path_of(results: Path, cell: str, point: int) -> Path:
     return work_folder(results, cell) / "checkpoints" / f"{point:08}.msgpack"
 
 
-def save(results: Path, cell: Cell, saved: Saved, before: Spent, keep: int = 2) -> Spent:
-    """Write a checkpoint; then delete all except the last `keep`; return the cost.
+def save(results: Path, cell: Cell, saved: Saved, spent: Spent, keep: int = 2) -> None:
+    """Write a checkpoint; then delete all except the last `keep`.
 
     Raises OSError: it cannot be written; earlier checkpoints are kept.
     """
@@ -93,8 +93,7 @@ def save(results: Path, cell: Cell, saved: Saved, before: Spent, keep: int = 2) 
 
     arrays = {name: np.asarray(array) for name, array in saved.state.items()}
     state = serialization.msgpack_serialize(arrays)
-    kinds = tuple(dict.fromkeys((*before.arithmetic, arithmetic())))
-    spent = msgspec.structs.replace(before, arithmetic=kinds)
+    kinds = tuple(dict.fromkeys((*spent.arithmetic, arithmetic())))
     description = _Description(
         format=FORMAT,
         cell=cell.hash,
@@ -102,13 +101,12 @@ def save(results: Path, cell: Cell, saved: Saved, before: Spent, keep: int = 2) 
         point=saved.point,
         columns=list(saved.lane.columns.items()),
         diverged=saved.lane.diverged,
-        spent=spent,
+        spent=msgspec.structs.replace(spent, arithmetic=kinds),
     )
     path = path_of(results, cell.hash, saved.point)
     write_atomically(path, sealed(as_read(msgspec.structs.asdict(description)), state))
     for point in checkpoint_points(results, cell.hash)[:-keep]:
         path_of(results, cell.hash, point).unlink(missing_ok=True)
-    return spent
 
 
 def sealed(description: Mapping[str, Json], state: bytes) -> bytes:

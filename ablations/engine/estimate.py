@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablations.core.record import Provenance
+from ablations.core.record import steps_of
 from ablations.engine.backends import Speed, backend_of
 from ablations.engine.job import Cell, Kind, backend_of_all
 from ablations.engine.machine import even_lanes
@@ -152,17 +152,42 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
 def speeds(results: Path, cells: Iterable[Cell], *, accelerator: bool) -> dict[str, Speed]:
     """Return the speed of each program, from records of the same kind or by assumption."""
     wanted = {cell.program: cell for cell in cells}
-    made: defaultdict[tuple[str, ...], list[Provenance]] = defaultdict(list)
+    made: defaultdict[tuple[str, ...], list[Speed]] = defaultdict(list)
     for record in _records(results):
         on_cpu = "cpu" in str(record.provenance.get("device", "cpu")).lower()
-        if on_cpu != accelerator and "trainer" in record.config:
-            made[backend_of(record.config).kind(record.config)].append(record.provenance)
+        comparable = on_cpu != accelerator and "trainer" in record.config
+        if comparable and (speed := _measured(record)):
+            made[backend_of(record.config).kind(record.config)].append(speed)
     return {
-        program: cell.backend.speed(
-            cell, made[cell.backend.kind(cell.config)], accelerator=accelerator
+        program: _typical(
+            made[cell.backend.kind(cell.config)],
+            cell.backend.assumed_speed(cell, accelerator=accelerator),
         )
         for program, cell in wanted.items()
     }
+
+
+def _measured(record: Record) -> Speed | None:
+    """Return the speed of the worker that trained a run; None if it was not measured."""
+    made, compiles = record.provenance, backend_of(record.config).compiles
+    rate = made.get("steps_per_second")
+    if not compiles and made.get("seconds"):
+        rate = (steps_of(record.config) or 1) / made["seconds"]
+    compile_seconds, megabytes = made.get("compile_seconds"), made.get("peak_megabytes")
+    return Speed(rate, compile_seconds or 0.0, round(megabytes or 0)) if rate else None
+
+
+def _typical(measured: Sequence[Speed], assumed: Speed) -> Speed:
+    """Return the median rate, and a compilation time without those of a busy machine."""
+    if not measured:
+        return assumed
+    rates = sorted(speed.rate for speed in measured)
+    compiled = sorted(filter(None, (speed.compile_seconds for speed in measured)))
+    return Speed(
+        rates[len(rates) // 2],
+        compiled[(4 * len(compiled) - 1) // 5] if compiled else assumed.compile_seconds,
+        max(speed.megabytes for speed in measured) or assumed.megabytes,
+    )
 
 
 def _records(results: Path) -> Iterable[Record]:

@@ -6,9 +6,10 @@ order and in the reverse order. Further runs switch each detail alone, and all d
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,7 +21,6 @@ from ablations import presets
 from ablations.core.decode import Json
 from ablations.core.plan import (
     CellEntry,
-    Context,
     Detail,
     Explanation,
     Settings,
@@ -81,23 +81,15 @@ class Gap:
         switched = frozenset(switched)
         if switched not in self._composed:
             values = {**self.start, **{name: self.end[name] for name in switched}}
-            self._composed[switched] = self._acting(values)
+            config = self.definition.resolve(self.task, values, RUN_SETTINGS)
+            complete = self.definition.completed(config)
+            inert = self.definition.inert(config, [*complete["choices"], *complete["numbers"]])
+            plain = {name: self.defaults[name] for name in inert if name in values}
+            if any(values[name] != default for name, default in plain.items()):
+                with contextlib.suppress(UserError):  # a rule refuses the defaults
+                    config = self.definition.resolve(self.task, {**values, **plain}, RUN_SETTINGS)
+            self._composed[switched] = config
         return self._composed[switched]
-
-    def _acting(self, values: Settings) -> Configuration:
-        config = self._resolve(values)
-        complete = self.definition.completed(config)
-        inert = self.definition.inert(config, [*complete["choices"], *complete["numbers"]])
-        plain = {name: self.defaults[name] for name in inert if name in values}
-        if all(values[name] == default for name, default in plain.items()):
-            return config
-        try:
-            return self._resolve({**values, **plain})
-        except UserError:  # a rule refuses the defaults
-            return config
-
-    def _resolve(self, values: Settings) -> Configuration:
-        return self.definition.resolve(self.task, values, RUN_SETTINGS)
 
 
 def gap(definition: Composer, task: Task, start: Settings, end: Settings) -> Gap:
@@ -160,16 +152,12 @@ def _bringers(
 
 
 def grouped(
-    found: Gap, together: Iterable[Sequence[str]], orders: Callable[[Sequence[str]], Iterable[Set]]
+    found: Gap, together: Iterable[Sequence[str]], seeds: Iterable[int]
 ) -> dict[str, tuple[str, ...]]:
     """Return the details: name -> the settings that are switched together.
 
-    They are groups that the user names, and groups of which a rule refuses only a part.
-
-    found: the gap.
-    together: groups of settings that the user names.
-    orders: a function from details to the sets of details that runs switch.
-    Raises UserError: a setting in `together` does not differ.
+    They are groups that the user names in `together`, and groups of which a rule refuses only a
+    part. Raises UserError: a setting in `together` does not differ.
     """
     details: dict[str, tuple[str, ...]] = {name: (name,) for name in found.names}
     for wanted in together:
@@ -189,7 +177,7 @@ def grouped(
     def refused(switched: Set) -> str | None:
         return refusal(frozenset(name for detail in switched for name in details[detail]))
 
-    while (wrong := next(filter(refused, _tried(details, orders)), None)) is not None:
+    while (wrong := next(filter(refused, _tried(details, seeds)), None)) is not None:
         details = _joined(details, _bound(wrong, frozenset(details), refused))
     return details
 
@@ -220,10 +208,8 @@ def _joined(
     return found
 
 
-def _tried(
-    details: Mapping[str, tuple[str, ...]], orders: Callable[[Sequence[str]], Iterable[Set]]
-) -> Iterable[Set]:
-    """Yield small sets first, because they show which details a rule joins."""
+def _tried(details: Collection[str], seeds: Iterable[int]) -> Iterable[Set]:
+    """Yield the sets of details to switch; first small ones, which show what a rule joins."""
     every = frozenset(details)
     for one in details:
         yield frozenset({one})
@@ -231,7 +217,8 @@ def _tried(
     for pair in itertools.combinations(details, 2):
         yield frozenset(pair)
         yield every - set(pair)
-    yield from orders(list(details))
+    for seed in seeds:
+        yield from (place.switched for place in places("", "", order(details, seed)))
 
 
 def order(details: Iterable[str], seed: int) -> tuple[str, ...]:
@@ -296,7 +283,10 @@ def plan(request: Request) -> Plan:
     for name in request.set:
         if not any(name in found.start or name in RUN_SETTINGS for found in gaps.values()):
             raise UserError(f"--set {name} changes nothing: neither of the two uses it")
-    details = _details(gaps, seeds, request)
+    every = [grouped(found, request.together, seeds) for found in gaps.values()]
+    details = every[0]
+    if any(others != details for others in every):
+        raise UserError("the two differ in different details on these tasks: explain one at a time")
     orders = {seed: order(details, seed) for seed in seeds}
     cells: list[CellEntry] = []
     for where, found in gaps.items():
@@ -309,11 +299,18 @@ def plan(request: Request) -> Plan:
                     run = schedule(definition, config, values[where][0], profile, found.task)
                     made[place.switched] = {**config, "run": run}
                 cells.append(entry(where, place.variant, seed, made[place.switched]))
+    summaries = {start.name: start.variant.summary, end.name: end.variant.summary}
     one = next(iter(gaps.values()))
+    context = definition.place(cells[0].config) or None
     return Plan(
         request=request.flags(),
         study=_described(start, end, request, one, details, orders),
-        variants=_variants(start, end, orders, definition.place(cells[0].config)),
+        variants={
+            name: StoredVariant(
+                None, summaries.get(name, ""), {}, formulas={}, same_as=name, place=context
+            )
+            for name, _ in places(start.name, end.name, orders[seeds[0]])
+        },
         tasks={
             where: StoredTask(steps_of(config), config["task"]["settings"], found.task.summary)
             for where, found in gaps.items()
@@ -363,27 +360,6 @@ def _values(start: Side, end: Side, task: Task, request: Request) -> tuple[Setti
     return of(start), of(end)
 
 
-def _details(
-    gaps: Mapping[str, Gap], seeds: Sequence[int], request: Request
-) -> dict[str, tuple[str, ...]]:
-    """Return the details. Raises UserError if they differ between tasks."""
-
-    def needed(details: Sequence[str]) -> Iterator[Set]:
-        for seed in seeds:
-            for place in places("", "", order(details, seed)):
-                yield place.switched
-
-    found = {name: grouped(one, request.together, needed) for name, one in gaps.items()}
-    first, *others = found
-    for other in others:
-        if found[other] != found[first]:
-            raise UserError(
-                f"the two differ in different details on {other} and {first}: explain one task at "
-                f"a time"
-            )
-    return found[first]
-
-
 def _described(
     start: Side,
     end: Side,
@@ -424,21 +400,3 @@ def _described(
             },
         ),
     )
-
-
-def _variants(
-    start: Side, end: Side, orders: Mapping[int, Sequence[str]], context: Context
-) -> dict[str, StoredVariant]:
-    summaries = {start.name: start.variant.summary, end.name: end.variant.summary}
-    first = next(iter(orders.values()))
-    return {
-        place.variant: StoredVariant(
-            versus=None,
-            summary=summaries.get(place.variant, ""),
-            sets={},
-            formulas={},
-            same_as=place.variant,
-            place=context or None,
-        )
-        for place in places(start.name, end.name, first)
-    }

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -32,14 +32,7 @@ from ablations.request import FIRST_LOOK, Request, level_text
 from ablations.stats.interim import planned
 from ablations.studies import Profile, Study, Variant
 from ablations.studies.definition import TUNING_SEEDS, combinations
-from ablations.studies.profiles import (
-    LANGUAGE_SCORE,
-    Judgement,
-    control,
-    evidence,
-    few_actions,
-    language,
-)
+from ablations.studies.profiles import LANGUAGE_SCORE, control, evidence, few_actions, language
 from ablations.tasks import Task
 from ablations.tasks.task import GYMNASIUM
 from ablations.trainers import Composer, TrainerSpec, composer, every_setting, trainers, unread
@@ -79,31 +72,22 @@ def comparison_study(request: Request) -> Study:
     if comparison_name(request.vary) != request.study:
         settings = " ".join(f"{n}=A,B" for n in request.study.removeprefix(PREFIX).split("-"))
         raise UserError(f"'{request.study}' needs values: `ablations sweep {settings}`")
-    of = _trainer(request).name
-    variants = ("baseline",)
-    more = {} if of in PROFILES else evidence(variants, seeds=40)
+    of, variant = _trainer(request).name, Variant(summary="the task's own settings")
+    study = _by_default(of, request.study, "baseline", variant, geometry="common")
+    if of in PROFILES:
+        return study
+    profiles = {**study.profiles, **evidence(("baseline",), seeds=40)}
+    return dataclasses.replace(study, profiles=profiles)
+
+
+def _by_default(trainer: str, name: str, baseline: str, variant: Variant, **about: str) -> Study:
+    """Return a study of one variant, with the default profiles and metric of its trainer."""
+    profiles = PROFILES.get(trainer, control)((baseline,), (baseline,))
+    judged: Any = LANGUAGE_SCORE if trainer == "language" else {"trainer": trainer}
+    judged = {"title": "", "claim": "", "claim_source": "", **about, **judged}
     return Study(
-        name=request.study,
-        title="",
-        claim="",
-        claim_source="",
-        baseline="baseline",
-        variants={"baseline": Variant({}, summary="the task's own settings")},
-        profiles=profiles_of(of, variants) | more,
-        geometry="common",
-        **score_of(of),
+        name=name, baseline=baseline, variants={baseline: variant}, profiles=profiles, **judged
     )
-
-
-def profiles_of(trainer: str, variants: tuple[str, ...]) -> dict[str, Profile]:
-    """Return the default profiles of a trainer's variants."""
-    return PROFILES.get(trainer, control)(variants, variants)
-
-
-def score_of(trainer: str) -> Judgement:
-    """Return the default metric and margin of a trainer's variants."""
-    usual = Judgement(metric=Study.metric, margin=0.05, margin_in_metric=False, trainer=trainer)
-    return LANGUAGE_SCORE if trainer == "language" else usual
 
 
 def _trainer(request: Request) -> TrainerSpec:
@@ -144,14 +128,12 @@ def select(study: Study, request: Request) -> Selected:
     Raises UserError: a name is unknown, or flags contradict each other.
     """
     profile = profile_of(study, request.profile)
-    if request.vary and request.variants is None:
-        study = _levels_of_the_baseline(study, request)
-    else:
+    if request.variants is not None or not request.vary:
         study = _named(study, request.variants or profile.variants)
         _require_unset("set", request.set, study)
         _require_unset("vary", request.vary, study)
-        if request.vary:
-            study = _crossed(study, request)
+    if request.vary:
+        study = _varied(study, request)
     own = request.seeds is None and request.until is None
     return Selected(
         study=study,
@@ -182,49 +164,31 @@ def _named(study: Study, asked: Iterable[str] | None) -> Study:
     return dataclasses.replace(study, variants=kept)
 
 
-def _levels_of_the_baseline(study: Study, request: Request) -> Study:
-    """Return the study of the baseline at every combination of the varied values.
+def _varied(study: Study, request: Request) -> Study:
+    """Return the study of each variant at every combination of the varied values.
 
-    Each combination is compared with the first. The study's claim does not apply to it.
-    """
-    _require_variable(request)
-    baseline = study.variants[study.baseline]
-    sets = baseline.sets
-    for name in request.set:
-        if name in sets:
-            raise UserError(
-                f"--set {name}: the baseline of '{study.name}' sets it itself ({study.baseline}): "
-                f"name another variant with --variants, or omit the --set"
-            )
-    grid = len(request.vary) > 1
-    variants = {
-        where: Variant(
-            {**sets, **{name: value for name, value in at.items() if name != PRESET}},
-            grid=grid,
-            preset=str(at[PRESET]) if PRESET in at else baseline.preset,
-            tuned=baseline.tuned,
-        )
-        for where, at in combinations(request.vary, level_text)
-    }
-    return dataclasses.replace(
-        study,
-        title=": ".join(filter(None, (study.title, ", ".join(request.vary)))),
-        claim="",
-        claim_source="",
-        baseline=next(iter(variants)),
-        variants=variants,
-    )
-
-
-def _crossed(study: Study, request: Request) -> Study:
-    """Return the study of every variant at every combination of the varied values.
-
-    A variant is compared with its usual counterpart at the same values. If the counterpart is not
+    Without selected variants it has the baseline alone, and the study's claim does not apply. A
+    variant is compared with its usual counterpart at the same values. If the counterpart is not
     selected, the variant is compared with itself at the first values.
     """
-    _require_variable(request)
+    for name in request.vary:
+        if name in request.set:
+            raise UserError(f"{name} is both set and varied: omit one of them")
+        if name in RUN_SETTINGS:
+            raise UserError(f"{name} cannot be varied: it is the same for all variants of a study")
+    grid, base = True, study.baseline
+    if request.variants is None:
+        baseline, grid, base = study.variants[base], len(request.vary) > 1, ""
+        if twice := [name for name in request.set if name in baseline.sets]:
+            raise UserError(
+                f"--set {twice[0]}: the baseline of '{study.name}' sets it itself "
+                f"({study.baseline}): name another variant with --variants, or omit the --set"
+            )
+        title = ": ".join(filter(None, (study.title, ", ".join(request.vary))))
+        alone = {base: dataclasses.replace(baseline, summary="", versus=None)}
+        study = dataclasses.replace(study, title=title, claim="", claim_source="", variants=alone)
     against = {
-        name: versus if (versus := variant.versus or study.baseline) in study.variants else name
+        name: versus if (versus := variant.versus or base) in study.variants else name
         for name, variant in study.variants.items()
     }
     heads = {versus for name, versus in against.items() if versus != name}
@@ -232,29 +196,20 @@ def _crossed(study: Study, request: Request) -> Study:
     variants = {}
     for where, at in combinations(request.vary, level_text):
         for name, variant in study.variants.items():
-            alone = against[name] == name and name not in heads
-            variants[_at(name, where)] = Variant(
-                {**variant.sets, **at},
-                versus=_at(against[name], first if alone else where),
-                summary=variant.summary,
-                grid=True,
-                preset=variant.preset,
-                tuned=variant.tuned,
+            versus = _at(against[name], where if name in heads or against[name] != name else first)
+            variants[_at(name, where)] = dataclasses.replace(
+                variant,
+                sets={**variant.sets, **{n: value for n, value in at.items() if n != PRESET}},
+                versus=versus if name else None,
+                grid=grid,
+                preset=str(at[PRESET]) if PRESET in at else variant.preset,
             )
-    head = study.baseline if study.baseline in study.variants else next(iter(study.variants))
+    head = base if base in study.variants else next(iter(study.variants))
     return dataclasses.replace(study, baseline=_at(head, first), variants=variants)
 
 
 def _at(name: str, where: str) -> str:
-    return f"{name}{',' if '@' in name else '@'}{where}"
-
-
-def _require_variable(request: Request) -> None:
-    for name in request.vary:
-        if name in request.set:
-            raise UserError(f"{name} is both set and varied: omit one of them")
-        if name in RUN_SETTINGS:
-            raise UserError(f"{name} cannot be varied: it is the same for all variants of a study")
+    return f"{name}{',' if '@' in name else '@'}{where}" if name else where
 
 
 def _require_unset(flag: str, names: Iterable[str], study: Study) -> None:
@@ -302,15 +257,14 @@ def no_study(name: str, known: Collection[str]) -> UserError:
 def preset_study(name: str) -> Study:
     """Return a preset as a study of one variant. Raises UserError for an unknown preset."""
     preset = presets.preset(name)
-    return Study(
-        name=name,
-        title=f"{name}, as it comes",
+    return _by_default(
+        preset.trainer,
+        name,
+        name,
+        Variant(preset=name, summary=preset.library),
         claim=f"The defaults of {preset.library}.",
+        title=f"{name}, as it comes",
         claim_source=f"ablations show {name}",
-        baseline=name,
-        variants={name: Variant(preset=name, summary=preset.library)},
-        profiles=profiles_of(preset.trainer, (name,)),
-        **score_of(preset.trainer),
     )
 
 

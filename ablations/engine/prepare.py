@@ -17,8 +17,6 @@ from ablations.records import (
     Plan,
     Record,
     cell_folder,
-    has_run,
-    read_plan,
     read_record,
     verify_curve,
     write_atomically,
@@ -40,31 +38,12 @@ def prepare(plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Wor
     plans: the plans.
     results: the results folder.
     fresh: set all records aside, so that every run is missing.
-    Raises UserError: the results folder is not writable, or another study file has a study's name.
+    Raises UserError: the results folder is not writable.
     """
     require_writable(results)
     for plan in plans:
-        _require_same_file(results, plan)
-    for plan in plans:
         write_plan(results, plan)
     return clear_the_way(needed(plans), results, fresh=fresh)
-
-
-def _require_same_file(results: Path, plan: Plan) -> None:
-    """Raise UserError if a study of this name has run from another existing file."""
-    name, file = plan.study.name, plan.study.file
-    if file is None or not has_run(results, name):
-        return
-    try:
-        other = read_plan(results, name).study.file
-    except UserError:  # damaged: it is written again
-        return
-    both = other and os.path.exists(other) and os.path.exists(file)
-    if other and both and not os.path.samefile(other, file):
-        raise UserError(
-            f"'{name}' in '{results}' is the study of '{other}': choose another name for the study "
-            f"of '{file}', or another --results"
-        )
 
 
 def clear_the_way(

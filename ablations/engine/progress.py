@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ablations.engine.claims import Heartbeat, published, read_heartbeat
 from ablations.engine.job import Cell
-from ablations.errors import printable
+from ablations.errors import duration, printable
 from ablations.records import Record, read_record
 
 LINE_SECONDS = 10.0
@@ -117,7 +117,7 @@ class Bar:
 
     def _finish(self, cell: Cell, record: Record | None) -> None:
         del self._waiting[cell.hash]
-        self._done_steps += cell.steps or _steps_of(record)
+        self._done_steps += cell.steps
         self._to_compile -= {self._programs.get(cell.hash, "")}
         if record and record.status == "failed":
             self._failed += 1
@@ -143,20 +143,18 @@ class Bar:
             left = (self._total - self._steps) / self.rate if self.rate else None
         if left is not None:
             left += len(self._to_compile) / self._workers * (self._compile_seconds or 0)
-            return f"{_clock(left)} left"
+            return f"{duration(left)} left"
         if not self._compiles:
             return "time left unknown"
-        of = f" of about {_clock(self._compile_seconds)}" if self._compile_seconds else ""
-        return f"compiling {_clock(self.compiling)}{of}"
+        of = f" of about {duration(self._compile_seconds)}" if self._compile_seconds else ""
+        return f"compiling for {duration(self.compiling)}{of}"
 
     def _line(self) -> str:
-        done = len(self._cells) - len(self._waiting)
-        of = f"/{_si(self._total)}" if self._total else ""
-        parts = [f"{done}/{len(self._cells)} runs", f"{_si(self._steps)}{of} steps"]
-        if self.gained:
-            parts.append(f"{_si(self.rate)} steps/s")
-            if self._compiles and self.compiling >= 1:
-                parts.append(f"compiling took {_clock(self.compiling)}")
+        parts = [f"{len(self._cells) - len(self._waiting)}/{len(self._cells)} runs"]
+        if self._total:
+            parts.append(f"{self._steps:,}/{self._total:,} steps")
+        if self._total and self.gained:
+            parts.append(f"{self.rate:,.0f} steps/s")
         parts += [self._left()] if self._waiting else []
         parts += [f"{self._failed} failed"] if self._failed else []
         return ", ".join(parts)
@@ -164,30 +162,9 @@ class Bar:
     def _print_line(self) -> None:
         self._last_line = time.monotonic()
         if not self.console.quiet:  # rich would wrap the line
-            line = f"[{_clock(self._last_line - self._started)}] {self._line()}"
+            line = f"[{duration(self._last_line - self._started)}] {self._line()}"
             print(line, file=self.console.file, flush=True)
 
 
 def _names(folder: Path) -> set[str]:
     return set(os.listdir(folder)) if folder.is_dir() else set()
-
-
-def _steps_of(record: Record | None) -> int:
-    """Estimate the steps of a command without {steps}, by its speed and time."""
-    if record is None:
-        return 0
-    made = record.provenance
-    return round((made.get("steps_per_second") or 0) * made.get("seconds", 0))
-
-
-def _clock(seconds: float) -> str:
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
-
-
-def _si(number: float) -> str:
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g}{letter}"
-    return f"{number:.0f}"

@@ -93,15 +93,8 @@ def _state(results: Path, cell: Cell, record: Record | Exception | None) -> Row:
         }
     beat = read_heartbeat(results, cell.hash)
     if beat is not None and beat.alive:
-        return {
-            "state": "running",
-            "phase": beat.phase,
-            "step": beat.step,
-            "steps": beat.steps,
-            "rate": round(beat.rate, 1) if beat.rate < 10 else round(beat.rate),
-            "score": beat.score,
-            "host": beat.host,
-            "job": beat.job,
-        }
+        names = ("phase", "step", "steps", "score", "host", "job")
+        rate = round(beat.rate, 1) if beat.rate < 10 else round(beat.rate)
+        return {"state": "running", "rate": rate} | {name: getattr(beat, name) for name in names}
     points = checkpoint_points(results, cell.hash)
     return {"state": "missing"} | ({"checkpoint": cell.step_at(points[-1])} if points else {})

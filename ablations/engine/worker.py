@@ -25,7 +25,7 @@ from types import FrameType
 
 from ablations import plugins
 from ablations.core.record import Provenance
-from ablations.engine.backends import Prepared
+from ablations.engine.backends import Prepared, RunningBatch
 from ablations.engine.checkpoints import tidy
 from ablations.engine.claims import Claim, checkpoint_points, claim, published, work_folder
 from ablations.engine.job import (
@@ -56,6 +56,7 @@ class Worker:
         self.index = index
         self.results = Path(job.results)
         self._program: tuple[str, Prepared] | None = None
+        self._batch: RunningBatch | None = None
         # If Slurm requeues the job, all of its runs die: that is not the fault of any run.
         restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
         self._attempt = f"{job.run}/{slurm_job() or job.run}/{restarts}"
@@ -80,8 +81,8 @@ class Worker:
 
     def release(self) -> None:
         """Release all unfinished runs; they do not count as tries."""
-        if self._program is not None:
-            self._program[1].abandon()
+        if self._batch is not None:
+            self._batch.abandon()
         while self._claims:
             self._claims.pop().release()
 
@@ -159,7 +160,7 @@ class Worker:
                 self._claims.remove(lock)
                 lock.release()
             cells, held = cells[: program.lanes], held[: program.lanes]
-            training = program.training(cells, self.results, self.job.checkpoints)
+            self._batch = batch = program.training(cells, self.results)
         except Exception as error:
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 raise
@@ -174,7 +175,7 @@ class Worker:
         }
         self._training = True
         try:
-            training.run(held, lambda: self._stopping)
+            results = batch.run(held, lambda: self._stopping)
         except TrainingFailed as failed:
             self._publish_failure(cells, held, failed.error, costs)
             if failed.stops:
@@ -182,8 +183,8 @@ class Worker:
             return
         finally:
             self._training = False
-        for index, (cell, lock) in enumerate(zip(cells, held, strict=True)):
-            self._publish(cell, lock, training.result(index), {**costs, **training.cost(index)})
+        for cell, lock, (result, cost) in zip(cells, held, results, strict=True):
+            self._publish(cell, lock, result, {**costs, **cost})
             lock.finish()
 
     def _program_for(self, cell: Cell) -> tuple[Prepared, float]:

@@ -22,7 +22,6 @@ from ablations.comparison import compare
 from ablations.engine.job import JobSpec, cells_of
 from ablations.engine.status import status
 from ablations.engine.worker import Worker
-from ablations.errors import UserError
 from ablations.records import read_plan
 from ablations.runs import Runs
 
@@ -383,14 +382,3 @@ def test_ctrl_c_ends_the_command_too(folder, base_install: dict[str, str]) -> No
     assert process.returncode == 130
     assert "the same command continues" in errors
     assert not any(alive(int(pid)) for pid in pids)
-
-
-def test_two_study_files_of_one_name_do_not_replace_each_other(folder) -> None:
-    folder.run("walk.toml", seeds=1)
-    (folder.path / "other").mkdir()
-    folder.write("other/walk.sh", (folder.path / "walk.sh").read_text())
-    folder.write("other/walk.toml", (folder.path / "walk.toml").read_text())
-    with pytest.raises(UserError, match=r"is the study of 'walk\.toml': choose another name"):
-        folder.run("other/walk.toml", seeds=1)
-    (folder.path / "walk.toml").rename(folder.path / "moved.toml")
-    assert folder.run("moved.toml", seeds=1).found, "the same file under another name goes on"

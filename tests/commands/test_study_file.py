@@ -150,25 +150,6 @@ def test_a_study_file_is_known_to_its_request_alone(folder) -> None:
         folder.plans("walk")
 
 
-def test_python_defines_the_same_tables(folder) -> None:
-    first = hashes(folder)
-    folder.write(
-        "walk.py",
-        "study = {'name': 'walk', 'claim': 'drift helps', 'baseline': 'slow', 'seeds': 3}\n"
-        "command = {\n"
-        "    'run': ['sh', 'walk.sh', '{folder}', '{seed}', '{drift}'],\n"
-        "    'curve': '{folder}/log.csv', 'step': 'step', 'metric': 'return',\n"
-        "    'depends': [],\n"
-        "}\n"
-        "variants = {name: {'drift': drift} for name, drift in (('slow', 10), ('fast', 12))}\n",
-    )
-    (one,) = folder.plans("walk.py")
-    assert [cell.hash for cell in one.cells] == list(first.values())
-    folder.write("walk.py", "1 / 0\n")
-    with pytest.raises(UserError, match=r"Python cannot run '.*': ZeroDivisionError"):
-        folder.plans("walk.py")
-
-
 def test_a_named_file_whose_code_was_edited_shows_no_old_results(folder) -> None:
     folder.run()
     (named,) = planned(["walk.toml"], folder.results, {})

@@ -19,7 +19,7 @@ from ablations.core.record import Configuration, Provenance
 
 if TYPE_CHECKING:
     from ablations.engine.claims import Claim
-    from ablations.engine.job import Cell, CheckpointPolicy, JobSpec, Result
+    from ablations.engine.job import Cell, JobSpec, Result
 
 
 @dataclass(frozen=True)
@@ -39,29 +39,28 @@ class Speed:
 class RunningBatch(Protocol):
     """Parallel runs, from their last checkpoint to their end."""
 
-    def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
-        """Run to the end. Raises TrainingFailed, or SystemExit once `stopping` returns True."""
+    def run(
+        self, claims: Sequence[Claim], stopping: Callable[[], bool]
+    ) -> list[tuple[Result, Provenance]]:
+        """Run to the end; return the result of each run, with the time and memory that it took.
 
-    def result(self, index: int) -> Result:
-        """Return the result of a run of the batch."""
-
-    def cost(self, index: int) -> Provenance:
-        """Return the time and memory that a run took, for its provenance."""
-
-
-class Prepared(Protocol):
-    """A program, prepared once for all of its runs. lanes: the number of parallel runs."""
-
-    compile_seconds: float
-    lanes: int
+        Raises TrainingFailed, or SystemExit once `stopping` returns True.
+        """
 
     def abandon(self) -> None:
         """Kill the processes that it started."""
 
-    def training(
-        self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
-    ) -> RunningBatch:
-        """Return a batch of its runs, ready to train."""
+
+@dataclass(frozen=True)
+class Prepared:
+    """A program, prepared once for all of its runs.
+
+    training: makes a batch of runs that is ready to train. lanes: the number of parallel runs.
+    """
+
+    training: Callable[[Sequence[Cell], Path], RunningBatch]
+    lanes: int = 1
+    compile_seconds: float = 0.0
 
 
 class Backend(Protocol):
@@ -120,8 +119,8 @@ class Backend(Protocol):
     def kind(self, config: Configuration) -> tuple[str, ...]:
         """Return the properties of a configuration that decide its time per step."""
 
-    def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
-        """Return the speed by the provenances of similar runs; assume one if there are none."""
+    def assumed_speed(self, cell: Cell, *, accelerator: bool) -> Speed:
+        """Return the speed to assume for a run if no similar run has a record."""
 
 
 def backend_of(config: Configuration) -> Backend:

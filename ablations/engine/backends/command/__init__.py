@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 from ablations.core.record import Configuration, Provenance
 from ablations.engine import provenance
 from ablations.engine.backends import Backend, Prepared, Speed
 from ablations.engine.backends.command.code import noted
-from ablations.engine.backends.command.training import Commands, find_finished, forget_finished
+from ablations.engine.backends.command.training import Run, find_finished, forget_finished
 from ablations.engine.job import Cell, JobSpec
 from ablations.records import digest
 
@@ -59,7 +60,7 @@ class CommandBackend(Backend):
         return environment
 
     def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
-        return Commands(job)
+        return Prepared(partial(Run, job=job))
 
     def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
         return provenance.of_command(cell.place, accelerator=job.accelerator)
@@ -67,12 +68,8 @@ class CommandBackend(Backend):
     def kind(self, config: Configuration) -> tuple[str, ...]:
         return config["task"]["name"], config["trainer"]["name"], *config["command"]["run"]
 
-    def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
-        seconds = sorted(filter(None, (provenance.get("seconds") for provenance in made)))
-        sizes = filter(None, (provenance.get("peak_megabytes") for provenance in made))
-        median = seconds[len(seconds) // 2] if seconds else ASSUMED_SECONDS
-        megabytes = round(max(sizes, default=ASSUMED_MEGABYTES))
-        return Speed((cell.steps or 1) / max(median, 1e-3), 0.0, megabytes, measured=bool(seconds))
+    def assumed_speed(self, cell: Cell, *, accelerator: bool) -> Speed:
+        return Speed((cell.steps or 1) / ASSUMED_SECONDS, 0.0, ASSUMED_MEGABYTES, measured=False)
 
 
 BACKEND = CommandBackend()

@@ -184,25 +184,17 @@ def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
                 yield here / name
 
 
-def names(files: Sequence[Path], here: Path, most: int = 3) -> str:
-    """Write the names of the first files."""
-    shown = ", ".join(os.path.relpath(path, here) for path in files[:most])
-    return shown + (f" and {len(files) - most} more" if len(files) > most else "")
-
-
 def noted(cells: Iterable[Cell], results: Path) -> tuple[Cell, ...]:
     """Add the repository's commit to the contexts of runs; keep uncommitted changes as a patch."""
-    known: dict[str, Checkout] = {}
-
-    def of(cell: Cell) -> Cell:
-        if "named" not in cell.place:
-            return cell
-        here = cell.place["here"]
-        if here not in known:
-            known[here] = _commit(code_of(cell.place), results)
-        return replace(cell, place={**cell.place, **known[here]})
-
-    return tuple(map(of, cells))
+    cells = tuple(cells)
+    of_study = {cell.place["here"]: cell.place for cell in cells if "named" in cell.place}
+    known = {here: _commit(code_of(place), results) for here, place in of_study.items()}
+    return tuple(
+        replace(cell, place={**cell.place, **known[cell.place["here"]]})
+        if "named" in cell.place
+        else cell
+        for cell in cells
+    )
 
 
 def code_of(context: Context) -> Code:
@@ -236,19 +228,16 @@ def _commit(code: Code, results: Path) -> Checkout:
     return commit
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(NamedTuple):
     """A commit that was checked out.
 
-    name: its full hash. root: the copy. here: the folder in the copy in which the command runs.
-    digest: the digest of `files`, comparable with `Code.digest`.
+    name: its full hash. here: the folder in the copy in which the command runs. digest: of its
+    files, comparable with `Code.digest`.
     """
 
     name: str
-    root: Path
     here: Path
     digest: str
-    files: tuple[Path, ...]
 
 
 def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None) -> Commit:
@@ -273,11 +262,10 @@ def checked_out(here: Path, commit: str, depends: tuple[str, ...] | None = None)
     if not inside.is_dir():
         raise UserError(f"commit '{commit}' does not contain '{here.relative_to(root)}'")
     if depends is None:
-        listed = _git(root, "ls-tree", "-r", "-z", "--name-only", name).split("\0")
-        paths = sorted(folder / file for file in listed if file)
+        paths = sorted(path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
     else:
         paths = Code(inside, (), depends).files()
-    return Commit(name, folder, inside, digest_of(paths, inside), tuple(paths))
+    return Commit(name, inside, digest_of(paths, inside))
 
 
 def _new_folder() -> Path:

@@ -1,4 +1,4 @@
-"""Read a study whose trainer is a command, from TOML or from Python that defines the same tables.
+"""Read a study whose trainer is a command, from a TOML file.
 
 [study]                              [command]
 name = "norm_adv"                    run = "python train.py --seed {seed} --norm-adv {norm_adv} ..."
@@ -14,14 +14,14 @@ lr = 3e-4                            off = {norm_adv = false}
 from __future__ import annotations
 
 import re
-import runpy
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from ablations import studies
 from ablations.core.decode import Json, Part, Positive, required
@@ -33,15 +33,13 @@ from ablations.studies import Profile, Study, Variant
 from ablations.trainers.command import CommandTrainer, Line, Site, filled
 
 Table: TypeAlias = Mapping[str, Json]
-Words: TypeAlias = str | tuple[str, ...]
 Margin = Annotated[float, Meta(gt=0, le=1e12)]
 
-SUFFIXES = (".toml", ".py")
 TASK = "task"  # the name of the task, for a study that names none
 DEFAULT_SEEDS = 8
 MARGIN = 0.05
 _SPANS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_TABLES = ("study", "command", "settings", "variants", "profiles")
+_TABLES = ("study", "command", "settings", "variants")
 
 
 class _About(Part, frozen=True):
@@ -60,66 +58,28 @@ class _About(Part, frozen=True):
     margin_in_metric: Margin | None = None
 
 
-class Command(Part, frozen=True):
-    """The table [command]. run, resume: a command line, or a list of arguments."""
-
-    run: Words = ()
-    curve: str = ""
-    metric: str = ""
-    step: str = ""
-    better: str = "higher"
-    cwd: str = "{here}"
-    environment: Table = field(default_factory=dict)
-    resume: Words = ()
-    resume_if: str = ""
-    depends: tuple[str, ...] | None = None
-    timeout: float | str | None = None
-
-
-class _Profile(Part, frozen=True):
-    """A table of [profiles]. Its defaults are the values of [study]."""
-
-    seeds: Positive | None = None
-    tasks: tuple[str, ...] = ()
-    steps: Positive | None = None
-
-
 def named(argument: str) -> tuple[str, tuple[Study, ...]]:
     """Return the name of a study, and the study itself if the argument is a file.
 
     argument: a study file, "FILE/variant", or any other name.
     """
-    for suffix in SUFFIXES:
-        file, slash, variant = argument.partition(f"{suffix}/")
-        if slash:
-            study = read(Path(file + suffix))
-            return f"{study.name}/{variant}", (study,)
-    if not argument.endswith(SUFFIXES):
+    file, _, variant = argument.partition(".toml/")
+    if not variant and not argument.endswith(".toml"):
         return argument, ()
-    study = read(Path(argument))
-    return study.name, (study,)
+    study = read(Path(f"{file.removesuffix('.toml')}.toml"))
+    return f"{study.name}/{variant}" if variant else study.name, (study,)
 
 
 def read(path: Path) -> Study:
     """Read a study file. Raises UserError that names the file."""
-    given = _given(path)
+    try:
+        given = read_toml(path)
+    except FileNotFoundError:
+        raise UserError(f"the study file '{path}' does not exist") from None
     try:
         return _study(_tables(given), path.resolve())
     except UserError as error:
         raise UserError(f"'{path}': {error}") from None
-
-
-def _given(path: Path) -> dict[str, Json]:
-    if not path.exists():
-        raise UserError(f"the study file '{path}' does not exist")
-    if path.suffix == ".toml":
-        return read_toml(path)
-    try:
-        namespace = runpy.run_path(str(path))
-    except Exception as error:
-        text = " ".join(str(error).split())
-        raise UserError(f"Python cannot run '{path}': {type(error).__name__}: {text}") from None
-    return {name: namespace[name] for name in _TABLES if name in namespace}
 
 
 def _tables(given: Mapping[str, Json]) -> dict[str, Table]:
@@ -138,7 +98,12 @@ def _tables(given: Mapping[str, Json]) -> dict[str, Table]:
 
 def _study(tables: Mapping[str, Table], path: Path) -> Study:
     about = required(_About, tables["study"], "[study]")
-    command = required(Command, tables["command"], "[command]")
+    command = dict(tables["command"])
+    depends = command.pop("depends", None)
+    if depends is not None:
+        depends = required(tuple[str, ...], depends, "[command] depends:")
+    timeout = timeout_of(command.pop("timeout", None))
+    line = line_of(command)
     variants = required(dict[str, Settings], tables["variants"], "[variants]")
     name = path.stem if about.name is None else about.name
     if name in studies.studies():
@@ -148,12 +113,11 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
             "give margin (a share of the learned range) or margin_in_metric, but not both"
         )
     tasks = tuple(dict.fromkeys(about.tasks)) or (TASK,)
-    line = line_of(command)
-    code = code_of(line, path.parent, command.depends, path)
+    code = code_of(line, path.parent, depends, path)
     trainer = CommandTrainer(
         f"command of {name}",
         line,
-        {"": Site(code.digest(), place_of(code, timeout_of(command.timeout)))},
+        {"": Site(code.digest(), place_of(code, timeout))},
         tasks,
         about.step_unit,
     )
@@ -173,29 +137,33 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
         metric=line.judged,
         trainer=trainer,
         settings=dict(tables.get("settings", {})),
-        profiles=_profiles(about, tables.get("profiles", {}), tasks),
+        profiles={"quick": Profile(tasks, about.seeds, about.steps)},
         file=path,
     )
     study.require_sound()
     return study
 
 
-def line_of(command: Command) -> Line:
+def line_of(command: Table) -> Line:
     """Return the command of a table. Raises UserError: the table is incomplete."""
     for name in ("run", "curve", "metric"):
-        if not getattr(command, name):
+        if not command.get(name):
             raise UserError(f"{name} is missing in [command]")
-    return Line(
-        run=_words(command.run, "run"),
-        curve=command.curve,
-        metric=command.metric,
-        step=command.step,
-        better=command.better,
-        cwd=command.cwd,
-        environment={name: str(value) for name, value in command.environment.items()},
-        resume=_words(command.resume, "resume"),
-        resume_if=command.resume_if,
-    )
+    known = [field.name for field in fields(Line)]
+    for name in command:
+        if name not in known:
+            raise UserError(f"[command] {unknown('key', name, known)}")
+    try:
+        words = {
+            name: shlex.split(text)
+            for name in ("run", "resume")
+            if isinstance(text := command.get(name), str)
+        }
+    except ValueError as error:
+        raise UserError(f"cannot split the command into arguments: {error}") from None
+    given = required(dict[str, Json], command.get("environment", {}), "[command] environment:")
+    environment = {name: str(value) for name, value in given.items()}
+    return required(Line, {**command, **words, "environment": environment}, "[command]")
 
 
 def code_of(
@@ -214,27 +182,6 @@ def code_of(
         raise UserError(f"the program '{program}' does not exist")
     names = None if depends is None else tuple(dict.fromkeys(depends))
     return Code(here, (*line.run, *line.resume), names, path)
-
-
-def _words(value: Words, name: str) -> tuple[str, ...]:
-    if not isinstance(value, str):
-        return value
-    try:
-        return tuple(shlex.split(value))
-    except ValueError as error:
-        raise UserError(f"cannot split {name} into arguments: {error}") from None
-
-
-def _profiles(about: _About, tables: Table, tasks: tuple[str, ...]) -> dict[str, Profile]:
-    given = {name: required(_Profile, of, f"[profiles.{name}]") for name, of in tables.items()}
-    return {
-        name: Profile(
-            tasks=tuple(dict.fromkeys(profile.tasks)) or tasks,
-            seeds=profile.seeds or about.seeds,
-            steps=profile.steps or about.steps,
-        )
-        for name, profile in ({"quick": _Profile()} | given).items()
-    }
 
 
 def timeout_of(value: Json) -> float | None:

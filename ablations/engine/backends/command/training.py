@@ -13,7 +13,6 @@ import math
 import re
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from ablations.curve import diverged, is_cut, logged
 from ablations.engine.backends.command.code import code_of
 from ablations.engine.backends.command.process import Process, environment_of, kill_leftovers
 from ablations.engine.claims import HEARTBEAT_SECONDS, Claim, work_folder
-from ablations.engine.job import Cell, CheckpointPolicy, JobSpec, Result, TrainingFailed
+from ablations.engine.job import Cell, JobSpec, Result, TrainingFailed
 from ablations.engine.machine import cores
 from ablations.errors import UserError
 from ablations.io import logs
@@ -107,47 +106,25 @@ class Unreadable(CommandFailed):
     """A curve that cannot be read; the cause may be the study file."""
 
 
-class Commands:
-    """The commands of one job, one after the other; see `Prepared`."""
-
-    compile_seconds = 0.0
-    lanes = 1
-
-    def __init__(self, job: JobSpec):
-        self.job = job
-        self._running: Run | None = None
-
-    def training(self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy) -> Run:
-        """Return the run of a batch of one."""
-        (cell,) = cells
-        self._require_code(cell)
-        self._running = Run(cell, results, self.job)
-        return self._running
-
-    def abandon(self) -> None:
-        """Kill the running command."""
-        if self._running is not None:
-            self._running.kill()
-
-    def _require_code(self, cell: Cell) -> None:
-        """Raise CommandFailed if the code was edited after the run was planned."""
-        place = cell.place
-        here = Path(place["here"])
-        if not here.is_dir():
-            raise CommandFailed(f"the command's folder '{here}' does not exist")
-        if "named" not in place:  # a copy
-            return
-        if code_of(place).digest() != cell.config["command"]["revision"]:
-            raise CommandFailed(
-                "its code was edited after this run was planned: use the same command again"
-            )
+def _require_code(cell: Cell) -> None:
+    """Raise CommandFailed if the code was edited after the run was planned."""
+    place = cell.place
+    if not Path(place["here"]).is_dir():
+        raise CommandFailed(f"the command's folder '{place['here']}' does not exist")
+    if "named" not in place:  # a copy
+        return
+    if code_of(place).digest() != cell.config["command"]["revision"]:
+        raise CommandFailed(
+            "its code was edited after this run was planned: use the same command again"
+        )
 
 
 class Run:
     """One run, from its start or the point from which its command can resume, to its end."""
 
-    def __init__(self, cell: Cell, results: Path, job: JobSpec):
-        self.cell = cell
+    def __init__(self, cells: Sequence[Cell], results: Path, job: JobSpec):
+        (self.cell,) = (cell,) = cells
+        _require_code(cell)
         self.job = job
         self.line = Line.of(cell.config["command"])
         self.results = results.resolve()
@@ -155,30 +132,37 @@ class Run:
         self.folder = self.work / FOLDER
         self._process: Process | None = None
         self._abandoned = False
-        self._ended: EndedRun | None = None
-        self._outcome: Result | None = None
-        self._first = self._last = 0  # steps
+        self._first = 0  # the step at which this process starts
         self._latest: tuple[int, float | None] = 0, None  # step and score in the log
-        self._reader = threading.Thread()
         self._next_read = 0.0
         self._resumed: list[int] = []
 
-    def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
+    def run(
+        self, claims: Sequence[Claim], stopping: Callable[[], bool]
+    ) -> list[tuple[Result, Provenance]]:
         """Run the command unless it has ended before, and read its curve."""
         (claim,) = claims
+        again = ended = self._take_finished()
         try:
-            again = self._take_finished()
-            self._ended = again or self._follow(claim, stopping)
-            self._outcome = self._read()
+            ended = again or self._follow(claim, stopping)
+            result, last = self._read()
         except Unreadable as error:
             known = was_read(self.results, self.cell.config["command"])
             if known:  # the study file is right, so the command failed
-                self._forget()
+                self._forget(ended)
             raise TrainingFailed(error, stops=not known and again is None) from error
         except UserError as error:
-            self._forget()
+            self._forget(ended)
             failed = error if isinstance(error, CommandFailed) else None
             raise TrainingFailed(failed or CommandFailed(str(error), self._tail())) from error
+        cost: Provenance = {
+            "seconds": ended.seconds,
+            "steps_per_second": round((last - self._first) / max(ended.seconds, 1e-9), 3),
+            "peak_megabytes": ended.peak_megabytes,
+        }
+        if self._resumed:
+            cost["resumed_at_steps"] = self._resumed
+        return [(result, cost)]
 
     def _take_finished(self) -> EndedRun | None:
         """Link or copy the files of the same command if it has ended before."""
@@ -195,10 +179,10 @@ class Run:
         self._first, self._resumed = run.first, list(run.resumed)
         return run
 
-    def _forget(self) -> None:
+    def _forget(self, ended: EndedRun | None) -> None:
         """Delete the note of the run, and files that it shares with another run."""
         forget_finished(self.results, self.cell.config)
-        if self._ended is not None and self._ended.cell != self.cell.hash:
+        if ended is not None and ended.cell != self.cell.hash:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _follow(self, claim: Claim, stopping: Callable[[], bool]) -> EndedRun:
@@ -213,7 +197,7 @@ class Run:
         wait = FIRST_READ_SECONDS
         while not process.ended(wait):
             wait = min(2 * wait, 0.25)
-            if self._abandoned:  # by `kill`, before `_process` was set
+            if self._abandoned:  # before `_process` was set
                 process.kill()
             if stopping():
                 process.stop(0.7 * self.job.stop_seconds)
@@ -235,29 +219,11 @@ class Run:
         write_atomically(path_of(self.results, self.cell.config), encode(run))
         return run
 
-    def kill(self) -> None:
+    def abandon(self) -> None:
         """Kill the command."""
         self._abandoned = True
         if self._process is not None:
             self._process.kill()
-
-    def result(self, index: int) -> Result:
-        """Return the result, after `run`."""
-        assert self._outcome is not None
-        return self._outcome
-
-    def cost(self, index: int) -> Provenance:
-        """Return the time and memory of the command."""
-        assert self._ended is not None
-        seconds, steps = self._ended.seconds, self._last - self._first
-        cost: Provenance = {
-            "seconds": seconds,
-            "steps_per_second": round(steps / max(seconds, 1e-9), 3),
-            "peak_megabytes": self._ended.peak_megabytes,
-        }
-        if self._resumed:
-            cost["resumed_at_steps"] = self._resumed
-        return cost
 
     def _prepare(self) -> list[str]:
         """Prepare the command's folder; return its arguments."""
@@ -308,15 +274,14 @@ class Run:
 
     def _beat(self, claim: Claim) -> None:
         assert self._process is not None
-        if claim.due and not self._reader.is_alive() and time.monotonic() > self._next_read:
-            self._reader = threading.Thread(target=self._read_latest, daemon=True)
-            self._reader.start()
+        if claim.due and time.monotonic() > self._next_read:
+            self._read_latest()
         step, score = self._latest
         rate = (step - self._first) / self._process.seconds
         claim.beat("training", step, self.cell.steps, rate, score)
 
     def _read_latest(self) -> None:
-        """Read the end of the log, in a thread because a log may be long."""
+        """Read the end of the log."""
         started = time.monotonic()
         try:
             path = self._curve()
@@ -334,16 +299,13 @@ class Run:
         (name,) = filled([self.line.curve], self._values())
         return logs.find(name)
 
-    def _read(self) -> Result:
-        """Return the result of the run by its curve, which may have diverged."""
-        if self._reader.is_alive():
-            self._reader.join()
+    def _read(self) -> tuple[Result, int]:
+        """Return the result of the run by its curve, which may have diverged, and its last step."""
         path, log, notes = self._log()
-        line = self.line
+        line, last = self.line, int(log["step"][-1] or 0)
         if not self._resumed:
             for note in notes:
                 print(f"notice: {self.cell.hash}: {note}", flush=True)
-        self._last = int(log["step"][-1] or 0)
         columns = logs.binned(log, line.metric, self.cell.steps)
         if line.judged != line.metric:
             minus = [None if value is None else -value for value in columns[line.metric]]
@@ -352,15 +314,15 @@ class Run:
         if curve.status == "diverged":
             at = int(curve.end)
             reason = diverged(line.metric, at)
-            return Result(columns, "diverged", reason, at, files=self.folder)
+            return Result(columns, "diverged", reason, at, files=self.folder), last
         steps = self.cell.steps
-        if (line.step or path.is_dir()) and is_cut(self._last, steps):
+        if (line.step or path.is_dir()) and is_cut(last, steps):
             raise CommandFailed(
-                f"the command succeeded, but its curve stops at step {self._last:,} of {steps:,} "
+                f"the command succeeded, but its curve stops at step {last:,} of {steps:,} "
                 f"(if {{steps}} counts something else, give that placeholder another name)",
                 self._tail(),
             )
-        return Result(columns, files=self.folder)
+        return Result(columns, files=self.folder), last
 
     def _log(self) -> tuple[Path, Columns, list[str]]:
         """Return the curve's file, its columns, and notes. Raises Unreadable, CommandFailed."""

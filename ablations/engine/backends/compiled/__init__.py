@@ -13,6 +13,7 @@ import resource
 import socket
 import sys
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 from ablations import tasks
@@ -81,7 +82,7 @@ class CompiledBackend(Backend):
     def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
         import jax
 
-        from ablations.engine.backends.compiled.program import Program
+        from ablations.engine.backends.compiled.program import Program, Training
 
         lanes = job.lanes
         if job.accelerator:
@@ -90,7 +91,9 @@ class CompiledBackend(Backend):
         locks = Path(job.results) / "work" / "programs" / f"{name}-{lanes}"
         locks.mkdir(parents=True, exist_ok=True)
         machine.use_cache()
-        return Program(cell, lanes=lanes, accelerator=job.accelerator, locks=locks)
+        program = Program(cell, lanes=lanes, accelerator=job.accelerator, locks=locks)
+        training = partial(Training, program, checkpoints=job.checkpoints)
+        return Prepared(training, program.lanes, program.compile_seconds)
 
     def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
         import jax
@@ -108,24 +111,13 @@ class CompiledBackend(Backend):
         layers = (str(config["structure"].get(name, "")) for name in _LAYERS)
         return config["task"]["name"], config["trainer"]["name"], *layers
 
-    def speed(self, cell: Cell, made: Sequence[Provenance], *, accelerator: bool) -> Speed:
-        timed = [provenance for provenance in made if provenance.get("steps_per_second")]
-        rates = sorted(filter(None, (provenance.get("steps_per_second") for provenance in timed)))
-        compiled = sorted(filter(None, (provenance.get("compile_seconds") for provenance in timed)))
-        sizes = filter(None, (provenance.get("peak_megabytes") for provenance in timed))
-        longest = (4 * len(compiled) - 1) // 5  # the slowest fifth had a busy machine
-        return Speed(
-            rate=rates[len(rates) // 2] if rates else assumed_rate(cell.config, accelerator),
-            compile_seconds=compiled[longest] if compiled else ASSUMED_COMPILE_SECONDS,
-            megabytes=round(max(sizes, default=ASSUMED_MEGABYTES)),
-            measured=bool(rates),
-        )
+    def assumed_speed(self, cell: Cell, *, accelerator: bool) -> Speed:
+        rate = ASSUMED_BLOCK_RATE if accelerator else _rate(cell.config)
+        return Speed(rate, ASSUMED_COMPILE_SECONDS, ASSUMED_MEGABYTES, measured=False)
 
 
-def assumed_rate(config: Configuration, accelerator: bool) -> float:
-    """Return the steps per second of runs without records: the task's, less for large networks."""
-    if accelerator:
-        return ASSUMED_BLOCK_RATE
+def _rate(config: Configuration) -> float:
+    """Return the steps per second of a CPU: the task's, less for large networks."""
     known = tasks.tasks().get(config["task"]["name"])
     speed = known.speed if known else tasks.Task.speed
     layers = [decode(list[int], config["structure"].get(name) or []) for name in _LAYERS]

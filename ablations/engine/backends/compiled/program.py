@@ -208,15 +208,6 @@ class Program:
 
         return jax.vmap(named) if self.lanes > 1 else named
 
-    def training(
-        self, cells: Sequence[Cell], results: Path, checkpoints: CheckpointPolicy
-    ) -> Training:
-        """Return a batch of at most `lanes` runs; see `Prepared`."""
-        return Training(self, cells, results, checkpoints)
-
-    def abandon(self) -> None:
-        """Do nothing: a program has no further processes."""
-
     def start(self, cells: Sequence[Cell], saved: Sequence[Saved] | None = None) -> Block:
         """Return at most `lanes` runs of equal length, ready to train in parallel.
 
@@ -389,7 +380,12 @@ class Training:
         self._first_step = self._saved_step = self.block.step
         self._began = self._saved_at = time.monotonic()
 
-    def run(self, claims: Sequence[Claim], stopping: Callable[[], bool]) -> None:
+    def abandon(self) -> None:
+        """Do nothing: a program has no further processes."""
+
+    def run(
+        self, claims: Sequence[Claim], stopping: Callable[[], bool]
+    ) -> list[tuple[Result, Provenance]]:
         """Run to the end; see `RunningBatch`."""
         steps = self.cells[0].steps
         for claim in claims:
@@ -409,9 +405,16 @@ class Training:
                 self._save()
             if stop:
                 raise SystemExit(143)
+        rate = round(self.rate * len(self.cells))
+        return [
+            (
+                self._result(index),
+                {"steps_per_second": rate, **as_provenance(self._spent[index], self.seconds)},
+            )
+            for index in range(len(self.cells))
+        ]
 
-    def result(self, index: int) -> Result:
-        """Return the result of a run, with its saved policies."""
+    def _result(self, index: int) -> Result:
         lane, snapshots = self.block.lanes[index], self.snapshots[index]
         kept = snapshots.finish(lane)
         if lane.diverged is None:
@@ -429,11 +432,6 @@ class Training:
     def rate(self) -> float:
         """Return the steps per second of each run in this process."""
         return (self.block.step - self._first_step) / self.seconds
-
-    def cost(self, index: int) -> Provenance:
-        """Return the speed in this process, and the cost of a run over all processes."""
-        rate = round(self.rate * len(self.cells))
-        return {"steps_per_second": rate, **as_provenance(self._spent[index], self.seconds)}
 
     def _keep_policies(self) -> None:
         for index, snapshots in enumerate(self.snapshots):
@@ -454,8 +452,6 @@ class Training:
             cell, spent, saved = self.cells[index], self._spent[index], self.block.saved(index)
             snapshots.flush()
             so_far = replace(spent, seconds=spent.seconds + self.seconds)
-            after = save(self.results, cell, saved, so_far, self.checkpoints.checkpoints)
-            # without the seconds of this process, which `cost` adds
-            self._spent[index] = replace(after, seconds=spent.seconds)
+            save(self.results, cell, saved, so_far, self.checkpoints.checkpoints)
             snapshots.prune(self.block.lanes[index])
         self._saved_at, self._saved_step = time.monotonic(), self.block.step
