@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -155,7 +156,10 @@ class Planted:
 def test_code_in_a_results_folder_is_never_loaded(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("ablations.engine.backends.compiled.program.Program", lambda *_, **__: None)
+    program = SimpleNamespace(lanes=1, compile_seconds=0.0)
+    monkeypatch.setattr(
+        "ablations.engine.backends.compiled.program.Program", lambda *_, **__: program
+    )
     monkeypatch.setattr(Cell, "program", "p")
     results, trace = tmp_path / "results", tmp_path / "executed"
     before = jax.config.jax_compilation_cache_dir

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ablations.engine import worker
+from ablations.engine.backends import Prepared
 from ablations.engine.backends.command import BACKEND
 from ablations.engine.job import Cell, JobSpec, Result
 from ablations.records import Record, cell_folder, digest, write_record
@@ -34,19 +35,9 @@ def cells(count: int) -> tuple[Cell, ...]:
     return tuple(made)
 
 
-class Synthetic:
+def synthetic(*_: Any) -> Any:
     """A training that is over at once."""
-
-    lanes = 1
-    compile_seconds = 0.0
-
-    def training(self, *_: Any) -> Any:
-        return SimpleNamespace(
-            run=lambda *_: None, result=lambda _: Result(COLUMNS), cost=lambda _: {}
-        )
-
-    def abandon(self) -> None:
-        """Nothing runs."""
+    return SimpleNamespace(run=lambda *_: [(Result(COLUMNS), {})], abandon=lambda: None)
 
 
 @pytest.fixture
@@ -75,7 +66,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def run(results: Path, of: Sequence[Cell], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BACKEND, "prepare", lambda *_: Synthetic())
+    monkeypatch.setattr(BACKEND, "prepare", lambda *_: Prepared(synthetic))
     worker.Worker(JobSpec("r", str(results), tuple(of)), 0).run()
     assert all((cell_folder(results, cell.hash) / "record.json").exists() for cell in of)
 
