@@ -1,14 +1,21 @@
-"""Import other programs' runs as records and a plan, which every command reads."""
+"""Import other programs' runs as records and a plan, which every command reads.
+
+Columns or file names state the task, variant and seed of each run; they are never guessed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,16 +25,63 @@ from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVarian
 from ablations.core.record import Columns, Configuration, Failure
 from ablations.curve import diverged, logged
 from ablations.errors import UserError, count, shortened, unknown
-from ablations.io.formats import Row
-from ablations.io.logs import columns_of, floats, points, with_values
-from ablations.io.printed import number
-from ablations.io.sources import RETURNS, RUN, Names, Place, Source, naming, sources
+from ablations.io import formats, tensorboard
+from ablations.io.formats import (
+    FORMATS,
+    RECIPES,
+    are_whole,
+    floats,
+    is_blank,
+    is_logged,
+    is_text,
+    number,
+)
+from ablations.io.logs import EVENTS, KINDS, points, refused, two_values, with_values
 from ablations.names import require_name
 from ablations.parameters import SEVERAL
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
 from ablations.studies import studies
 
+Place: TypeAlias = tuple[str, str, int]  # task, variant, seed
+
 SHOWN = 12  # lines of progress on runs, and on skipped content
+TASK = "task"  # the name of the task if no column or file name states it
+RUN = ("task", "variant", "seed")
+# Usual names of columns; environment steps come before other steps.
+KNOWN = {
+    "task": ("task", "env", "env_id", "environment"),
+    "variant": ("variant", "run", "algorithm", "algo", "exp_name"),
+    "seed": ("seed",),
+    "step": (
+        *("global_step", "time/total_timesteps", "total_timesteps", "num_timesteps", "timesteps"),
+        *("TotalEnvInteracts", "num_steps", "env_steps", "total_steps", "timesteps_total"),
+        *("num_env_steps_sampled_lifetime", "step_count", "step", "steps", "_step", "Step"),
+        *("timestep", "iteration"),
+    ),
+}
+# Usual names of the return of an episode.
+RETURNS = (
+    *("charts/episodic_return", "rollout/ep_rew_mean", "eval/episode_reward", "Train/mean_reward"),
+    *("training/return", "return", "results", "episodic_return", "episode_return"),
+    *("mean_episode_return", "AverageTestEpRet", "AverageEpRet", "env_runners/episode_return_mean"),
+    *("episode_reward_mean", "ep_rew_mean", "reward", "score", "Value"),
+)
+ENDED = ("status", "failure", "reason")  # columns on the outcome of a run
+# In a folder the first of these kinds that exists is read, otherwise files of any format.
+FILES = (r"evaluations\.npz", rf".*{EVENTS}.*", r"progress\.(csv|txt)")
+NOT_LOGS = {".json", ".npz"}  # in a folder these are settings and weights
+# File names that do not describe the run.
+COMMON = re.compile("progress|evaluations|metrics|logs?|results|history|eval|train")
+PARTS = {
+    "{task}": "(?P<task>.+?)",
+    "{variant}": "(?P<variant>.+?)",
+    "{seed}": r"(?P<seed>\d{1,18})",
+    "{}": ".+?",
+}
+PANEL = " - "  # between run and metric in the columns of a W&B panel
+# The CSV that TensorBoard's page downloads, for a run with a name such as ppo_1.
+DOWNLOAD = ["Wall time", "Step", "Value"]
+DOWNLOADED = re.compile(r"run-[^\W\d_][^_]*_\d{1,9}-tag-.+")
 
 
 @dataclass(frozen=True)
@@ -46,6 +100,43 @@ class Run(NamedTuple):
     file: Path
     log: Columns | None
     stated: Outcome | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """One or several runs: a file, a folder of event files, or a run of a W&B panel.
+
+    Attributes:
+        name: the part of the path that describes the run.
+        rows: a row per line or step.
+        keys: the columns of task, variant, seed and step, as far as they exist.
+        stated: task, variant and seed as far as the name states them.
+    """
+
+    path: Path
+    name: str
+    rows: pd.DataFrame
+    keys: Mapping[str, str]
+    stated: Mapping[str, str]
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """The columns that may be metrics."""
+        left_out = {*self.keys.values(), *KNOWN["step"], *ENDED, *KINDS}
+        names = [name for name in self.rows if name not in left_out]
+        return [name for name in names if not is_blank(self.rows[name]).all()]
+
+    def place(self, rows: pd.DataFrame) -> Place:
+        """Return task, variant and seed by the first of rows, which are of one run."""
+        cells = {key: rows[name].iloc[0] for key, name in self.keys.items()}
+        stated = {**self.stated, **cells}
+        for key in ("task", "variant"):
+            if stated[key] in (None, ""):
+                raise refused(str(self.path), rows, 0, self.keys[key], "a name")
+        seed = floats(pd.Series([stated["seed"]], dtype=object))
+        if not are_whole(seed)[0]:
+            raise refused(str(self.path), rows, 0, self.keys["seed"], "a whole number")
+        return str(stated["task"]).strip(), str(stated["variant"]).strip(), int(seed[0])
 
 
 def import_runs(  # noqa: PLR0913 - each names a column or a property of the study
@@ -102,12 +193,16 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
     if not margin > 0:
         raise UserError(f"--margin must be above 0, not {margin:g}")
     require_name("the name of a study", study)
-    _refuse_other(results, study)
+    if _was_trained(results, study):
+        raise UserError(f"study '{study}' was trained here: import under another name")
     notes: list[str] = []
+    logs: list[Source] = []
+    named = {"task": task, "variant": variant, "seed": seed, "step": step}
     # W&B and TensorBoard say run for variant.
-    names = Names(task, variant, seed, step, metric, (pattern or "").replace("{run}", "{variant}"))
-    paths = [paths] if isinstance(paths, Path | str) else paths
-    logs = list(sources(paths, names, notes))
+    pattern = (pattern or "").replace("{run}", "{variant}")
+    for path, name in _files([paths] if isinstance(paths, Path | str) else paths, pattern, notes):
+        with _naming(path):
+            logs += _sources(path, name, named, pattern, metric, notes)
     judged = _judged(logs, metric)
     runs = _runs(logs, judged, notes)
     for line in (*_short(list(_summaries(runs, judged)), "run"), *_short(notes, "note")):
@@ -132,13 +227,11 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
     return _write(results, described, runs)
 
 
-def _refuse_other(results: Path, study: str) -> None:
+def _was_trained(results: Path, study: str) -> bool:
     try:
-        plan = read_plan(results, study)
+        return not read_plan(results, study).imported
     except UserError:  # no plan, or a damaged plan, which is replaced
-        return
-    if not plan.imported:
-        raise UserError(f"study '{study}' was trained here: import under another name")
+        return False
 
 
 def _short(lines: Sequence[str], noun: str) -> list[str]:
@@ -173,13 +266,16 @@ def _judged(logs: Sequence[Source], metric: str | None) -> str:
     return judged
 
 
+# Runs
+
+
 def _runs(logs: Sequence[Source], metric: str, notes: list[str]) -> dict[Place, Run]:
     runs: dict[Place, Run] = {}
     for source in logs:
         if metric not in source.metrics:
             notes.append(f"skipped '{source.name}': it has no {metric}")
             continue
-        with naming(source.path):
+        with _naming(source.path):
             own = dict(_read(source, metric, notes))
         for task, variant, seed in own.keys() & runs.keys():
             raise UserError(
@@ -203,29 +299,29 @@ def _read(source: Source, metric: str, notes: list[str]) -> Iterator[tuple[Place
     In a table of runs each row is a point. In the log of one run the points are the rows with the
     metric, and values of other metrics at the same steps are kept.
     """
-    rows_by_fields: dict[str, list[Row]] = {}
-    keys = [column for key, column in source.keys.items() if key in RUN]
-    for row in source.rows:
-        rows_by_fields.setdefault(repr([row[1].get(column) for column in keys]), []).append(row)
-    groups: dict[Place, list[Row]] = {}
-    for rows in rows_by_fields.values():
-        groups.setdefault(source.place(rows[0]), []).extend(rows)
     if "step" not in source.keys:
-        known = ", ".join(columns_of(source.rows))
+        known = ", ".join(source.rows)
         raise UserError(f"no known column of steps: name it with --step; columns: {known}")
-    step = source.keys["step"]
+    step, table = source.keys["step"], "variant" in source.keys or "seed" in source.keys
     others = [column for column in source.metrics if column != metric]
-    if texts := [column for column in others if floats(source.rows, column)[1]]:
+    if texts := [column for column in others if is_text(source.rows[column]).any()]:
         task = "" if "task" in source.keys else f"; if one names the tasks: --task {texts[0]}"
         notes.append(f"'{source.name}': skipped columns of text: {', '.join(texts)}{task}")
         others = [column for column in others if column not in texts]
-    for place, rows in groups.items():
-        stated = _stated(source, rows[-1]) if "status" in rows[0][1] else None
-        log, table = None, source.is_table
+    by = [source.rows[source.keys[key]].map(repr) for key in RUN if key in source.keys]
+    groups: dict[Place, list[pd.DataFrame]] = {}
+    for _, rows in source.rows.groupby(by, sort=False) if by else [("", source.rows)]:
+        groups.setdefault(source.place(rows), []).append(rows)
+    for place, parts in groups.items():
+        rows = pd.concat(parts)
+        stated = None
+        if "status" in rows and is_logged(rows["status"]).all():
+            stated = _outcome_stated(source, rows.iloc[-1:])
+        log = None
         if table:
-            rows = [row for row in rows if metric in row[1]]
-            rows = [rows[k] for k in np.argsort(floats(rows, step)[0], kind="stable")]
-        if rows:
+            rows = rows[is_logged(rows[metric])]
+            rows = rows.iloc[np.argsort(floats(rows[step]), kind="stable")]
+        if len(rows):
             own: list[str] = []
             log = points(str(source.path), rows, metric, step, others, own, table=table)
             log = log if table else _joined(log, metric)
@@ -246,19 +342,205 @@ def _joined(log: Columns, metric: str) -> Columns:
     }
 
 
-def _stated(source: Source, row: Row) -> Outcome:
-    fields = row[1]
-    status, step = fields["status"], number(fields.get(source.keys.get("step", "")))
+def _outcome_stated(source: Source, row: pd.DataFrame) -> Outcome:
+    fields = dict(row.iloc[0])
+    status, step = fields["status"], number(fields.get(source.keys["step"]))
     if status not in ("done", "failed", "missing"):
-        why = f"status '{status}': expected done, failed or missing"
-        raise UserError(f"'{source.path}', line {row[0]}: {why}")
+        raise refused(str(source.path), row, 0, "status", "done, failed or missing")
     if status != "failed":
         return Outcome(str(status))
     failure: Failure = "error"
-    for kind in get_args(Failure):
-        failure = kind if fields.get("failure") == kind else failure
-    reason = str(fields.get("reason") or "failed where it ran")
-    return Outcome("failed", failure, reason, None if step is None or step % 1 else int(step))
+    if fields.get("failure") in get_args(Failure):
+        failure = fields["failure"]
+    reason = str(fields.get("reason", "")).strip()
+    at = None if step is None or step % 1 else int(step)
+    return Outcome("failed", failure, reason or "failed where it ran", at)
+
+
+# Files
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Add the path of a file to errors that lack it."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror or error}") from None
+    except UserError as error:
+        raise error if str(path) in str(error) else UserError(f"'{path}': {error}") from None
+
+
+def _files(
+    paths: Sequence[Path | str], pattern: str, notes: list[str]
+) -> Iterator[tuple[Path, str]]:
+    """Yield the logs in folders and patterns, then single files, with the names of their runs."""
+    files = [Path(path) for path in paths if Path(path).is_file()]
+    if duplicates := {path for path in files if files.count(path) > 1}:
+        raise UserError(f"a file is given twice: {', '.join(map(str, sorted(duplicates)))}")
+    groups = [_inside(Path(path), notes) for path in paths if Path(path) not in files]
+    if files:
+        parents = [path.absolute().parent for path in files]
+        groups.append((Path(os.path.commonpath(parents)), files))
+    if not any(inside for _, inside in groups):
+        raise UserError("no runs found: name files or folders of logs")
+    for root, inside in groups:
+        yield from _named(root.absolute(), inside, pattern)
+
+
+def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
+    """Return the root below which paths describe runs, and the files of a folder or pattern."""
+    matches, root = [path], path
+    if not path.exists():
+        matches = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+        root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
+    if not matches:
+        raise UserError(f"no such file: '{path}'")
+    if special := [match for match in matches if not (match.is_dir() or match.is_file())]:
+        raise UserError(f"'{special[0]}' is neither a file nor a folder")
+    inside = [_in_folder(match, notes) if match.is_dir() else [match] for match in matches]
+    return root, [*itertools.chain(*inside)]
+
+
+def _in_folder(path: Path, notes: list[str]) -> list[Path]:
+    walked = [(Path(folder), inner, files) for folder, inner, files in os.walk(path)]
+    linked = [
+        str(at / name) for at, inner, _ in walked for name in inner if (at / name).is_symlink()
+    ]
+    if linked:
+        notes.append(f"skipped linked folders ({', '.join(linked[:3])}): name them to read them")
+    files = sorted(folder / name for folder, _, inner in walked for name in inner)
+    endings = "|".join(map(re.escape, FORMATS.keys() - NOT_LOGS))
+    named = [*FILES, rf".*({endings})"]
+    kinds = [[f for f in files if re.fullmatch(kind, f.name) and f.is_file()] for kind in named]
+    chosen = next(filter(None, kinds), [])
+    if not chosen:
+        why = notes[-1] if linked else f"for other formats {RECIPES}"
+        raise UserError(f"no TensorBoard event files or other logs in '{path}'; {why}")
+    if others := {file.name for kind in kinds for file in kind if file not in chosen}:
+        shown = ", ".join(sorted(others)[:3])
+        notes.append(f"skipped files of other kinds in '{path}' ({shown}): name them to read them")
+    return chosen
+
+
+def _named(root: Path, files: Sequence[Path], pattern: str) -> Iterator[tuple[Path, str]]:
+    """Yield files, or folders of event files, with the part of their path that describes the run.
+
+    This is the path below the root, without a file name that all share or that is usual, such as
+    progress.csv. If the pattern has more parts, folders above the root are added.
+    """
+    paths = dict.fromkeys(file.parent if EVENTS in file.name else file for file in files)
+    same_name = len({path.name for path in paths}) == 1 < len({path.parent for path in paths})
+    for path in paths:
+        folder = path.absolute() if path.is_dir() else path.absolute().parent
+        own = [] if path.is_dir() or COMMON.fullmatch(path.stem) or same_name else [path.stem]
+        if path.suffix and pattern.endswith(path.suffix):
+            own = [path.name]
+        below = len(folder.relative_to(root).parts)
+        wanted = max(below, 0 if own else 1, pattern.count("/") + 1 - len(own) if pattern else 0)
+        yield path, "/".join([*folder.parts[len(folder.parts) - wanted :], *own])
+
+
+# Columns
+
+
+def _sources(
+    path: Path,
+    name: str,
+    named: Mapping[str, str | None],
+    pattern: str,
+    metric: str | None,
+    notes: list[str],
+) -> Iterator[Source]:
+    if path.is_dir():
+        own: list[str] = []
+        tags = tensorboard.parts(path, own)
+        judged = metric or next((tag for tag in RETURNS if tag in tags), "")
+        rows = tensorboard.rows(tags, judged, own)
+        notes += (f"'{name}': {note}" for note in own)
+        stated = _stated(name, pattern, {}) if len(rows) else {}
+        yield Source(path, name, rows, {"step": tensorboard.STEP}, stated)
+        return
+    read = formats.read(path)
+    if read is None:
+        raise UserError(f"neither a table with a header nor JSON lines (.jsonl): {RECIPES}")
+    steps = [column for column in read if PANEL not in column]
+    if len(steps) == 1 < len(read.columns):  # a W&B panel has one or three columns per run
+        columns = [*read.columns.drop(steps)]
+        own = [c for c in columns if re.sub("__(MIN|MAX)$", "", c) not in {*columns} - {c}]
+        for run in dict.fromkeys(column.rpartition(PANEL)[0] for column in own):
+            metrics = {c: c.rpartition(PANEL)[2] for c in own if c.rpartition(PANEL)[0] == run}
+            given = read[[*metrics]].apply(lambda column: ~is_blank(column))
+            rows = read[[*metrics]].where(given).rename(columns=metrics)
+            rows = rows.assign(**{steps[0]: read[steps[0]]})[given.any(axis=1)]
+            if len(rows):
+                yield _source(path / run, run, {**named, "step": steps[0]}, pattern, rows)
+        return
+    if [*read] == DOWNLOAD and not pattern and DOWNLOADED.fullmatch(name):
+        pattern = "run-{variant}_{seed}-tag-{}"
+    yield _source(path, name, named, pattern, read)
+
+
+def _source(
+    path: Path, name: str, named: Mapping[str, str | None], pattern: str, rows: pd.DataFrame
+) -> Source:
+    keys = {}
+    for key, usual in KNOWN.items():
+        column = named[key] or next((each for each in usual if each in rows), None)
+        if len(rows) and column is not None and column not in rows:
+            raise unknown("column", column, rows, of=f"'{path}'")
+        if column is not None:
+            keys[key] = column
+    if {"metric", "value"} <= {*rows}:
+        rows = _wide(path, rows, keys)
+    return Source(path, name, rows, keys, _stated(name, pattern, keys) if len(rows) else {})
+
+
+def _wide(path: Path, rows: pd.DataFrame, keys: Mapping[str, str]) -> pd.DataFrame:
+    """Return rows with one column per metric, from rows with the columns metric and value."""
+    about = [column for column in (*keys.values(), *ENDED, *KINDS) if column in rows]
+    place = rows.groupby([rows[column].map(str) for column in about], sort=False).ngroup()
+    long = pd.DataFrame({"place": place, "metric": rows["metric"], "value": rows["value"]})
+    long = long[~is_blank(rows["metric"])]
+    if (twice := np.flatnonzero(long.duplicated(["place", "metric"]))).size:
+        row = rows.loc[[long.index[twice[0]]]]
+        step = floats(row[keys["step"]])[0] if "step" in keys else 0
+        raise UserError(f"'{path}', line {row.index[0]}: {two_values(row.metric.iloc[0], step)}")
+    values = long.pivot(index="place", columns="metric", values="value").astype(object)
+    # A point has all metrics. A failed or missing run has a row without metrics.
+    values = values.where(values.notna(), None)[[*long["metric"].unique()]]
+    firsts = rows.loc[~place.duplicated(), about]
+    values = values.reindex(range(len(firsts))).set_axis(firsts.index)
+    return pd.concat([firsts, values], axis=1)
+
+
+def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
+    """Return task, variant and seed from the name, unless columns state them.
+
+    Raises:
+        UserError: the name does not match the pattern, or nothing states the variant or seed.
+    """
+    stated = {"task": TASK}
+    lacking = [key for key in ("variant", "seed") if key not in keys]
+    if pattern and lacking:
+        parts = re.split(r"(\{[^{}]*\})", pattern)
+        for part in parts:
+            if part.startswith("{") and part not in PARTS:
+                raise unknown("part of a pattern", part, PARTS)
+            if part in PARTS and part != "{}" and parts.count(part) > 1:
+                raise UserError(f"the pattern '{pattern}' has '{part}' twice")
+        match = re.fullmatch("".join(PARTS.get(p, re.escape(p)) for p in parts), name)
+        if match is None:
+            raise UserError(f"'{name}' does not match the pattern '{pattern}'")
+        stated |= match.groupdict()
+        lacking = [key for key in lacking if key not in stated]
+    if lacking:
+        raise UserError(
+            f"no column states the {' and '.join(lacking)} of '{name}': name the column with "
+            f"--{' and --'.join(lacking)}, or the position in the name with --pattern, such as "
+            f"--pattern '{{variant}}/{{task}}_{{seed}}' ({{}} matches anything)"
+        )
+    return {key: value for key, value in stated.items() if key not in keys}
 
 
 # Records and plan

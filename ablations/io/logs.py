@@ -1,37 +1,26 @@
-"""Turns the log of a training into the points of one metric, for commands and for `import`.
-
-`tensorboard` reads event files, `printed` lines that a command printed, `formats` other files.
-"""
+"""Turns the log of a training into the points of one metric, for commands and for `import`."""
 
 from __future__ import annotations
 
-import contextlib
 import glob
-import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from ablations.core.decode import Json, leaves
+from ablations.core.files import require_regular
 from ablations.core.record import Columns
-from ablations.curve import diverged_from, is_cut
+from ablations.curve import Floats, diverged_from, is_cut
 from ablations.errors import UserError, unknown
-from ablations.io import tensorboard
-from ablations.io.formats import DEPTH, File, Row, Rows, rows_of
-from ablations.io.printed import MOST, is_odd, number, pairs
-
-Floats: TypeAlias = NDArray[np.float64]
+from ablations.io import formats, tensorboard
+from ablations.io.formats import MOST, are_whole, floats, is_blank, is_logged, is_text, number
 
 EVENTS = "tfevents"
-RESULT = "result"  # the name of a number on a line of its own
 # Columns whose text states the kind of a row; "" has the first words of a printed line.
 KINDS = ("", "mode", "split", "phase", "stage", "subset", "kind", "type")
-# Texts for a missing number.
-BLANK = {"", "null", "NULL", "None", "NA", "N/A", "n/a", "<NA>", "#N/A"}
 BINS = 50
 MANY = 20  # a log of more than this times the expected steps counts something else
 LONGER = 1.1  # a run of up to this times the expected steps ends in the last bin
@@ -51,15 +40,12 @@ def find(pattern: str) -> Path | None:
     path = Path(pattern)
     paths = [path] if path.exists() else map(Path, sorted(glob.glob(pattern, recursive=True)))
     logs = list(dict.fromkeys(each.parent if EVENTS in each.name else each for each in paths))
+    if len(logs) == 1 and logs[0].is_dir():
+        logs = sorted({file.parent for file in logs[0].rglob(f"*{EVENTS}*") if file.is_file()})
     if len(logs) > 1:
         names = ", ".join(log.name for log in logs)
         raise UserError(f"'{pattern}' matches several logs: {names}; name one")
-    if not logs or not logs[0].is_dir():
-        return logs[0] if logs else None
-    inside = sorted({file.parent for file in logs[0].rglob(f"*{EVENTS}*") if file.is_file()})
-    if len(inside) > 1:
-        raise UserError(f"several folders in '{logs[0].name}' have event files: name one")
-    return inside[0] if inside else None
+    return logs[0] if logs else None
 
 
 def read(
@@ -83,25 +69,24 @@ def read(
         UserError: the log cannot be read.
     """
     notes: list[str] = []
-    rows = list(rows_in(path, metric, notes))
-    if not rows:
+    rows = _rows_in(path, metric, notes)
+    if rows.empty:
         empty = path.is_dir() or not path.stat().st_size
         raise NoValueError(
             f"'{path.name}' {'is empty' if empty else 'has no values'}: expected {metric}"
         )
     step = tensorboard.STEP if path.is_dir() else step
-    names = columns_of(rows)
     for name in filter(None, (step, metric)):
-        if name not in names:
-            raise unknown("column", name, names, of=f"'{path.name}'")
-    others = [name for name in names if name not in {metric, step, tensorboard.STEP, *KINDS}]
-    others = others if len(others) < MOST_NAMES else []
+        if name not in rows:
+            raise unknown("column", name, filter(None, rows), of=f"'{path.name}'")
+    left_out = {metric, step, tensorboard.STEP, *KINDS}
+    others = [name for name in rows if name not in left_out] if rows.shape[1] < MOST_NAMES else []
     return points(path.name, rows, metric, step, others, notes, restarts=restarts), notes
 
 
 def points(
     name: str,
-    rows: Rows,
+    rows: pd.DataFrame,
     metric: str,
     step: str | None,
     others: Sequence[str],
@@ -115,33 +100,28 @@ def points(
     The points are the rows with the metric, and rows with other metrics before the last of them. Of
     a table, whose rows are sorted by step, all rows are kept.
     """
-    logged = np.array([metric in fields for _, fields in rows])
-    values, bad = floats(rows, metric)
-    if bad:
-        raise refused(name, rows[bad[0]], metric, "a number")
-    steps = floats(rows, step, of_a_total=True)[0] if step else np.cumsum(logged) + ~logged + 0.0
+    if (wrong := np.flatnonzero(is_text(rows[metric]))).size:
+        raise refused(name, rows, wrong[0], metric, "a number")
+    values, logged, given = floats(rows[metric]), is_logged(rows[metric]), ~is_blank(rows[metric])
+    steps = (np.cumsum(logged) + ~logged).astype(np.float64)
+    if step:
+        steps = floats(rows[step], of_a_total=True)
     valid = are_whole(steps)
-    given = np.array([not is_blank(fields.get(metric)) for _, fields in rows])
     if (wrong := np.flatnonzero((given | table) & ~valid)).size:
         most = f" up to {MOST:,}" if steps[wrong[0]] > MOST else ""
-        raise refused(name, rows[wrong[0]], str(step), f"a whole number{most}")
+        raise refused(name, rows, wrong[0], str(step), f"a whole number{most}")
     if table:  # NaN may be an empty field
         given = ~np.isnan(values)
     elif not given.any():
         raise NoValueError(f"'{name}' has no value of {metric}")
     _resume(name, rows, metric, steps, valid, logged if table else given, restarts)
     given &= valid
-    for kind in KINDS:
-        texts = {str(rows[row][1].get(kind)) for row in np.flatnonzero(given).tolist()}
-        if len(texts) > 1 and any(number(text) is None for text in texts):
-            kinds = ", ".join(f"'{text}'" for text in sorted(texts))
-            advice = _NAME_THEM.format(metric)
-            raise UserError(f"'{name}' has {metric} on rows of several kinds ({kinds}): {advice}")
+    _require_one_kind(name, rows[given], metric)
     if not table and is_cut(last := steps[given].max(), reached := steps[valid].max()):
         notes.append(f"{metric}: the last value is at step {last:,.0f} of {reached:,.0f}")
     ends = np.flatnonzero(logged & valid)
     given[ends] |= _empty_end(steps[ends], values[ends], table=table)
-    read = {metric: values} | {other: floats(rows, other)[0] for other in others}
+    read = {metric: values} | {other: floats(rows[other]) for other in others}
     known = {other: ~np.isnan(v) | _empty_end(steps, v, table=True) for other, v in read.items()}
     known[metric] = given
     kept = np.any([*known.values()], axis=0) & valid & (table or steps <= steps[given].max())
@@ -150,22 +130,30 @@ def points(
     columns: Columns = {"step": steps[chosen].astype(np.int64).tolist()}
     for other, column in read.items():
         if other == metric or known[other][chosen].any():
-            pairs_of = zip(column[chosen].tolist(), known[other][chosen], strict=True)
-            columns[other] = [value if there else None for value, there in pairs_of]
+            pairs = zip(column[chosen].tolist(), known[other][chosen], strict=True)
+            columns[other] = [value if there else None for value, there in pairs]
     return columns
 
 
-def refused(name: str, row: Row, column: str, must: str) -> UserError:
-    """Return the error for an invalid field of a row."""
-    value = row[1].get(column)
-    text = str(value)[:40].encode(errors="backslashreplace").decode()
-    actual = "but is empty" if is_blank(value) else f"not '{text}'"
-    return UserError(f"'{name}', line {row[0]}: {column} must be {must}, {actual}")
+def refused(name: str, rows: pd.DataFrame, row: int, column: str, must: str) -> UserError:
+    """Return the error for an invalid field of a row, by its position."""
+    cell = rows[column].iloc[[row]]
+    actual = "but is empty" if is_blank(cell)[0] else f"not '{str(cell.iloc[0])[:40]}'"
+    return UserError(f"'{name}', line {rows.index[row]}: {column} must be {must}, {actual}")
+
+
+def _require_one_kind(name: str, rows: pd.DataFrame, metric: str) -> None:
+    for column in rows.columns.intersection(KINDS):
+        texts = set(map(str, rows[column].where(rows[column].notna(), "")))
+        if len(texts) > 1 and any(number(text) is None for text in texts):
+            kinds = ", ".join(f"'{text}'" for text in sorted(texts))
+            advice = _NAME_THEM.format(metric)
+            raise UserError(f"'{name}' has {metric} on rows of several kinds ({kinds}): {advice}")
 
 
 def _resume(
     name: str,
-    rows: Rows,
+    rows: pd.DataFrame,
     metric: str,
     steps: Floats,
     valid: NDArray[np.bool_],
@@ -178,14 +166,14 @@ def _resume(
     """
     indices = np.flatnonzero(given & valid)
     change = np.diff(steps[indices])
-    repeats = any("" in fields for _, fields in rows[:1])  # several episodes may end at one step
+    repeats = "" in rows  # several episodes may end at one step
     back = indices[1:][(change < 0) | ((change == 0) & (not repeats))].tolist()
     if len(back) > restarts:
         row = back[restarts]
         before, now = int(steps[indices[indices < row][-1]]), int(steps[row])
         why = f"steps go back from {before:,} to {now:,}: does the file have two runs?"
         why = two_values(metric, now) if now == before else why
-        raise UserError(f"'{name}', line {rows[row][0]}: {why}")
+        raise UserError(f"'{name}', line {rows.index[row]}: {why}")
     for row in back:
         valid[:row] &= steps[:row] < steps[row]
 
@@ -206,41 +194,6 @@ def _empty_end(steps: Floats, values: Floats, *, table: bool) -> NDArray[np.bool
     return empty
 
 
-def columns_of(rows: Rows) -> list[str]:
-    """Return the names of the fields of rows. Raises UserError for binary data."""
-    names = list(dict.fromkeys(name for _, fields in rows for name in fields if name))
-    for name in names:
-        if not is_text(name):
-            raise UserError(f"the name of a column is not text: {name!a:.60}")
-    return names
-
-
-def is_text(name: str) -> bool:
-    """Return whether a name is text, not binary data."""
-    return "\0" not in name and not any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
-def is_blank(value: Json) -> bool:
-    """Return whether a field has no value."""
-    return value is None or (isinstance(value, str) and value in BLANK)
-
-
-def floats(rows: Rows, column: str, *, of_a_total: bool = False) -> tuple[Floats, list[int]]:
-    """Return a column as numbers (NaN: blank or text), and the rows in which it is text."""
-    read = [
-        math.nan if is_blank(value := fields.get(column)) else number(value, of_a_total=of_a_total)
-        for _, fields in rows
-    ]
-    return np.array(read, np.float64), [row for row, value in enumerate(read) if value is None]
-
-
-def are_whole(values: Floats) -> NDArray[np.bool_]:
-    """Return which numbers are whole, not negative, and exact in float64."""
-    with np.errstate(invalid="ignore"):
-        whole: NDArray[np.bool_] = (values >= 0) & (values <= MOST) & (values % 1 == 0)
-    return whole
-
-
 def two_values(metric: str, step: int) -> str:
     """Return the message about two values of a metric at one step."""
     return f"two values for step {step:,}; {_NAME_THEM.format(metric)}"
@@ -249,58 +202,26 @@ def two_values(metric: str, step: int) -> str:
 def latest(path: Path, metric: str, step: str | None) -> tuple[int, float | None] | None:
     """Return the last step and value of a log that is being written, or None if it has no step."""
     try:
-        rows = list(rows_in(path, metric, []))
-        steps = floats(rows, tensorboard.STEP if path.is_dir() else step or "")[0]
-        values = floats([row for row in rows if not is_blank(row[1].get(metric))], metric)[0]
+        rows = _rows_in(path, metric, [])
     except (OSError, UserError):
         return None
-    steps, value = steps[are_whole(steps)], values[-1] if len(values) else math.nan
+    none = pd.Series([], dtype=object)
+    steps = floats(rows.get(tensorboard.STEP if path.is_dir() else step, none))
+    steps, scores = steps[are_whole(steps)], rows.get(metric, none)
+    values = floats(scores[~is_blank(scores)])
     if not (len(steps) or len(values)):
         return None
-    return int(steps[-1]) if len(steps) else 0, float(value) if math.isfinite(value) else None
+    score = float(values[-1]) if len(values) and math.isfinite(values[-1]) else None
+    return int(steps[-1]) if len(steps) else 0, score
 
 
-# Rows
-
-
-def rows_in(path: Path, metric: str, notes: list[str]) -> Iterator[Row]:
-    """Yield the rows of a file, or of a folder of event files, in the order written.
-
-    Args:
-        path: the file or folder.
-        metric: the tag that must be readable in event files.
-        notes: receives messages on skipped content.
-
-    Raises UserError for a file that is not a log, and OSError for an unreadable file.
-    """
+def _rows_in(path: Path, metric: str, notes: list[str]) -> pd.DataFrame:
+    """Return the rows of a file, or of a folder of event files, in the order written."""
     if path.is_dir():
-        yield from tensorboard.rows(tensorboard.parts(path, notes), metric, notes)
-        return
-    if not path.is_file():
-        raise UserError(f"'{path.name}' is neither a file nor a folder")
-    file = File(path)
-    yield from _of_text(file) if (rows := rows_of(file)) is None else rows
-    notes += file.notes
-
-
-def _of_text(file: File) -> Iterator[Row]:
-    for line, text in enumerate(file.lines, 1):
-        stripped = text.strip()
-        if not text.endswith("\n") and "{" in text and "}" not in text.rpartition("{")[2]:
-            return  # an incomplete line
-        entry: Json = None
-        if stripped.startswith("{"):
-            with contextlib.suppress(ValueError, RecursionError):
-                entry = json.loads(stripped)
-        if isinstance(entry, dict):
-            yield line, {"": "", **dict(leaves(entry, DEPTH))}
-        elif number(stripped) is not None or is_odd(stripped):
-            yield line, {"": "", RESULT: stripped}
-        elif (":" in stripped or "=" in stripped) and (named := pairs(stripped)):
-            yield line, named
-
-
-# Bins
+        return tensorboard.rows(tensorboard.parts(path, notes), metric, notes)
+    require_regular(path)
+    rows = formats.read(path)
+    return formats.printed(path) if rows is None else rows
 
 
 def binned(log: Columns, metric: str, steps: int = 0) -> Columns:
@@ -318,7 +239,10 @@ def binned(log: Columns, metric: str, steps: int = 0) -> Columns:
     if sum(value is not None for value in log[metric]) == 1:
         ends = [steps or last]
     elif steps:
-        ends = _evenly(max(steps, last) if last > LONGER * steps else steps, steps)
+        width = max(1.0, steps / BINS)
+        end = max(steps, last) if last > LONGER * steps else steps
+        ends = [round(width * (k + 1)) for k in range(math.ceil(round(end / width, 6)))]
+        ends = ends if end > steps else [*ends[:-1], steps]
     else:
         widths = (digit * 10**power for power in range(19) for digit in (1, 2, 5))
         width = next((width for width in widths if last <= BINS * width), 5 * 10**18)
@@ -339,10 +263,3 @@ def with_values(columns: Columns) -> Columns:
     rows = zip(*columns.values(), strict=True)
     kept = [row for row in rows if any(value is not None for value in row[1:])]
     return {name: [row[index] for row in kept] for index, name in enumerate(columns)}
-
-
-def _evenly(last: int, steps: int) -> list[int]:
-    """Return the ends of 50 bins up to `steps`, and of further bins of this width up to `last`."""
-    width = max(1.0, steps / BINS)
-    ends = [round(width * (k + 1)) for k in range(math.ceil(round(last / width, 6)))]
-    return ends if last > steps else [*ends[:-1], steps]

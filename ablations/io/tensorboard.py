@@ -15,11 +15,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pandas as pd
+
 from ablations.core.decode import Json
 from ablations.core.files import require_regular
 from ablations.curve import is_cut
 from ablations.errors import UserError, count, missing_extra
-from ablations.io.formats import Row
+from ablations.io.formats import rows_of
 
 STEP = "step"  # the name of the column of steps
 Points: TypeAlias = list[tuple[int, float]]
@@ -91,8 +93,8 @@ def _scalars(event: Any) -> Iterator[tuple[str, float]]:
                 yield value.tag, float(array.item())
 
 
-def rows(tags: Mapping[str, list[Part]], judged: str, notes: list[str]) -> Iterator[Row]:
-    """Yield a row per step, or several rows if tags have several points at a step.
+def rows(tags: Mapping[str, list[Part]], judged: str, notes: list[str]) -> pd.DataFrame:
+    """Return a row per step, or several rows if tags have several points at a step.
 
     A tag that `in_order` refuses is skipped with a message in `notes`. If it is the judged tag,
     UserError is raised.
@@ -108,9 +110,11 @@ def rows(tags: Mapping[str, list[Part]], judged: str, notes: list[str]) -> Itera
             continue
         for step, same in itertools.groupby(points, _step):
             for nth, (_, value) in enumerate(same):
-                values.setdefault((step, nth), {"": ""})[tag] = value
-    for step, nth in sorted(values):
-        yield step, {**values[step, nth], STEP: float(step)}
+                row = values.setdefault((step, nth), {"": ""})
+                row[tag] = value if value == value else "nan"
+    places = sorted(values)
+    frame = rows_of({row: values[place] for row, place in enumerate(places, 1)})
+    return frame.assign(**{STEP: [step for step, _ in places]})
 
 
 def in_order(tag: str, parts: Iterable[Part], notes: list[str]) -> Points:

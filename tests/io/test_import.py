@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import pickle
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -116,7 +115,7 @@ def test_exports_are_the_same_bytes_again_and_come_back(ran, tmp_path, format: s
     [
         ("1.0", "failed", "20.0", None),  # as pandas writes them again
         ("x", "failed", "20", "seed must be a whole number, not 'x'"),
-        ("1", "crashed", "20", "status 'crashed': expected done, failed or missing"),
+        ("1", "crashed", "20", "status must be done, failed or missing, not .crashed."),
     ],
 )
 def test_a_status_that_was_edited(tmp_path, seed, status, step, message: str | None) -> None:
@@ -242,12 +241,10 @@ def test_a_table_as_spreadsheets_write_it(tmp_path) -> None:
     rows = ["run,seed,step,return", '"a", 1, 2000 ,"9,839.45"', "a,1, 1000,1e3", "b,01,1000,nan"]
     rows += ["\ufeffrun,seed,step,return", "", "b,1,2000,5"]
     (tmp_path / "r.csv").write_text("\n".join(rows))
-    told: list[str] = []
-    import_runs(tmp_path / "r.csv", "mine", tmp_path, say=told.append)
+    import_runs(tmp_path / "r.csv", "mine", tmp_path)
     found = curves(tmp_path)
     assert found["task", "a", 1] == {1000: 1000.0, 2000: 9839.45}
     assert found["task", "b", 1] == {2000: 5.0}
-    assert any("skipped 1 line that repeat the header" in line for line in told)
 
 
 # Logs of one run each
@@ -401,20 +398,17 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", "run,seed,step,mode,return\na,1,1,train,9\na,1,2,eval,1\n", "of several kinds"),
     ("r.csv", "run,seed,step,metric,value\na,1,1,r,9\na,1,1,r,1\n", "line 3: two values for step"),
     ("r.csv", "run,seed,step,split,metric,value\na,1,1,train,r,9\na,1,2,eval,r,1\n", "of several"),
-    ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "line 2: run must be text in .*UTF-8"),
-    ("x.csv", pickle.dumps({"return": [1]}), "a pickle: save it as CSV"),
-    ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "a binary W&B log: save"),
+    ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "not text in UTF-8"),
+    ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "neither a table .*docs/own-runs.md"),
     ("x.csv", '"global_step","a - r","a - r"\n1,2,3\n', "two columns 'a - r'"),
     ("x.csv", "iter,return\n10,1\n", "no known column of steps: name it with --step"),
     ("x.csv", "mode,step,return\ntrain,1,9\neval,2,2\n", "of several kinds .'eval', 'train'"),
     ("x.csv", "step,return\n2,9\n1,2\n", "line 3: steps go back from 2 to 1: does the file"),
-    ("x.json", '{"ppo": [[1, 2]]}', "a JSON document.*docs/own-runs.md"),
     ("x.npz", None, "has no array 'timesteps'; it has a, b"),
     ("x.parquet", b"PAR1" * 9, "is not a Parquet file"),
-    ("x.csv.gz", gzip.compress(b"step,return\n1,2\n", mtime=0), "compressed: save"),
-    ("x.csv", "step,return\n1,2\n".encode("utf-16"), "in UTF-16: save it as CSV in UTF-8"),
+    ("x.csv", gzip.compress(b"step,return\n1,2\n", mtime=0), "compressed or binary: save"),
+    ("x.csv", "step,return\n1,2\n".encode("utf-16"), "in UTF-16, .*: save it as CSV in"),
     ("x.log", "step=1 return=2\n", "neither a table .* nor JSON lines .*docs/own-runs.md"),
-    ("x.db", b"SQLite format 3\0" + b"\0" * 50, "a database: .*docs/own-runs.md"),
     ("0.monitor.csv", '#{"env_id": "a"}\nr,l,t\n1,1,1\n', "of one of a run's environments"),
 ]  # fmt: skip
 

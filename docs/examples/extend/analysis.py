@@ -1,6 +1,7 @@
 """A statistic, a table, a figure and a log format of one's own."""
 
 import numpy as np
+import pandas as pd
 import seaborn as sns
 
 from ablations import stats
@@ -26,9 +27,9 @@ def strips(runs, width=5.5):  # a figure is one of matplotlib
     return figure
 
 
-def pairs(file):  # a log format yields the number of each line, and its fields by name
-    for number, line in enumerate(file.lines, 1):
-        yield number, dict(field.split("=") for field in line.split())
+def pairs(path):  # a log format yields a data frame with a row per line
+    lines = path.read_text().splitlines()
+    return pd.DataFrame([dict(field.split("=") for field in line.split()) for line in lines])
 
 
 stats.AGGREGATES["worst task"] = worst  # with a bootstrap interval in the table of aggregates
