@@ -5,8 +5,7 @@ A column has int64, float64, text or lists of numbers, and None for missing valu
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ def encode(
     import pyarrow
     import pyarrow.parquet
 
-    lists = {name: list(values) for name, values in columns.items()}
-    table = pyarrow.table({name: pyarrow.array(v, _type(v)) for name, v in lists.items()})
+    table = pyarrow.table({name: _array(values) for name, values in columns.items()})
     data = pyarrow.BufferOutputStream()
     how = {"compression": "zstd", "compression_level": 19} if small else {"compression": "snappy"}
     # Arrow's schema would only repeat Parquet's types.
@@ -38,6 +36,17 @@ def encode(
         writer.write_table(table)
         writer.add_key_value_metadata(dict([about] if about else []))
     return bytes(data.getvalue())
+
+
+def _array(values: Iterable[Value]) -> pyarrow.Array:
+    """Return a column; one without values has real numbers."""
+    import pyarrow
+
+    array = pyarrow.array([*values])
+    of_lists = pyarrow.types.is_list(array.type)
+    if (array.type.value_type if of_lists else array.type) != pyarrow.null():
+        return array
+    return array.cast(pyarrow.list_(pyarrow.float64()) if of_lists else pyarrow.float64())
 
 
 def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, dict[str, str]]:
@@ -59,15 +68,3 @@ def decode(data: bytes, wanted: Container[str] | None = None) -> tuple[Columns, 
         return columns, {name.decode(): text.decode() for name, text in (about or {}).items()}
     except (pyarrow.ArrowException, OSError, KeyError, ValueError, MemoryError) as error:
         raise ValueError(f"is not a Parquet file ({type(error).__name__})") from None
-
-
-def _type(values: Sequence[Value]) -> pyarrow.DataType:
-    import pyarrow
-
-    known = [value for value in values if value is not None]
-    if lists := [value for value in known if isinstance(value, list)]:
-        return pyarrow.list_(_type([number for numbers in lists for number in numbers]))
-    if known and isinstance(known[0], str):
-        return pyarrow.string()
-    integers = known and all(isinstance(value, Integral) for value in known)
-    return pyarrow.int64() if integers else pyarrow.float64()

@@ -23,21 +23,16 @@ def private_path(part: str) -> Path:
 
 
 def private_folder(part: str) -> Path | None:
-    """Return the private folder of that name, made if it is missing.
-
-    None where this user cannot have one that nobody else may write to.
-    """
+    """Return a private folder, made if missing; None if another user could write to it."""
+    folder = private_path(part)
+    if not folder.is_absolute():
+        return None
     try:
-        folder = private_path(part)
-        base = folder.parent
-        others = stat.S_IWGRP | stat.S_IWOTH
-        if not base.is_absolute():
-            return None
-        base.parent.mkdir(parents=True, exist_ok=True)
-        for path in (base, folder):
+        folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        for path in (folder.parent, folder):
             path.mkdir(mode=0o700, exist_ok=True)
             about = path.stat()
-            if about.st_uid != os.getuid() or about.st_mode & others:
+            if about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 return None
     except OSError:  # no home, or none that can be written
         return None
@@ -45,9 +40,8 @@ def private_folder(part: str) -> Path | None:
 
 
 def require_private_folder(part: str) -> Path:
-    """Return the private folder, in which code may lie that is run. Raises UserError."""
-    folder = private_folder(part)
-    if folder is None:
+    """Return a private folder, for copies of code that is run. Raises UserError."""
+    if (folder := private_folder(part)) is None:
         raise UserError(
             "there is no folder for copies of code that only you may write to: let XDG_CACHE_HOME "
             "name one"

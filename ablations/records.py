@@ -243,15 +243,12 @@ def decode_plan(fields: Mapping[str, Json]) -> Plan:
     """Return a plan from its JSON, of format 2 or 1. Raises Mismatch."""
     given = {name: part for name, part in fields.items() if name != "looks" or part}
     if "configurations" in given:
-        cells = _cells(given.pop("configurations"), given.get("cells"))
-    else:
-        objects = decode(list[dict[str, Json]], given.get("cells"))
-        cells = tuple(decode(CellEntry, each, raw=("config",)) for each in objects)
-    plan = decode(Plan, given | {"cells": ()}, raw=("request",))
+        given["cells"] = _as_format_1(given.pop("configurations"), given.get("cells"))
+    plan = decode(Plan, given, raw=("request",))
     if unknown := sorted(plan.request.keys() - Flags.__annotations__.keys()):
         raise Mismatch(f"request: unknown key {shown(unknown[0])}")
     places = set()
-    for cell in cells:
+    for cell in plan.cells:
         if cell.task not in plan.tasks or cell.variant not in plan.variants:
             raise Mismatch(f"a run is of an unknown task or variant, {shown(cell.variant)}")
         if cell.place in places:
@@ -259,20 +256,23 @@ def decode_plan(fields: Mapping[str, Json]) -> Plan:
         places.add(cell.place)
     if fields.get("looks") and not plan.looks:
         raise Mismatch("looks: expected seeds")
-    return msgspec.structs.replace(plan, cells=cells)
+    raw = [cell["config"] for cell in decode(list[dict[str, Any]], given["cells"])]  # it is hashed
+    pairs = zip(plan.cells, raw, strict=True)
+    cells = (msgspec.structs.replace(cell, config=config) for cell, config in pairs)
+    return msgspec.structs.replace(plan, cells=tuple(cells))
 
 
-def _cells(configurations: Json, rows: Json) -> tuple[CellEntry, ...]:
-    """Return the runs of a plan of format 2."""
-    decode(list[Configuration], configurations)  # the raw ones are hashed
-    raw = decode(list[dict[str, Any]], configurations)
-    cells = []
+def _as_format_1(configurations: Json, rows: Json) -> list[Json]:
+    configs = decode(list[dict[str, Json]], configurations)
+    cells: list[Json] = []
     for task, variant, seed, name, number in decode(list[tuple[str, str, Seed, Name, Count]], rows):
-        if number >= len(raw):
-            raise Mismatch(f"a run has configuration {number} of {len(raw)}")
-        config: Any = {**raw[number], "seed": seed}
-        cells.append(CellEntry(task, variant, seed, name, config))
-    return tuple(cells)
+        if number >= len(configs):
+            raise Mismatch(f"a run has configuration {number} of {len(configs)}")
+        config = {**configs[number], "seed": seed}
+        cells.append(
+            {"task": task, "variant": variant, "seed": seed, "hash": name, "config": config}
+        )
+    return cells
 
 
 def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
@@ -285,8 +285,7 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
         planned = sorted(p.name for p in (results / "plans").glob("*") if p.is_dir())
         raise UserError(
             f"'{study}' has not run in '{results}' and has no archive there: start with "
-            f"{_first_command(study)}, "
-            f"or name another folder with --results"
+            f"`ablations run {study}`, or name another folder with --results"
             + (f"; what has run there: {', '.join(planned)}" if planned else "")
         )
     try:
@@ -313,17 +312,6 @@ def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
             f"the plan '{file}' is damaged: write it again by `ablations run {study}`, or by the "
             f"import that wrote it ({why})"
         ) from None
-
-
-def _first_command(study: str) -> str:
-    """Return the command that plans a study, which may be the name of an explanation."""
-    start, joint, end = study.replace(".", "/").partition("_to_")
-    if not joint:
-        return f"`ablations run {study}`"
-    within, slash, _ = start.rpartition("/")
-    if slash and "/" not in end:
-        end = f"{within}/{end}"
-    return f"`ablations explain {start} {end}`, or `ablations run {study}` if that is a study"
 
 
 def read_runs(

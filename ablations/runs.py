@@ -309,21 +309,16 @@ class Runs:
     @cached_property
     def variants(self) -> list[str]:
         """The variants, in an order in which each follows the variant that it is compared with."""
-        ordered: dict[str, None] = {}
 
-        def add(name: str) -> None:
-            if name not in ordered:
-                ordered[name] = None
-                for other, versus in self.versus.items():
-                    if versus == name:
-                        add(other)
+        def from_head(head: str) -> Iterator[str]:
+            yield head
+            for name, versus in self.versus.items():
+                if versus == head != name:
+                    yield from from_head(name)
 
-        for name, versus in self.versus.items():
-            if versus == name:
-                add(name)
-        for name in self.versus:
-            add(name)
-        return list(ordered)
+        heads = [name for name, versus in self.versus.items() if versus == name]
+        ordered = itertools.chain(*map(from_head, heads), self.versus)
+        return list(dict.fromkeys(ordered))
 
     def source(self, variant: str) -> str:
         """Return the variant whose learned range applies to a variant."""
@@ -338,8 +333,8 @@ class Runs:
     def _settings(self) -> dict[tuple[str, str], str]:
         if "settings" not in self.runs:
             return {}
-        rows = self.runs.drop_duplicates(["task", "variant"])
-        return dict(zip(zip(rows.task, rows.variant, strict=True), rows.settings, strict=True))
+        settings: dict[Any, str] = self.runs.groupby(["task", "variant"]).settings.first().to_dict()
+        return settings
 
     # Numbers
 

@@ -1,7 +1,7 @@
 """Escapes text in CSV files that a spreadsheet would run as a formula.
 
-It gets a leading apostrophe, the spreadsheets' mark of text. So does such text that already has an
-apostrophe, so that `plain` can reverse it. Numbers do not change.
+It gets a leading apostrophe, the spreadsheets' mark of text, as does such text that already has
+one. Numbers do not change.
 """
 
 from __future__ import annotations
@@ -19,8 +19,3 @@ def inert(value: _Value) -> _Value | str:
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return f"'{value}"
     return value
-
-
-def plain(text: str) -> str:
-    """Reverse `inert`."""
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

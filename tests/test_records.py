@@ -152,7 +152,7 @@ def test_both_formats_hold_the_same_plan(tmp_path: Path, own: bool) -> None:
         (lambda f: f["cells"][0].__setitem__(1, "c"), "unknown task or variant, 'c'"),
         (lambda f: f["cells"].append(f["cells"][0]), "two runs are of 'b' and seed 3"),
         (lambda f: f["cells"][0].append(0), r"\[0\]: expected a list of length 5, got 6"),
-        (lambda f: f["configurations"][1].update(task=3), r"\[1\].task: expected"),
+        (lambda f: f["configurations"][1].update(task=3), r"\[1\].config.task: expected"),
         (lambda f: f["request"].update(sedes=3), "request: unknown key 'sedes'"),
         (lambda f: f["request"].update(seeds=4), "its name does not match its study"),
         (lambda f: f.update(looks={"seeds": []}), "looks: missing key 'comparisons'"),

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from msgspec.structs import asdict, replace
 
@@ -26,7 +26,6 @@ from ablations.core.files import Foreign, find_json, parse, parse_object, read_b
 from ablations.core.record import Columns
 from ablations.errors import UserError, unknown
 from ablations.records import (
-    OtherFormat,
     Plan,
     Record,
     cell_folder,
@@ -43,7 +42,6 @@ from ablations.records import (
 )
 
 FORMAT = 1
-MOST_POINTS = 50
 MOST_BYTES = 1_000_000
 # Columns of a curve that an archive keeps, besides the study's metric.
 JUDGED = (
@@ -54,24 +52,14 @@ JUDGED = (
 CELL = ("task", "variant", "seed", "hash")  # columns that a plan's entry has too
 
 
-class _Unpacked(TypedDict, total=False):
-    """Unpacked archives by name: their size and time, and the checksums of their plans."""
-
-    files: Mapping[str, list[int]]
-    plans: Mapping[str, str | None]
-
-
 def archive(
     plans: Iterable[Plan], results: Path, folder: Path, metrics: Sequence[str] | None = None
 ) -> list[Path]:
     """Write an archive for each plan and return the paths.
 
     Runs that ended in an error are left out, so that they are trained again; imported runs are
-    kept. `metrics` names the columns of the curves; default: the study's metric and JUDGED.
-
-    Raises:
-        UserError: a column that no record has, a curve of more than MOST_POINTS points that was not
-            imported, or an archive of more than MOST_BYTES.
+    kept. `metrics` names the columns of the curves; default: the study's metric and JUDGED. Raises
+    UserError for a column that no record has, and an archive of more than MOST_BYTES.
     """
     written = []
     for plan in plans:
@@ -100,10 +88,11 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
         if path.exists() and (not studies or path.stem.rpartition("-")[0] in studies)
     ]
     stamps = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
-    # This file is in the folder of the runs, so deleting the folder restores them.
+    # This file is in the folder of the runs, so deleting the folder restores them. It has the sizes
+    # and times of unpacked archives, and the checksums of their plans.
     stamp = results / "cells" / ".restored.json"
-    known: _Unpacked = find_json(stamp, _Unpacked) or {}
-    plans, unpacked = dict(known.get("plans", {})), dict(known.get("files", {}))
+    known = find_json(stamp, dict[str, dict[str, Any]]) or {}
+    plans, unpacked = known.get("plans", {}), known.get("files", {})
     changed = False
     for path in files:
         if unpacked.get(path.name) == stamps[path.name]:
@@ -123,16 +112,10 @@ def restore(results: Path, studies: Collection[str] = ()) -> None:
 def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     records: list[str | None] = []
     curves: list[Columns] = []
-    for cell, record, curve in read_runs(results, plan):
+    for _, record, curve in read_runs(results, plan):
         kept = record is not None and (plan.imported or record.failure != "error")
         records.append(_encoded_record(record) if record and kept else None)
         curves.append(curve if kept else {})
-        points = len(curves[-1].get("step", ()))
-        if points > MOST_POINTS and not plan.imported:
-            raise UserError(
-                f"{plan.study.name}/{cell.variant} has curves of {points} points, but an archive "
-                f"holds at most {MOST_POINTS}: run with --set points={MOST_POINTS}"
-            )
     known = {name for curve in curves for name in curve} - {"step"}
     for name in metrics or ():
         if known and name not in known:
@@ -174,14 +157,12 @@ def _restore(path: Path, results: Path, restored: str | None) -> str | None:
         )
     try:
         plan, runs = _decoded(data)
-    except OtherFormat as why:
-        raise UserError(f"the archive '{path}' {why}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as why:
         raise UserError(
             f"the archive '{path}' is damaged: delete it, and export it again ({why})"
         ) from None
-    except UserError as error:
-        raise UserError(f"the archive '{path}': {error}") from None
+    except UserError as why:
+        raise UserError(f"the archive '{path}': {why}") from None
     for record, curve in runs:
         if not os.path.lexists(cell_folder(results, record.hash)):
             write_record(results, record, curve, lasting=False)

@@ -26,7 +26,6 @@ from ablations import parquet
 from ablations.core.decode import Json, leaves
 from ablations.core.files import read_bytes
 from ablations.errors import UserError
-from ablations.spreadsheets import plain
 
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -76,7 +75,7 @@ def table(path: Path) -> pd.DataFrame:
     records: dict[int, list[str]] = {}
     try:
         for fields in reader:  # concatenated files may have a byte order mark in any line
-            records[reader.line_num] = [plain(text.lstrip("\ufeff").strip()) for text in fields]
+            records[reader.line_num] = [text.lstrip("\ufeff").strip() for text in fields]
     except csv.Error as error:
         raise UserError(f"'{path}' is not a valid CSV file: {error}") from None
     names = next(iter(records.values()), [])
@@ -120,7 +119,7 @@ def json_lines(path: Path) -> pd.DataFrame:
 def npz(path: Path) -> pd.DataFrame:
     """Read SB3's evaluations.npz: timesteps `[n]`; other arrays `[n, episodes]`, as means."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
             arrays = {name: np.asarray(stored[name], np.float64) for name in stored.files}
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile) as error:
         raise UserError(f"'{path}' is not a file of NumPy arrays: {error}") from None

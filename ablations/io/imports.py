@@ -15,28 +15,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 from cyclopts import Parameter
 
 from ablations.core.plan import CellEntry, StoredStudy, StoredTask, StoredVariant
-from ablations.core.record import Columns, Configuration, Failure
+from ablations.core.record import Columns, Configuration, Failure, Status
 from ablations.curve import diverged, logged
 from ablations.errors import UserError, count, shortened, unknown
 from ablations.io import formats, tensorboard
-from ablations.io.formats import (
-    FORMATS,
-    RECIPES,
-    are_whole,
-    floats,
-    is_blank,
-    is_logged,
-    is_text,
-    number,
-)
-from ablations.io.logs import EVENTS, KINDS, points, refused, two_values, with_values
+from ablations.io.formats import FORMATS, RECIPES, are_whole, floats, is_blank, is_logged, is_text
+from ablations.io.logs import EVENTS, KINDS, points, refused, with_values
 from ablations.names import require_name
 from ablations.parameters import SEVERAL
 from ablations.records import Plan, Record, digest, read_plan, write_plan, write_record
@@ -66,7 +57,6 @@ RETURNS = (
     *("mean_episode_return", "AverageTestEpRet", "AverageEpRet", "env_runners/episode_return_mean"),
     *("episode_reward_mean", "ep_rew_mean", "reward", "score", "Value"),
 )
-ENDED = ("status", "failure", "reason")  # columns on the outcome of a run
 # In a folder the first of these kinds that exists is read, otherwise files of any format.
 FILES = (r"evaluations\.npz", rf".*{EVENTS}.*", r"progress\.(csv|txt)")
 NOT_LOGS = {".json", ".npz"}  # in a folder these are settings and weights
@@ -86,20 +76,19 @@ DOWNLOADED = re.compile(r"run-[^\W\d_][^_]*_\d{1,9}-tag-.+")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: fields of its record, or "missing"."""
+    """How a run ended: fields of its record."""
 
-    status: str = "done"
+    status: Status = "done"
     failure: Failure | None = None
     reason: str | None = None
     failed_step: int | None = None
 
 
 class Run(NamedTuple):
-    """A run of another program: its file, its curve, and the outcome that the file states."""
+    """A run of another program: its file and its curve."""
 
     file: Path
-    log: Columns | None
-    stated: Outcome | None
+    log: Columns
 
 
 @dataclass(frozen=True)
@@ -122,7 +111,7 @@ class Source:
     @cached_property
     def metrics(self) -> list[str]:
         """The columns that may be metrics."""
-        left_out = {*self.keys.values(), *KNOWN["step"], *ENDED, *KINDS}
+        left_out = {*self.keys.values(), *KNOWN["step"], *KINDS}
         names = [name for name in self.rows if name not in left_out]
         return [name for name in names if not is_blank(self.rows[name]).all()]
 
@@ -208,7 +197,7 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
     for line in (*_short(list(_summaries(runs, judged)), "run"), *_short(notes, "note")):
         say(line)
     if better == "lower":
-        for log in filter(None, (run.log for run in runs.values())):
+        for _, log in runs.values():
             log[f"-{judged}"] = [None if value is None else -value for value in log[judged]]
         judged = f"-{judged}"
     variants = list(dict.fromkeys(variant for _, variant, _ in runs))
@@ -240,15 +229,13 @@ def _short(lines: Sequence[str], noun: str) -> list[str]:
 
 def _summaries(runs: Mapping[Place, Run], metric: str) -> Iterator[str]:
     root = os.path.commonpath([run.file.absolute().parent for run in runs.values()])
-    for (task, variant, seed), (file, log, _) in runs.items():
-        if log is not None:
-            steps, empty = log["step"], sum(value is None for value in log[metric])
-            gaps = f", {empty:,} without a value of {metric}" if empty else ""
-            yield (
-                f"'{file.absolute().relative_to(root)}': task {task}, variant {variant}, seed "
-                f"{seed}: "
-                f"{count(len(steps), 'point')}{gaps}, step {steps[0]:,} to {steps[-1]:,}"
-            )
+    for (task, variant, seed), (file, log) in runs.items():
+        steps, empty = log["step"], sum(value is None for value in log[metric])
+        gaps = f", {empty:,} without a value of {metric}" if empty else ""
+        yield (
+            f"'{file.absolute().relative_to(root)}': task {task}, variant {variant}, seed {seed}: "
+            f"{count(len(steps), 'point')}{gaps}, step {steps[0]:,} to {steps[-1]:,}"
+        )
 
 
 def _judged(logs: Sequence[Source], metric: str | None) -> str:
@@ -285,7 +272,7 @@ def _runs(logs: Sequence[Source], metric: str, notes: list[str]) -> dict[Place, 
         runs |= own
     copies: dict[tuple[str, str, str], int] = {}
     for (task, variant, seed), run in runs.items():
-        if run.log is not None and len(run.log["step"]) > 1:
+        if len(run.log["step"]) > 1:
             curve = repr([run.log["step"], run.log[metric]])
             if (same := copies.setdefault((task, variant, curve), seed)) != seed:
                 seeds = f"seeds {same} and {seed} of '{variant}' on '{task}'"
@@ -314,20 +301,15 @@ def _read(source: Source, metric: str, notes: list[str]) -> Iterator[tuple[Place
         groups.setdefault(source.place(rows), []).append(rows)
     for place, parts in groups.items():
         rows = pd.concat(parts)
-        stated = None
-        if "status" in rows and is_logged(rows["status"]).all():
-            stated = _outcome_stated(source, rows.iloc[-1:])
-        log = None
         if table:
             rows = rows[is_logged(rows[metric])]
             rows = rows.iloc[np.argsort(floats(rows[step]), kind="stable")]
-        if len(rows):
-            own: list[str] = []
-            log = points(str(source.path), rows, metric, step, others, own, table=table)
-            log = log if table else _joined(log, metric)
-            notes += (f"'{source.name}': {note}" for note in own)
-        if log or stated:
-            yield place, Run(source.path, log, stated)
+        if not len(rows):
+            continue
+        own: list[str] = []
+        log = points(str(source.path), rows, metric, step, others, own, table=table)
+        yield place, Run(source.path, log if table else _joined(log, metric))
+        notes += (f"'{source.name}': {note}" for note in own)
 
 
 def _joined(log: Columns, metric: str) -> Columns:
@@ -340,21 +322,6 @@ def _joined(log: Columns, metric: str) -> Columns:
     return {"step": means.index.tolist()} | {
         name: means[name].where(given[name], None).tolist() for name in kept
     }
-
-
-def _outcome_stated(source: Source, row: pd.DataFrame) -> Outcome:
-    fields = dict(row.iloc[0])
-    status, step = fields["status"], number(fields.get(source.keys["step"]))
-    if status not in ("done", "failed", "missing"):
-        raise refused(str(source.path), row, 0, "status", "done, failed or missing")
-    if status != "failed":
-        return Outcome(str(status))
-    failure: Failure = "error"
-    if fields.get("failure") in get_args(Failure):
-        failure = fields["failure"]
-    reason = str(fields.get("reason", "")).strip()
-    at = None if step is None or step % 1 else int(step)
-    return Outcome("failed", failure, reason or "failed where it ran", at)
 
 
 # Files
@@ -376,8 +343,6 @@ def _files(
 ) -> Iterator[tuple[Path, str]]:
     """Yield the logs in folders and patterns, then single files, with the names of their runs."""
     files = [Path(path) for path in paths if Path(path).is_file()]
-    if duplicates := {path for path in files if files.count(path) > 1}:
-        raise UserError(f"a file is given twice: {', '.join(map(str, sorted(duplicates)))}")
     groups = [_inside(Path(path), notes) for path in paths if Path(path) not in files]
     if files:
         parents = [path.absolute().parent for path in files]
@@ -396,8 +361,6 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
         root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
     if not matches:
         raise UserError(f"no such file: '{path}'")
-    if special := [match for match in matches if not (match.is_dir() or match.is_file())]:
-        raise UserError(f"'{special[0]}' is neither a file nor a folder")
     inside = [_in_folder(match, notes) if match.is_dir() else [match] for match in matches]
     return root, [*itertools.chain(*inside)]
 
@@ -491,27 +454,7 @@ def _source(
             raise unknown("column", column, rows, of=f"'{path}'")
         if column is not None:
             keys[key] = column
-    if {"metric", "value"} <= {*rows}:
-        rows = _wide(path, rows, keys)
     return Source(path, name, rows, keys, _stated(name, pattern, keys) if len(rows) else {})
-
-
-def _wide(path: Path, rows: pd.DataFrame, keys: Mapping[str, str]) -> pd.DataFrame:
-    """Return rows with one column per metric, from rows with the columns metric and value."""
-    about = [column for column in (*keys.values(), *ENDED, *KINDS) if column in rows]
-    place = rows.groupby([rows[column].map(str) for column in about], sort=False).ngroup()
-    long = pd.DataFrame({"place": place, "metric": rows["metric"], "value": rows["value"]})
-    long = long[~is_blank(rows["metric"])]
-    if (twice := np.flatnonzero(long.duplicated(["place", "metric"]))).size:
-        row = rows.loc[[long.index[twice[0]]]]
-        step = floats(row[keys["step"]])[0] if "step" in keys else 0
-        raise UserError(f"'{path}', line {row.index[0]}: {two_values(row.metric.iloc[0], step)}")
-    values = long.pivot(index="place", columns="metric", values="value").astype(object)
-    # A point has all metrics. A failed or missing run has a row without metrics.
-    values = values.where(values.notna(), None)[[*long["metric"].unique()]]
-    firsts = rows.loc[~place.duplicated(), about]
-    values = values.reindex(range(len(firsts))).set_axis(firsts.index)
-    return pd.concat([firsts, values], axis=1)
 
 
 def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
@@ -549,12 +492,10 @@ def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
 def _write(results: Path, study: StoredStudy, runs: Mapping[Place, Run]) -> pd.DataFrame:
     tasks, variants, seeds = (list(dict.fromkeys(names)) for names in zip(*runs, strict=True))
     longest = dict.fromkeys(tasks, 0)
-    for (task, _, _), run in runs.items():
-        longest[task] = max(longest[task], int(run.log["step"][-1] or 0) if run.log else 0)
+    for (task, _, _), (_, log) in runs.items():
+        longest[task] = max(longest[task], int(log["step"][-1] or 0))
     cells, rows = [], []
     for task, seed, variant in itertools.product(tasks, sorted(seeds), variants):
-        file, log, stated = runs.get((task, variant, seed), (None, None, None))
-        outcome = stated or _outcome(log, study.metric, longest[task])
         config: Configuration = {
             "imported": None,
             "study": study.name,
@@ -562,22 +503,26 @@ def _write(results: Path, study: StoredStudy, runs: Mapping[Place, Run]) -> pd.D
             "variant": variant,
             "seed": seed,
         }
-        if file is not None and outcome.status != "missing":
-            columns = _columns(log, study.metric, outcome, ended=stated is not None)
-            config["imported"] = {"data": _checksum(columns, outcome), "file": file.name}
+        row: tuple[object, ...] = ("missing", None, 0, None, None)
+        if run := runs.get((task, variant, seed)):
+            others = sorted(run.log.keys() - {"step", study.metric})
+            log = {name: run.log[name] for name in ("step", study.metric, *others)}
+            outcome = _outcome(log, study.metric, longest[task])
+            columns = with_values(log)
+            config["imported"] = {"data": _checksum(columns, outcome), "file": run.file.name}
             record = Record(
                 digest(config),
                 config,
-                "failed" if outcome.status == "failed" else "done",
+                outcome.status,
                 outcome.failure,
                 outcome.reason,
                 outcome.failed_step,
-                provenance={"imported": file.name, "versions": {}},
+                provenance={"imported": run.file.name, "versions": {}},
             )
             write_record(results, record, columns)
+            row = (outcome.status, outcome.reason, len(log["step"]), log["step"][-1], run.file)
         cells.append(CellEntry(task, variant, seed, digest(config), config))
-        length = (len(log["step"]), log["step"][-1]) if log else (0, None)
-        rows.append((task, variant, seed, outcome.status, outcome.reason, *length, file))
+        rows.append((task, variant, seed, *row))
     plan = Plan(
         request={"imported": study.name},
         study=study,
@@ -589,14 +534,12 @@ def _write(results: Path, study: StoredStudy, runs: Mapping[Place, Run]) -> pd.D
     return pd.DataFrame(rows, columns=[*RUN, "status", "reason", "points", "last", "source"])
 
 
-def _outcome(log: Columns | None, metric: str, longest: int) -> Outcome:
+def _outcome(log: Columns, metric: str, longest: int) -> Outcome:
     """Return the outcome of a run, from its curve.
 
     The run diverged if its metric is not finite up to its end. It was cut if it ends before 90% of
     the steps of its task's longest run.
     """
-    if log is None:
-        return Outcome("missing")
     curve = logged(log["step"], log[metric], longest)
     at = int(curve.end)
     if curve.status == "diverged":
@@ -605,20 +548,6 @@ def _outcome(log: Columns | None, metric: str, longest: int) -> Outcome:
         reason = f"ended early: its log stops at step {at:,} of {longest:,}"
         return Outcome("failed", "cut", reason, at)
     return Outcome()
-
-
-def _columns(log: Columns | None, metric: str, outcome: Outcome, *, ended: bool) -> Columns:
-    """Return the columns of a record, without points that have no value, the metric first.
-
-    NaN of a diverged metric is kept unless the file states the outcome (`ended`).
-    """
-    if log is None:
-        steps: list[float | None] = [] if outcome.failed_step is None else [outcome.failed_step]
-        return {"step": steps, metric: [None] * len(steps)}
-    columns = {name: log[name] for name in ("step", metric, *sorted(log.keys() - {"step", metric}))}
-    if ended:
-        columns = {n: [None if v != v else v for v in values] for n, values in columns.items()}
-    return with_values(columns)
 
 
 def _checksum(columns: Columns, outcome: Outcome) -> str:

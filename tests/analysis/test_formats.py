@@ -21,8 +21,7 @@ from synthetic import realistic, synthetic_study
 from ablations import Runs, compare, format_table
 from ablations.errors import UserError
 from ablations.io.export import export
-from ablations.io.imports import import_runs
-from ablations.spreadsheets import inert, plain
+from ablations.spreadsheets import inert
 from ablations.tables import FORMATS, TABLES, table_of
 from ablations.tables.formats import MINUS, decimals, display, estimate, number, p_value
 
@@ -222,9 +221,8 @@ FORMULAS = ('=HYPERLINK("http://a")', "+cmd|' /C calc'!A0", "-GAE", "@SUM(1)", "
 
 
 @given(st.text(alphabet="=+-@'\t\r 1.e", max_size=6))
-def test_marked_text_is_no_formula_and_can_be_taken_back(text: str) -> None:
+def test_marked_text_is_no_formula(text: str) -> None:
     written = inert(text)
-    assert plain(written) == text
     if written.startswith(STARTS):
         float(written)  # a number
 
@@ -245,7 +243,6 @@ def test_no_cell_of_a_file_is_a_formula(study, tmp_path) -> None:
             if cell.startswith(STARTS):
                 float(cell)
         assert {inert(name) for name in FORMULAS} <= set(cells)
-    assert set(import_runs(path, "back", tmp_path).variant) == set(FORMULAS)
 
 
 # Terminal and summary

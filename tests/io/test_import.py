@@ -88,7 +88,7 @@ def test_a_frame_has_every_run_once_per_step_and_metric(ran, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_exports_are_the_same_bytes_again_and_come_back(ran, tmp_path, format: str) -> None:
+def test_exports_are_the_same_bytes_again(ran, tmp_path, format: str) -> None:
     path, again = tmp_path / f"a.{format}", tmp_path / f"b.{format}"
     export([ran], tmp_path, path, format)
     export([ran], tmp_path, again, format)
@@ -99,34 +99,6 @@ def test_exports_are_the_same_bytes_again_and_come_back(ran, tmp_path, format: s
     np.testing.assert_array_equal(
         read.value.to_numpy(float, na_value=np.nan), expected.value.to_numpy(float)
     )
-    import_runs(path, "again", tmp_path, metric="training/return", baseline="standard")
-    here, back = (compare(Runs.read(tmp_path, name)) for name in ("gae", "again"))
-    numbers = ["n", "failed", "missing", "mean", "difference", "difference_low", "p", "verdict"]
-    keys = ["task", "variant"]
-    pd.testing.assert_frame_equal(
-        here.sort_values(keys)[[*keys, *numbers]].reset_index(drop=True),
-        back.sort_values(keys)[[*keys, *numbers]].reset_index(drop=True),
-        check_exact=False,
-    )
-
-
-@pytest.mark.parametrize(
-    ("seed", "status", "step", "message"),
-    [
-        ("1.0", "failed", "20.0", None),  # as pandas writes them again
-        ("x", "failed", "20", "seed must be a whole number, not 'x'"),
-        ("1", "crashed", "20", "status must be done, failed or missing, not .crashed."),
-    ],
-)
-def test_a_status_that_was_edited(tmp_path, seed, status, step, message: str | None) -> None:
-    lines = ["task,variant,seed,status,step,metric,value", "t,a,0.0,done,10.0,return,1"]
-    (tmp_path / "r.csv").write_text("\n".join([*lines, f"t,a,{seed},{status},{step},,\n"]))
-    if message is None:
-        runs = import_runs(tmp_path / "r.csv", "mine", tmp_path)
-        assert runs.status.tolist() == ["done", "failed"]
-        return
-    with pytest.raises(UserError, match=message):
-        import_runs(tmp_path / "r.csv", "mine", tmp_path)
 
 
 # Tables of runs
@@ -190,14 +162,11 @@ NAMES = [
 
 
 @pytest.mark.parametrize("names", NAMES)
-@pytest.mark.parametrize(("column", "long"), [("run", False), ("task", True)])
-def test_names_are_text(tmp_path, names: list[str], column: str, long: bool) -> None:
+@pytest.mark.parametrize("column", ["run", "task"])
+def test_names_are_text(tmp_path, names: list[str], column: str) -> None:
     kept = "run" if column == "task" else "task"
-    lines = [f"{column},{kept},seed,step,{'metric,value' if long else 'return'}"]
-    for place, name in enumerate(names):
-        for step in (1, 2):
-            value = f"return,{place}" if long else str(place)
-            lines.append(f" {name} ,same,0,{step},{value}")
+    lines = [f"{column},{kept},seed,step,return"]
+    lines += [f" {name} ,same,0,{step},{k}" for k, name in enumerate(names) for step in (1, 2)]
     (tmp_path / "r.csv").write_text("\n".join(lines))
     import_runs(tmp_path / "r.csv", "mine", tmp_path)
     read = {place[column == "run"]: at[2] for place, at in curves(tmp_path).items()}
@@ -396,8 +365,6 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", "run,seed,step,return, return\na,0,1,1,2\n", "has two columns 'return'"),
     ("r.csv", "run;seed;step;return\na;1;10;9,125\n", "return must be a number, not '9,125'"),
     ("r.csv", "run,seed,step,mode,return\na,1,1,train,9\na,1,2,eval,1\n", "of several kinds"),
-    ("r.csv", "run,seed,step,metric,value\na,1,1,r,9\na,1,1,r,1\n", "line 3: two values for step"),
-    ("r.csv", "run,seed,step,split,metric,value\na,1,1,train,r,9\na,1,2,eval,r,1\n", "of several"),
     ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "not text in UTF-8"),
     ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "neither a table .*docs/own-runs.md"),
     ("x.csv", '"global_step","a - r","a - r"\n1,2,3\n', "two columns 'a - r'"),
