@@ -33,7 +33,7 @@ from ablations.engine.plan import comparison_request
 from ablations.engine.plan import plan as plan_of
 from ablations.engine.prepare import Work, missing, needed
 from ablations.engine.slurm.cluster import Cluster, read_cluster
-from ablations.engine.slurm.submit import Slurm, Submitted
+from ablations.engine.slurm.submit import Submitted, submit
 from ablations.engine.stored import resolved, to_work_on
 from ablations.errors import UserError, count, printable
 from ablations.parameters import (
@@ -377,19 +377,13 @@ def _print_outcome(outcome: Outcome, *, quiet: bool) -> None:
 
 def _submit(options: Mapping[str, Any], plans: list[Plan], results: Path, cluster: Cluster) -> None:
     script = options.get("script")
-    dry = bool(options.get("dry_run") or script)
-    executor = Slurm(cluster, _keeping(options), dry_run=dry)
-    sent = executor.run(plans, results, fresh=bool(options.get("fresh")))
+    dry, fresh = bool(options.get("dry_run") or script), bool(options.get("fresh"))
+    sent = submit(plans, results, cluster, _keeping(options), fresh=fresh, dry_run=dry)
     if script:
         print(sent.script, end="")
         return
     if not options.get("quiet") or dry:
         print(*_submitted(_names(plans), folder_flag(results), sent, dry), sep="\n")
-    if sent.refused:
-        raise UserError(
-            f"Slurm accepted {sent.taken} of {sent.estimate.jobs} jobs ({sent.refused}): use the "
-            f"same command later to submit the others"
-        )
 
 
 def _submitted(names: str, flag: str, sent: Submitted, dry: bool) -> Iterable[str]:
@@ -400,7 +394,7 @@ def _submitted(names: str, flag: str, sent: Submitted, dry: bool) -> Iterable[st
         yield f"{counts}, {sent.new} {'to submit' if dry else 'submitted'}"
         yield from sent.estimate.lines()
         if not dry:
-            yield f"submitted as {', '.join(sent.arrays)}"
+            yield f"submitted as {sent.array}"
     if not dry and (sent.new or sent.queued):
         studies = names + flag
         yield f"follow: ablations status {studies} --watch; stop: the same with --cancel"

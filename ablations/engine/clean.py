@@ -18,10 +18,8 @@ from ablations.core.files import set_aside
 from ablations.engine.backends.command.training import read_note
 from ablations.engine.claims import at_rest
 from ablations.engine.slurm import queue
-from ablations.errors import UserError
-from ablations.names import NAME
+from ablations.engine.stored import every_plan
 from ablations.private import COPIES, JOBS, private_path
-from ablations.records import read_plan
 
 DAYS_KEPT = 30  # of copies of code in the private cache
 _CELL = "[0-9a-f]{16}"
@@ -54,11 +52,15 @@ def waste(results: Path) -> list[Path]:
     to no plan, programs of earlier versions, and old copies of code in the private cache. While
     something runs here or waits in a queue, no file of unfinished runs is found.
     """
-    wanted, whole = _wanted(results)
-    if wanted is None:
+    plans = [plan for _, plan in every_plan(results)]
+    if not plans:
         return []
-    found = [path for path in _ours(results, "cells") if whole and path.name not in wanted]
-    found += _ours(results, "set-aside")
+    found = [*_ours(results, "set-aside")]
+    if None in plans:
+        set_aside("records are not deleted while a plan cannot be read")
+    else:
+        wanted = {cell.hash for plan in plans if plan for cell in plan.cells}
+        found += (path for path in _ours(results, "cells") if path.name not in wanted)
     parts = [part for part in OURS if part.startswith("work") and part != "work/ended"]
     if unfinished := [path for part in parts for path in _ours(results, part)]:
         with at_rest(results) as idle:
@@ -84,24 +86,6 @@ def _has_jobs() -> bool:
         return any(job.alive or job.held for job in queue.jobs())
     except queue.Silent:
         return True
-
-
-def _wanted(results: Path) -> tuple[set[str] | None, bool]:
-    """Return the runs of all plans (None without plans), and whether every plan was readable."""
-    wanted: set[str] | None = None
-    whole = True
-    for path in sorted((results / "plans").glob("*/*.json")):
-        wanted = wanted or set()
-        if not NAME.fullmatch(path.parent.name):
-            whole = False
-            set_aside(f"'{path}' is not a plan; while it exists, records are not deleted")
-            continue
-        try:
-            wanted |= {c.hash for c in read_plan(results, path.parent.name, path.stem).cells}
-        except (UserError, OSError) as why:
-            whole = False
-            set_aside(f"{why}; while it exists, records are not deleted")
-    return wanted, whole
 
 
 def delete(results: Path, paths: Collection[Path]) -> None:

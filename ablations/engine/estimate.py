@@ -27,7 +27,8 @@ class Resources:
     """The resources of a job.
 
     lanes: parallel runs of a worker; None: the backend's default. threads: threads of each command.
-    memory: megabytes; None or 0: no limit. minutes: how long the job should take.
+    memory: megabytes; None or 0: no limit. minutes: how long the job should take. jobs: the largest
+    number of jobs.
     """
 
     cores: int
@@ -36,6 +37,7 @@ class Resources:
     threads: int | None = None
     memory: int | None = None
     minutes: float = math.inf
+    jobs: int = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def sized(cells: Sequence[Cell], resources: Resources, speeds: Mapping[str, Spee
     compiling = max(speed.compile_seconds for speed in speeds.values())
     rounds = (60 * resources.minutes - compiling) * batches / training
     rounds = max(1, math.floor(min(rounds, batches)))
-    jobs = math.ceil(batches / (rounds * workers))
+    jobs = min(math.ceil(batches / (rounds * workers)), resources.jobs)
     workers = min(workers, math.ceil(batches / jobs))
     compiling *= math.ceil(len(programs) / (jobs * workers))
     trained = max(longest, math.ceil(batches / (jobs * workers)) * training / batches)

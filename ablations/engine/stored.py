@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -238,17 +238,23 @@ def command_of(plan: Plan) -> str:
 def stored_runs(results: Path, study: str = "*") -> list[StoredRun]:
     """Return the plans of a study or of all studies, newest first, without damaged ones."""
     runs = []
-    for path in (results / "plans").glob(f"{study}/*.json"):
-        if not NAME.fullmatch(path.parent.name):
-            continue
-        try:
-            plan = read_plan(results, path.parent.name, path.stem)
-        except UserError as why:
-            set_aside(why)
-            continue
-        done = sum(cell_folder(results, cell.hash).exists() for cell in plan.cells)
-        runs.append(StoredRun(plan, path, path.stat().st_mtime, done, _is_last(path)))
+    for path, plan in every_plan(results, study):
+        if plan is not None:
+            done = sum(cell_folder(results, cell.hash).exists() for cell in plan.cells)
+            runs.append(StoredRun(plan, path, path.stat().st_mtime, done, _is_last(path)))
     return sorted(runs, key=lambda run: (-run.when, run.path))
+
+
+def every_plan(results: Path, study: str = "*") -> Iterator[tuple[Path, Plan | None]]:
+    """Yield the files of plans with their plans; None for a damaged one, with a warning."""
+    for path in sorted((results / "plans").glob(f"{study}/*.json")):
+        try:
+            if not NAME.fullmatch(path.parent.name):
+                raise UserError(f"'{path}' is not a plan")
+            yield path, read_plan(results, path.parent.name, path.stem)
+        except (UserError, OSError) as why:
+            set_aside(str(why))
+            yield path, None
 
 
 def last_plan(results: Path, study: str) -> Plan:

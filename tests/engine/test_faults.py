@@ -283,13 +283,13 @@ def answers(monkeypatch: pytest.MonkeyPatch, **said: str) -> None:
 @pytest.mark.parametrize(
     ("squeue", "alive", "why"),
     [
-        ("7_0|COMPLETED|None|rl-ablations run 0\n7_1|RUNNING|None|rl-ablations run 0\n", True, ""),
+        ("7_0|COMPLETED|None|rl-ablations run\n7_1|RUNNING|None|rl-ablations run\n", True, ""),
         (
-            "7_0|COMPLETED|None|rl-ablations run 0\n7_1|OUT_OF_MEMORY|None|rl-ablations run 0\n",
+            "7_0|COMPLETED|None|rl-ablations run\n7_1|OUT_OF_MEMORY|None|rl-ablations run\n",
             False,
             "its job 7_1 ended as OUT_OF_MEMORY",
         ),
-        ("7_1|RUNNING|None|rl-ablations other 0\n", False, "its job is gone from the queue"),
+        ("7_1|RUNNING|None|rl-ablations other\n", False, "its job is gone from the queue"),
         ("7_1|RUNNING|None|(null)\n", False, "its job is gone from the queue"),
     ],
 )
@@ -308,7 +308,7 @@ def test_a_run_has_a_job_while_one_of_its_submission_is_alive(
 def test_watching_shows_the_queue(tmp_path: Path, monkeypatch, capsys) -> None:
     store(tmp_path, "mine", [cell()])
     submission(tmp_path, "run", [cell()])
-    answers(monkeypatch, squeue="7_0|PENDING|Priority|rl-ablations run 0\n")
+    answers(monkeypatch, squeue="7_0|PENDING|Priority|rl-ablations run\n")
     looks = iter(range(3))
 
     def sleep(_: float) -> None:
@@ -337,7 +337,7 @@ def test_cancel_finds_the_jobs_of_every_plan_of_a_study_and_of_no_other(
     runs = ("one", "two", "three")
     for run, one in zip(runs, (first, last, other), strict=True):
         submission(tmp_path, run, [one])
-    lines = (f"{n}_0|PENDING|None|rl-ablations {run} 0\n" for n, run in enumerate(runs, 1))
+    lines = (f"{n}_0|PENDING|None|rl-ablations {run}\n" for n, run in enumerate(runs, 1))
     answers(monkeypatch, squeue="".join(lines))
     cancelled: list[str] = []
     monkeypatch.setattr(queue, "cancel_jobs", cancelled.extend)

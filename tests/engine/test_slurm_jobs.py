@@ -184,12 +184,12 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
 
 def test_what_counts_as_alive() -> None:
     for name in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED", "CONFIGURING"):
-        assert queue.Job("7", "a", 0, name).alive
+        assert queue.Job("7", "a", name).alive
     for name in ("COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"):
-        assert not queue.Job("7", "a", 0, name).alive
-    assert not queue.Job("7", "a", 0, "PENDING", "launch failed requeued held").alive
-    assert not queue.Job("7", "a", 0, "REQUEUE_HOLD").alive
-    assert queue.Job("7", "a", 0, "SPECIAL_EXIT").held
+        assert not queue.Job("7", "a", name).alive
+    assert not queue.Job("7", "a", "PENDING", "launch failed requeued held").alive
+    assert not queue.Job("7", "a", "REQUEUE_HOLD").alive
+    assert queue.Job("7", "a", "SPECIAL_EXIT").held
 
 
 @pytest.mark.parametrize(("state", "spared"), [("PENDING", True), ("CANCELLED", False)])
@@ -202,6 +202,6 @@ def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, mo
     one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
     one.write()
     monkeypatch.setattr("shutil.which", lambda name: name)
-    monkeypatch.setattr(queue, "jobs", lambda: [queue.Job("7", one.run, 0, state)])
+    monkeypatch.setattr(queue, "jobs", lambda: [queue.Job("7", one.run, state)])
     delete(tmp_path, waste(tmp_path))
     assert one.folder.is_dir() == spared

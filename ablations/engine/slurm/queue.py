@@ -26,7 +26,7 @@ from ablations.records import write_atomically
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 TIMEOUT_SECONDS = 30
-# Our arrays have the comment "rl-ablations RUN FIRST": a submission, the number of the first job
+# Our arrays have the comment "rl-ablations RUN", the name of their submission
 COMMENT = "rl-ablations"
 ENDED = frozenset(
     [
@@ -41,13 +41,12 @@ _MOST_AT_ONCE = 500
 class Job:
     """One of our jobs in the queue.
 
-    id: of the job ("12") or array task ("12_3"). run, first: see `COMMENT`. state: Slurm's name
-    (PENDING, RUNNING, OUT_OF_MEMORY...). reason: why the job waits, or "".
+    id: of the job ("12") or array task ("12_3"). run: see `COMMENT`. state: Slurm's name (PENDING,
+    RUNNING, OUT_OF_MEMORY...). reason: why the job waits, or "".
     """
 
     id: str
     run: str
-    first: int
     state: str
     reason: str = ""
 
@@ -81,9 +80,9 @@ def jobs() -> list[Job]:
     """Return our jobs in the queue, also those that ended some minutes ago. Raises Silent."""
     found = []
     for line in _answer(["squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%k"]).splitlines():
-        if match := re.fullmatch(rf"(.*)\|(.*)\|(.*)\|{COMMENT} (\w+) (\d+)", line):
-            job, state, reason, run, first = match.groups()
-            found.append(Job(job, run, int(first), state, "" if reason == "None" else reason))
+        if match := re.fullmatch(rf"(.*)\|(.*)\|(.*)\|{COMMENT} (\w+).*", line):
+            job, state, reason, run = match.groups()
+            found.append(Job(job, run, state, "" if reason == "None" else reason))
     return found
 
 

@@ -65,8 +65,8 @@ class Submitted:
     """The outcome of a submission, in numbers of runs.
 
     cells: runs of the plans. found: runs with a record. queued: runs of jobs that were submitted
-    before. new: runs of the new jobs. arrays: Slurm's ids of the new jobs. taken, refused: how many
-    jobs Slurm accepted, and why not all. script: the input of sbatch.
+    before. new: runs of the new jobs. array: Slurm's id of the new jobs. script: the input of
+    sbatch.
     """
 
     cells: int
@@ -74,111 +74,112 @@ class Submitted:
     queued: int
     new: int = 0
     estimate: Estimate = field(default_factory=Estimate)
-    arrays: tuple[str, ...] = ()
-    taken: int = 0
-    refused: str | None = None
+    array: str = ""
     script: str = ""
 
 
-@dataclass(frozen=True)
-class Slurm:
-    """Jobs of a cluster. dry_run: change nothing."""
+def submit(
+    plans: Sequence[Plan],
+    results: Path,
+    cluster: Cluster,
+    checkpoints: CheckpointPolicy,
+    *,
+    fresh: bool = False,
+    dry_run: bool = False,
+) -> Submitted:
+    """Submit jobs for the runs that have neither a result nor a queued or running job.
 
-    cluster: Cluster
-    checkpoints: CheckpointPolicy = field(default_factory=CheckpointPolicy)
-    dry_run: bool = False
+    Raises UserError: Slurm would refuse the jobs, or they could not work.
+    """
+    results = results.resolve()
+    if not str(results).isprintable():
+        raise UserError(f"a job script cannot name the results folder {str(results)!a}")
+    queue.require_commands()
+    if importlib.util.find_spec("submitit") is None:
+        raise UserError("--cluster slurm needs submitit: pip install 'rl-ablations[slurm]'")
+    if dry_run:
+        todo = missing(plans, results, fresh=fresh)
+        return _submit(plans, results, todo, cluster)
+    require_writable(results)
+    # A second command waits, and finds these jobs.
+    with running(results), file_lock(results / "work" / "submit.lock"):
+        work = prepare(plans, results, fresh=fresh)
+        queue.forget_the_finished(results)
+        return _submit(plans, results, work.todo, cluster, checkpoints)
 
-    def run(self, plans: Sequence[Plan], results: Path, *, fresh: bool = False) -> Submitted:
-        """Submit jobs for the runs that have neither a result nor a queued or running job.
 
-        Raises UserError: Slurm would refuse the jobs, or they could not work.
-        """
-        results = results.resolve()
-        if not str(results).isprintable():
-            raise UserError(f"a job script cannot name the results folder {str(results)!a}")
-        queue.require_commands()
-        if importlib.util.find_spec("submitit") is None:
-            raise UserError("--cluster slurm needs submitit: pip install 'rl-ablations[slurm]'")
-        if self.dry_run:
-            return self._submit(plans, results, missing(plans, results, fresh=fresh))
-        require_writable(results)
-        # A second command waits, and finds these jobs.
-        with running(results), file_lock(results / "work" / "submit.lock"):
-            work = prepare(plans, results, fresh=fresh)
-            queue.forget_the_finished(results)
-            return self._submit(plans, results, work.todo)
+def _submit(
+    plans: Sequence[Plan],
+    results: Path,
+    todo: Sequence[Cell],
+    cluster: Cluster,
+    checkpoints: CheckpointPolicy | None = None,
+) -> Submitted:
+    """Submit jobs for some runs; without `checkpoints`, only plan them."""
+    held = queue.holders(results, (cell.hash for cell in todo))
+    free = [cell for cell in todo if cell.hash not in held or not held[cell.hash].alive]
+    cells = len(needed(plans))
+    counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
+    if not free:
+        return counts
+    known = speeds(results, free, accelerator=cluster.gpus > 0)
+    resources = replace(cluster.resources, jobs=queue.largest_array())
+    estimated = sized(free, resources, known)
+    submission = Submission(
+        run=uuid.uuid4().hex[:8],
+        results=str(results),
+        time=time.time(),
+        studies=tuple(dict.fromkeys(plan.study.name for plan in plans)),
+        cells=tuple(cell.hash for cell in free),
+    )
+    executor = _executor(submission, cluster, estimated.megabytes)
+    script = _script(executor, estimated.jobs)
+    planned = replace(counts, new=len(free), estimate=estimated, script=script)
+    if checkpoints is None:
+        return planned
+    with _outside_of_jobs():
+        queue.try_out(script)
+    # Slurm holds these jobs, whose runs the new jobs train.
+    if stuck := {each.job.id for each in held.values() if each.job and each.job.held}:
+        queue.cancel_jobs(stuck)
+    submission.write()
+    copy_code(submission.private / CODE)
+    job = job_spec(
+        free,
+        results,
+        estimated,
+        run=submission.run,
+        threads=cluster.threads,
+        waits=False,
+        # Most of the time until Slurm's limit is for the current chunk and its checkpoint, the rest
+        # for requeueing.
+        stop_seconds=0.75 * cluster.signal_seconds,
+        checkpoints=checkpoints,
+    )
+    job.write(submission.private / "job.json")
+    return replace(planned, array=_send(executor, submission, estimated.jobs))
 
-    def _submit(self, plans: Sequence[Plan], results: Path, todo: Sequence[Cell]) -> Submitted:
-        held = queue.holders(results, (cell.hash for cell in todo))
-        free = [cell for cell in todo if cell.hash not in held or not held[cell.hash].alive]
-        cells = len(needed(plans))
-        counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
-        if not free:
-            return counts
-        known = speeds(results, free, accelerator=self.cluster.gpus > 0)
-        estimated = sized(free, self.cluster.resources, known)
-        submission = Submission(
-            run=uuid.uuid4().hex[:8],
-            results=str(results),
-            time=time.time(),
-            studies=tuple(dict.fromkeys(plan.study.name for plan in plans)),
-            cells=tuple(cell.hash for cell in free),
-        )
-        largest = queue.largest_array()
-        executor = _executor(submission, self.cluster, estimated.megabytes)
-        script = _script(executor, min(largest, estimated.jobs))
-        planned = replace(counts, new=len(free), estimate=estimated, script=script)
-        if self.dry_run:
-            return planned
-        with _outside_of_jobs():
-            queue.try_out(script)
-        # Slurm holds these jobs, whose runs the new jobs train.
-        if stuck := {each.job.id for each in held.values() if each.job and each.job.held}:
-            queue.cancel_jobs(stuck)
-        submission.write()
-        copy_code(submission.private / CODE)
-        job = job_spec(
-            free,
-            results,
-            estimated,
-            run=submission.run,
-            threads=self.cluster.threads,
-            waits=False,
-            # Most of the time until Slurm's limit is for the current chunk and its checkpoint, the
-            # rest for requeueing.
-            stop_seconds=0.75 * self.cluster.signal_seconds,
-            checkpoints=self.checkpoints,
-        )
-        job.write(submission.private / "job.json")
-        ids, taken, refused = _send(executor, submission.run, estimated.jobs, largest)
+
+def _send(executor: submitit.SlurmExecutor, submission: Submission, jobs: int) -> str:
+    """Submit jobs; return Slurm's id of their array. Raises UserError: Slurm did not accept it."""
+    try:
+        with warnings.catch_warnings(), _outside_of_jobs():
+            warnings.simplefilter("ignore")
+            executor.update_parameters(comment=f"{queue.COMMENT} {submission.run}")
+            job = executor.submit_array([Job(index) for index in range(jobs)])[0].job_id
+    except Exception as error:
+        # Slurm may have accepted them although sbatch failed.
+        taken = [job.id for job in queue.jobs() if job.run == submission.run]
         if not taken:
-            if "timed out" in str(refused):  # jobs that Slurm still takes have our comment
-                raise UserError(f"sbatch does not answer ({refused}): wait a minute and try again")
+            why = " ".join(str(error).split())[-300:]
+            if "timed out" in why:  # jobs that Slurm still takes have our comment
+                raise UserError(
+                    f"sbatch does not answer ({why}): wait a minute and try again"
+                ) from None
             submission.forget()
-            raise UserError(f"sbatch refuses these jobs: {refused}")
-        return replace(planned, arrays=tuple(ids), taken=taken, refused=refused)
-
-
-def _send(
-    executor: submitit.SlurmExecutor, run: str, jobs: int, largest: int
-) -> tuple[list[str], int, str | None]:
-    """Submit jobs. Return Slurm's ids, how many jobs it accepted, and why not all."""
-    ids: list[str] = []
-    for first in range(0, jobs, largest):
-        part = [Job(index) for index in range(first, min(first + largest, jobs))]
-        try:
-            with warnings.catch_warnings(), _outside_of_jobs():
-                warnings.simplefilter("ignore")
-                executor.update_parameters(comment=f"{queue.COMMENT} {run} {first}")
-                sent = executor.submit_array(part)
-                ids.append(sent[0].job_id.partition("_")[0])
-        except Exception as error:
-            # Slurm may have accepted them although sbatch failed.
-            taken = [job.id for job in queue.jobs() if (job.run, job.first) == (run, first)]
-            if not taken:
-                return ids, first, " ".join(str(error).split())[-300:]
-            ids.append(taken[0].partition("_")[0])
-    return ids, jobs, None
+            raise UserError(f"sbatch refuses these jobs: {why}") from None
+        job = taken[0]
+    return str(job).partition("_")[0]
 
 
 def _executor(submission: Submission, cluster: Cluster, megabytes: int) -> submitit.SlurmExecutor:

@@ -86,11 +86,10 @@ def test_two_drivers_at_once_double_nothing(sweep) -> None:
     assert len(began) == len(set(began)) == 8
 
 
-def test_arrays_are_cut_to_what_slurm_takes(sweeps) -> None:
+def test_an_array_has_as_many_jobs_as_slurm_takes(sweeps) -> None:
     sweep = sweeps(largest_array=3)
     said = sweep(*TINY, "cpus=1", "job_minutes=0", "--seeds", "2").stdout
-    assert "4 jobs of 1 worker" in said
-    assert len(said.splitlines()[-2].removeprefix("submitted as ").split(", ")) == 2
+    assert "3 jobs of 1 worker" in said
     sweep.finished(4)
 
 
