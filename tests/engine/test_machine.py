@@ -124,22 +124,6 @@ def test_arithmetic_names_what_no_other_worker_has(
     assert machine.arithmetic() == wanted
 
 
-# Numbers, or only whether healthy runs end well
-CHANGING = ("JAX_ENABLE_X64", "JAX_DEFAULT_PRNG_IMPL", "JAX_DEBUG_NANS", "FLAX_FIX_RNG_SEPARATOR")
-CHANGING += ("EAGER_CONSTANT_FOLDING",)
-
-
-def test_workers_have_the_settings_of_jax_and_not_those_of_the_shell(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    usual = machine.worker_environment(accelerator=False)
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "here")
-    for name in CHANGING:
-        monkeypatch.setenv(name, "1")
-    changed = machine.worker_environment(accelerator=False)
-    assert changed == usual | {"JAX_COMPILATION_CACHE_DIR": "here"}
-
-
 def test_every_setting_that_jax_reads_of_the_shell_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -153,6 +137,7 @@ def test_every_setting_that_jax_reads_of_the_shell_is_known(
         monkeypatch.setenv(name, "1")
     assert set(machine.left_out_of_workers()) == names - machine.INHERITED
     assert len(names - machine.INHERITED) > 50
+    assert names & machine.worker_environment(accelerator=False).keys() <= machine.INHERITED
 
 
 @pytest.mark.parametrize("accelerator", [False, True])
@@ -206,14 +191,6 @@ def test_arithmetic_names_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> No
     card = SimpleNamespace(platform="gpu", device_kind="NVIDIA H100 80GB HBM3")
     monkeypatch.setattr(jax, "devices", lambda: [card])
     assert machine.arithmetic() == f"NVIDIA H100 80GB HBM3, order {machine.ORDER}"
-
-
-def test_a_call_of_the_host_is_seen_in_the_text_of_a_program() -> None:
-    def calls(x):
-        jax.debug.print("{}", x)
-        return x
-
-    assert CALL.search(jax.jit(calls).lower(1.0).as_text())
 
 
 def compiled_by_a_worker(code: str, monkeypatch: pytest.MonkeyPatch) -> str:

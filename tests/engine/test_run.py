@@ -82,18 +82,6 @@ def test_the_bits_of_a_cell_depend_on_nobody(shells: Callable[[], object]) -> No
     assert lazy.curves()[cell] == bits
 
 
-def test_one_program_for_all_variants_and_one_more_per_structure(shell) -> None:
-    def chunk_programs() -> int:
-        return len(list(shell.programs.glob("jit_chunk-*-cache")))
-
-    shell("run", "toy", "--seeds", "1")
-    assert chunk_programs() == 1
-    shell("run", "toy")
-    assert chunk_programs() == 1
-    shell("run", "toy_wide")
-    assert chunk_programs() == 2
-
-
 def test_nan_fails_its_cell_at_its_step_and_the_rest_goes_on(shell) -> None:
     done = shell("run", "toy_nan", code=1)
     assert "no longer finite between steps 60 and 80" in done.stderr
@@ -291,19 +279,24 @@ def test_a_damaged_record_is_set_aside_and_computed_again(shell) -> None:
     assert len(list(shell.results.glob("set-aside/*"))) == 4
 
 
+def agree(one, other) -> None:
+    """The curves of two shells."""
+    assert set(one.curves()) == set(other.curves())
+    for cell in one.curves():
+        pair = [records.read_record(s.results, cell) for s in (one, other)]
+        assert (pair[0].status, pair[0].failed_step) == (pair[1].status, pair[1].failed_step)
+        mine, theirs = (
+            np.array(list(records.read_curve(s.results, record).values()), float)
+            for s, record in zip((one, other), pair, strict=True)
+        )
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
 def test_blocks_of_lanes_agree_with_single_lanes(shells) -> None:
     single, block = shells(), shells()
     single("run", "toy_nan", "--workers", "1", code=1)
     block("run", "toy_nan", "--workers", "1", "--lanes", "3", code=1)
-    assert set(single.curves()) == set(block.curves())
-    for cell in single.curves():
-        one, other = (records.read_record(s.results, cell) for s in (single, block))
-        assert (one.status, one.failed_step) == (other.status, other.failed_step)
-        mine, theirs = (
-            np.array(list(records.read_curve(s.results, r).values()), float)
-            for s, r in ((single, one), (block, other))
-        )
-        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+    agree(single, block)
 
 
 def small_memory(shell, bytes_per_lane: int) -> tuple[str, ...]:
@@ -320,20 +313,10 @@ def test_lanes_that_do_not_fit_into_memory_run_in_later_blocks(shells) -> None:
     single, block = shells(), shells()
     single("run", "toy", "--workers", "1")
     said = block("run", "toy", *small_memory(block, 3)).stdout
-    assert (
-        said.count(
-            "8 parallel runs of line need 0.0 GB of the accelerator's 0.0; now 3 in parallel"
-        )
-        == 1
-    )
+    assert said.count("8 parallel runs of line need 0.0 GB of the accelerator's 0.0; now 3") == 1
     done = [records.read_record(block.results, cell) for cell in block.curves()]
     assert sorted(record.provenance["lanes"] for record in done) == [2, 2, 3, 3, 3, 3, 3, 3]
-    for record in done:
-        mine, theirs = (
-            np.array(list(records.read_curve(s.results, record).values()), float)
-            for s in (block, single)
-        )
-        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+    agree(single, block)
     too_large = block("run", "toy", "--fresh", *small_memory(block, 11), code=1)
     assert "one run of line needs" in too_large.stdout + too_large.stderr
 

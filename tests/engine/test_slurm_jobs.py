@@ -13,6 +13,7 @@ from test_estimate import config_of
 from ablations.core.plan import StoredStudy
 from ablations.engine.backends import Speed
 from ablations.engine.backends.compiled import BACKEND
+from ablations.engine.clean import delete, waste
 from ablations.engine.estimate import Resources, sized
 from ablations.engine.job import Cell, JobSpec
 from ablations.engine.slurm import cluster, queue
@@ -84,27 +85,15 @@ def test_lanes_are_dealt_evenly_to_the_accelerators() -> None:
     assert (found.jobs, found.workers, found.lanes) == (3, 1, 8)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("90", 90),
-        (90, 90),
-        ("90:01", 91),
-        ("1:30:00", 90),
-        ("0:00:30", 1),
-        ("1-12", 36 * 60),
-        ("1-12:30", 36 * 60 + 30),
-        ("2-0:0:1", 2 * 24 * 60 + 1),
-    ],
-)
-def test_time_limits_as_slurm_spells_them(text, expected) -> None:
-    assert cluster.minutes(text) == expected
+TIMES = {"90": 90, 90: 90, "90:01": 91, "1:30:00": 90, "0:00:30": 1, "1-12": 36 * 60}
+TIMES |= {"1-12:30": 36 * 60 + 30, "2-0:0:1": 2 * 24 * 60 + 1}
 
 
-@pytest.mark.parametrize("text", ["", "soon", "0", "1:2:3:4", "-5", "1.5"])
-def test_what_is_no_time_limit(text) -> None:
-    with pytest.raises(UserError, match="time limit"):
-        cluster.minutes(text)
+def test_time_limits_as_slurm_spells_them() -> None:
+    assert {text: cluster.minutes(text) for text in TIMES} == TIMES
+    for text in ("", "soon", "0", "1:2:3:4", "-5", "1.5"):
+        with pytest.raises(UserError, match="time limit"):
+            cluster.minutes(text)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +183,9 @@ def test_what_counts_as_alive() -> None:
 
 @pytest.mark.parametrize(("state", "spared"), [("PENDING", True), ("CANCELLED", False)])
 def test_cleaning_spares_what_a_job_needs(state: str, spared: bool, tmp_path, monkeypatch) -> None:
-    from ablations.engine.clean import delete, waste
-    from ablations.engine.slurm.queue import Submission
-
     study = StoredStudy("toy", "", "", "", "", 0.05, False, "return")
     write_plan(tmp_path, Plan({}, study, {}, {}, ()))
-    one = Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
+    one = queue.Submission("0123abcd", str(tmp_path), 0.0, ("toy",), ("x",))
     one.write()
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.setattr(queue, "jobs", lambda: [queue.Job("7", one.run, state)])

@@ -1,8 +1,5 @@
 """A real Slurm on this machine alone: one node, on loopback, without systemd, cgroups or /etc.
 
-    python tests/engine/slurm/one_node.py start FOLDER   prints `export SLURM_CONF=...`
-    python tests/engine/slurm/one_node.py stop FOLDER
-
 Needs slurmctld, slurmd and munged (Debian, Ubuntu: apt-get install slurm-wlm munge), root or not.
 Configuration, state, logs and the munge key lie in FOLDER; its processes end with `stop`.
 
@@ -18,7 +15,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -247,15 +243,3 @@ def _end(pid: int | None) -> None:
                 return
             time.sleep(0.1)
         os.kill(pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    what, where = sys.argv[1:]
-    one = Cluster(Path(where).resolve())
-    if what == "stop":
-        one.stop()
-    elif missing():
-        sys.exit(f"missing: {', '.join(missing())}: apt-get install slurm-wlm munge")
-    else:
-        one.start()
-        print(f"export SLURM_CONF={one.folder / 'slurm.conf'}")
