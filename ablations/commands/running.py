@@ -71,7 +71,6 @@ class Execution(TypedDict, total=False):
         threads: Threads of each command of a study file; default: its share of the cores.
         checkpoint_minutes: Minutes between checkpoints of a run; default: 1; 0: none by time.
         checkpoint_steps: Environment steps between checkpoints.
-        keep_checkpoints: Checkpoints kept until the run is done; default: 2.
         keep_policies: Policies kept for good, evenly spaced, besides the best; default: 4.
     """
 
@@ -85,7 +84,6 @@ class Execution(TypedDict, total=False):
     threads: Annotated[Positive, Parameter(group=RARE)]
     checkpoint_minutes: Annotated[Number, Parameter(group=RARE)]
     checkpoint_steps: Annotated[Positive, Parameter(group=RARE)]
-    keep_checkpoints: Annotated[Positive, Parameter(group=RARE)]
     keep_policies: Annotated[Natural, Parameter(group=RARE)]
 
 
@@ -303,7 +301,6 @@ def _keeping(options: Mapping[str, Any]) -> CheckpointPolicy:
     names = {
         "minutes": "checkpoint_minutes",
         "steps": "checkpoint_steps",
-        "checkpoints": "keep_checkpoints",
         "snapshots": "keep_policies",
     }
     given = {name: options.get(flag) for name, flag in names.items()}

@@ -20,11 +20,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from ablations.core.decode import Json, Number, Part, decode
+from ablations.core.decode import Json, Mismatch, Number, Part, Within, decode
 from ablations.core.files import parse_object
 from ablations.core.record import Policies, Provenance
 from ablations.engine import provenance
@@ -70,7 +71,7 @@ def as_provenance(spent: Spent, seconds: float) -> Provenance:
 class _Description(Part, frozen=True):
     """The second line of a checkpoint. columns: the curve, in the order of the record's file."""
 
-    format: int
+    format: Annotated[int, Within(FORMAT, FORMAT)]
     cell: str
     versions: Mapping[str, str]
     point: int
@@ -84,8 +85,8 @@ def path_of(results: Path, cell: str, point: int) -> Path:
     return work_folder(results, cell) / "checkpoints" / f"{point:08}.msgpack"
 
 
-def save(results: Path, cell: Cell, saved: Saved, spent: Spent, keep: int = 2) -> None:
-    """Write a checkpoint; then delete all except the last `keep`.
+def save(results: Path, cell: Cell, saved: Saved, spent: Spent) -> None:
+    """Write a checkpoint; then delete all except the last two.
 
     Raises OSError: it cannot be written; earlier checkpoints are kept.
     """
@@ -105,7 +106,7 @@ def save(results: Path, cell: Cell, saved: Saved, spent: Spent, keep: int = 2) -
     )
     path = path_of(results, cell.hash, saved.point)
     write_atomically(path, sealed(as_read(msgspec.structs.asdict(description)), state))
-    for point in checkpoint_points(results, cell.hash)[:-keep]:
+    for point in checkpoint_points(results, cell.hash)[:-2]:
         path_of(results, cell.hash, point).unlink(missing_ok=True)
 
 
@@ -129,7 +130,10 @@ def load(results: Path, cell: Cell, point: int) -> tuple[Saved, Spent]:
     if digest != hashlib.sha256(content).hexdigest().encode():
         raise Refused("it is damaged: it fails its checksum")
     line, _, state = content.partition(b"\n")
-    about = _described(line)
+    try:
+        about = decode(_Description, parse_object(line))
+    except Mismatch as why:
+        raise Refused(f"it has another format: {why}") from None
     if (about.cell, about.point) != (cell.hash, point):
         raise Refused("it belongs to another run or point")
     if about.versions != _versions():
@@ -137,16 +141,6 @@ def load(results: Path, cell: Cell, point: int) -> tuple[Saved, Spent]:
         raise Refused(f"other versions wrote it: {', '.join(f'{n} {v}' for n, v in others)}")
     lane = Lane(dict(about.columns), about.diverged)
     return Saved(point, lane, serialization.msgpack_restore(state)), about.spent
-
-
-def _described(line: bytes) -> _Description:
-    try:
-        description = parse_object(line)
-        if (form := description["format"]) != FORMAT:
-            raise Refused(f"it has format {form}, not {FORMAT}")
-        return decode(_Description, description)
-    except (ValueError, KeyError, RecursionError):
-        raise Refused("it is damaged: its second line describes no checkpoint") from None
 
 
 def newest(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import time
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,9 +18,7 @@ from ablations.engine.backends.command.training import read_note
 from ablations.engine.claims import at_rest
 from ablations.engine.slurm import queue
 from ablations.engine.stored import every_plan
-from ablations.private import COPIES, JOBS, private_path
 
-DAYS_KEPT = 30  # of copies of code in the private cache
 _CELL = "[0-9a-f]{16}"
 _RUN = "[0-9a-f]{8}"
 # Folder -> the names of the suite's own files in it
@@ -49,8 +46,8 @@ def waste(results: Path) -> list[Path]:
     """Find files that neither a plan nor a running process needs; [] if no plan is stored.
 
     They are checkpoints and other files of unfinished runs, records that were set aside or belong
-    to no plan, programs of earlier versions, and old copies of code in the private cache. While
-    something runs here or waits in a queue, no file of unfinished runs is found.
+    to no plan, and programs of earlier versions. While something runs here or waits in a queue, no
+    file of unfinished runs is found.
     """
     plans = [plan for _, plan in every_plan(results)]
     if not plans:
@@ -67,15 +64,7 @@ def waste(results: Path) -> list[Path]:
             waits = bool(queue.all_submissions(results)) and _has_jobs()
             found += unfinished if idle and not waits else []
     found += (path for path in _ours(results, "work/ended") if read_note(results, path) is None)
-    return [*found, *_ours(results, "cache"), *_ours(results, "code"), *_old_copies()]
-
-
-def _old_copies() -> Iterator[Path]:
-    """Yield old copies of code in the private cache that no job needs, except those of ledgers."""
-    since = time.time() - 86_400 * DAYS_KEPT
-    for part in (JOBS, COPIES):
-        if (folder := private_path(part)).is_dir() and not (part == JOBS and _has_jobs()):
-            yield from (path for path in sorted(folder.iterdir()) if path.stat().st_mtime < since)
+    return [*found, *_ours(results, "cache"), *_ours(results, "code")]
 
 
 def _has_jobs() -> bool:
@@ -83,7 +72,7 @@ def _has_jobs() -> bool:
     if shutil.which("squeue") is None:
         return False
     try:
-        return any(job.alive or job.held for job in queue.jobs())
+        return any(job.alive for job in queue.jobs())
     except queue.Silent:
         return True
 

@@ -258,13 +258,12 @@ NO_ROOM_HINT = "make room or give another --results; what is done is safe"
 class CheckpointPolicy(Part, frozen=True):
     """How often runs are saved, and what is kept. It does not change results.
 
-    minutes, steps: the time between checkpoints. checkpoints: how many are kept.
+    minutes, steps: the time between checkpoints.
     snapshots: how many evenly spaced policies are kept besides the best; 0: no policies.
     """
 
     minutes: float | None = 1.0
     steps: int | None = None
-    checkpoints: int = 2
     snapshots: int = 4
 
 

@@ -159,7 +159,7 @@ def test_one_of_other_versions_or_format_or_renamed_is_refused(tmp_path, cell, w
     with pytest.raises(Refused, match=r"other versions wrote it: jax 0\.0\.1"):
         checkpoints.load(tmp_path, cell, 3)
     rewrite(written, format=99)
-    with pytest.raises(Refused, match="format 99"):
+    with pytest.raises(Refused, match="another format"):
         checkpoints.load(tmp_path, cell, 3)
 
 
@@ -179,8 +179,8 @@ def test_refused_ones_do_not_crowd_out_the_new(tmp_path, cell, halfway) -> None:
     assert checkpoints.newest(tmp_path, [cell])[0] is None
     checkpoints.discard_after(tmp_path, cell.hash, 0)
     for point in (1, 2, 3, 4):
-        checkpoints.save(tmp_path, cell, replace(halfway, point=point), Spent(), keep=3)
-    assert checkpoint_points(tmp_path, cell.hash) == [2, 3, 4], "the last three"
+        checkpoints.save(tmp_path, cell, replace(halfway, point=point), Spent())
+    assert checkpoint_points(tmp_path, cell.hash) == [3, 4], "the last two"
     assert len(list((tmp_path / "set-aside").iterdir())) == 2
 
 
@@ -275,11 +275,9 @@ def test_refused_in_the_open_and_gone_on_from_the_one_before(shells: Callable[[]
     undisturbed, stopped = shells(), shells()
     flags = ("--seeds", "1", "--variants", "up", "--workers", "1")
     undisturbed("run", "toy_slow", *flags)
-    process = stopped.start(
-        "run", "toy_slow", *flags, "--checkpoint-steps", "20", "--keep-checkpoints", "9"
-    )
+    process = stopped.start("run", "toy_slow", *flags, "--checkpoint-steps", "20")
     folder = stopped.results / "work"
-    while not len(list(folder.glob("*/checkpoints/0*.msgpack"))) > 2:
+    while not len(list(folder.glob("*/checkpoints/0*.msgpack"))) > 1:
         assert process.poll() is None, process.communicate()
     process.kill()
     process.communicate()

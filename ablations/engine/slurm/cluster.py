@@ -26,6 +26,7 @@ from ablations.core.files import read_toml
 from ablations.engine.estimate import Resources
 from ablations.errors import UserError, unknown
 
+Gpus = Annotated[str, Matches(r"([\w.-]+:)?\d+", "N or TYPE:N, such as a100:2")]
 Text = Annotated[str, Matches("[^\n]+", "on one line")]
 _MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
@@ -33,18 +34,17 @@ _MEMORY = {"": 1024, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 class Cluster(Part, frozen=True):
     """The settings of each job.
 
-    time: limit in minutes; None: twice job_minutes, and 15. gpu_type: GPU name, such as a100; None:
-    any. memory: megabytes; None: the measured or assumed need; 0: no request. at_once: jobs of an
-    array that run at the same time. job_minutes: how long a job should take. lanes: parallel runs
-    on accelerators. threads: threads of each command. setup: shell lines before the job. srun,
-    sbatch: further arguments; the value false removes an option of sbatch.
+    time: limit in minutes; None: twice job_minutes, and 15. gpus: their number, or TYPE:N. memory:
+    megabytes; None: the measured or assumed need; 0: no request. at_once: jobs of an array that run
+    at the same time. job_minutes: how long a job should take. lanes: parallel runs on accelerators.
+    threads: threads of each command. setup: shell lines before the job. srun, sbatch: further
+    arguments; the value false removes an option of sbatch.
     """
 
     partition: Text | None = None
     time: int | None = None
     cpus: Positive = 4
-    gpus: Count = 0
-    gpu_type: Text | None = None
+    gpus: Count | Gpus = 0
     memory: int | None = None
     account: Text | None = None
     qos: Text | None = None
@@ -68,12 +68,17 @@ class Cluster(Part, frozen=True):
         return min(300, max(30, 60 * self.time_limit // 10))
 
     @property
+    def devices(self) -> int:
+        """Return the number of GPUs."""
+        return int(str(self.gpus).rpartition(":")[2])
+
+    @property
     def resources(self) -> Resources:
         """Return the resources of each job."""
         return Resources(
             cores=self.cpus,
-            gpus=self.gpus,
-            lanes=self.lanes if self.gpus else None,
+            gpus=self.devices,
+            lanes=self.lanes if self.devices else None,
             threads=self.threads,
             memory=self.memory,
             minutes=self.job_minutes,
@@ -90,8 +95,6 @@ def read_cluster(path: Path | None, more: Mapping[str, Json]) -> Cluster:
     for name in ("partition", "account", "qos", "constraint"):
         if isinstance(values.get(name), int):
             values[name] = str(values[name])
-    if isinstance(gpus := values.get("gpus"), str):
-        values |= _typed(gpus)
     where = f"setting of the cluster file '{path}'" if path else "cluster setting"
     for name in values:
         if name not in Cluster.__struct_fields__:
@@ -133,14 +136,6 @@ def minutes(text: Json) -> int:
     if not seconds:
         raise UserError(f"the time limit must be longer than '{text}'")
     return math.ceil(seconds / 60)
-
-
-def _typed(text: str) -> dict[str, Json]:
-    """Read a number of GPUs with an optional type: 2, a100:2."""
-    match = re.fullmatch(r"(?:([\w.-]+):)?(\d+)", text)
-    if not match:
-        raise UserError(f"gpus must be N or TYPE:N, such as a100:2, not '{text}'")
-    return {"gpus": int(match[2]), "gpu_type": match[1]}
 
 
 def megabytes(text: Json) -> int:

@@ -53,13 +53,7 @@ class Job:
     @property
     def alive(self) -> bool:
         """Return whether the job runs, waits, or will run again."""
-        return self.state not in ENDED and not self.held
-
-    @property
-    def held(self) -> bool:
-        """Return whether Slurm holds the job until somebody releases it."""
-        failed = self.state == "PENDING" and "launch failed" in self.reason
-        return failed or self.state in ("SPECIAL_EXIT", "REQUEUE_HOLD")
+        return self.state not in ENDED
 
 
 class Silent(UserError):
@@ -216,8 +210,6 @@ class Held:
         """Return why the job left its runs."""
         if self.job is None:
             return "its job is gone from the queue"
-        if self.job.held:
-            return f"its job {self.job.id} is held: {self.job.reason}"
         return f"its job {self.job.id} ended as {self.job.state}"
 
     def last_line(self) -> str:

@@ -122,7 +122,7 @@ def _submit(
     counts = Submitted(cells=cells, found=cells - len(todo), queued=len(todo) - len(free))
     if not free:
         return counts
-    known = speeds(results, free, accelerator=cluster.gpus > 0)
+    known = speeds(results, free, accelerator=cluster.devices > 0)
     resources = replace(cluster.resources, jobs=queue.largest_array())
     estimated = sized(free, resources, known)
     submission = Submission(
@@ -139,9 +139,6 @@ def _submit(
         return planned
     with _outside_of_jobs():
         queue.try_out(script)
-    # Slurm holds these jobs, whose runs the new jobs train.
-    if stuck := {each.job.id for each in held.values() if each.job and each.job.held}:
-        queue.cancel_jobs(stuck)
     submission.write()
     copy_code(submission.private / CODE)
     job = job_spec(
@@ -212,9 +209,8 @@ def _executor(submission: Submission, cluster: Cluster, megabytes: int) -> submi
     for name in ("partition", "account", "qos", "constraint"):
         if getattr(cluster, name):
             options[name] = getattr(cluster, name)
-    if cluster.gpus:
-        kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
-        options["gpus_per_node"] = f"{kind}{cluster.gpus}"
+    if cluster.devices:
+        options["gpus_per_node"] = str(cluster.gpus)
     executor = submitit.SlurmExecutor(folder=submission.private)
     executor.update_parameters(**options)
     return executor

@@ -21,11 +21,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from ablations import studies
 from ablations.core.decode import Json, Part, Positive, required
-from ablations.core.files import read_toml
+from ablations.core.files import Foreign, read_toml
 from ablations.core.plan import Settings
 from ablations.engine.backends.command.code import Code, place_of
 from ablations.errors import UserError, unknown
@@ -39,7 +39,16 @@ TASK = "task"  # the name of the task, for a study that names none
 DEFAULT_SEEDS = 8
 MARGIN = 0.05
 _SPANS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_TABLES = ("study", "command", "settings", "variants")
+Full = Meta(min_length=1)
+
+
+class _File(Part, frozen=True):
+    """The tables of a study file."""
+
+    study: Table
+    command: Annotated[Table, Full]
+    variants: Annotated[Mapping[str, Settings], Full]
+    settings: Settings = field(default_factory=dict)
 
 
 class _About(Part, frozen=True):
@@ -73,38 +82,23 @@ def named(argument: str) -> tuple[str, tuple[Study, ...]]:
 def read(path: Path) -> Study:
     """Read a study file. Raises UserError that names the file."""
     try:
-        given = read_toml(path)
+        return _study(required(_File, read_toml(path), "the file:"), path.resolve())
     except FileNotFoundError:
         raise UserError(f"the study file '{path}' does not exist") from None
-    try:
-        return _study(_tables(given), path.resolve())
+    except Foreign:
+        raise
     except UserError as error:
         raise UserError(f"'{path}': {error}") from None
 
 
-def _tables(given: Mapping[str, Json]) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
-    for name, table in given.items():
-        if name not in _TABLES:
-            raise unknown("table", name, _TABLES)
-        if not isinstance(table, Mapping):
-            raise UserError(f"{name} must be a table")
-        tables[name] = table
-    for name in ("study", "command", "variants"):
-        if not tables.get(name):
-            raise UserError(f"the table [{name}] is missing")
-    return tables
-
-
-def _study(tables: Mapping[str, Table], path: Path) -> Study:
-    about = required(_About, tables["study"], "[study]")
-    command = dict(tables["command"])
+def _study(file: _File, path: Path) -> Study:
+    about = required(_About, file.study, "[study]")
+    command, variants = dict(file.command), file.variants
     depends = command.pop("depends", None)
     if depends is not None:
         depends = required(tuple[str, ...], depends, "[command] depends:")
     timeout = timeout_of(command.pop("timeout", None))
     line = line_of(command)
-    variants = required(dict[str, Settings], tables["variants"], "[variants]")
     name = path.stem if about.name is None else about.name
     if name in studies.studies():
         raise UserError(f"a study '{name}' already exists: choose another name")
@@ -136,7 +130,7 @@ def _study(tables: Mapping[str, Table], path: Path) -> Study:
         margin_in_metric=about.margin_in_metric is not None,
         metric=line.judged,
         trainer=trainer,
-        settings=dict(tables.get("settings", {})),
+        settings=dict(file.settings),
         profiles={"quick": Profile(tasks, about.seeds, about.steps)},
         file=path,
     )

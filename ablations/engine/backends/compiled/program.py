@@ -452,6 +452,6 @@ class Training:
             cell, spent, saved = self.cells[index], self._spent[index], self.block.saved(index)
             snapshots.flush()
             so_far = replace(spent, seconds=spent.seconds + self.seconds)
-            save(self.results, cell, saved, so_far, self.checkpoints.checkpoints)
+            save(self.results, cell, saved, so_far)
             snapshots.prune(self.block.lanes[index])
         self._saved_at, self._saved_step = time.monotonic(), self.block.step
