@@ -6,15 +6,19 @@ A key is the digest of a configuration without the settings that say how to read
 command's files are in the record of that run, or in its work folder until they were read.
 """
 
+# ruff: noqa: D102  # `Backend` documents the methods
+
 from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +26,9 @@ from ablations.core.decode import Count, Json, Matches, Part, encode
 from ablations.core.files import find_json
 from ablations.core.record import Columns, CommandLine, Configuration, Provenance, Seconds
 from ablations.curve import diverged, is_cut, logged
-from ablations.engine.backends.command.code import code_of
+from ablations.engine import provenance
+from ablations.engine.backends import Backend, Prepared, Speed
+from ablations.engine.backends.command.code import code_of, noted
 from ablations.engine.backends.command.process import Process, environment_of, kill_leftovers
 from ablations.engine.claims import HEARTBEAT_SECONDS, Claim, work_folder
 from ablations.engine.job import Cell, JobSpec, Result, TrainingFailed
@@ -39,6 +45,8 @@ FIRST_READ_SECONDS = 0.02
 READ_PAUSE = 9  # times as long as a read of the log took, so that reads use a tenth of a core
 LOG_LINES = 12
 LINE_LENGTH = 300
+ASSUMED_SECONDS = 600.0
+ASSUMED_MEGABYTES = 2500
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -77,11 +85,6 @@ def read_note(results: Path, path: Path) -> tuple[EndedRun, Path] | None:
         return None
     folders = (home(results, run.cell) / FOLDER for home in (cell_folder, work_folder))
     return next(((run, folder) for folder in folders if folder.is_dir()), None)
-
-
-def forget_finished(results: Path, config: Configuration) -> None:
-    """Delete the note of a run, so that its command is run again."""
-    path_of(results, config).unlink(missing_ok=True)
 
 
 def was_read(results: Path, command: CommandLine) -> bool:
@@ -181,7 +184,7 @@ class Run:
 
     def _forget(self, ended: EndedRun | None) -> None:
         """Delete the note of the run, and files that it shares with another run."""
-        forget_finished(self.results, self.cell.config)
+        path_of(self.results, self.cell.config).unlink(missing_ok=True)
         if ended is not None and ended.cell != self.cell.hash:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -359,3 +362,48 @@ def _how_it_ended(number: int) -> str:
             name = f"signal {-number}"
         return f"the command was killed by {name}"
     return f"the command ended with exit code {number}"
+
+
+class CommandBackend(Backend):
+    """Commands: a worker runs one after the other."""
+
+    compiles = False
+    advice = (
+        "no other run was started. Correct curve, step or metric in the study file: the same "
+        "command then reads the output again and does not run the command again"
+    )
+
+    def program(self, config: Configuration, varied: Collection[str] | None = None) -> str:
+        line = {"trainer": config["trainer"], "task": config["task"]}
+        return digest({**line, "command": config["command"]})
+
+    def shape(self, cells: int, workers: int, devices: int, lanes: int | None) -> tuple[int, int]:
+        return min(workers, devices) if devices else workers, 1
+
+    def ready(self, cells: Sequence[Cell], results: Path) -> tuple[Cell, ...]:
+        return noted(cells, results)
+
+    def has_run(self, cell: Cell, results: Path) -> bool:
+        return find_finished(results, cell.config) is not None
+
+    def forget(self, cell: Cell, results: Path) -> None:
+        path_of(results, cell.config).unlink(missing_ok=True)
+
+    def environment(self, job: JobSpec, index: int) -> dict[str, str]:
+        environment = dict(os.environ)
+        gpus = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        if job.accelerator and len(gpus) >= job.workers:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[index :: job.workers])
+        return environment
+
+    def prepare(self, cell: Cell, job: JobSpec, sharing: int) -> Prepared:
+        return Prepared(partial(Run, job=job))
+
+    def provenance(self, cell: Cell, job: JobSpec) -> Provenance:
+        return provenance.of_command(cell.place, accelerator=job.accelerator)
+
+    def kind(self, config: Configuration) -> tuple[str, ...]:
+        return config["task"]["name"], config["trainer"]["name"], *config["command"]["run"]
+
+    def assumed_speed(self, cell: Cell, *, accelerator: bool) -> Speed:
+        return Speed((cell.steps or 1) / ASSUMED_SECONDS, 0.0, ASSUMED_MEGABYTES, measured=False)
