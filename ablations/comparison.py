@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,8 @@ from ablations.errors import count, unknown
 from ablations.records import Plan
 from ablations.runs import ALL_TASKS, Runs
 from ablations.scoring import Floats
-from ablations.stats import Difference, decide, interim
+from ablations.stats import LEVEL, Difference, decide, interim
 
-LEVEL = 0.05
 NOT_EVERYWHERE = "not equivalent on every task"
 LEARNED_TOO_LITTLE = "the baseline learned too little"
 NO_RUNS = "no runs"
@@ -27,44 +26,35 @@ COLUMNS = (
     *("task", "variant", "baseline", "n", "failed", "empty", "missing", "pairs", "baseline_n"),
     *("mean", "mean_low", "mean_high", "difference", "difference_low", "difference_high"),
     *("share", "share_low", "share_high", "raw_difference", "raw_difference_low"),
-    *("raw_difference_high", "level", "p", "p_adjusted", "p_wilcoxon", "p_equivalent", "sd"),
-    *("learned_range", "margin", "verdict", "note", "beyond_margin", "seeds_needed"),
-    *("best", "tied", "same_as", "untrained"),
+    *("raw_difference_high", "level", "p", "p_adjusted", "sd", "learned_range", "margin"),
+    *("verdict", "note", "beyond_margin", "seeds_needed", "best", "tied", "same_as", "untrained"),
 )
-
-
 ABOUT = ("metric", "score", "margin", "margin_in_metric")  # attributes of a comparison
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(NamedTuple):
     """A comparison of scores `[tasks, n]` with shared seeds, averaged over tasks.
 
-    `every` has the scores of all of the baseline's seeds, if it has more seeds than the variant.
+    A variant that is a baseline is paired with itself and has no scores. `every` has the scores of
+    all of the baseline's seeds, if it has more seeds than the variant.
     """
 
-    tasks: tuple[str, ...]
+    task: str
+    tasks: list[str]
     variant: str
     baseline: str
-    over: bool
-    ours: Floats
-    theirs: Floats
+    ours: Floats = NOTHING
+    theirs: Floats = NOTHING
     every: Floats | None = None
     more_failures: int = 0
     identical: bool = False
     successes: bool = False
     level: float = LEVEL
 
-    @property
-    def is_head(self) -> bool:
-        """Whether the variant is a baseline, which is not compared."""
-        return self.variant == self.baseline
-
     def raw(self) -> Difference:
         """Return the difference on shared seeds."""
-        if self.successes and self.ours.shape[-1] > 1:
-            return stats.outcomes(self.ours, self.theirs, self.level)
-        return stats.paired(self.ours, self.theirs, self.level)
+        exact = self.successes and self.ours.shape[-1] > 1
+        return (stats.outcomes if exact else stats.paired)(self.ours, self.theirs, self.level)
 
     def difference(self) -> Difference:
         """Return the difference, adjusted by further seeds of the baseline."""
@@ -92,11 +82,10 @@ def compare(
     Returns:
         For each task a row per untrained policy and per variant, then a row per variant on "all
         tasks", in learned ranges. Columns:
-            task, variant, baseline: a baseline has its own name as baseline.
+            baseline: a baseline has its own name.
             n, failed, empty, missing: numbers of runs (on all tasks, missing counts seeds); empty
                 ones are finished without a score.
-            pairs: number of shared seeds.
-            baseline_n: seeds of the baseline, if it has more than the variant.
+            pairs, baseline_n: shared seeds, and the baseline's if it has more than the variant.
             mean, mean_low, mean_high: with Student's 95% interval.
             difference, difference_low, difference_high: variant minus baseline. If the baseline has
                 more seeds, it is adjusted by the regression on the baseline's score.
@@ -104,18 +93,15 @@ def compare(
             share, share_low, share_high: the difference in learned ranges.
             level: of the interval of the difference.
             p, p_adjusted: without and with correction for simultaneous comparisons.
-            p_wilcoxon, p_equivalent: of the signed-rank test, and of two one-sided tests (TOST).
             sd: standard deviation of the paired differences.
             learned_range, margin: in units of the score.
-            verdict: see `stats.decide`; "" for baselines, untrained policies and metrics without a
-                direction.
-            note: explains the verdict.
+            verdict, note: see `stats.decide`, and why; "" for baselines, untrained policies and
+                metrics without a direction.
             beyond_margin: whether the whole interval lies beyond the margin.
             seeds_needed: seeds that detect a true difference of one margin with 80% power, for an
                 inconclusive difference; NaN above 10,000.
             best, tied: has the highest mean of the task; is not significantly below it.
             same_as: an earlier variant with the same configuration.
-            untrained: whether the row is an untrained policy.
 
     Raises:
         UserError: an unknown baseline.
@@ -125,11 +111,11 @@ def compare(
             raise unknown("baseline", baseline, list(runs.versus))
         runs = replace(runs, baseline=baseline, versus=dict.fromkeys(runs.versus, baseline))
     pooled = pooled_tasks(runs)
-    single = [([task], v, False) for task in runs.tasks for v in runs.variants]
-    over = [(pooled[v], v, True) for v in runs.variants if v in pooled]
+    single = [(task, [task], variant) for task in runs.tasks for variant in runs.variants]
+    over = [(ALL_TASKS, pooled[v], v) for v in runs.variants if v in pooled]
     share = level / 2 if over and simultaneous else level
-    rows = [_row(runs, pair, level) for pair in _pairs(runs, single, share, simultaneous)]
-    rows += [_row(runs, pair, level) for pair in _pairs(runs, over, share, simultaneous)]
+    pairs = [p for family in (single, over) for p in _pairs(runs, family, share, simultaneous)]
+    rows = [_row(runs, pair, level) for pair in pairs]
     for row in rows:
         if row["task"] == ALL_TASKS and row["variant"] != row["baseline"]:
             tasks = [r for r in rows if r["variant"] == row["variant"] and r is not row]
@@ -170,72 +156,59 @@ def planned_stages(plan: Plan, *, over: bool) -> interim.Stages:
 
 
 def _pairs(
-    runs: Runs, wanted: Sequence[tuple[list[str], str, bool]], level: float, simultaneous: bool
+    runs: Runs, family: Sequence[tuple[str, list[str], str]], level: float, simultaneous: bool
 ) -> list[_Pair]:
     """Pair variants with their baselines; different comparisons share the level."""
     if runs.plan is not None and runs.plan.looks:
-        return [_at_stage(runs, *each) for each in wanted]
-    pairs = [_pair(runs, *each) for each in wanted]
+        return [_at_stage(runs, runs.plan, *each) for each in family]
+    pairs = [_pair(runs, *each) for each in family]
     first = {name: runs.same_as.get(name, name) for name in runs.versus}
     different = {
-        (pair.tasks, first[pair.variant], first.get(pair.baseline, pair.baseline))
+        (*pair.tasks, first[pair.variant], first.get(pair.baseline, pair.baseline))
         for pair in pairs
-        if not pair.is_head and not pair.identical
+        if pair.variant != pair.baseline and not pair.identical
     }
     share = level / max(1, len(different)) if simultaneous else level
-    return [replace(pair, level=share) for pair in pairs]
+    return [pair._replace(level=share) for pair in pairs]
 
 
-def _pair(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pair:
-    baseline = runs.versus[variant]
-    head = variant == baseline
-    if head or baseline not in runs.versus:
-        return _Pair(tuple(tasks), variant, baseline, over, NOTHING, NOTHING)
+def _pair(runs: Runs, task: str, tasks: list[str], variant: str) -> _Pair:
+    baseline, over = runs.versus[variant], task == ALL_TASKS
+    if baseline == variant or baseline not in runs.versus:
+        return _Pair(task, tasks, variant, baseline)
     sizes = np.array([runs.size(t, variant) if over else 1.0 for t in tasks])[:, None]
-    scores = runs.paired(tasks, [variant, baseline])
-    ours, theirs = (scores[:, i] / sizes for i in (0, 1))
-    every = None
-    if _has_more_seeds(runs, baseline):
-        every = runs.paired(tasks, [baseline])[:, 0] / sizes
-    counted = runs.tasks if over else list(tasks)  # failures count on every task
+    ours, theirs = (runs.paired(tasks, [variant, baseline]) / sizes[..., None]).swapaxes(0, 1)
+    more = _has_more_seeds(runs, baseline)
+    counted = runs.tasks if over else tasks  # failures count on every task
     same = runs.same_as.get(variant, variant) == runs.same_as.get(baseline, baseline)
     return _Pair(
-        tuple(tasks),
-        variant,
-        baseline,
-        over,
-        ours,
-        theirs,
-        every,
-        runs.failures(counted, variant, baseline),
-        same or runs.identical(counted, variant, baseline),
-        not over and tasks[0] in runs.of_successes,
+        *(task, tasks, variant, baseline, ours, theirs),
+        every=runs.paired(tasks, [baseline])[:, 0] / sizes if more else None,
+        more_failures=runs.failures(counted, variant, baseline),
+        identical=same or runs.identical(counted, variant, baseline),
+        successes=task in runs.of_successes,
     )
 
 
-def _at_stage(runs: Runs, tasks: Sequence[str], variant: str, over: bool) -> _Pair:
+def _at_stage(runs: Runs, plan: Plan, task: str, tasks: list[str], variant: str) -> _Pair:
     """Return the pair at the interim analysis that decided, or at the last one that both reached.
 
     The plan decides the levels, as results must not change them. Over tasks only the sign decides;
     equivalence is decided on each task.
     """
-    baseline = runs.versus[variant]
-    if variant == baseline or baseline not in runs.versus:
-        return _pair(runs, tasks, variant, over)
+    baseline, over = runs.versus[variant], task == ALL_TASKS
 
     def at(seeds: int, level: float) -> _Pair:
-        return replace(_pair(runs.below(seeds), tasks, variant, over), level=level)
+        return _pair(runs.below(seeds), task, tasks, variant)._replace(level=level)
 
     def decided(pair: _Pair) -> bool:
         result = pair.difference()
-        margin = math.nan if over else runs.margin * runs.size(tasks[0], variant)
+        margin = math.nan if over else runs.margin * runs.size(task, variant)
         return pair.identical or decide(result.low, result.high, margin) != "inconclusive"
 
-    assert runs.plan is not None
-    complete = min(runs.complete(task, name) for task in tasks for name in (variant, baseline))
-    return interim.read(planned_stages(runs.plan, over=over), complete, at, decided) or _Pair(
-        tuple(tasks), variant, baseline, over, NOTHING, NOTHING
-    )
+    complete = min(runs.complete(t, name) for t in tasks for name in (variant, baseline))
+    pair = interim.read(planned_stages(plan, over=over), complete, at, decided)
+    return pair or _Pair(task, tasks, variant, baseline)
 
 
 def _has_more_seeds(runs: Runs, baseline: str) -> bool:
@@ -249,16 +222,15 @@ def _has_more_seeds(runs: Runs, baseline: str) -> bool:
 
 
 def _row(runs: Runs, pair: _Pair, level: float) -> dict[str, Any]:
-    task = ALL_TASKS if pair.over else pair.tasks[0]
-    row = _scores_row(runs, task, pair.variant)
-    size = 1.0 if pair.over else runs.size(task, pair.variant)
-    margin = runs.margin * size
-    result = Difference(0) if pair.is_head else pair.difference()
+    row, size = _scores_row(runs, pair.task, pair.variant), runs.size(pair.task, pair.variant)
+    margin, same_as = runs.margin * size, runs.same_as.get(pair.variant, pair.variant)
+    row |= {"baseline": pair.baseline, "learned_range": size, "margin": margin}
+    row["same_as"] = same_as if same_as != pair.variant else ""
+    if pair.baseline == pair.variant:
+        return row
+    result = pair.difference()
     row |= {
-        "baseline": pair.baseline,
-        "learned_range": size,
-        "margin": margin,
-        "level": math.nan if pair.is_head else pair.level,
+        "level": pair.level,
         "pairs": result.n,
         **ends("difference", result),
         **ends("share", result, size),
@@ -267,16 +239,9 @@ def _row(runs: Runs, pair: _Pair, level: float) -> dict[str, Any]:
         "sd": result.sd,
         "beyond_margin": result.low > margin or result.high < -margin,
     }
-    same_as = runs.same_as.get(pair.variant, pair.variant)
-    row["same_as"] = same_as if same_as != pair.variant else ""
-    if not pair.is_head and result.n > 1 and not pair.identical:
-        differences = pair.ours.mean(axis=0) - pair.theirs.mean(axis=0)
-        row["p_wilcoxon"] = stats.wilcoxon_p(differences)
-        row["p_equivalent"] = stats.equivalence_p(result, margin)
     if pair.every is not None:
         row |= ends("raw_difference", pair.raw()) | {"baseline_n": pair.every.shape[-1]}
-    if not pair.is_head:
-        row["verdict"], row["note"] = _verdict(runs, pair, result, size)
+    row["verdict"], row["note"] = _verdict(runs, pair, result, size)
     return row
 
 
@@ -380,17 +345,17 @@ def _mark_best(runs: Runs, task: str, rows: Sequence[dict[str, Any]]) -> None:
             families.setdefault((source, *settings), []).append(row)
     for family in families.values():
         stage, level = last_stage(runs, names, [row["variant"] for row in family])
-        kept = [row for row in family if row["failed"] == min(r["failed"] for r in family)]
+        fewest = min(row["failed"] for row in family)
+        kept = [row for row in family if row["failed"] == fewest]
         if len(kept) < 2 or stage.runs.empty:
             continue
-        scores = pd.DataFrame({v: stage.by_seed(task, v) for v in (r["variant"] for r in kept)})
-        test = stats.outcomes if task in runs.of_successes else stats.paired
-        below = stats.not_the_best(scores.to_numpy().T, level, test)
+        scores = pd.DataFrame({row["variant"]: stage.by_seed(task, row["variant"]) for row in kept})
+        exact = task in runs.of_successes
+        below = stats.not_the_best(scores.to_numpy().T, level, exact=exact)
         rest = [row for row, lost in zip(kept, below, strict=True) if not lost]
-        for row in rest:
-            row["tied"] = True
         best = max(rest, key=lambda row: row["mean"])
-        best["best"], best["tied"] = True, False
+        for row in rest:
+            row["best"], row["tied"] = row is best, row is not best
 
 
 def last_stage(

@@ -12,21 +12,22 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ablations.engine.job import Cell, CheckpointPolicy, cells_of, distinct
+from ablations.engine.job import CheckpointPolicy, cells_of, distinct
 from ablations.engine.local import Processes
 from ablations.engine.plan import plan
 from ablations.engine.prepare import clear_the_way, require_writable
 from ablations.errors import UserError
-from ablations.records import read_curve, read_record, write_atomically
+from ablations.records import Plan, read_record, write_atomically
 from ablations.request import Request
-from ablations.scoring import final
-from ablations.studies import Study, study
-from ablations.studies.definition import OfTask, Tuned, Tuning
+from ablations.runs import Runs
+from ablations.studies import study
+from ablations.studies.definition import OfTask, Tuned
 
 RULE = (
     "the highest mean over seeds of the mean metric over the last tenth of training; of equal "
@@ -47,14 +48,7 @@ def tune(
 ) -> Tuned:
     """Train the missing runs of a tuning, write its file, and return the content.
 
-    Args:
-        name: of the study.
-        results: the results folder.
-        tasks: to tune again; other tasks keep their values in the file.
-        variants: to tune again; other variants keep their values in the file.
-        output: the file; default: the study's.
-        workers: number of processes; None: one per core.
-        quiet: print nothing.
+    The arguments are those of `ablations tune`; other tasks and variants keep their values.
 
     Raises:
         UserError: the study has no tuning, a best value stays the first or the last one, or all
@@ -72,25 +66,34 @@ def tune(
     scores, chosen = dict(before.get("scores", {})), dict(before.get("chosen", {}))
     processors = set(before.get("machine", ()))
 
-    def train(runs: Sequence[tuple[float, Cell]]) -> None:
-        folder = results / "tuning"
+    folder = results / "tuning"
+    base = Request(name, tuning.profile, variants=variants, seeds=tuning.seeds)
+
+    def train(tasks: Sequence[str], values: Sequence[float]) -> list[Plan]:
         require_writable(folder)
-        cells = distinct([cell for _, cell in runs])
+        request = replace(base, tasks=tuple(tasks))
+        plans = [plan(replace(request, set={tuning.setting: value})) for value in values]
+        cells = distinct(cell for made in plans for cell in cells_of(made))
         work = clear_the_way(cells, folder, say=lambda line: print(line, file=sys.stderr))
         checkpoints = CheckpointPolicy(snapshots=0)
         executor = Processes(workers, checkpoints=checkpoints, quiet=quiet, output=sys.stderr)
         executor.carry_out(work, folder, f"tuning of {name}")
+        records = (read_record(folder, cell.hash) for cell in cells)
+        processors.update(str(r.provenance.get("processor", "unknown")) for r in records if r)
+        return plans
 
-    # First all tasks together, so that their programs compile in parallel; then extensions.
-    train([run for task in tasks for run in _runs(tuned, tuning, task, variants, tuning.grid)])
+    def measure(task: str, values: Sequence[float]) -> OfTask:
+        measured: OfTask = {}
+        for value, made in zip(values, train([task], values), strict=True):
+            for run in Runs.read(folder, made, tuned.metric, "final").runs.itertuples():
+                score = round(run.score, 4) if run.status == "done" else None
+                of_values = measured.setdefault(run.variant, {})
+                of_values.setdefault(f"{value:g}", []).append(score)
+        return measured
+
+    train(tasks, tuning.grid)  # of all tasks together: their programs compile in parallel
     for task in tasks:
-
-        def measure(values: Sequence[float], task: str = task) -> OfTask:
-            runs = _runs(tuned, tuning, task, variants, values)
-            train(runs)
-            return _scores(runs, tuned.metric, results / "tuning", processors)
-
-        measured = extended(tuning.grid, measure)
+        measured = extended(tuning.grid, partial(measure, task))
         scores[task] = {**scores.get(task, {}), **measured}
         best_values = {variant: best(of_values) for variant, of_values in measured.items()}
         chosen[task] = {**chosen.get(task, {}), **best_values}
@@ -122,11 +125,7 @@ def best(of_values: Mapping[str, Sequence[float | None]]) -> float:
 
 
 def extended(grid: Sequence[float], measure: Callable[[Sequence[float]], OfTask]) -> OfTask:
-    """Extend the values until no variant's best is the first or the last; return the scores.
-
-    Raises:
-        UserError: one still is after `MOST_EXTENSIONS`.
-    """
+    """Extend the values until no variant's best is the first or the last; return the scores."""
     values = list(grid)
     for _ in range(MOST_EXTENSIONS + 1):
         measured = measure(values)
@@ -148,35 +147,6 @@ def next_value(edge: float, inner: float, third: float) -> float:
     return float(f"{inner * edge / third:.3g}")
 
 
-def _runs(
-    tuned: Study, tuning: Tuning, task: str, variants: Sequence[str], values: Sequence[float]
-) -> list[tuple[float, Cell]]:
-    request = Request(
-        tuned.name, tuning.profile, tasks=(task,), variants=tuple(variants), seeds=tuning.seeds
-    )
-    return [
-        (value, cell)
-        for value in values
-        for cell in cells_of(plan(replace(request, set={tuning.setting: value})))
-    ]
-
-
-def _scores(
-    runs: Sequence[tuple[float, Cell]], metric: str, folder: Path, processors: set[str]
-) -> OfTask:
-    scores: OfTask = {}
-    for value, cell in runs:
-        record = read_record(folder, cell.hash)
-        assert record is not None
-        processors.add(str(record.provenance.get("processor", "unknown")))
-        score = None
-        if record.status == "done":
-            curve = read_curve(folder, record)
-            score = round(final(*(np.array(curve[x], np.float64) for x in ("step", metric))), 4)
-        scores.setdefault(cell.variant, {}).setdefault(f"{value:g}", []).append(score)
-    return scores
-
-
 def _json(content: Tuned) -> str:
     text = json.dumps(content, indent=1)
     return re.sub(r"\[\n[^][{}]*\]", lambda match: json.dumps(json.loads(match[0])), text) + "\n"
@@ -185,33 +155,21 @@ def _json(content: Tuned) -> str:
 def table(content: Tuned) -> pd.DataFrame:
     """Return a row per task and variant: the mean score at each value, * at the chosen one.
 
-    common: mean score at the value that is best on average over variants. step: mean loss at the
-    two neighbours of the chosen value. A failed run counts as 0.
+    A failed run counts as 0.
     """
-    rows, values = [], set()
+    rows: list[dict[str, str]] = []
     for task, variants in content["scores"].items():
-        means = pd.DataFrame(
-            {
-                variant: {float(value): np.mean([x or 0.0 for x in s]) for value, s in own.items()}
-                for variant, own in variants.items()
-            }
-        ).sort_index()
-        common = means.mean(axis=1).idxmax()
-        values |= set(means.index)
-        for variant in map(str, means):
-            scores, chosen = means[variant].dropna(), content["chosen"][task][variant]
-            index = scores.index.get_loc(chosen)
-            beside = [scores.iloc[i] for i in (index - 1, index + 1) if 0 <= i < len(scores)]
-            row = {value: f"{x:.3f}{'*' * (value == chosen)}" for value, x in scores.items()}
-            row |= {"task": task, "variant": variant}
-            row |= {"common": f"{scores[common]:.3f} ({common:g})"}
-            rows.append(row | {"step": f"{scores[chosen] - np.mean(beside):.3f}"})
-    frame = pd.DataFrame(rows, columns=["task", "variant", *sorted(values), "common", "step"])
+        for variant, scores in variants.items():
+            chosen = f"{content['chosen'][task][variant]:g}"
+            rows.append({"task": task, "variant": variant})
+            for value, of_seeds in scores.items():
+                mean = np.mean([score or 0.0 for score in of_seeds])
+                rows[-1][value] = f"{mean:.3f}{'*' * (value == chosen)}"
+    frame = pd.DataFrame(rows)
+    frame = frame[["task", "variant", *sorted(frame.columns[2:], key=float)]]
     frame.attrs["caption"] = (
         f"{content['study']}: {content['metric']} by {content['setting']}, mean over seeds "
         f"{content['seeds'][0]} to {content['seeds'][-1]}, which no other table uses. *: "
-        f"{content['rule']}. common: at the value that is best on average over variants. step: "
-        f"mean loss at the two neighbours of the best value. Made by `{content['command']}` on "
-        f"{', '.join(content['machine'])}."
+        f"{content['rule']}. Made by `{content['command']}` on {', '.join(content['machine'])}."
     )
-    return frame.rename(columns=lambda name: name if isinstance(name, str) else f"{name:g}")
+    return frame

@@ -7,18 +7,19 @@ current stage, so an interrupted run continues, here or on a cluster.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ablations.comparison import LEARNED_TOO_LITTLE, compare, planned_stages
+from ablations.comparison import LEARNED_TOO_LITTLE, compare
 from ablations.engine.local import Outcome, Processes, outcome_of
 from ablations.engine.plan import with_seeds
 from ablations.engine.prepare import Work, needed, whole_record
-from ablations.errors import count
+from ablations.errors import count, shortened
 from ablations.records import DamagedRecord, Plan
 from ablations.runs import ALL_TASKS, Runs
-from ablations.stats import decide, interim
+from ablations.stats import decide
 
 _MOST_NAMES = 4
 DEFAULT = Processes()
@@ -27,76 +28,90 @@ Pair = tuple[str, str]  # task, variant
 
 
 @dataclass(frozen=True)
-class Openness:
-    """The comparisons that are undecided after a stage (open), and those without pairs (lost)."""
+class State:
+    """The state of a plan's interim analyses.
 
+    Attributes:
+        needs: the plan with the seeds of the current stage for undecided comparisons.
+        stage: the number of the current stage, from 0.
+        open, lost: comparisons that the previous analysis did not decide, and those without pairs.
+        ended: whether the current stage was the last.
+    """
+
+    needs: Plan
+    stage: int = 0
     open: tuple[Pair, ...] = ()
     lost: tuple[Pair, ...] = ()
-
-    @property
-    def decided(self) -> bool:
-        """Whether no comparison is open."""
-        return not self.open
-
-
-@dataclass(frozen=True)
-class PlanTest:
-    """The comparisons of a plan as one `interim.SequentialTest`."""
-
-    plan: Plan
-    results: Path
-
-    @property
-    def stages(self) -> interim.Stages:
-        """The stages of each comparison on a task."""
-        return planned_stages(self.plan, over=False)
-
-    def needs(self, stage: interim.Stage, before: Sequence[Openness]) -> Plan:
-        """Return the plan with this stage's seeds for undecided comparisons."""
-        seeds = self.stages.seeds
-        counts = {(task, name): seeds[0] for task in self.plan.tasks for name in self.plan.variants}
-        for decision, number in zip(before, seeds[1:], strict=False):
-            _raise(counts, self.plan, decision.open, number)
-        return with_seeds(self.plan, counts)
-
-    def decide(self, stage: interim.Stage, runs: Plan, before: Sequence[Openness]) -> Openness:
-        """Return the undecided comparisons of a plan whose runs have ended."""
-        frame = compare(Runs.read(self.results, runs))
-        frame = frame[(frame.task != ALL_TASKS) & (frame.verdict != "")]
-        undecided, lost = [], []
-        for row in frame.itertuples():
-            verdict = decide(row.difference_low, row.difference_high, row.margin)
-            if row.pairs < 2:
-                lost.append((row.task, row.variant))
-            elif verdict == row.verdict == "inconclusive" and row.note != LEARNED_TOO_LITTLE:
-                undecided.append((row.task, row.variant))
-        return Openness(tuple(undecided), tuple(lost))
-
-
-State = interim.Progress[Plan, Openness]
-
-
-def line(state: State) -> str:
-    """Return the state of a plan's interim analyses in a line."""
-    looks, last = state.needs.looks, state.decisions[-1] if state.decisions else Openness()
-    total, most = count(looks.comparisons, "comparison"), looks.seeds[-1]
-    decided = f"{looks.comparisons - len(last.open) - len(last.lost)} of {total} decided"
-    if last.lost:
-        decided += f"; not compared, as runs failed: {_named(last.lost)}"
-    stage = len(state.decisions) - state.ended
-    if not state.ended:
-        due = f"stage {stage + 1} of {len(looks.seeds)}, {looks.seeds[stage]} seeds"
-        text = f"{decided}; {due} for {_named(last.open)}" if stage else f"{due} for {total}"
-    elif last.open:
-        text = f"{decided}; inconclusive with {most} seeds, the most: {_named(last.open)}"
-    else:
-        text = f"{decided}, at stage {stage + 1} of {len(looks.seeds)}"
-    return f"{state.needs.study.name}: {text}"
+    ended: bool = False
 
 
 def stage(plan: Plan, results: Path) -> State:
     """Return the state of a plan's interim analyses, from its records."""
-    return interim.play({0: PlanTest(plan, results)}, _recorded(results))[0]
+    seeds = plan.looks.seeds[0]
+    counts = {(task, name): seeds for task in plan.tasks for name in plan.variants}
+    return _advanced(State(with_seeds(plan, counts)), results)
+
+
+def _advanced(state: State, results: Path) -> State:
+    """Return the state after the analyses of all stages whose runs have ended."""
+    while not state.ended and all(_has_ended(results, cell.hash) for cell in state.needs.cells):
+        seeds, after = state.needs.looks.seeds, state.stage + 1
+        undecided, lost = _undecided(state.needs, results)
+        if undecided and after < len(seeds):
+            more = _with_more_seeds(state.needs, undecided, seeds[after])
+            state = State(more, after, undecided, lost)
+        else:
+            state = replace(state, open=undecided, lost=lost, ended=True)
+    return state
+
+
+def _undecided(plan: Plan, results: Path) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+    """Return the undecided comparisons of a plan whose runs have ended, and those without pairs."""
+    frame = compare(Runs.read(results, plan))
+    frame = frame[(frame.task != ALL_TASKS) & (frame.verdict != "")]
+    undecided, lost = [], []
+    for row in frame.itertuples():
+        verdict = decide(row.difference_low, row.difference_high, row.margin)
+        if row.pairs < 2:
+            lost.append((row.task, row.variant))
+        elif verdict == row.verdict == "inconclusive" and row.note != LEARNED_TOO_LITTLE:
+            undecided.append((row.task, row.variant))
+    return tuple(undecided), tuple(lost)
+
+
+def _with_more_seeds(plan: Plan, pairs: Sequence[Pair], seeds: int) -> Plan:
+    """Return a plan with this number of seeds for some comparisons and their baselines."""
+    counts = Counter((cell.task, cell.variant) for cell in plan.cells)
+    for task, variant in pairs:
+        versus = plan.variants[variant].versus or plan.study.baseline
+        if versus != variant and versus in plan.variants:
+            counts[task, variant] = counts[task, versus] = seeds
+    return with_seeds(plan, counts)
+
+
+def _has_ended(results: Path, run: str) -> bool:
+    try:
+        return whole_record(results, run) is not None
+    except DamagedRecord:
+        return False
+
+
+def line(state: State) -> str:
+    """Return the state of a plan's interim analyses in a line."""
+    looks = state.needs.looks
+    total, stages = count(looks.comparisons, "comparison"), len(looks.seeds)
+    decided = f"{looks.comparisons - len(state.open) - len(state.lost)} of {total} decided"
+    if state.lost:
+        decided += f"; not compared, as runs failed: {_named(state.lost)}"
+    due = f"stage {state.stage + 1} of {stages}, {looks.seeds[state.stage]} seeds"
+    if not state.ended:
+        text = f"{decided}; {due} for {_named(state.open)}" if state.stage else f"{due} for {total}"
+    elif state.open:
+        most = f"inconclusive with {looks.seeds[-1]} seeds, the most"
+        text = f"{decided}; {most}: {_named(state.open)}"
+    else:
+        text = f"{decided}, at stage {state.stage + 1} of {stages}"
+    return f"{state.needs.study.name}: {text}"
 
 
 def run(
@@ -119,30 +134,24 @@ def run(
     """
     started = time.monotonic()
     deadline = None if seconds is None else started + seconds
-    recorded = _recorded(results)
-    tests = {key: PlanTest(plan, results) for key, plan in enumerate(plans)}
-    computed, told = 0, set[int]()
-
-    def say(states: Mapping[int, State]) -> None:
-        for key, state in states.items():
-            if key not in told and not executor.quiet:
-                print(line(state), flush=True)
-            told.update([key] * state.ended)
-
-    states = interim.play(tests, recorded)
+    states, computed = [stage(plan, results) for plan in plans], 0
+    lines = [line(state) for state in states]
     while True:  # also for finished plans, so that they become their studies' last plans
-        say(states)
-        due = [state.needs for state in states.values()]
+        if lines and not executor.quiet:
+            print(*lines, sep="\n", flush=True)
+        due = [state.needs for state in states]
         computed += executor.run(due, results, deadline=deadline).computed
         stopped = deadline is not None and time.monotonic() >= deadline
-        before, states = states, interim.play(tests, recorded, states)
-        if stopped or states == before or all(state.ended for state in states.values()):
+        before, states = states, [_advanced(state, results) for state in states]
+        lines = [line(new) for old, new in zip(before, states, strict=True) if new != old]
+        if stopped or not lines or all(state.ended for state in states):
             break
-    say({key: state for key, state in states.items() if state.ended})
-    names = ", ".join(state.needs.study.name for state in states.values() if not state.ended)
-    if names and not executor.quiet:
-        print(f"{names}: the time is up; the same command continues from here", flush=True)
-    grown = [state.needs for state in states.values()]
+    left = ", ".join(state.needs.study.name for state in states if not state.ended)
+    if left:
+        lines.append(f"{left}: the time is up; the same command continues from here")
+    if lines and not executor.quiet:
+        print(*lines, sep="\n", flush=True)
+    grown = [state.needs for state in states]
     total = outcome_of(Work(needed(grown), ()), results, stopped=stopped)
     total.found, total.seconds = total.cells - computed, time.monotonic() - started
     return grown, total
@@ -150,42 +159,13 @@ def run(
 
 def layout(plan: Plan) -> str:
     """Return a line on the seeds of the stages and the largest number of runs."""
-    seeds = planned_stages(plan, over=False).seeds
-    counts = {(task, name): seeds[0] for task in plan.tasks for name in plan.variants}
-    _raise(counts, plan, tuple(counts), seeds[-1])
-    runs = len(needed([with_seeds(plan, counts)]))
+    seeds = plan.looks.seeds
+    pairs = [(task, name) for task in plan.tasks for name in plan.variants]
+    runs = len(needed([_with_more_seeds(plan, pairs, seeds[-1])]))
     stages = ", ".join(map(str, seeds))
     return f"{plan.study.name}: stages of {stages} seeds; {count(runs, 'run')} at most"
 
 
-def _recorded(results: Path) -> Callable[[Mapping[int, State]], dict[int, Plan]]:
-    ended: set[str] = set()
-
-    def complete(plan: Plan) -> bool:
-        runs = {cell.hash for cell in plan.cells} - ended
-        if not all(_has_ended(results, run) for run in runs):
-            return False
-        ended.update(runs)
-        return True
-
-    return lambda states: {k: state.needs for k, state in states.items() if complete(state.needs)}
-
-
-def _raise(counts: dict[Pair, int], plan: Plan, open_: Sequence[Pair], seeds: int) -> None:
-    for task, variant in open_:
-        versus = plan.variants[variant].versus or plan.study.baseline
-        if versus != variant and versus in plan.variants:
-            counts[task, variant] = counts[task, versus] = seeds
-
-
-def _has_ended(results: Path, run: str) -> bool:
-    try:
-        return whole_record(results, run) is not None
-    except DamagedRecord:
-        return False
-
-
 def _named(pairs: Sequence[Pair]) -> str:
-    names = [f"{variant} on {task}" for task, variant in pairs[:_MOST_NAMES]]
-    more = len(pairs) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+    names = [f"{variant} on {task}" for task, variant in pairs]
+    return ", ".join(shortened(names, _MOST_NAMES, "and {} more"))

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -68,17 +68,9 @@ def requests(
 ) -> list[Request]:
     """Return the requests of a validation: untrained policies, the baseline at each rate, presets.
 
-    For language tasks, the baseline with a learning rate of 0 is the untrained policy.
-
-    Args:
-        tasks: names.
-        rates: learning rates of the baseline.
-        presets: further candidates.
-        seeds: of all runs.
-        steps: of the longest run; None: the task's.
-        profile: of the study.
-        settings: of the baseline. Settings of a task also apply to untrained policies and presets.
-        study: its baseline is validated, with its metric.
+    The arguments are those of `ablations validate`. Settings of a task also apply to untrained
+    policies and presets. For language tasks, the baseline with a learning rate of 0 is the
+    untrained policy.
 
     Raises:
         UserError: presets with another study than PPO's, a task of another kind than the study, or
@@ -88,10 +80,7 @@ def requests(
     if presets and study != "exam":
         raise UserError(f"--presets are for PPO: leave it out with --study {study}")
     if not validated.metric.startswith(EVALUATION):
-        raise UserError(
-            f"validation needs an evaluation metric, but the metric of {study} is "
-            f"{validated.metric}"
-        )
+        raise UserError(f"validation needs an evaluation metric: {study} has {validated.metric}")
     is_language = validated.trainer == "language"
     for name in tasks:
         if ("kinds" in task(name).settings) != is_language:
@@ -123,11 +112,7 @@ def requests(
 
 
 def plans(requests: Sequence[Request]) -> list[Plan]:
-    """Return the plans of a validation.
-
-    Raises:
-        UserError: invalid settings, or runs too short for the evaluations.
-    """
+    """Return the plans of a validation. Raises UserError if runs are too short."""
     planned = [plan(request) for request in requests]
     for cell in (cell for made in planned for cell in made.cells):
         run = cell.config["run"]
@@ -140,8 +125,7 @@ def plans(requests: Sequence[Request]) -> list[Plan]:
     return planned
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A baseline trained for `steps`.
 
     Attributes:
@@ -172,14 +156,11 @@ def candidates(runs: Runs, task: str, variant: str) -> Iterator[Candidate]:
         yield Candidate(variant, 0, (), failed)
     for third in range(1, LENGTHS + 1) if curves else ():
         # Ten evenly spaced evaluations of a run that ends at this third.
-        kept = [values[: third * EVALUATIONS][third - 1 :: third] for _, values in curves]
-        yield Candidate(
-            variant,
-            int(curves[0][0][third * EVALUATIONS - 1]),
-            tuple(float(values[-LAST:].mean()) for values in kept),
-            failed,
-            fmean(float(values[-1] - values[-1 - EVALUATIONS // 5]) for values in kept),
-        )
+        kept = np.array([v[: third * EVALUATIONS][third - 1 :: third] for _, v in curves])
+        scores = tuple(kept[:, -LAST:].mean(axis=1).tolist())
+        rise = float((kept[:, -1] - kept[:, -1 - EVALUATIONS // 5]).mean())
+        end = int(curves[0][0][third * EVALUATIONS - 1])
+        yield Candidate(variant, end, scores, failed, rise)
 
 
 def judge(
@@ -214,33 +195,38 @@ def judge(
         n = len(each.scores)
         mean, sd = fmean(each.scores or [math.nan]), stdev(each.scores) if n > 1 else math.nan
         learned = mean - floor
-        lead = learned / sd if sd else math.copysign(math.inf, learned)
-        progress = learned / (best - floor) if best != floor else math.nan
-        ceiling = sum(s in near for s in each.scores) / n if has_ceiling and n else 0.0
-        slope = each.rise / learned if learned else math.nan
-        if each.failed:
-            faults = [count(each.failed, "run") + " failed"]
-        elif n < 2:
-            faults = ["fewer than two seeds"]
-        elif learned <= 0:
-            faults = ["no better than an untrained policy"]
-        else:
-            faults = [f"{lead:.1f} of {LEAD:g} SD above untrained policies"] * (lead < LEAD)
-            faults += [f"{100 * progress:.0f}% of the way to the best"] * (progress < PROGRESS)
-            faults += [f"{100 * ceiling:.0f}% of seeds at a ceiling"] * (ceiling > AT_CEILING)
-        numbers = (each.variant, each.steps, mean, sd, lead, progress, ceiling, slope, n)
-        row = dict(zip(COLUMNS.split()[1:], (*numbers, each.failed), strict=False))
-        rows.append({**row, "verdict": "fails" if faults else "passes", "note": "; ".join(faults)})
+        row: dict[str, Any] = each._asdict() | {"mean": mean, "sd": sd, "n": n, "untrained": False}
+        row["lead"] = learned / sd if sd else math.copysign(math.inf, learned)
+        row["progress"] = learned / (best - floor) if best != floor else math.nan
+        row["ceiling"] = sum(s in near for s in each.scores) / n if has_ceiling and n else 0.0
+        row["slope"] = each.rise / learned if learned else math.nan
+        row["note"] = _faults(learned, row)
+        rows.append(row | {"verdict": "fails" if row["note"] else "passes"})
     if ended := [row for row in rows if row.get("n", 0) > 1]:
         top = max(ended, key=lambda row: row["mean"])
         levels[f"{LEAD:g} SD above untrained policies"] = floor + LEAD * top["sd"]
         levels[f"{100 * PROGRESS:.0f}% of the way to the best"] = floor + PROGRESS * (best - floor)
     if has_ceiling:
         levels["ceiling"] = highest
-    frame = pd.DataFrame(rows, columns=COLUMNS.split()).fillna({"untrained": False})
-    frame = frame.assign(task=task, untrained=frame.untrained.astype(bool))
+    frame = pd.DataFrame(rows, columns=COLUMNS.split()).assign(task=task)
     frame.attrs["levels"] = {task: levels}
     return frame
+
+
+def _faults(learned: float, row: Mapping[str, Any]) -> str:
+    """Return why a candidate fails; "" if it passes."""
+    if row["failed"]:
+        return f"{count(row['failed'], 'run')} failed"
+    if row["n"] < 2:
+        return "fewer than two seeds"
+    if learned <= 0:
+        return "no better than an untrained policy"
+    faults = {
+        f"{row['lead']:.1f} of {LEAD:g} SD above untrained policies": row["lead"] < LEAD,
+        f"{100 * row['progress']:.0f}% of the way to the best": row["progress"] < PROGRESS,
+        f"{100 * row['ceiling']:.0f}% of seeds at a ceiling": row["ceiling"] > AT_CEILING,
+    }
+    return "; ".join(fault for fault, is_one in faults.items() if is_one)
 
 
 def read(planned: Sequence[Plan], results: Path) -> list[Runs]:
@@ -275,12 +261,12 @@ def figure(read: Sequence[Runs], levels: Mapping[str, Mapping[str, float]]) -> D
     """Draw the evaluations of each task's candidates, with the scores that the rule requires."""
     from ablations.figures import curves
 
-    first, *others = read[1:]
+    _, first, *_ = read
     runs = replace(
         first,
-        runs=pd.concat([each.runs for each in (first, *others)], ignore_index=True),
-        curves=pd.concat([each.curves for each in (first, *others)], ignore_index=True),
-        versus={name: first.variants[0] for each in (first, *others) for name in each.variants},
+        runs=pd.concat([each.runs for each in read[1:]], ignore_index=True),
+        curves=pd.concat([each.curves for each in read[1:]], ignore_index=True),
+        versus={name: first.variants[0] for each in read[1:] for name in each.variants},
         untrained={},
     )
     return curves(runs, levels=levels)

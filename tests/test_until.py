@@ -71,15 +71,7 @@ class World:
 
     def stage(self) -> SimpleNamespace:
         state = until.stage(self.plan, self.results)
-        last = state.decisions[-1] if state.decisions else until.Openness()
-        return SimpleNamespace(
-            plan=state.needs,
-            stage=len(state.decisions) - state.ended,
-            ended=state.ended,
-            open=last.open,
-            lost=last.lost,
-            line=until.line(state),
-        )
+        return SimpleNamespace(plan=state.needs, line=until.line(state), **vars(state))
 
     def finished(self) -> SimpleNamespace:
         """After stage upon stage, as a run would."""

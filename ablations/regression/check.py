@@ -25,7 +25,7 @@ from ablations.regression.curves import (
 from ablations.regression.design import PERMUTATIONS, Design, Evidence, design, unpaired
 from ablations.scoring import final, learned_range
 from ablations.stats import Floats, are_successes, decide
-from ablations.stats.interim import Progress, Stage, Stages, play
+from ablations.stats.interim import Stage, Stages
 
 if TYPE_CHECKING:
     import pandas
@@ -190,16 +190,21 @@ def play_checks(
     tests: Mapping[str, SequentialCheck], train: Callable[[Wanted], Mapping[str, Curves]]
 ) -> dict[str, Check]:
     """Run several checks together: each round trains the seeds that undecided checks need."""
-
-    def collect(due: Mapping[str, Progress[tuple[int, ...], Check]]) -> Mapping[str, Curves]:
-        return train({name: now.needs for name, now in due.items()})
-
-    return {name: now.decisions[-1] for name, now in play(tests, collect).items()}
+    made: dict[str, tuple[Check, ...]] = dict.fromkeys(tests, ())
+    while due := {
+        name: test.stages[len(made[name])]
+        for name, test in tests.items()
+        if len(made[name]) < len(test.stages) and not (made[name] and made[name][-1].decided)
+    }:
+        trained = train({name: tests[name].needs(at, made[name]) for name, at in due.items()})
+        for name, at in due.items():
+            made[name] += (tests[name].decide(at, trained[name], made[name]),)
+    return {name: checks[-1] for name, checks in made.items()}
 
 
 @dataclass(frozen=True)
 class SequentialCheck:
-    """A check of curves that are trained in stages (a `stats.interim.SequentialTest`).
+    """A check of curves that are trained in stages.
 
     The baseline's own seeds come first: an unchanged trainer gives the same bits, so the check ends
     at the first stage.

@@ -4,28 +4,19 @@ These functions know no tasks, files or tables. A number that too few runs deter
 analyses are in `ablations.stats.interim`, factorial designs in `ablations.stats.factorial`, the
 attribution of a gap in `ablations.stats.shares`.
 
-The choices below come from simulated returns with known truth (normal, skewed, bimodal, bounded,
-heavy-tailed) with 5 to 50 seeds; `benchmarks/coverage_of_intervals.py` and
-`benchmarks/verdicts_of_tables.py` print the numbers.
+docs/statistics.md states how often intervals and verdicts are wrong; benchmarks/ simulates it. The
+choices:
 
-* The interval of an IQM is a percentile bootstrap whose levels are widened from the normal to the
-  Student quantile: Phi(-t[n-1, .975]) instead of .025 (Hesterberg 2015, "What teachers should know
-  about the bootstrap", section 3.4). It covers 93 to 97% with 5 or more seeds. The plain percentile
-  bootstrap covers 92 to 94% with 8 seeds; the bootstrap-t covers 91 to 98%, with intervals 2.6 to
-  28 times as wide. 2 to 4 seeds are too few to resample; their t interval covers 81 to 96%.
-* The interval of a mean is Student's.
-* Differences are means of differences paired by seed, with Student's interval. Two equally good
-  variants have exchangeable returns, so their differences are symmetric about 0 for returns of any
-  distribution, and the t interval keeps its level: it covers 94 to 97% with 5 or more seeds.
+* A mean has Student's interval. A difference is a mean of differences paired by seed. The scores of
+  two equally good variants are exchangeable, so their differences are symmetric about 0 for scores
+  of any distribution, and the t interval keeps its level.
+* An IQM has a percentile bootstrap whose levels are widened from the normal to the Student
+  quantile: Phi(-t[n-1, .975]) instead of .025 (Hesterberg 2015, "What teachers should know about
+  the bootstrap", section 3.4). 2 to 4 seeds are too few to resample and have a t interval.
 * A table's comparisons share the level (Bonferroni), so their intervals are simultaneous and give
   the verdicts. Holm's procedure rejects more, but has no such intervals.
-* A variant is marked as not the best by tests of all pairs. These mark one of 16 equal variants in
-  at most 6% of studies (9% with 5 seeds if half of the runs collapse). Tests against the variant
-  with the highest mean do so in up to 22%.
-* A limit: a variant may have the baseline's mean but another distribution, such as a collapse in a
-  quarter of its seeds. If this holds for all four comparisons of a study, up to 12% of studies with
-  8 seeds, and 7% with 20, have a false verdict; with equal distributions at most 5% do. No test on
-  8 seeds can do better, as one sample in ten of such a variant has no collapse.
+* A variant is marked as not the best by tests of all pairs. Tests against the variant with the
+  highest mean mark one of 16 equal variants in up to 22% of studies, these in at most 9%.
 """
 
 from ablations.stats.aggregates import AGGREGATES as AGGREGATES
@@ -39,7 +30,6 @@ from ablations.stats.differences import Difference as Difference
 from ablations.stats.differences import are_successes as are_successes
 from ablations.stats.differences import control_variate as control_variate
 from ablations.stats.differences import decide as decide
-from ablations.stats.differences import equivalence_p as equivalence_p
 from ablations.stats.differences import is_outcome as is_outcome
 from ablations.stats.differences import loss_p as loss_p
 from ablations.stats.differences import not_the_best as not_the_best
@@ -49,7 +39,6 @@ from ablations.stats.differences import paired as paired
 from ablations.stats.differences import rounding_of as rounding_of
 from ablations.stats.differences import share_above as share_above
 from ablations.stats.differences import welch as welch
-from ablations.stats.differences import wilcoxon_p as wilcoxon_p
 from ablations.stats.seeds import POWER as POWER
 from ablations.stats.seeds import power as power
 from ablations.stats.seeds import sd_interval as sd_interval

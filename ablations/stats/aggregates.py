@@ -5,10 +5,7 @@ statistical precipice"), except "task IQM". The scores of a variant are a sequen
 `[n]` of runs per task. The bootstrap is stratified: it draws runs within each task.
 
 The levels of the percentile bootstrap are widened to the Student quantile with n - 1 degrees of
-freedom, with n the fewest runs of a task. With 8 runs per task, the intervals of "task IQM" then
-cover 94 to 99% (a plain bootstrap: 90 to 97%), of "IQM" 92 to 97%, of "mean" 91 to 97%, and of
-"optimality gap" 90 to 96%. If on each of five tasks a quarter of the runs collapse, which an IQM
-drops, the intervals of "task IQM" cover 85 to 92%: the bias of an IQM adds up over tasks.
+freedom, with n the fewest runs of a task.
 """
 
 from __future__ import annotations
@@ -83,10 +80,10 @@ def aggregate(
     """
     rows, statistic = _rows(tasks), AGGREGATES[name]
     fewest = min(row.shape[-1] for row in rows)
+    value = statistic(*rows) if fewest else np.full(rows[0].shape[:-1], NAN)
     if fewest < 2:
-        value = statistic(*rows) if fewest else np.full(rows[0].shape[:-1], NAN)
         return between(value, NAN)
-    value, t = statistic(*rows), student(fewest - 1, level)
+    t = student(fewest - 1, level)
     if fewest >= 5:
         # The bootstrap variance has the divisor n, not n - 1. An IQM needs no correction for it.
         wide = t if "IQM" in name else t * math.sqrt(fewest / (fewest - 1))
@@ -110,12 +107,10 @@ def iqr(scores: ArrayLike, level: float = LEVEL, replicates: int = REPLICATES) -
 
     (rows,) = _rows([scores])
     n = rows.shape[-1]
+    value = statistic(rows) if n else np.full(rows.shape[:-1], NAN)
     if n < 8:
-        value = statistic(rows) if n else np.full(rows.shape[:-1], NAN)
         return between(value, NAN)
-    return estimate(
-        statistic(rows), *_bootstrap(statistic, [rows], student(n - 1, level), replicates)
-    )
+    return estimate(value, *_bootstrap(statistic, [rows], student(n - 1, level), replicates))
 
 
 def profile(

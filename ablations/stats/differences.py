@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from ablations.stats.summaries import LEVEL, NAN, Floats, bisect, rate, scale_of, student
+from ablations.stats.summaries import LEVEL, NAN, Floats, bisect, rate, student
 
 VERDICTS = ("better", "worse", "equivalent", "inconclusive", "failed")
 FEWEST_PAIRS = 8  # for the slope of a control variate
-EXACT = 200  # the signed-rank test is exact up to this number of differences
 _OF_DISCORDANCE = 0.1  # share of the level for the interval of the rate of differing pairs
 
 
@@ -89,26 +87,24 @@ def by_student(
     freedom: float,
     level: float = LEVEL,
     rounding: float = 0.0,
-    scale: float = 1.0,
 ) -> Difference:
     """Return Student's interval and p of an estimate; all NaN if an end is infinite.
 
     If the standard error is at most rounding / sqrt(n), all n differences are the same number.
-    `scale` is the unit of difference, error and rounding, a power of two.
     """
     sd = error * math.sqrt(n)
     if sd <= rounding:
         if abs(difference) <= math.sqrt(n) * rounding:
             return Difference(n, 0.0, p=1.0, sd=0.0)
-        return Difference(n, difference * scale, p=0.5 ** (n - 1), sd=0.0)
+        return Difference(n, difference, p=0.5 ** (n - 1), sd=0.0)
     reach = student(freedom, level) * error
-    low, high = (difference - reach) * scale, (difference + reach) * scale
-    if not math.isfinite(high - low):
+    if not math.isfinite(abs(difference) + reach):
         return Difference(n)
     p = 2 * float(special.stdtr(freedom, -abs(difference) / error))
-    return Difference(n, difference * scale, low, high, p, sd * scale, freedom)
+    return Difference(n, difference, difference - reach, difference + reach, p, sd, freedom)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def of_differences(
     differences: ArrayLike, level: float = LEVEL, rounding: float = 0.0
 ) -> Difference:
@@ -121,13 +117,10 @@ def of_differences(
     n = len(d)
     if n == 0 or not np.isfinite(d).all():
         return Difference(n)
-    scale = scale_of(d)
-    d = d / scale
     center = float(d.mean())
     if n == 1:
-        return Difference(1, center * scale)
-    error = float(d.std(ddof=1)) / math.sqrt(n)
-    return by_student(n, center, error, n - 1, level, rounding / scale, scale)
+        return Difference(1, center)
+    return by_student(n, center, float(d.std(ddof=1)) / math.sqrt(n), n - 1, level, rounding)
 
 
 def paired(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Difference:
@@ -141,6 +134,7 @@ def paired(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Differen
         return of_differences(_over_tasks(a) - _over_tasks(b), level, rounding_of(a, b))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def welch(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Difference:
     """Compare the means of independent runs `[n]` and `[m]` (Welch 1947).
 
@@ -153,15 +147,13 @@ def welch(ours: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Differenc
     n = min(len(a), len(b))
     if n == 0 or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return Difference(n)
-    scale, rounding = scale_of(a, b), rounding_of(a, b)
-    a, b, rounding = a / scale, b / scale, rounding / scale
     center = float(a.mean() - b.mean())
     if n == 1:
-        return Difference(1, center * scale)
+        return Difference(1, center)
     errors = [float(side.std(ddof=1)) / math.sqrt(len(side)) for side in (a, b)]
     error = math.hypot(*errors)
     parts = ((e / error) ** 4 / (len(s) - 1) for e, s in zip(errors, (a, b), strict=True) if e)
-    return by_student(n, center, error, 1 / (sum(parts) or 1.0), level, rounding, scale)
+    return by_student(n, center, error, 1 / (sum(parts) or 1.0), level, rounding_of(a, b))
 
 
 def control_variate(
@@ -191,9 +183,8 @@ def control_variate(
     n, arrays = plain.n, [np.asarray(scores, np.float64) for scores in (ours, theirs, every)]
     if n < FEWEST_PAIRS or math.isnan(plain.low) or not np.isfinite(arrays[2]).all():
         return plain
-    scale = scale_of(*arrays)
-    rounding = rounding_of(*arrays) / scale
-    y, x, baselines = (_over_tasks(scores / scale) for scores in arrays)
+    rounding = rounding_of(*arrays)
+    y, x, baselines = map(_over_tasks, arrays)
     off, over = x - x.mean(), baselines - baselines.mean()
     squares = float(off @ off)
     varies = math.sqrt(squares) > rounding * math.sqrt(n)
@@ -209,7 +200,7 @@ def control_variate(
         return plain
     center = float(y.mean() + slope * gap - baselines.mean())
     degrees = (own + shared) ** 2 / (own**2 / freedom + shared**2 / others)
-    return by_student(n, center, error, degrees, level, 0.0, scale)
+    return by_student(n, center, error, degrees, level)
 
 
 def _paired_arrays(ours: ArrayLike, theirs: ArrayLike) -> tuple[Floats, Floats]:
@@ -224,43 +215,6 @@ def _over_tasks(scores: Floats) -> Floats:
 
 
 # Tests
-
-
-def equivalence_p(difference: Difference, margin: float) -> float:
-    """Return the p of two one-sided tests against ±margin (TOST); NaN without an interval."""
-    error = difference.sd / math.sqrt(difference.n) if difference.n else NAN
-    if math.isnan(difference.freedom) or math.isnan(margin):
-        return NAN
-    return float(special.stdtr(difference.freedom, (abs(difference.difference) - margin) / error))
-
-
-def wilcoxon_p(differences: ArrayLike) -> float:
-    """Return the two-sided p of the signed-rank test on differences `[n]`, without zeros.
-
-    Up to 200 differences the test
-    is exact, also with ties: it builds the distribution of the positive rank sum over all 2^n sign
-    flips. With more it uses the normal approximation with the variance of the ranks and a
-    continuity correction. Without differences p is NaN.
-    """
-    given = np.asarray(differences, np.float64)
-    d = given[given != 0]
-    if len(d) == 0:
-        return 1.0 if len(given) else NAN
-    size = np.sort(np.abs(d))
-    # Twice the mid-ranks are integers: rank = (number smaller + number not larger + 1) / 2.
-    twice = np.searchsorted(size, np.abs(d), "left") + np.searchsorted(size, np.abs(d), "right") + 1
-    positive = int(twice[d > 0].sum())
-    if len(d) > EXACT:
-        off = max(0.0, abs(positive - twice.sum() / 2) - 1)  # half of a rank, in these units
-        return float(2 * special.ndtr(-off / np.sqrt((twice**2.0).sum() / 4)))
-    chance = np.zeros(int(twice.sum()) + 1)
-    chance[0] = 1.0
-    for rank in twice:
-        moved = np.zeros_like(chance)
-        moved[rank:] = chance[: len(chance) - rank]
-        chance = (chance + moved) / 2
-    tail = min(chance[: positive + 1].sum(), chance[positive:].sum())
-    return float(min(1.0, 2 * tail))
 
 
 def share_above(ours: ArrayLike, theirs: ArrayLike) -> float:
@@ -338,7 +292,7 @@ def loss_p(ours: ArrayLike, theirs: ArrayLike, loss: float, *, by_seed: bool) ->
 
 
 def not_the_best(
-    scores: ArrayLike, level: float = LEVEL, test: Callable[..., Difference] = paired
+    scores: ArrayLike, level: float = LEVEL, *, exact: bool = False
 ) -> NDArray[np.bool_]:
     """Return which of k variants are significantly worse than another one `[k]`.
 
@@ -349,13 +303,12 @@ def not_the_best(
     Args:
         scores: `[k, n]`, paired by seed; NaN: a variant lacks a seed. A pair uses shared seeds.
         level: of all tests together.
-        test: `paired`, or `outcomes` for success rates.
+        exact: use McNemar's test, for success rates.
     """
     rows = np.asarray(scores, np.float64)
     below = np.zeros(len(rows), bool)
     first, second = np.triu_indices(len(rows), 1)
-    compare = _of_pairs if test is paired else _of_outcomes
-    p, differences = compare(rows[first], rows[second])
+    p, differences = (_of_outcomes if exact else _of_pairs)(rows[first], rows[second])
     lost = p < level / max(1, len(first))
     below[np.where(differences > 0, second, first)[lost]] = True
     return below

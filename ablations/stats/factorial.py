@@ -13,19 +13,18 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ablations.errors import value_text
 from ablations.stats.differences import Difference, by_student, of_differences, rounding_of
-from ablations.stats.summaries import LEVEL, NAN, Floats, student
+from ablations.stats.summaries import LEVEL, NAN, Floats
 
 FEWEST_UNUSED = 5  # contrasts needed to estimate a lack of fit; with fewer, t quantiles are huge
 
-Levels = tuple[tuple[int, ...], ...]  # for each variant the level of each factor
+Alias = dict[tuple[int, int], int]  # two factors -> the sign of their interaction; the first is 1
 _Columns = dict[tuple[int, ...], list[str]]  # the level in each variant -> settings with them
 
 
@@ -47,7 +46,7 @@ class Design:
     @property
     def shape(self) -> tuple[int, ...]:
         """The number of levels of each factor."""
-        return tuple(len(levels) for levels in self.factors.values())
+        return tuple(map(len, self.factors.values()))
 
     @property
     def full(self) -> bool:
@@ -55,9 +54,15 @@ class Design:
         return len(self.variants) == math.prod(self.shape)
 
     @property
-    def levels(self) -> Levels:
-        """For each variant the index of its level of each factor."""
-        return tuple(self.variants.values())
+    def columns(self) -> list[tuple[int, ...]]:
+        """For each factor its level in each variant."""
+        return list(zip(*self.variants.values(), strict=True))
+
+    def products(self, factors: Sequence[tuple[int, ...]]) -> Floats:
+        """Return products of factors as rows `[len(factors), N]`, with -1 for the reference."""
+        signs = 2.0 * np.array(self.columns) - 1
+        products = [signs[list(several)].prod(axis=0) for several in factors]
+        return np.array(products).reshape(-1, len(self.variants))
 
 
 def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | None:
@@ -71,15 +76,13 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
         sets: variant -> its settings.
         baseline: its levels are the references.
     """
-    names = list(dict.fromkeys(name for settings in sets.values() for name in settings))
+    order = sorted(sets, key=lambda variant: variant != baseline)
     columns: _Columns = {}
     texts: dict[str, list[str]] = {}
-    order = [baseline, *(v for v in sets if v != baseline)] if baseline in sets else list(sets)
-    for name in names:
+    for name in dict.fromkeys(name for settings in sets.values() for name in settings):
         values = [value_text(sets[v][name]) if name in sets[v] else "default" for v in order]
-        levels = list(dict.fromkeys(values))
-        if len(levels) > 1:
-            columns.setdefault(tuple(levels.index(value) for value in values), []).append(name)
+        if len(set(values)) > 1:
+            columns.setdefault(_levels(values), []).append(name)
             texts[name] = values
     if len(set(zip(*columns, strict=True))) != len(order):
         return None
@@ -89,32 +92,27 @@ def design(sets: Mapping[str, Mapping[str, Any]], baseline: str) -> Design | Non
     if full is None or len(full) < 2:
         return None
     factors = {
-        ", ".join(grouped): tuple(
-            ", ".join(texts[name][column.index(level)] for name in grouped)
-            for level in range(1 + max(column))
+        ", ".join(names): tuple(
+            dict.fromkeys(map(", ".join, zip(*(texts[name] for name in names), strict=True)))
         )
-        for column, grouped in full.items()
+        for names in full.values()
     }
     return Design(factors, dict(zip(order, zip(*full, strict=True), strict=True)))
 
 
-def _joined(columns: _Columns) -> Iterator[_Columns]:
-    """Yield the factors, then the factors with each pair of them joined to one.
+def _levels(values: Sequence[Any]) -> tuple[int, ...]:
+    """Return the number of each value, in order of appearance."""
+    levels = {value: level for level, value in enumerate(dict.fromkeys(values))}
+    return tuple(levels[value] for value in values)
 
-    The levels of a joint factor are the combinations that occur, in order of appearance.
-    """
+
+def _joined(columns: _Columns) -> Iterator[_Columns]:
+    """Yield the factors, then the factors with each pair of them joined to one."""
     yield columns
     for first, second in itertools.combinations(columns, 2):
-        pairs = list(zip(first, second, strict=True))
-        present = list(dict.fromkeys(pairs))
-        joint = tuple(present.index(pair) for pair in pairs)
-        yield {
-            (joint if column == first else column): (
-                names + columns[second] if column == first else names
-            )
-            for column, names in columns.items()
-            if column != second
-        }
+        joint = _levels(list(zip(first, second, strict=True)))
+        names = {**columns, first: columns[first] + columns[second]}
+        yield {joint if c == first else c: names[c] for c in columns if c != second}
 
 
 def _is_full(columns: _Columns, variants: int) -> bool:
@@ -151,8 +149,7 @@ def resolution(factorial: Design) -> int:
     With resolution IV, main effects are aliased with three-factor interactions, and two-factor
     interactions with each other (Box and Hunter 1961, "The 2^(k-p) fractional factorial designs").
     """
-    columns = list(zip(*factorial.levels, strict=True))
-    return next(k for k in itertools.count(2) if not meet_equally(columns, k))
+    return next(k for k in itertools.count(2) if not meet_equally(factorial.columns, k))
 
 
 def letters(count: int) -> tuple[str, ...]:
@@ -164,84 +161,54 @@ def letters(count: int) -> tuple[str, ...]:
 # Effects by seed
 
 
-@dataclass(frozen=True)
-class Effect:
-    """A main effect, or an interaction of two factors.
-
-    Attributes:
-        factors, levels: one name for a main effect, two for an interaction.
-        difference: the contrast, in units of the scores.
-    """
-
-    factors: tuple[str, ...]
-    levels: tuple[str, ...]
-    difference: Difference
-
-
-def effects(scores: ArrayLike, factorial: Design, level: float = LEVEL) -> list[Effect]:
-    """Return main effects and two-factor interactions, each with one number per seed.
+def contrasts(factorial: Design) -> dict[tuple[tuple[int, int], ...], Floats]:
+    """Return main effects and two-factor interactions of a full design, as weights of variants.
 
     Main effect of level k of a factor: the mean of the variants with it minus the mean of the
     variants with the reference. Interaction of levels k and m of two factors: the mean of the
     variants with k and m, minus with m and the first reference, minus with k and the second
     reference, plus with both references.
 
-    Args:
-        scores: `[n, variants]` with a row per seed and the variants in the order of the design, or
-            `[tasks, n, variants]`, which are averaged over tasks.
-        factorial: a full design.
-        level: of each interval.
+    Returns:
+        (factor, level) of a main effect or of both changes -> weights `[N]`.
     """
-    y, rounding = _over_tasks(scores, factorial)
-    chosen, names = np.array(factorial.levels), list(factorial.factors)
-    changes = [(i, k) for i, levels in enumerate(factorial.shape) for k in range(1, levels)]
+    columns, shape = np.array(factorial.columns), factorial.shape
+    changes = [[(i, k) for k in range(1, levels)] for i, levels in enumerate(shape)]
+    pairs = (itertools.product(*two) for two in itertools.combinations(changes, 2))
 
-    def mean_of(*levels: tuple[int, int]) -> Floats:
-        having: Floats = np.all([chosen[:, i] == k for i, k in levels], axis=0) * 1.0
-        return np.asarray(having / having.sum())
+    def weights(of: Sequence[tuple[int, int]]) -> Floats:
+        signs = [(columns[i] == k) * 1.0 - (columns[i] == 0) for i, k in of]
+        others = math.prod(shape) / math.prod(shape[i] for i, _ in of)
+        return np.asarray(np.prod(signs, axis=0) / others)
 
-    contrasts: dict[tuple[tuple[int, int], ...], Floats] = {
-        (change,): mean_of(change) - mean_of((change[0], 0)) for change in changes
-    }
-    pairs = [(a, b) for a, b in itertools.combinations(changes, 2) if a[0] != b[0]]
-    for a, b in sorted(pairs, key=lambda pair: (pair[0][0], pair[1][0])):
-        i, j = (a[0], 0), (b[0], 0)
-        contrasts[a, b] = mean_of(a, b) - mean_of(i, b) - mean_of(a, j) + mean_of(i, j)
-    return [
-        Effect(
-            tuple(names[i] for i, _ in of),
-            tuple(factorial.factors[names[i]][k] for i, k in of),
-            of_differences(y @ weights, level, rounding),
-        )
-        for of, weights in contrasts.items()
-    ]
+    mains = ((change,) for each in changes for change in each)
+    return {of: weights(of) for of in (*mains, *itertools.chain(*pairs))}
 
 
-def _over_tasks(scores: ArrayLike, factorial: Design) -> tuple[Floats, float]:
+def effect(scores: ArrayLike, weights: Floats, level: float = LEVEL) -> Difference:
+    """Return a weighted sum of variants, with one number per seed.
+
+    Args:
+        scores: `[n, N]` with a row per seed and a column per variant of a design, or
+            `[tasks, n, N]`, which are averaged over tasks.
+        weights: of the variants `[N]`.
+        level: of the interval.
+    """
+    y, rounding = _over_tasks(scores, len(weights))
+    return of_differences(y @ weights, level, rounding)
+
+
+def _over_tasks(scores: ArrayLike, variants: int) -> tuple[Floats, float]:
     y = np.asarray(scores, np.float64)
-    if y.ndim not in (2, 3) or y.shape[-1] != len(factorial.variants):
-        raise ValueError(f"scores need the shape [n, {len(factorial.variants)}]: {y.shape}")
+    if y.ndim not in (2, 3) or y.shape[-1] != variants:
+        raise ValueError(f"scores need the shape [n, {variants}]: {y.shape}")
     return (y.mean(axis=0) if y.ndim == 3 else y), rounding_of(y)
 
 
 # Fractions
 
 
-@dataclass(frozen=True)
-class Alias:
-    """Two-factor interactions of which a fraction only shows the signed sum.
-
-    Attributes:
-        pairs: the indices of two factors each.
-        signs: 1 or -1; the first is 1.
-    """
-
-    pairs: tuple[tuple[int, int], ...]
-    signs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Residual:
+class Residual(NamedTuple):
     """The residual variance that gives the intervals of a fraction.
 
     Attributes:
@@ -249,32 +216,21 @@ class Residual:
         freedom: its degrees of freedom.
         lacks_fit: whether it is the variance of the variants' means about the model, which is
             larger than the variance between seeds.
-        seeds: number of seeds.
     """
 
-    variance: float
-    freedom: float
-    lacks_fit: bool
-    seeds: int
+    variance: float = NAN
+    freedom: float = 0.0
+    lacks_fit: bool = False
 
 
 def aliases(factorial: Design) -> list[Alias]:
-    """Return the groups of aliased two-factor interactions of a fraction."""
-    return _aliases(factorial.levels)
-
-
-@lru_cache(maxsize=4)
-def _aliases(levels: Levels) -> list[Alias]:
-    pairs = list(itertools.combinations(range(len(levels[0])), 2))
-    products = _products(levels, pairs)
-    signs = products[0]
-    groups: dict[bytes, list[int]] = {}
-    for index, column in enumerate((signs * products).T):
-        groups.setdefault(column.tobytes(), []).append(index)
-    return [
-        Alias(tuple(pairs[i] for i in group), tuple(int(signs[i] * signs[group[0]]) for i in group))
-        for group in groups.values()
-    ]
+    """Return the groups of aliased two-factor interactions: a fraction shows their signed sums."""
+    pairs = list(itertools.combinations(range(len(factorial.factors)), 2))
+    groups: dict[bytes, Alias] = {}
+    for pair, column in zip(pairs, factorial.products(pairs), strict=True):
+        group = groups.setdefault((column[0] * column).tobytes(), {})
+        group[pair] = int(column[0])
+    return [{pair: s * next(iter(g.values())) for pair, s in g.items()} for g in groups.values()]
 
 
 def fraction_effects(
@@ -283,31 +239,30 @@ def fraction_effects(
     """Return the main effects and aliased interactions of a fraction, and the residual variance.
 
     A main effect is the mean of the variants with a factor's level minus the mean of the others; an
-    interaction is defined as in `effects`. The sd of an effect is √n times its standard error. The
-    variance of a run is pooled over all contrasts, with (n - 1) (N - 1) degrees of freedom. If runs
-    are independent given their seed, all contrasts of an orthogonal array have the same variance,
-    even if the variants' variances differ; Satterthwaite's approximation then reduces the degrees
-    of freedom. If the residual of the model of the variants' means has a larger mean square (a lack
-    of fit), this is used with its own degrees of freedom. It is the only estimate with one seed;
-    with fewer than `FEWEST_UNUSED` degrees of freedom there is no interval. A contrast that varies
-    more between seeds has its own variance, as a detail may act on some seeds only, with the pooled
-    degrees of freedom.
+    interaction is defined as in `contrasts`. The sd of an effect is √n times its standard error.
+    The variance of a run is pooled over all contrasts, with (n - 1) (N - 1) degrees of freedom. If
+    runs are independent given their seed, all contrasts of an orthogonal array have the same
+    variance, even if the variants' variances differ; Satterthwaite's approximation then reduces the
+    degrees of freedom. If the residual of the model of the variants' means has a larger mean square
+    (a lack of fit), this is used with its own degrees of freedom. It is the only estimate with one
+    seed; with fewer than `FEWEST_UNUSED` degrees of freedom there is no interval. A contrast that
+    varies more between seeds has its own variance, as a detail may act on some seeds only, with the
+    pooled degrees of freedom.
 
     Args:
-        scores: as for `effects`.
+        scores: as for `effect`.
         factorial: a fraction.
         level: shared by the main effects, and again by the interactions (Bonferroni).
     """
-    y, rounding = _over_tasks(scores, factorial)
+    y, rounding = _over_tasks(scores, len(factorial.variants))
     groups, single = aliases(factorial), [(i,) for i in range(len(factorial.factors))]
-    means = y.mean(axis=0) if len(y) else np.full(y.shape[1], NAN)
-    residual = _residual(y, means, _explained(factorial.levels))
+    residual = _residual(y, _explained(factorial))
 
     def judged(columns: Sequence[tuple[int, ...]], scale: float) -> list[Difference]:
-        weights = scale * _products(factorial.levels, columns).T / y.shape[1]
-        return [_judged(y, row, residual, rounding, level / len(columns)) for row in weights]
+        weights = scale * factorial.products(columns) / y.shape[1]
+        return _judged(y, weights, residual, rounding, level / len(columns))
 
-    together = judged([group.pairs[0] for group in groups], 4.0)
+    together = judged([next(iter(group)) for group in groups], 4.0)
     return judged(single, 2.0), list(zip(groups, together, strict=True)), residual
 
 
@@ -319,30 +274,26 @@ def placebos(scores: ArrayLike, factorial: Design, splits: int) -> Floats:
     the first half of the seeds; further splits are random. With an odd number, a seed is not used.
 
     Args:
-        scores: as for `effects`, of two or more seeds.
+        scores: as for `effect`, of two or more seeds.
         factorial: the design.
         splits: number of random splits. The placebos of a split share the 5%.
 
     Returns:
-        Estimates and the ends of their intervals `[1 + splits, 1 + details, 3]`, the label first;
-        NaN without an estimate of the error.
+        Estimates and the ends of their intervals `[1 + splits, 1 + details, 3]`, the label first.
+        The ends are NaN without an estimate of the error.
     """
-    y, _ = _over_tasks(scores, factorial)
+    y, rounding = _over_tasks(scores, len(factorial.variants))
     columns = [(), *((i,) for i in range(len(factorial.factors)))]
-    weights = 2 * _products(factorial.levels, columns).T / y.shape[1]
-    kept, half = _explained(factorial.levels), len(y) // 2
-    random = np.random.default_rng(0)
-    orders = itertools.chain([y[: 2 * half]], (random.permuted(y, axis=0) for _ in range(splits)))
-    judged = np.full((1 + splits, len(weights), 3), NAN)
-    for split, order in enumerate(orders):
+    weights = 2 * factorial.products(columns) / y.shape[1]
+    kept, half, random = _explained(factorial), len(y) // 2, np.random.default_rng(0)
+    judged = []
+    for split in range(1 + splits):
+        order = random.permuted(y, axis=0) if split else y
         changed = (order[:half] - order[half : 2 * half]) / 2
-        means = changed.mean(axis=0)
-        residual = _residual(changed, means, kept)
-        if not math.isnan(residual.variance):
-            t = student(residual.freedom, LEVEL / len(weights))
-            reach, estimates = t * _errors(changed, weights, residual), weights @ means
-            judged[split] = np.stack([estimates, estimates - reach, estimates + reach], axis=1)
-    return judged
+        residual, level = _residual(changed, kept), LEVEL / len(weights)
+        effects = _judged(changed, weights, residual, rounding, level)
+        judged.append([(each.difference, each.low, each.high) for each in effects])
+    return np.array(judged)
 
 
 def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
@@ -351,9 +302,9 @@ def unused_columns(factorial: Design) -> list[tuple[int, ...]]:
     Their effects are sums of interactions of three or more factors.
     """
     threes = list(itertools.combinations(range(len(factorial.shape)), 3))
-    columns = _products(factorial.levels, threes).T
-    free = np.abs(columns @ _explained(factorial.levels)).max(axis=1) < 1e-6
-    taken: dict[tuple[int, ...], NDArray[np.int64]] = {}
+    columns = factorial.products(threes)
+    free = np.abs(columns @ _explained(factorial)).max(axis=1) < 1e-6
+    taken: dict[tuple[int, ...], Floats] = {}
     for three, column in itertools.compress(zip(threes, columns, strict=True), free):
         if not any(column @ other for other in taken.values()):
             taken[three] = column
@@ -364,51 +315,37 @@ def unused_effects(
     scores: ArrayLike, factorial: Design
 ) -> list[tuple[tuple[int, ...], Difference]]:
     """Estimate the effect of each unused column like a detail's, with the other columns' error."""
-    y, rounding = _over_tasks(scores, factorial)
-    level, basis = LEVEL / len(factorial.factors), _explained(factorial.levels)
+    y, rounding = _over_tasks(scores, len(factorial.variants))
+    level, basis = LEVEL / len(factorial.factors), _explained(factorial)
     judged = []
     for three in unused_columns(factorial):
-        column = _products(factorial.levels, [three]) / y.shape[1]
-        kept = np.column_stack([basis, column * math.sqrt(y.shape[1])])
-        residual = _residual(y, y.mean(axis=0), kept)
-        judged.append((three, _judged(y, 2 * column[:, 0], residual, rounding, level)))
-    return judged
+        column = factorial.products([three])
+        residual = _residual(y, np.column_stack([basis, column[0] / math.sqrt(y.shape[1])]))
+        judged += _judged(y, 2 * column / y.shape[1], residual, rounding, level)
+    return list(zip(unused_columns(factorial), judged, strict=True))
 
 
-def _products(levels: Levels, columns: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-    """Return products `[N, columns]` of factors, with -1 for the reference level."""
-    signs = 2 * np.array(levels) - 1
-    products = [signs[:, factors].prod(axis=1) for factors in columns]
-    return np.array(products).reshape(-1, len(signs)).T
-
-
-def _errors(y: Floats, weights: Floats, residual: Residual) -> Floats:
-    own = (y @ weights.T).var(axis=0, ddof=1) / len(y) if len(y) > 1 else 0.0
-    errors: Floats = np.sqrt(np.maximum(own, residual.variance * (weights**2).sum(axis=1)))
-    return errors
-
-
-@lru_cache(maxsize=4)
-def _explained(levels: Levels) -> Floats:
+def _explained(factorial: Design) -> Floats:
     """Return an orthonormal basis `[N, ...]` of a constant, main effects and interactions."""
-    single = [(i,) for i in range(len(levels[0]))]
-    pairs = [group.pairs[0] for group in _aliases(levels)]
-    return _products(levels, [(), *single, *pairs]) / math.sqrt(len(levels))
+    single = [(i,) for i in range(len(factorial.factors))]
+    pairs = [next(iter(group)) for group in aliases(factorial)]
+    return factorial.products([(), *single, *pairs]).T / math.sqrt(len(factorial.variants))
 
 
-def _residual(y: Floats, means: Floats, kept: Floats) -> Residual:
-    n, settings = y.shape
-    unused = settings - kept.shape[1]
-    unexplained: list[tuple[float, float, bool]] = []
+def _residual(y: Floats, kept: Floats) -> Residual:
+    n, variants = y.shape
+    unused = variants - kept.shape[1]
+    means = y.mean(axis=0) if n else y.sum(axis=0)
+    residuals: list[Residual] = []
     if n > 1:
         own = y - y.mean(axis=1, keepdims=True) - means + means.mean()
         each = (own**2).sum(axis=0) / (n - 1)  # of a variant
-        variance = float(each.sum()) / (settings - 1) / n
-        unexplained.append((variance, _freedom(each, n), False))
+        variance = float(each.sum()) / (variants - 1) / n
+        residuals.append(Residual(variance, _freedom(each, n)))
     if n and unused >= FEWEST_UNUSED:
         left = means - kept @ (kept.T @ means)
-        unexplained.append((float(left @ left) / unused, unused, True))
-    return Residual(*max(unexplained, default=(NAN, 0.0, False)), n)
+        residuals.append(Residual(float(left @ left) / unused, unused, lacks_fit=True))
+    return max(residuals, default=Residual())
 
 
 def _freedom(variances: Floats, n: int) -> float:
@@ -424,11 +361,17 @@ def _freedom(variances: Floats, n: int) -> float:
 
 def _judged(
     y: Floats, weights: Floats, residual: Residual, rounding: float, level: float
-) -> Difference:
-    """Return a weighted sum of the variants' means with its interval; scores are `[n, N]`."""
-    n = residual.seeds
-    estimate = float(weights @ y.mean(axis=0)) if n else NAN
-    (error,) = _errors(y, weights[None], residual)
-    if not math.isfinite(estimate) or not error > rounding:  # NaN, or all seeds are equal
-        return Difference(n, estimate if math.isfinite(estimate) else NAN)
-    return by_student(n, estimate, float(error), residual.freedom, level)
+) -> list[Difference]:
+    """Return weighted sums `[k, N]` of the variants' means with their intervals."""
+    n = len(y)
+    if not n:
+        return [Difference(0)] * len(weights)
+    own = (y @ weights.T).var(axis=0, ddof=1) / n if n > 1 else 0.0
+    errors = np.sqrt(np.maximum(own, residual.variance * (weights**2).sum(axis=1)))
+    effects = zip((weights @ y.mean(axis=0)).tolist(), errors.tolist(), strict=True)
+    return [
+        by_student(n, estimate, error, residual.freedom, level)
+        if error > rounding
+        else Difference(n, estimate)  # all seeds are equal, or the error is unknown
+        for estimate, error in effects
+    ]

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, Generic, Protocol, TypeVar
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from scipy import special
@@ -54,72 +54,7 @@ class Stages(tuple[Stage, ...]):
         return tuple(stage.level for stage in self)
 
 
-Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
-Need = TypeVar("Need")
-Result = TypeVar("Result")  # of a stage; the test ends if its attribute `decided` is true
-
-
-class SequentialTest(Protocol):
-    """A test with planned stages. `before` has the results of earlier stages."""
-
-    @property
-    def stages(self) -> Stages:
-        """The stages, planned before the first one."""
-
-    def needs(self, stage: Stage, before: Any) -> Any:
-        """Return the runs that a stage needs."""
-
-    def decide(self, stage: Stage, runs: Any, before: Any) -> Any:
-        """Return the result of a stage from its runs."""
-
-
-@dataclass(frozen=True)
-class Progress(Generic[Need, Result]):
-    """The progress of a sequential test.
-
-    Attributes:
-        stage, needs: the next stage and its runs; the last stage if the test has ended.
-        decisions: results of the stages so far.
-    """
-
-    stage: Stage
-    needs: Need
-    decisions: tuple[Result, ...] = ()
-    ended: bool = False
-
-
-def progress(test: SequentialTest, decisions: tuple[Any, ...] = ()) -> Progress[Any, Any]:
-    """Return the progress of a test after the results of its first stages."""
-    ended = bool(decisions) and (decisions[-1].decided or len(decisions) == len(test.stages))
-    before = decisions[: len(decisions) - ended]
-    stage = test.stages[len(before)]
-    return Progress(stage, test.needs(stage, before), decisions, ended)
-
-
-def play(
-    tests: Mapping[Key, SequentialTest],
-    collect: Callable[[Mapping[Key, Progress[Any, Any]]], Mapping[Key, Any]],
-    reached: Mapping[Key, Progress[Any, Any]] | None = None,
-) -> dict[Key, Progress[Any, Any]]:
-    """Run tests in parallel until all have ended or `collect` returns no more runs.
-
-    Args:
-        tests: by name.
-        collect: returns the runs of the tests' next stages, as far as possible; {} ends the loop.
-            It may return stored runs, which continues an interrupted test.
-        reached: progress to start from; default: before the first stage.
-    """
-    now = {key: progress(test) for key, test in tests.items()} | dict(reached or {})
-    while due := {key: state for key, state in now.items() if not state.ended}:
-        collected = collect(due)
-        if not collected:
-            break
-        for key, runs in collected.items():
-            before = due[key].decisions
-            decision = tests[key].decide(due[key].stage, runs, before)
-            now[key] = progress(tests[key], (*before, decision))
-    return now
 
 
 def read(
@@ -193,20 +128,18 @@ def nominal_levels(times: tuple[float, ...], level: float) -> tuple[float, ...]:
     for time in times:
         step, reach = math.sqrt(time - before), math.sqrt(time)
         due = pocock_spending(time, level) - spent
-        too_low = partial(_spends_more, due, reach, inside, density, step)
-        bound = bisect(too_low, 0.0, 2 - float(special.ndtri(due / 2)))[1]
-        levels.append(2 * float(special.ndtr(-bound)))
-        nodes = bound * reach * points
-        kernel = np.exp(-(((nodes[:, None] - inside) / step) ** 2) / 2)
-        density = bound * reach * weights * (kernel @ density) / (step * math.sqrt(2 * math.pi))
-        inside, spent, before = nodes, spent + due, time
+        end = _end(due, inside, density, step, reach * (2 - float(special.ndtri(due / 2))))
+        levels.append(2 * float(special.ndtr(-end / reach)))
+        kernel = np.exp(-(((end * points[:, None] - inside) / step) ** 2) / 2)
+        density = end * weights * (kernel @ density) / (step * math.sqrt(2 * math.pi))
+        inside, spent, before = end * points, spent + due, time
     return tuple(levels)
 
 
-def _spends_more(
-    due: float, reach: float, inside: Floats, density: Floats, step: float, bound: float
-) -> bool:
-    """Return whether a Brownian motion of this density exceeds ±bound sqrt(t) too often."""
-    end = bound * reach
-    beyond = special.ndtr((inside - end) / step) + special.ndtr((-end - inside) / step)
-    return bool(np.sum(density * beyond) > due)
+def _end(chance: float, inside: Floats, density: Floats, step: float, most: float) -> float:
+    """Return the end that a motion of this symmetric density exceeds up or down with a chance."""
+
+    def exceeds(end: float) -> bool:
+        return bool(2 * np.sum(density * special.ndtr((inside - end) / step)) > chance)
+
+    return bisect(exceeds, 0.0, most)[1]

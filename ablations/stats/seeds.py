@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
 from functools import lru_cache
 
 import numpy as np
@@ -71,7 +71,13 @@ def seeds_needed(
     """
     if not sd > 0 or math.isnan(difference):
         return NAN
-    return _fewest(lambda n: bool(power(n, difference, sd, margin, level) >= chance), fewest)
+
+    def decides(n: int) -> bool:
+        return bool(power(n, difference, sd, margin, level) >= chance)
+
+    candidates = range(fewest, MOST_SEEDS + 1)
+    index = bisect_left(candidates, True, key=decides)
+    return float(candidates[index]) if index < len(candidates) else NAN
 
 
 def sd_interval(n: int, sd: float, level: float = LEVEL) -> tuple[float, float]:
@@ -99,18 +105,3 @@ def smallest_margin(n: int, sd: float, rate: float) -> float:
     while fails(high):
         high *= 2
     return sd * math.sqrt(2 / n) * bisect(fails, 0.0, high)[1]
-
-
-def _fewest(decides: Callable[[int], bool], fewest: int) -> float:
-    """Return the smallest number from `fewest` that decides, by bisection; NaN above 10,000."""
-    if decides(fewest):
-        return float(fewest)
-    low, high = fewest, fewest + 1
-    while not decides(high):
-        if high >= MOST_SEEDS:
-            return NAN
-        low, high = high, min(2 * high, MOST_SEEDS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if decides(middle) else (middle, high)
-    return float(high)

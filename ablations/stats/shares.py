@@ -8,31 +8,11 @@ after its switch minus the score before; its share is the mean over orders.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ablations.stats.differences import Difference, of_differences, rounding_of
 from ablations.stats.summaries import LEVEL, Floats
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """A gap and the contributions of its details, over seeds.
-
-    Attributes:
-        shares: Shapley value of each detail.
-        alone: the change when a detail is switched first.
-        removed: the change when a detail is switched last.
-        interactions: removed minus alone, the interaction of a detail with all others.
-    """
-
-    gap: Difference
-    shares: tuple[Difference, ...]
-    alone: tuple[Difference, ...]
-    removed: tuple[Difference, ...]
-    interactions: tuple[Difference, ...]
 
 
 def shares(orders: ArrayLike, along: ArrayLike, back: ArrayLike) -> Floats:
@@ -60,12 +40,14 @@ def attribution(
     alone: ArrayLike,
     without: ArrayLike,
     comparisons: int | None = None,
-) -> Attribution:
-    """Return the means over seeds of `shares` and of the other effects, with intervals.
+) -> tuple[Difference, dict[str, list[Difference]]]:
+    """Return the gap and the effects of each detail, means over seeds with 95% intervals.
 
     `orders`, `along` and `back` are those of `shares`; `alone` and `without` `[n, d]` have the
-    scores with one detail switched, and with all but one. The 95% intervals of one kind are
-    simultaneous over `comparisons` (default: the number of details). The gap has its own interval.
+    scores with one detail switched, and with all but one. The effects are "share", "alone" (the
+    change when a detail is switched first), "removed" (switched last) and "interaction" (removed
+    minus alone: with all other details). The intervals of one kind are simultaneous over
+    `comparisons` (default: the number of details).
     """
     forth = np.asarray(along, np.float64)
     start, end = forth[:, :1], forth[:, -1:]
@@ -73,14 +55,12 @@ def attribution(
     last = end - np.asarray(without, np.float64)
     level = LEVEL / max(1, comparisons or forth.shape[1] - 1)
     rounding = rounding_of(along, back, alone, without)
-
-    def judged(effects: Floats) -> tuple[Difference, ...]:
-        return tuple(of_differences(column, level, rounding) for column in effects.T)
-
-    return Attribution(
-        of_differences((end - start)[:, 0], LEVEL, rounding),
-        judged(shares(orders, along, back)),
-        judged(first),
-        judged(last),
-        judged(last - first),
-    )
+    each = {
+        **{"share": shares(orders, along, back), "alone": first},
+        **{"removed": last, "interaction": last - first},
+    }
+    effects = {
+        name: [of_differences(column, level, rounding) for column in columns.T]
+        for name, columns in each.items()
+    }
+    return of_differences((end - start)[:, 0], LEVEL, rounding), effects

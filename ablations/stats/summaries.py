@@ -42,20 +42,10 @@ def bisect(outside: Callable[[float], bool], out: float, inside: float) -> tuple
     return out, inside
 
 
-def scale_of(*arrays: Floats) -> float:
-    """Return a power of two near the largest absolute value.
-
-    Division by it is exact, and avoids overflow and underflow of squares.
-    """
-    largest = max(float(np.max(np.abs(array), initial=0.0)) for array in arrays)
-    return math.ldexp(1.0, max(math.frexp(largest)[1] - 1, -1074))
-
-
+@np.errstate(over="ignore", invalid="ignore")
 def deviation(values: ArrayLike) -> Any:
     """Return the sample standard deviation over the last axis."""
-    rows = np.asarray(values, np.float64)
-    scale = scale_of(rows)
-    return (rows / scale).std(axis=-1, ddof=1) * scale
+    return np.std(np.asarray(values, np.float64), axis=-1, ddof=1)
 
 
 def mean(scores: ArrayLike, level: float = LEVEL) -> Estimate:

@@ -23,7 +23,7 @@ from ablations.tables.kinds import (
     power,
     stability,
 )
-from ablations.tables.notes import caption, notes, summary
+from ablations.tables.notes import explain, notes, summary
 from ablations.tables.shares import shares
 
 __all__ = ["FORMATS", "TABLES", "comparison", "format_table", "table_of"]
@@ -32,12 +32,8 @@ __all__ = ["FORMATS", "TABLES", "comparison", "format_table", "table_of"]
 def comparison(runs: Runs, **options: Any) -> pd.DataFrame:
     """Return `compare(runs, **options)` with a caption, notes and a summary in `attrs`."""
     frame = compare(runs, **options)
-    frame.attrs |= {
-        "caption": caption(runs, frame),
-        "latex_caption": caption(runs, frame, by_task=True),
-        "notes": list(notes(runs, frame)),
-        "summary": summary(frame),
-    }
+    frame.attrs |= explain(runs, frame)
+    frame.attrs |= {"notes": list(notes(runs, frame)), "summary": summary(frame)}
     return frame
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +20,7 @@ from ablations.errors import UserError, count, listed
 from ablations.records import Plan
 from ablations.runs import ALL_TASKS, Runs
 from ablations.stats import LEVEL, Difference, Floats, decide, factorial, seeds_needed
-from ablations.stats.factorial import Alias, Design, Effect, Residual
+from ablations.stats.factorial import Alias, Design, Residual
 from ablations.tables.formats import MINUS
 from ablations.tables.kinds import study_of, with_diverged
 from ablations.tables.notes import summary
@@ -44,13 +42,13 @@ def settings_of(plan: Plan) -> dict[str, Settings]:
 
     A setting that the variant does not set has its default, if the variant's trainer reads it.
     """
-    names = {name for about in plan.variants.values() for name in about.sets}
+    names = sorted({name for about in plan.variants.values() for name in about.sets})
     configs = {cell.variant: cell.config for cell in reversed(plan.cells)}
     filled: dict[str, Settings] = {}
     for variant, about in plan.variants.items():
-        defaults = {**settings_read(configs.get(variant, {})), **(about.neutral or {})}
-        known = {**{n: defaults[n] for n in names if n in defaults}, **about.sets}
-        filled[variant] = {name: known[name] for name in sorted(known)}
+        defaults = settings_read(configs.get(variant, {}))
+        known = {**defaults, **(about.neutral or {}), **about.sets}
+        filled[variant] = {name: known[name] for name in names if name in known}
     return filled
 
 
@@ -93,31 +91,31 @@ def bases_of(runs: Runs, design: Design) -> Iterator[Basis]:
     If variants have different settings of a task, their scores are only comparable in learned
     ranges; without a learned range such a task is left out.
     """
-    sizes = {}
+    variants, sizes = list(design.variants), {}
     for task in runs.tasks:
-        first: dict[str, float] = {}
-        for variant in design.variants:
-            first.setdefault(runs.settings(task, variant), runs.size(task, variant))
-        sizes[task] = np.array([first[runs.settings(task, v)] for v in design.variants])
-        if len(first) == 1:
-            yield Basis(task, [task], np.ones((1, len(sizes[task]))), sizes[task][0])
-        elif not np.isnan(sizes[task]).any():
-            yield Basis(task, [task], sizes[task][None], 1.0)
-    pooled = [task for task in runs.tasks if not np.isnan(sizes[task]).any()]
-    if len(pooled) > 1:
-        yield Basis(ALL_TASKS, pooled, np.array([sizes[task] for task in pooled]), 1.0)
+        settings = [runs.settings(task, variant) for variant in variants]
+        firsts = [variants[settings.index(each)] for each in settings]
+        own = np.array([runs.size(task, variant) for variant in firsts])
+        if len(set(settings)) == 1:
+            yield Basis(task, [task], np.ones((1, len(own))), own[0])
+        elif not np.isnan(own).any():
+            yield Basis(task, [task], own[None], 1.0)
+        if not np.isnan(own).any():
+            sizes[task] = own
+    if len(sizes) > 1:
+        yield Basis(ALL_TASKS, list(sizes), np.array([*sizes.values()]), 1.0)
 
 
 def effects(runs: Runs) -> pd.DataFrame:
     """Return main effects and interactions of two settings, per task and over all tasks.
 
-    Effects are paired by seed, on the seeds that every variant has. In a fractional factorial a
-    diverged run counts as the worst score of its task.
+    Effects are paired by seed, on the seeds that every variant has. A diverged run counts as the
+    worst score of its task.
 
     Columns:
         kind: main, interaction, or aliased. An aliased row is a signed sum of interactions; the 3
             largest are listed, and all whose interval excludes 0.
-        key: letter of a factor.
+        key: letter of a factor of a fraction.
         level, reference: the compared values of the factor.
         effect: mean of the variants with the level minus mean of the variants with the reference.
             An interaction is the effect of two changes together minus the sum of their effects. The
@@ -138,7 +136,19 @@ def effects(runs: Runs) -> pd.DataFrame:
             "more settings"
         )
     rows, caption, notes = (_full if design.full else _fraction)(runs, design)
-    frame = pd.DataFrame(_final(runs, rows))
+    tasks: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        single = tasks.setdefault((row["factor"], row["level"]), [])
+        if row["task"] == ALL_TASKS:
+            row["verdict"], row["note"] = over_tasks(row, single)
+        single.append(row)
+    for row in rows:
+        if row["verdict"] != "equivalent" and (row["kind"] != "main" or not runs.directed):
+            row["verdict"] = ""
+        if row["verdict"] == "inconclusive" and not row["note"]:
+            options = {"level": row["of_interval"], "fewest": row["n"] + 1}
+            row["seeds_needed"] = seeds_needed(row["margin"], row["sd"], **options)
+    frame = pd.DataFrame([row for row in rows if row.get("listed", True)])
     frame = frame.rename(columns=lambda name: name.replace("difference", "effect"))
     frame = frame.reindex(columns=list(COLUMNS))
     keys = ["task", "factor", "level"] if design.full else ["task", "key", "factor", "level"]
@@ -146,7 +156,7 @@ def effects(runs: Runs) -> pd.DataFrame:
     needs = [] if frame.seeds_needed.isna().all() else ["seeds_needed"]
     frame.attrs = {name: getattr(runs, name) for name in ABOUT} | {
         "caption": caption,
-        "notes": [*_incomplete_seeds(runs, frame), *notes],
+        "notes": [*_notes(runs, frame), *notes],
         "shown": [*keys, "reference", size, "p_adjusted", "verdict", "n", *needs],
     }
     mains = frame[frame.kind == "main"].rename(columns=lambda x: x.replace("effect", "difference"))
@@ -156,101 +166,61 @@ def effects(runs: Runs) -> pd.DataFrame:
 
 
 def _row(
-    runs: Runs,
-    basis: Basis,
-    names: Mapping[str, str],
-    effect: Difference,
-    level: float,
-    more: Sequence[int] = (),
+    runs: Runs, basis: Basis, names: Mapping[str, str], effect: Difference, level: float
 ) -> Row:
-    """Return the row of an effect, with the columns of a comparison.
-
-    `more` has, for each variant with the level, its number of failed runs minus that of the same
-    variant with the reference.
-    """
-    low, high, note, uneven = effect.low, effect.high, "", 0
+    """Return the row of an effect, with the columns of a comparison."""
+    low, high, note = effect.low, effect.high, ""
     if not effect.n:
         note = "no seed is complete"
     elif runs.directed and runs.untrained and math.isnan(basis.unit):
         low, high, note = math.nan, math.nan, LEARNED_TOO_LITTLE
     elif math.isnan(low):
         note = "one seed" if effect.n == 1 else "no spread"
-    if names["kind"] == "main" and (uneven := sum(more)):
-        side = "level" if uneven > 0 else "reference"
-        note = f"{note}{'; ' * bool(note)}{abs(uneven)} more runs failed at the {side}"
     margin = runs.margin * basis.unit
-    verdict = decide(low, high, margin, uneven)
-    if names["kind"] == "interaction" and any(more):
-        verdict, note = "inconclusive", "runs failed unevenly"
     return {
         **{"task": basis.task, "key": "", "level": "", "reference": "", **names, "n": effect.n},
         **ends("difference", effect),
         **ends("share", effect, basis.unit),
         **{"p": effect.p, "p_adjusted": np.minimum(1.0, effect.p * LEVEL / level)},
-        **{"verdict": verdict, "note": note, "seeds_needed": math.nan},
+        **{"verdict": decide(low, high, margin), "note": note, "seeds_needed": math.nan},
         **{"margin": margin, "sd": effect.sd, "of_interval": level},
     }
 
 
-def _final(runs: Runs, rows: list[Row]) -> list[Row]:
-    """Return the rows to list, with their final verdicts.
-
-    A verdict over all tasks takes the single tasks into account. Interactions are not better or
-    worse.
-    """
-    single: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        each = single.setdefault((row["kind"], row["factor"], row["level"]), [])
-        if row["task"] == ALL_TASKS:
-            row["verdict"], row["note"] = over_tasks(row, each)
-        each.append(row)
-    for row in rows:
-        if row["verdict"] != "equivalent" and (row["kind"] != "main" or not runs.directed):
-            row["verdict"] = ""
-        if row["verdict"] == "inconclusive" and not row["note"]:
-            options = {"level": row["of_interval"], "fewest": row["n"] + 1}
-            row["seeds_needed"] = seeds_needed(row["margin"], row["sd"], **options)
-    return [row for row in rows if row.get("listed", True)]
-
-
-def _names(effect: Effect, design: Design) -> dict[str, str]:
-    return {
-        "kind": "interaction" if len(effect.factors) > 1 else "main",
-        "factor": TIMES.join(effect.factors),
-        "level": TIMES.join(effect.levels),
-        "reference": TIMES.join(design.factors[name][0] for name in effect.factors),
-    }
-
-
-def _incomplete_seeds(runs: Runs, rows: pd.DataFrame) -> Iterator[str]:
-    for task, n in rows[rows.task != ALL_TASKS].groupby("task", sort=False).n.max().items():
+def _notes(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
+    diverged = runs.runs[runs.runs.diverged].groupby("task", sort=False).size()
+    for task, times in diverged.items():
+        yield f"{task}: {count(times, 'run')} diverged, counted as the worst score of the task"
+    for task, n in frame[frame.task != ALL_TASKS].groupby("task", sort=False).n.max().items():
         planned = runs.runs[runs.runs.task == task].seed.nunique()
         if n < planned:
             yield f"{task}: only {n} of {planned} seeds are used, as other seeds lack a run"
 
 
-# Full factorials
-
-
 def _full(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
-    bases, variants = list(bases_of(runs, design)), list(design.variants)
-    families = 2 if any(basis.task == ALL_TASKS for basis in bases) else 1
-    per_basis = len(factorial.effects(np.zeros((0, len(variants))), design))
-    rows = []
+    counted, bases, rows = with_diverged(runs), list(bases_of(runs, design)), []
+    contrasts, variants = factorial.contrasts(design), list(design.variants)
+    factors = list(design.factors.items())
+    families = 2 if bases[-1].task == ALL_TASKS else 1
     for basis in bases:
         over = basis.task == ALL_TASKS
         tasks = runs.tasks if over else basis.tasks
-        shares = families * per_basis * (1 if over else len(runs.tasks))
-        stage, level = last_stage(runs, basis.tasks, variants, LEVEL / shares)
-        identical = cache(partial(stage.identical, tasks))
-        for effect in factorial.effects(basis.scores(stage, design), design, level):
-            pairs = _pairs(design, effect)
-            more = [stage.failures(tasks, *pair) for pair in pairs]
-            row = _row(runs, basis, _names(effect, design), effect.difference, level, more)
-            turned = replace(effect, factors=effect.factors[::-1], levels=effect.levels[::-1])
-            if any(all(identical(*pair) for pair in of) for of in (pairs, _pairs(design, turned))):
-                row |= {"verdict": "equivalent", "note": "identical"}
-            rows.append(row)
+        shares = families * len(contrasts) * (1 if over else len(runs.tasks))
+        stage, level = last_stage(counted, basis.tasks, variants, LEVEL / shares)
+        scores = basis.scores(stage, design)
+        same = [next(k for k, w in enumerate(variants) if w == v or stage.identical(tasks, v, w))
+                for v in variants]  # fmt: skip
+        for changes, weights in contrasts.items():
+            names = {
+                "kind": "interaction" if len(changes) > 1 else "main",
+                "factor": TIMES.join(factors[i][0] for i, _ in changes),
+                "level": TIMES.join(factors[i][1][k] for i, k in changes),
+                "reference": TIMES.join(factors[i][1][0] for i, _ in changes),
+            }
+            effect = factorial.effect(scores, weights, level)
+            rows.append(_row(runs, basis, names, effect, level))
+            if not np.any(np.abs(np.bincount(same, weights)) > 1e-9):
+                rows[-1] |= {"verdict": "equivalent", "note": "identical"}
     stages = ", interim analyses" if runs.plan and runs.plan.looks else ""
     caption = (
         f"Effects of settings on {runs.metric}. Main: mean change from the reference level, over "
@@ -261,35 +231,16 @@ def _full(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
     return rows, caption, []
 
 
-def _pairs(design: Design, effect: Effect) -> list[tuple[str, str]]:
-    """Return pairs of variants that differ in an effect's first factor: level and reference.
-
-    For an interaction, the second factor is at its level or at its reference.
-    """
-    names, pairs = list(design.factors), zip(effect.factors, effect.levels, strict=True)
-    (first, level), *others = (
-        (names.index(name), design.factors[name].index(value)) for name, value in pairs
-    )
-    variants = {levels: variant for variant, levels in design.variants.items()}
-    return [
-        (variant, variants[(*levels[:first], 0, *levels[first + 1 :])])
-        for levels, variant in variants.items()
-        if levels[first] == level and all(levels[k] in (0, m) for k, m in others)
-    ]
-
-
-# Fractions
-
-
 def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
     counted, variants = with_diverged(runs), list(design.variants)
     letters = factorial.letters(len(design.factors))
-    rows, residuals = [], {}
+    rows: list[Row] = []
+    errors: dict[str, list[str]] = {}
     for basis in bases_of(runs, design):
         stage, level = last_stage(counted, basis.tasks, variants)
         scores = basis.scores(stage, design)
         mains, together, residual = factorial.fraction_effects(scores, design, level)
-        residuals[basis.task] = residual
+        errors.setdefault(_error(residual, scores.shape[1]), []).append(basis.task)
         judged = []
         for key, factor, effect in zip(letters, design.factors, mains, strict=True):
             reference, changed = design.factors[factor]
@@ -297,10 +248,10 @@ def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
             names |= {"level": changed, "reference": reference}
             judged.append(_row(runs, basis, names, effect, level / len(mains)))
         together.sort(key=lambda each: -abs(each[1].difference))
-        for rank, (alias, difference) in enumerate(together if residual.seeds else ()):
+        for rank, (alias, effect) in enumerate(together if scores.shape[1] else ()):
             names = {"kind": "aliased", "factor": _sum(alias, letters)}
-            row = _row(runs, basis, names, difference, level / len(together))
-            judged.append(row | {"listed": rank < LARGEST or difference.sign() != 0})
+            row = _row(runs, basis, names, effect, level / len(together))
+            judged.append(row | {"listed": rank < LARGEST or effect.sign() != 0})
         # More seeds do not reduce a lack of fit.
         rows += [row | {"sd": math.nan} if residual.lacks_fit else row for row in judged]
     resolution = factorial.resolution(design)
@@ -311,35 +262,28 @@ def _fraction(runs: Runs, design: Design) -> tuple[list[Row], str, list[str]]:
         f"{resolution - 1} settings. Aliased: a sum of interactions of two settings. Paired by "
         "seed. The 95% intervals of all main effects on a task are simultaneous (Bonferroni)."
     )
-    return rows, caption, list(_notes(runs, design, letters, residuals))
+    notes, groups = (
+        [f"{listed(tasks)}: {x}" for x, tasks in errors.items()],
+        factorial.aliases(design),
+    )
+    if any(len(group) > 1 for group in groups):
+        notes.append(f"aliased: {'; '.join(_sum(group, letters) for group in groups)}")
+    return rows, caption, notes
 
 
 def _sum(alias: Alias, letters: Sequence[str]) -> str:
     """Write aliased interactions as "A×B + C×D"."""
-    terms = []
-    for pair, sign in zip(alias.pairs, alias.signs, strict=True):
-        terms.append(f"{MINUS if sign < 0 else '+'} {TIMES.strip().join(letters[i] for i in pair)}")
+    terms = (
+        f"{MINUS if sign < 0 else '+'} {letters[i]}{TIMES.strip()}{letters[j]}"
+        for (i, j), sign in alias.items()
+    )
     return " ".join(terms).removeprefix("+ ")
 
 
-def _notes(
-    runs: Runs, design: Design, letters: Sequence[str], residuals: Mapping[str, Residual]
-) -> Iterator[str]:
-    diverged = runs.runs[runs.runs.diverged].groupby("task", sort=False).size()
-    for task, times in diverged.items():
-        yield f"{task}: {count(times, 'run')} diverged, counted as the worst score of the task"
-    errors = {task: _error(residual) for task, residual in residuals.items()}
-    for error in dict.fromkeys(errors.values()):
-        yield f"{listed([task for task in errors if errors[task] == error])}: {error}"
-    groups = factorial.aliases(design)
-    if any(len(group.pairs) > 1 for group in groups):
-        yield f"aliased: {'; '.join(_sum(group, letters) for group in groups)}"
-
-
-def _error(residual: Residual) -> str:
+def _error(residual: Residual, seeds: int) -> str:
     if math.isnan(residual.variance):
         fewest = f"one seed and fewer than {factorial.FEWEST_UNUSED} unused contrasts"
-        return f"no standard errors ({fewest if residual.seeds else 'no seed is complete'})"
+        return f"no standard errors ({fewest if seeds else 'no seed is complete'})"
     freedom = f"{residual.freedom:.0f} degrees of freedom"
     if residual.lacks_fit:
         return f"standard errors from the lack of fit ({freedom}); more seeds do not reduce them"

@@ -1,9 +1,9 @@
 """Writes tables as text: one formatter of numbers, one function per format.
 
 The columns `x`, `x_low` and `x_high` of a frame are printed as one column, "x [low, high]". The
-frame's `attrs` may have `study`, `kind`, `title`, `caption`, `latex_caption` (of a column per
-task), `notes`, `summary`, the columns that are `shown`, and `unit` ("score" if shares are in units
-of the score).
+frame's `attrs` may have `study`, `kind`, `title`, `caption`, `legend` (column -> a sentence of the
+caption that explains it), `notes`, `summary`, the columns that are `shown`, and `unit` ("score" if
+shares are in units of the score).
 """
 
 from __future__ import annotations
@@ -11,25 +11,24 @@ from __future__ import annotations
 import html
 import io
 import itertools
-import json
 import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ablations.errors import printable, unknown
 from ablations.spreadsheets import inert
 
 MINUS = "\N{MINUS SIGN}"
 MOST_DIGITS = 8  # after the point
-SIGNED = frozenset(
-    {"difference", "share", "effect", "alone", "removed", "interaction", "area", "slope"}
-)
-PERCENT = frozenset({"share", "area_share", "progress", "ceiling", "slope"})
+SIGNED = frozenset({"difference", "share", "effect", "alone", "removed", "interaction", "slope"})
+PERCENT = frozenset({"share", "progress", "ceiling", "slope"})
 HEADS = {
     "baseline": "against",
     "mean": "mean [95%]",
@@ -97,9 +96,12 @@ def format_table(
     if form == "json":
         return _json(frame)
     texts = display(frame, columns, wide=wide)
-    about = frame.attrs if caption else {}
-    if form == "latex" and "verdict" in frame and "mean" in frame and not columns and not wide:
-        texts, about = _by_task(frame), about | {"caption": about.get("latex_caption")}
+    about = dict(frame.attrs) if caption else {}
+    if form == "latex" and "best" in frame and not columns and not wide:
+        return _latex(*_by_task(frame, about))
+    for name, sentence in about.get("legend", {}).items() if columns else ():
+        if name not in columns:
+            about["caption"] = about["caption"].replace(f" {sentence}", "")
     if form == "terminal":
         return _terminal(texts, frame, about, width)
     if form == "html":
@@ -218,14 +220,11 @@ def display(
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
     texts: dict[str, Any] = {}
-    tasks = frame["task"] if "task" in frame else pd.Series("", frame.index)
     parts = {f"{name}{end}" for name in frame for end in ("_low", "_high")}
-    for name in map(str, frame):
+    for name in (name for name in map(str, frame) if f"{name}_low" in frame or name not in parts):
         column = frame[name]
         if f"{name}_low" in frame:
-            texts[name] = _estimates(frame, name, tasks)
-        elif name in parts:
-            continue
+            texts[name] = _estimates(frame, name)
         elif name == "p" or name.startswith("p_"):
             texts[name] = [p_value(value) for value in column.astype(float)]
         elif name == "verdict":
@@ -245,18 +244,17 @@ def _texts(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(texts, index=frame.index)
 
 
-def _estimates(frame: pd.DataFrame, name: str, tasks: pd.Series[Any]) -> list[str]:
+def _estimates(frame: pd.DataFrame, name: str) -> list[str]:
     scale = 100.0 if name in PERCENT and frame.attrs.get("unit") != "score" else 1.0
     ends = scale * frame[[name, f"{name}_low", f"{name}_high"]].astype(float)
     if not (ends % 1).fillna(0.0).to_numpy().any():  # numbers of seeds
         texts = ends.map(lambda value: number(value, 0)).to_numpy()
         return [f"{text} [{low}, {high}]" if low else text for text, low, high in texts]
     places = pd.Series([decimals(*row) for row in ends.to_numpy()], frame.index)
-    places = places.where(ends[name].notna()).groupby(tasks).transform("median")
-    return [
-        estimate(*row, sign=name in SIGNED, places=int(digits))
-        for row, digits in zip(ends.to_numpy(), places.fillna(0), strict=True)
-    ]
+    tasks = frame["task"] if "task" in frame else pd.Series("", frame.index)
+    places = places.where(ends[name].notna()).groupby(tasks).transform("median").fillna(0)
+    rows = zip(ends.to_numpy(), places.astype(int), strict=True)
+    return [estimate(*row, sign=name in SIGNED, places=digits) for row, digits in rows]
 
 
 def verdict_text(row: Mapping[Any, Any]) -> str:
@@ -298,17 +296,10 @@ def _csv(frame: pd.DataFrame) -> str:
 
 
 def _json(frame: pd.DataFrame) -> str:
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, float):
-            return value if math.isfinite(value) else None
-        return value
-
-    rows = [{k: plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
-    hidden = ("shown", "latex_caption")
-    about = {name: value for name, value in frame.attrs.items() if name not in hidden}
-    return json.dumps(about | {"rows": rows}, indent=1, ensure_ascii=False, allow_nan=False)
+    """Write numbers that are not finite as null."""
+    about = {name: x for name, x in frame.attrs.items() if name not in ("shown", "legend")}
+    data = msgspec.json.encode(about | {"rows": frame.to_dict("records")}, enc_hook=np.generic.item)
+    return msgspec.json.format(data, indent=1).decode()
 
 
 def markdown_text(text: str) -> str:
@@ -322,12 +313,11 @@ def markdown_text(text: str) -> str:
 
 def _markdown(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
     cells = without_repeats(texts).map(lambda text: markdown_text(str(text)))
-    table = pipes(list(cells), cells.to_numpy().tolist())
     name = f"{about['study']}: " if about.get("study") else ""
-    above = _wrapped(f"{name}{about['caption']}") if about.get("caption") else []
-    below = [line for note in about.get("notes", ()) for line in _wrapped(f"- {note}")]
-    parts = ["\n".join(above), table, "\n".join(below)]
-    return printable("\n\n".join(part for part in parts if part))
+    above = _wrapped(f"{name}{about['caption']}") if about.get("caption") else ""
+    below = "\n".join(_wrapped(note, "- ") for note in about.get("notes", ()))
+    table = pipes(list(cells), cells.to_numpy().tolist())
+    return printable("\n\n".join(part for part in (above, table, below) if part))
 
 
 def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -335,27 +325,19 @@ def pipes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     import tabulate
 
     right = [_are_numbers([row[i] for row in rows]) for i in range(len(heads))]
-    text: str = tabulate.tabulate(
-        rows,
-        heads,
-        tablefmt="pipe",
-        disable_numparse=True,
-        colalign=["right" if is_right else "left" for is_right in right] if rows else None,
-    )
-    return text
+    sides = ["right" if is_right else "left" for is_right in right] if rows else None
+    return str(tabulate.tabulate(rows, heads, "pipe", disable_numparse=True, colalign=sides))
 
 
 def _are_numbers(texts: Sequence[str]) -> bool:
     return all(not text or text[0] in f"+{MINUS}-.<0123456789" for text in texts)
 
 
-def _wrapped(text: str) -> list[str]:
-    hanging = "  " * text.startswith("- ")
-    marker, text = (text[:2], text[2:]) if hanging else ("", text)
-    return textwrap.wrap(
+def _wrapped(text: str, marker: str = "") -> str:
+    return textwrap.fill(
         marker + markdown_text(text),
         100,
-        subsequent_indent=hanging,
+        subsequent_indent=" " * len(marker),
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -384,44 +366,34 @@ _LATEX = {
 }
 
 
-_GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho "
-    "varsigma sigma tau upsilon phi chi psi omega"
-)
-_ALPHA = ord("\N{GREEK SMALL LETTER ALPHA}")
-_LATEX |= {chr(_ALPHA + i): rf"\ensuremath{{\{name}}}" for i, name in enumerate(_GREEK.split())}
-_LATEX["\N{GREEK SMALL LETTER OMICRON}"] = "o"  # LaTeX has no command for it
-
-
 def latex_text(text: str) -> str:
-    """Escape a text for LaTeX. Characters without a glyph in a plain article become "?"."""
-    known = (
-        _LATEX.get(c, c if c.isascii() or "À" <= c <= "ÿ" else "?") for c in " ".join(text.split())
-    )
-    return "".join(known)
+    """Escape a text for LaTeX."""
+    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
-def _latex(texts: pd.DataFrame, about: Mapping[str, Any]) -> str:
-    bold = texts.attrs.get("bold")
-    cells = without_repeats(texts).map(latex_text).rename(columns=latex_text)
-    if bold is not None:
-        marked = cells.iloc[:, 1:].map(lambda text: rf"\textbf{{{text}}}")
-        cells.iloc[:, 1:] = cells.iloc[:, 1:].where(~bold, marked)
+def _latex(texts: pd.DataFrame, about: Mapping[str, Any], styles: Any = None) -> str:
     label = re.sub(r"[^A-Za-z0-9]+", "-", f"{about.get('study', 'table')}-{about.get('kind', '')}")
     caption = latex_text(about["caption"]) if about.get("caption") else None
-    text = cells.style.hide(axis="index").to_latex(
+    styler = without_repeats(texts).map(latex_text).rename(columns=latex_text).style
+    text = styler.apply(lambda _: styles, axis=None) if styles is not None else styler
+    text = text.hide(axis="index").to_latex(
         hrules=True,
         caption=caption,
         label=f"tab:{label.strip('-')}" if caption else None,
         position="t",
         position_float="centering",
-        column_format="l" * cells.shape[1],
+        column_format="l" * texts.shape[1],
     )
     return "% needs \\usepackage{booktabs}\n" + str(text).rstrip("\n")
 
 
-def _by_task(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a comparison with a column per task, "mean ± half the interval" and the verdict."""
+def _by_task(
+    frame: pd.DataFrame, about: dict[str, Any]
+) -> tuple[pd.DataFrame, dict[str, Any], NDArray[np.str_]]:
+    """Return a comparison with a column per task: "mean ± half the interval" and the verdict.
+
+    The best means have a bold style.
+    """
     texts = []
     for row in frame.itertuples():
         places = decimals(row.mean, row.mean_low, row.mean_high)
@@ -430,9 +402,16 @@ def _by_task(frame: pd.DataFrame) -> pd.DataFrame:
         texts.append(f"{text} {SIGNS.get(row.verdict, '')}".strip() if text else "")
     rows, columns = (list(dict.fromkeys(frame[name])) for name in ("variant", "task"))
     both = frame.assign(text=texts).pivot(index="variant", columns="task")
-    table = both["text"].reindex(rows, columns=columns).fillna("").reset_index()
-    table.attrs["bold"] = both["best"].reindex(rows, columns=columns).eq(True).to_numpy()
-    return table.rename_axis(columns=None)
+    cells, best = (both[name].reindex(rows, columns=columns) for name in ("text", "best"))
+    styles = np.where(best.eq(True), "textbf:--rwrap;", "")
+    if about.get("caption"):
+        for name in set(about["legend"]) - {"verdict"}:
+            about["caption"] = about["caption"].replace(f" {about['legend'][name]}", "")
+        signs = ", ".join(f"{sign} {v}" for v, sign in SIGNS.items() if v in set(frame.verdict))
+        about["caption"] += " ±: half the width of the interval. Bold: best mean."
+        about["caption"] += f" {signs}: the difference to the baseline." if signs else ""
+    table = cells.fillna("").reset_index().rename_axis(columns=None)
+    return table, about, np.insert(styles, 0, "", axis=1)
 
 
 def _html(texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any]) -> str:
@@ -441,27 +420,22 @@ def _html(texts: pd.DataFrame, frame: pd.DataFrame, about: Mapping[str, Any]) ->
     The first column is the row's header. A verdict's cell has the verdict as its class.
     """
     cells = texts.drop(columns="task", errors="ignore").map(lambda cell: breakable(str(cell)))
-    numeric = [_are_numbers(list(texts[name])) for name in cells]
+    plain = ['<td class="number">' if _are_numbers(list(texts[n])) else "<td>" for n in cells]
     tasks = list(texts["task"]) if "task" in texts else [""] * len(texts)
     words = list(frame["verdict"]) if "verdict" in frame else [""] * len(texts)
-
-    def row(first: str, *rest: str, word: str) -> str:
-        tags = [
-            f'<td class="verdict {html.escape(word)}">' if name == "verdict" and word else
-            '<td class="number">' if is_number else "<td>"
-            for name, is_number in zip(cells, numeric, strict=True)
-        ]  # fmt: skip
-        others = (f"{tag}{cell}</td>" for tag, cell in zip(tags[1:], rest, strict=True))
-        return f'<tr><th scope="row">{first}</th>{"".join(others)}</tr>'
-
     heads = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in cells)
     lines = [f"<caption>{html.escape(about['caption'])}</caption>"] if about.get("caption") else []
     lines.append(f"<thead><tr>{heads}</tr></thead>")
     rows = zip(tasks, cells.to_numpy().tolist(), words, strict=True)
-    for task, group in itertools.groupby(rows, key=lambda each: each[0]):
+    for task, group in itertools.groupby(rows, key=lambda row: row[0]):
         head = f'<th scope="rowgroup" colspan="{cells.shape[1]}">{breakable(task)}</th>'
         lines += ["<tbody>", *([f'<tr class="task">{head}</tr>'] if task else [])]
-        lines += [*(row(*texts, word=word) for _, texts, word in group), "</tbody>"]
+        for _, (first, *rest), word in group:
+            own = {"verdict": f'<td class="verdict {html.escape(word)}">'} if word else {}
+            tags = [own.get(name, tag) for name, tag in zip(cells, plain, strict=True)][1:]
+            others = (f"{tag}{cell}</td>" for tag, cell in zip(tags, rest, strict=True))
+            lines.append(f'<tr><th scope="row">{first}</th>{"".join(others)}</tr>')
+        lines.append("</tbody>")
     return "\n".join(['<table class="study-table">', *lines, "</table>"])
 
 
@@ -479,13 +453,45 @@ def _terminal(
     from rich.table import Table
     from rich.text import Text
 
-    screen = Console(width=width, highlight=False)
+    screen = Console(width=width)
     out = io.StringIO()
     console = Console(
         file=out, width=screen.width, highlight=False, force_terminal=screen.is_terminal
     )
     cells = texts.drop(columns="task", errors="ignore").map(lambda cell: printable(str(cell)))
-    tasks = texts["task"] if "task" in texts else [""] * len(frame)
+    tasks = list(texts["task"]) if "task" in texts else [""] * len(frame)
+    widths, left_out = _fitted(cells, tasks, screen.width)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name, fixed in widths.items():
+        table.add_column(str(name), overflow="fold", width=fixed)
+    verdicts = frame["verdict"] if "verdict" in frame else [""] * len(frame)
+    rows = zip(tasks, cells[list(widths)].to_numpy(), verdicts, strict=True)
+    for task, group in itertools.groupby(rows, key=lambda row: row[0]):
+        if task:
+            table.add_section()
+            table.add_row(Text(printable(task), "bold"))
+        for _, row, verdict in group:
+            table.add_row(*map(Text, row), style=STYLES.get(verdict, ""))
+
+    def say(text: str | None, style: str = "") -> None:
+        if text:
+            console.print(Text(printable(text), style))
+
+    if frame.attrs.get("title"):
+        title = ": ".join(dict.fromkeys([frame.attrs["study"], frame.attrs["title"]]))
+        say(title + (f", profile {name}" if (name := frame.attrs.get("profile")) else ""), "bold")
+    say(frame.attrs.get("summary"))
+    console.print(table)
+    say(f"columns omitted at this width: {', '.join(left_out)}" if left_out else "", "dim")
+    for text in (about.get("caption"), *about.get("notes", ())):
+        say(text, "dim")
+    return out.getvalue().rstrip("\n")
+
+
+def _fitted(
+    cells: pd.DataFrame, tasks: Sequence[str], width: int
+) -> tuple[dict[str, int | None], list[str]]:
+    """Return the columns that fit with their widths (None: as is), and those that do not."""
     numeric = {name for name in cells if _are_numbers(list(cells[name]))}
     full = {name: max(map(len, [str(name), *cells[name]])) for name in cells}
     least: dict[str, int] = {}  # widths that break no number, and no word of usual length
@@ -495,32 +501,11 @@ def _terminal(
         least[name] = full[name] if name in numeric else longest
 
     def spare() -> int:
-        return screen.width - sum(least.values()) - 3 * len(least)
+        return width - sum(least.values()) - 3 * len(least)
 
     left_out = [name for name in OPTIONAL if spare() < 0 and least.pop(name, 0)]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    room = spare() >= 0
+    if spare() < 0:
+        return {name: least[name] if name in numeric else None for name in least}, left_out
     for name in least:
         least[name] += min(max(0, full[name] - least[name]), max(0, spare()))
-        fixed = least[name] if room or name in numeric else None
-        table.add_column(str(name), overflow="fold", width=fixed)
-    verdicts = frame["verdict"] if "verdict" in frame else [""] * len(frame)
-    last = ""
-    for row, verdict, task in zip(cells[list(least)].to_numpy(), verdicts, tasks, strict=True):
-        if task != last:
-            table.add_section()
-            table.add_row(Text(printable(task), "bold"))
-            last = task
-        table.add_row(*map(Text, row), style=STYLES.get(verdict, ""))
-    if frame.attrs.get("title"):
-        title = ": ".join(dict.fromkeys([frame.attrs["study"], frame.attrs["title"]]))
-        profile = f", profile {name}" if (name := frame.attrs.get("profile")) else ""
-        console.print(Text(printable(title + profile), "bold"))
-    if frame.attrs.get("summary"):
-        console.print(Text(printable(frame.attrs["summary"])))
-    console.print(table)
-    narrow = f"columns omitted at this width: {', '.join(left_out)}" if left_out else ""
-    for text in (narrow, about.get("caption"), *about.get("notes", ())):
-        if text:
-            console.print(Text(printable(text), "dim"))
-    return out.getvalue().rstrip("\n")
+    return dict(least), left_out

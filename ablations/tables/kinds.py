@@ -6,6 +6,7 @@ UserError if the study has no such table.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -53,34 +54,25 @@ def efficiency(runs: Runs) -> pd.DataFrame:
 
     Columns:
         n, failed: number of runs with a score, and of failed runs.
-        auc: mean over training and over seeds.
+        auc: mean over training and over the runs with a score.
         threshold: in units of the metric.
         steps: median over runs of the step from which a run stays at or above the threshold;
             infinite for a run that never does, or that failed.
         reached: number of runs that do.
-        note: more runs failed than of the baseline, so the AUC is of the surviving runs.
     """
     rows = []
     for task, variant, of in by_task_and_variant(runs):
         curves, scored = runs.curves_of(task, variant), set(of.seed[of.score.notna()])
         kept = [curve for seed, curve in curves.items() if seed in scored]
-        failed, baseline = int((of.status == "failed").sum()), runs.versus[variant]
-        low, high = runs.ranges[task, variant]
+        failed, (low, high) = int((of.status == "failed").sum()), runs.ranges[task, variant]
         threshold = math.nan if runs.margin_in_metric else low + THRESHOLD * (high - low)
         known = not math.isnan(threshold)
         times = [stats.steps_to(curve.steps, curve.values, threshold) for curve in kept]
         times = [*times, *[math.inf] * failed] if known else []
-        more = 0 if variant == baseline else runs.failures([task], variant, baseline)
-        rows.append(
-            {
-                **{"task": task, "variant": variant, "n": len(kept), "failed": failed},
-                **ends("auc", stats.mean([auc(curve.steps, curve.values) for curve in kept])),
-                "threshold": threshold,
-                **ends("steps", stats.median_time(times)),
-                "reached": np.isfinite(times).sum() if known else math.nan,
-                "note": f"{more} more runs failed than of {baseline}" if more > 0 else "",
-            }
-        )
+        row = {"task": task, "variant": variant, "n": len(kept), "failed": failed}
+        row |= ends("auc", stats.mean([auc(curve.steps, curve.values) for curve in kept]))
+        row |= {"threshold": threshold, **ends("steps", stats.median_time(times))}
+        rows.append(row | {"reached": np.isfinite(times).sum() if known else math.nan})
     caption = (
         f"AUC: mean {runs.metric} over training and seeds. Steps: the step from which a run stays "
         f"at or above {100 * THRESHOLD:g}% of the learned range, median over seeds (order "
@@ -142,23 +134,21 @@ def power(runs: Runs) -> pd.DataFrame:
         seeds_at_<k>_margins: for a true difference of k margins; NaN above 10,000. The interval is
             computed from the 90% interval of `sd`.
     """
-    frame, rows = compare(runs), []
-    for pair in frame[(frame.sd > 0) & (frame.margin > 0)].itertuples():
-        row = {name: getattr(pair, name) for name in ("task", "variant", "pairs", "sd", "margin")}
-        spreads = (pair.sd, *stats.sd_interval(pair.pairs, pair.sd, 0.1))
-        for k in MARGINS:
-            for end, sd in zip(_ENDS, spreads, strict=True):
-                seeds = stats.seeds_needed(k * pair.margin, sd, pair.margin, pair.level)
-                row[f"seeds_at_{k}_margins{end}"] = seeds
-        rows.append(row)
+    frame = compare(runs)
+    frame = frame[(frame.sd > 0) & (frame.margin > 0)]
+    rows = frame[["task", "variant", "pairs", "sd", "margin"]].to_dict("records")
+    for row, level in zip(rows, frame.level, strict=True):
+        spreads = (row["sd"], *stats.sd_interval(row["pairs"], row["sd"], 0.1))
+        for k, (end, sd) in itertools.product(MARGINS, zip(_ENDS, spreads, strict=True)):
+            seeds = stats.seeds_needed(k * row["margin"], sd, row["margin"], level)
+            row[f"seeds_at_{k}_margins{end}"] = seeds
     caption = (
         "Seeds that decide a comparison with 80% power if the variant differs by 0, 1, 2 or 4 "
         "margins: its interval excludes 0 or lies within the margin, at the level of the "
         "comparison. Ranges: the 90% interval of the standard deviation of the paired differences."
     )
-    return _frame(
-        runs, rows, caption, "has no comparison with finished runs, or its metric has no margin"
-    )
+    absent = "has no comparison with finished runs, or its metric has no margin"
+    return _frame(runs, rows, caption, absent)
 
 
 def stability(runs: Runs) -> pd.DataFrame:
@@ -172,10 +162,8 @@ def stability(runs: Runs) -> pd.DataFrame:
         p, p_adjusted: Fisher's exact test against the baseline, without and with Bonferroni.
         iqr: interquartile range of the scores.
         worst_quarter: mean of the lowest quarter of the scores.
-        area, area_share, area_verdict: comparison of the means over training.
     """
     counted, rows = with_diverged(runs), []
-    areas = compare(runs.on(score="auc")).set_index(["task", "variant"])
     for task, variant, of in by_task_and_variant(runs):
         baseline, (low, _) = runs.versus[variant], runs.ranges[task, variant]
         own, theirs = (
@@ -187,30 +175,26 @@ def stability(runs: Runs) -> pd.DataFrame:
         below, of_baseline = (int((scores < threshold).sum()) for scores in (own, theirs))
         is_compared = known and variant != baseline and baseline in runs.versus
         p = stats.fisher_p((below, of_baseline), (n, len(theirs))) if is_compared else math.nan
-        area = areas.loc[(task, variant)]
+        failed = int((of.status == "failed").sum())
         rows.append(
             {
-                **{"task": task, "variant": variant, "n": n},
-                "failed": int((of.status == "failed").sum()),
+                **{"task": task, "variant": variant, "n": n, "failed": failed},
                 "collapsed": below if known else math.nan,
                 **ends("collapse_rate", stats.rate(below, n) if known else _NOTHING),
                 **{"threshold": threshold, "p": p, "p_adjusted": p},
                 **ends("iqr", stats.iqr(own)),
                 **ends("worst_quarter", stats.worst_quarter(own)),
-                **{f"area{end}": area[f"difference{end}"] for end in _ENDS},
-                **{f"area_share{end}": area[f"share{end}"] for end in _ENDS},
-                **{"area_pairs": area.pairs, "area_verdict": area.verdict},
             }
         )
     caption = (
         f"Stability of {runs.metric}. Collapse: a score below the middle between the lower end of "
         "the learned range and the baseline's median. p: Fisher's exact test (Bonferroni). A "
-        "diverged run counts as the task's worst score. Area: difference of the mean over training."
+        "diverged run counts as the task's worst score."
     )
     frame = _frame(runs, rows, caption)
     frame["p_adjusted"] = np.minimum(1.0, frame.p * frame.p.count())
-    estimates = ("collapse_rate", "p_adjusted", "iqr", "worst_quarter", "area", "area_verdict")
-    frame.attrs["shown"] = ["task", "variant", "n", "failed", *estimates]
+    hidden = ("collapsed", "threshold", "p")
+    frame.attrs["shown"] = [x for x in frame if x not in hidden and not x.endswith(_ENDS[1:])]
     return frame
 
 

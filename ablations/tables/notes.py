@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pandas as pd
 
@@ -12,7 +13,7 @@ from ablations.errors import count, listed, shortened, spans
 from ablations.records import UNTRAINED, Plan
 from ablations.runs import ALL_TASKS, EVALUATION, RUN, Runs, untrained_command
 from ablations.scoring import LAST, LEAD
-from ablations.tables.formats import SIGNS, estimate
+from ablations.tables.formats import estimate
 
 MOST_LINES = 12
 LISTED = 4  # effects that a summary names
@@ -24,18 +25,15 @@ WINDOWS = {
 }
 
 
-def caption(runs: Runs, frame: pd.DataFrame, *, by_task: bool = False) -> str:
-    """Explain the numbers of a comparison in at most four lines.
-
-    by_task: of the LaTeX table, which has a column per task.
-    """
+def explain(runs: Runs, frame: pd.DataFrame) -> dict[str, Any]:
+    """Return the caption of a comparison, and its sentences that explain single columns."""
     compared = frame[frame.pairs > 0]
-    seeds = seeds_text(runs.runs.seed.unique())
     base = f"; settings of {runs.plan.study.base}" if runs.plan and runs.plan.study.base else ""
     window = "" if runs.plan is None and runs.curves.empty else f"{WINDOWS[runs.score]} "
     length = f"; {steps(runs.plan)}{base}" if runs.plan else ""
-    width = "± half the width of its" if by_task else "with its"
-    parts = [f"Mean {runs.metric} {window}{width} 95% interval; seeds {seeds}{length}."]
+    seeds = seeds_text(runs.runs.seed.unique())
+    parts = [f"Mean {runs.metric} {window}with its 95% interval; seeds {seeds}{length}."]
+    legend = {}
     if len(compared):
         coverage = f"{100 * (1 - frame.attrs['level']):g}%"
         intervals = f"their {coverage} intervals are simultaneous (Bonferroni)"
@@ -43,43 +41,35 @@ def caption(runs: Runs, frame: pd.DataFrame, *, by_task: bool = False) -> str:
             intervals = intervals.replace("Bonferroni", "interim analyses")
         elif not frame.attrs["simultaneous"]:
             intervals = f"each has its own {coverage} interval"
-        effect = "" if runs.margin_in_metric or by_task else "Effect: in % of the learned range. "
-        best = "Bold: best mean." if by_task else "* best mean, † not significantly below it."
-        parts.append(f"Differences are paired by seed; {intervals}. {effect}{best}")
-        if by_task and any(compared.verdict):
-            signs = [f"{sign} {v}" for v, sign in SIGNS.items() if v in set(compared.verdict)]
-            parts.append(f"{', '.join(signs)}: the difference to the baseline.")
+        parts.append(f"Differences are paired by seed; {intervals}.")
+        if not runs.margin_in_metric:
+            legend["share"] = "Effect: in % of the learned range."
+        legend["mean"] = "* best mean, † not significantly below it."
     if runs.directed and frame.margin.notna().any():
         unit = "" if runs.margin_in_metric else "% of the learned range"
         size = runs.margin if runs.margin_in_metric else 100 * runs.margin
-        parts.append(f"Equivalent: within ±{size:g}{unit}.")
-        if not by_task:
-            parts.append("Needs: seeds that would show a difference of that size with 80% power.")
+        legend["verdict"] = f"Equivalent: within ±{size:g}{unit}."
+        needs = "Needs: seeds that would show a difference of that size with 80% power."
+        legend["seeds_needed"] = needs
     rates = [task for task in runs.tasks if task in runs.of_successes]
     if rates:
         parts.append(f"Success rates on {listed(rates)} have exact intervals.")
-    return " ".join(parts)
+    return {"caption": " ".join([*parts, *legend.values()]), "legend": legend}
 
 
 def notes(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
     """Yield notes on the runs behind a comparison: failures, ranges, settings, versions."""
-    yield from _absent_baselines(runs)
+    for name in sorted(set(runs.versus.values()) - set(runs.versus)):
+        yield f"the baseline {name} is not among these runs, so nothing is compared with it"
     yield from shortened(list(_other_settings(runs)), MOST_LINES, "and {} more such lines")
     yield from _ranges(runs)
-    yield from _more_seeds(runs, frame)
+    yield from _more_seeds(frame)
     yield from _tuned(runs)
     yield from _untrained(runs)
-    yield from _disagreeing(frame)
-    seeds = runs.runs.seed.nunique()
-    if 1 < seeds < 5:
+    if 1 < (seeds := runs.runs.seed.nunique()) < 5:
         yield f"{seeds} seeds: intervals cover only 80 to 95% if scores are skewed"
     yield from _not_done(runs)
     yield from runs.versions
-
-
-def _absent_baselines(runs: Runs) -> Iterator[str]:
-    for name in sorted(set(runs.versus.values()) - set(runs.versus)):
-        yield f"the baseline {name} is not among these runs, so nothing is compared with it"
 
 
 def _other_settings(runs: Runs) -> Iterator[str]:
@@ -110,7 +100,7 @@ def _ranges(runs: Runs) -> Iterator[str]:
                 yield f"{task}: {source} {why}; the rows of all tasks exclude it"
 
 
-def _more_seeds(runs: Runs, frame: pd.DataFrame) -> Iterator[str]:
+def _more_seeds(frame: pd.DataFrame) -> Iterator[str]:
     more = frame[frame.baseline_n.notna()]
     if len(more):
         row = more.iloc[0]
@@ -143,43 +133,31 @@ def _untrained(runs: Runs) -> Iterator[str]:
         )
 
 
-def _disagreeing(frame: pd.DataFrame) -> Iterator[str]:
-    for row in frame[frame.note == "tasks disagree"].itertuples():
-        tasks = frame[(frame.variant == row.variant) & (frame.task != ALL_TASKS)]
-        above = listed(list(tasks[tasks.difference_low > 0].task)) or "average"
-        below = listed(list(tasks[tasks.difference_high < 0].task)) or "average"
-        yield f"{row.variant} is better on {above} and worse on {below}, which the mean hides"
-
-
 def _not_done(runs: Runs) -> Iterator[str]:
-    rows, total = runs.runs, len(runs.runs)
-    missing = rows[rows.status == "missing"]
-    if len(missing):
-        yield f"{len(missing)} of {total} runs are missing; pairs use the seeds that both have"
-        yield from _listed(missing, "missing")
-    failed = rows[rows.status == "failed"]
-    if len(failed):
-        yield (
-            f"{len(failed)} of {total} runs failed; means exclude them. A variant that fails more "
-            "often than its baseline has the verdict failed unless it is worse"
-        )
-        yield from _listed(failed, "failed")
-    empty = rows[(rows.status == "done") & rows.score.isna()]
-    if len(empty):
-        yield (
-            f"{len(empty)} of {total} runs have no value of {runs.metric} {WINDOWS[runs.score]}: "
-            "no episode finished, or too few evaluations"
-        )
-        yield from _listed(empty, "no score")
-
-
-def _listed(rows: pd.DataFrame, word: str) -> list[str]:
-    """Return a line for the runs of a task and variant that have the same reason."""
-    lines = [
-        f"{word}: {task}, {variant}, seed{'s' * (len(runs) > 1)} {seeds_text(runs.seed)}: {reason}"
-        for (task, variant, reason), runs in rows.groupby([*RUN[:2], "reason"], sort=False)
-    ]
-    return shortened([x.removesuffix(": ") for x in lines], MOST_LINES, "and {} more such lines")
+    rows, none = runs.runs, f"have no value of {runs.metric} {WINDOWS[runs.score]}"
+    for word, lost, why in (
+        ("missing", rows.status == "missing", "are missing; pairs use the seeds that both have"),
+        (
+            "failed",
+            rows.status == "failed",
+            "failed; means exclude them. A variant that fails more often than its baseline has the "
+            "verdict failed unless it is worse",
+        ),
+        (
+            "no score",
+            (rows.status == "done") & rows.score.isna(),
+            f"{none}: no episode finished, or too few evaluations",
+        ),
+    ):
+        if lost.any():
+            yield f"{lost.sum()} of {len(rows)} runs {why}"
+            groups = rows[lost].groupby([*RUN[:2], "reason"], sort=False)
+            lines = [
+                f"{word}: {task}, {variant}, seed{'s' * (len(of) > 1)} {seeds_text(of.seed)}"
+                + f": {reason}" * bool(reason)
+                for (task, variant, reason), of in groups
+            ]
+            yield from shortened(lines, MOST_LINES, "and {} more such lines")
 
 
 def seeds_text(seeds: Iterable[int]) -> str:

@@ -52,18 +52,17 @@ def shares(runs: Runs) -> pd.DataFrame:
     rows, notes = [], [f"the same in both: {_settings(about.held)}"] if about.held else []
     for task in runs.tasks:
         seeds, arrays, acts = _paths(runs, about, task)
-        gap = attribution(**arrays, comparisons=comparisons)
+        gap, effects = attribution(**arrays, comparisons=comparisons)
         margin = runs.margin * runs.size(task, about.start)
         common = {"task": task, "n": len(seeds), "n_planned": len(planned), "margin": margin}
         names = {"detail": GAP, "change": f"{about.start} → {about.end}"}
-        rows.append(common | names | _judged(runs, gap.gap, margin, acts=acts[0]))
-        sizes = np.abs(np.nan_to_num([share.difference for share in gap.shares]))
+        rows.append(common | names | _judged(runs, gap, margin, acts=acts[0]))
+        sizes = np.abs(np.nan_to_num([share.difference for share in effects["share"]]))
         for i in np.lexsort((-sizes, ~acts[1:])):
-            names = {"detail": details[i][0], "change": change(details[i][1])}
-            row = common | names
-            row |= _judged(runs, gap.shares[i], margin, comparisons, acts=acts[1 + i])
-            for name, each in zip(BESIDE, (gap.alone, gap.removed, gap.interactions), strict=True):
-                row |= ends(name, each[i])
+            row = common | {"detail": details[i][0], "change": change(details[i][1])}
+            row |= _judged(runs, effects["share"][i], margin, comparisons, acts=acts[1 + i])
+            for name in BESIDE:
+                row |= ends(name, effects[name][i])
             rows.append(row)
         if missing := sorted(set(planned) - set(seeds)):
             excluded = f"{len(missing)} of {count(len(planned), 'seed')} ({seeds_text(missing)})"

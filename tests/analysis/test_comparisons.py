@@ -80,10 +80,6 @@ def test_rows_are_those_of_scipy(study_runs, options, level, factor) -> None:
         assert (row.difference_low, row.difference_high) == pytest.approx(interval(pairs, level))
         assert row.share_low == pytest.approx(row.difference_low / sizes[task])
         assert row.sd == pytest.approx(pairs.std(ddof=1))
-        assert row.p_wilcoxon == pytest.approx(scipy.stats.wilcoxon(pairs).pvalue)
-        sided = [scipy.stats.ttest_1samp(pairs, s * row.margin, alternative=a).pvalue
-                 for s, a in ((-1, "greater"), (1, "less"))]  # fmt: skip
-        assert row.p_equivalent == pytest.approx(max(sided))
         outside = row.difference_low > 0 or row.difference_high < 0
         assert outside == (row.p_adjusted < options.get("level", 0.05))
 

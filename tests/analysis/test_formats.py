@@ -26,7 +26,7 @@ from ablations.tables import FORMATS, TABLES, table_of
 from ablations.tables.formats import MINUS, decimals, display, estimate, number, p_value
 
 UNITS = {"reacher": 30.0, "hopper": 2000.0}
-NASTY = 'a|b_*c* <b>&"x" 50% $1 #2 {~^} \\end λ\u00d7é 漢'
+NASTY = 'a|b_*c* <b>&"x" 50% $1 #2 {~^} \\end \u00d7é'
 NAN = math.nan
 WORSE = ["worse (1 more run failed than of base)"]
 
@@ -116,8 +116,13 @@ def test_columns_are_chosen_by_name_or_all_shown(table) -> None:
     assert re.fullmatch(
         r"\| task +\| variant +\| +p \| +difference \[95%\] \|", chosen.splitlines()[0]
     )
+    for form, explained in (("latex", "Needs:"), ("markdown", "Effect:")):
+        assert explained in format_table(table, form, columns=["share", "seeds_needed"]), form
+        assert "Needs:" not in format_table(table, form, columns=["share"]), form
+    assert r"\pm$: half the width" in (by_task := format_table(table, "latex"))
+    assert "Needs:" not in by_task
     wide = format_table(table, "markdown", wide=True)
-    assert all(name in wide for name in ("p (adj.)", "p equivalent", "learned range"))
+    assert all(name in wide for name in ("p (adj.)", "same as", "learned range"))
     assert text.splitlines()[0] == ",".join(table.columns)
     with pytest.raises(UserError, match="did you mean 'variant'"):
         format_table(table, "markdown", columns=["variants"])
@@ -193,7 +198,7 @@ def test_names_do_not_break_a_markdown_table(nasty) -> None:
 
 def test_latex_escapes_names_and_balances_braces(nasty, study_runs) -> None:
     text = format_table(nasty, "latex")
-    assert r"\ensuremath{\lambda}$\times$é ?" in text
+    assert r"\textbackslash{}end $\times$é" in text
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     bare = re.sub(r"\\[\\{}&#_%$]", "", body)
     assert bare.count("{") == bare.count("}")

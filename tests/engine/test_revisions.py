@@ -208,7 +208,7 @@ def test_looks_go_on_with_cells_of_the_code_alone(
     assert until.stage(asked(**looking), tmp_path).ended
     bump(monkeypatch, "choice")
     found = until.stage(asked(**looking), tmp_path)
-    assert (found.decisions, found.ended) == ((), False)
+    assert (found.stage, found.ended) == (0, False)
 
 
 def test_other_seeds_of_a_plan_are_of_its_revisions(

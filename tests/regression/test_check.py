@@ -375,7 +375,6 @@ MOVES = {
     "a constant": {"add": 1024.0},
     "a large unit": {"unit": 2.0**40},
     "a small unit": {"unit": 2.0**-40},
-    "a unit whose square is no float": {"unit": 2.0**990},
     "a unit whose square is nothing": {"unit": 2.0**-990},
     "lower is better": {"unit": -1.0},
 }

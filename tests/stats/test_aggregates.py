@@ -178,14 +178,3 @@ def test_even_a_clean_sweep_leaves_a_probability_of_improvement_open() -> None:
     assert few.value == few.high == 1
     assert 0.6 < few.low < 0.75
     assert few.low < stats.improvement([np.arange(50.0) + 100], [np.arange(50.0)]).low < 1
-
-
-@pytest.mark.parametrize("shape", ["normal", "half collapse", "ceiling with atom", "skewed down"])
-@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0])
-def test_the_interval_of_a_probability_of_improvement_covers(shape: str, shift: float) -> None:
-    random = np.random.default_rng(10)
-    large = SHAPES[shape](random, (2, 3_000))
-    shift *= min(3.0, float(large.std()))
-    truth = stats.share_above(large[0] + shift, large[1])
-    results = [stats.improvement(x + shift, y) for x, y in SHAPES[shape](random, (500, 2, 2, 8))]
-    assert np.mean([result.low <= truth <= result.high for result in results]) > 0.93

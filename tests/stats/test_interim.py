@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -30,43 +27,6 @@ def test_five_even_stages_have_the_published_bounds() -> None:
     np.testing.assert_allclose(bounds, [2.438, 2.427, 2.410, 2.397, 2.386], atol=2e-3)
 
 
-class UpTo(NamedTuple):
-    """A sequential test that ends with a run of a certain number."""
-
-    last: int
-    stages: interim.Stages = interim.design((2, 4, 8), 0.05)
-
-    def needs(self, stage, before) -> range:
-        return range(len(before[-1].runs) if before else 0, stage.seeds)
-
-    def decide(self, stage, runs, before) -> SimpleNamespace:
-        every = [*(before[-1].runs if before else ()), *runs]
-        assert every == list(range(stage.seeds))
-        return SimpleNamespace(runs=every, decided=self.last in every)
-
-
-@pytest.mark.parametrize("budget", range(4))
-def test_tests_side_by_side_take_what_they_need_and_resume(budget: int) -> None:
-    tests, rounds = {"early": UpTo(1), "late": UpTo(6), "open": UpTo(99)}, []
-
-    def collect(due):
-        if len(rounds) == left:
-            return {}
-        rounds.append([(name, *now.needs) for name, now in due.items()])
-        return {name: now.needs for name, now in due.items()}
-
-    left = budget
-    reached = interim.play(tests, collect)
-    assert [len(now.decisions) for now in reached.values()] == [min(budget, n) for n in (1, 3, 3)]
-    left = None
-    reached = interim.play(tests, collect, reached)
-    assert [(now.ended, len(now.decisions)) for now in reached.values()] == [
-        (True, n) for n in (1, 3, 3)
-    ]
-    assert rounds[0] == [("early", 0, 1), ("late", 0, 1), ("open", 0, 1)]
-    assert rounds[1:] == [[("late", *r), ("open", *r)] for r in (range(2, 4), range(4, 8))]
-
-
 @pytest.mark.parametrize("level", [0.05, 0.001])
 @pytest.mark.parametrize("seeds", [(8,), (8, 12, 18), (5, 50)])
 def test_no_bound_is_crossed_with_the_chance_promised(seeds: tuple[int, ...], level: float) -> None:
@@ -75,19 +35,6 @@ def test_no_bound_is_crossed_with_the_chance_promised(seeds: tuple[int, ...], le
     bounds = norm.isf(np.array(stages.levels) / 2)
     law = scipy.stats.multivariate_normal(cov=correlation, abseps=1e-7, releps=1e-7)
     assert 1 - law.cdf(bounds, lower_limit=-bounds) == pytest.approx(level, rel=0.01)
-
-
-@pytest.mark.parametrize("truth", [0.0, 0.5])
-@pytest.mark.parametrize("level", [0.05, 0.01])
-def test_the_intervals_of_all_stages_hold_at_once(truth: float, level: float) -> None:
-    stages, trials = interim.design(interim.planned(8, 40), level), 20_000
-    pairs = np.random.default_rng(1).normal(truth, 1.0, (trials, stages.seeds[-1]))
-    missed = np.zeros(trials, bool)
-    for seeds, at in zip(stages.seeds, stages.levels, strict=True):
-        part = pairs[:, :seeds]
-        reach = scipy.stats.t.isf(at / 2, seeds - 1) * scipy.stats.sem(part, axis=1)
-        missed |= np.abs(part.mean(axis=1) - truth) > reach
-    assert 0 < missed.mean() <= level * 1.1 + 2 * np.sqrt(level / trials)
 
 
 def test_a_verdict_freezes_with_the_seeds_of_its_stage() -> None:

@@ -80,9 +80,9 @@ def test_shares_sum_to_the_gap_of_every_seed() -> None:
     orders, along, back, alone, without = run(np.random.default_rng(1), 7, noise=1.0)
     gaps = shares(orders, along, back).sum(axis=1)
     assert gaps == pytest.approx(along[:, -1] - along[:, 0], abs=1e-12)
-    made = attribution(orders, along, back, alone, without)
-    total = sum(share.difference for share in made.shares)
-    assert total == pytest.approx(made.gap.difference, abs=1e-12)
+    gap, made = attribution(orders, along, back, alone, without)
+    total = sum(share.difference for share in made["share"])
+    assert total == pytest.approx(gap.difference, abs=1e-12)
     # Of integers exactly.
     along, back = np.random.default_rng(2).integers(-1000, 1000, (2, 7, DETAILS + 1)).astype(float)
     back[:, [0, -1]] = along[:, [0, -1]]
@@ -90,24 +90,25 @@ def test_shares_sum_to_the_gap_of_every_seed() -> None:
 
 
 def test_a_detail_that_does_not_act_has_exactly_nothing() -> None:
-    made = attribution(*run(np.random.default_rng(3), 12, noise=1.0))
-    for effect in (made.shares[-1], made.alone[-1], made.removed[-1], made.interactions[-1]):
+    _, made = attribution(*run(np.random.default_rng(3), 12, noise=1.0))
+    assert list(made) == ["share", "alone", "removed", "interaction"]
+    for *_, effect in made.values():
         assert effect.difference == 0.0
         assert math.isnan(effect.low), "no spread, so no interval"
-    assert not any(math.isnan(share.low) for share in made.shares[:-1])
+    assert not any(math.isnan(share.low) for share in made["share"][:-1])
     orders, along, back, alone, without = run(np.random.default_rng(3), 12, noise=1.0)
     alone = along[:, :1] + np.full(DETAILS, 0.1)  # one number, but for rounding
-    same = attribution(orders, along, back, alone, without).alone[0]
+    same = attribution(orders, along, back, alone, without)[1]["alone"][0]
     assert (same.difference, same.sd) == (pytest.approx(0.1), 0.0)
 
 
 def test_alone_removed_and_their_difference() -> None:
-    made = attribution(*run(np.random.default_rng(4), 3, noise=0.0))
+    _, made = attribution(*run(np.random.default_rng(4), 3, noise=0.0))
     both = [sum(v for pair, v in PAIRS.items() if i in pair) for i in range(DETAILS)]
     for effects, truth in (
-        (made.alone, EFFECTS),
-        (made.interactions, both),
-        (made.removed, EFFECTS + both),
+        (made["alone"], EFFECTS),
+        (made["interaction"], both),
+        (made["removed"], EFFECTS + both),
     ):
         assert [effect.difference for effect in effects] == pytest.approx(truth)
 
@@ -116,8 +117,8 @@ def test_intervals_hold_at_once_as_often_as_they_say() -> None:
     """Simulated with noise in every run and a seed's own level, at the fewest seeds."""
     random, repeats, held = np.random.default_rng(5), 1000, []
     for _ in range(repeats):
-        made = attribution(*run(random, 12, noise=1.0))
-        pairs = zip((*made.shares[:-1], made.gap), (*TRUTH[:-1], TRUTH.sum()), strict=True)
+        gap, made = attribution(*run(random, 12, noise=1.0))
+        pairs = zip((*made["share"][:-1], gap), (*TRUTH[:-1], TRUTH.sum()), strict=True)
         held.append([effect.low <= truth <= effect.high for effect, truth in pairs])
     *each, gap = np.mean(held, axis=0)
     # Three standard errors around 95%; Bonferroni's intervals may hold more often.

@@ -18,7 +18,6 @@ from test_effect_tables import SCORES, SETS
 
 import ablations
 from ablations import stats
-from ablations.comparison import compare
 from ablations.errors import UserError
 from ablations.runs import ALL_TASKS, Runs
 from ablations.tables import TABLES, table_of
@@ -37,7 +36,6 @@ def test_failed_runs_never_reach_the_threshold(study_runs) -> None:
     rows = rows_of("efficiency", runs)
     brax, standard = rows["hopper", "brax"], rows["hopper", "standard"]
     assert (brax.n, brax.failed, brax.reached, brax.steps) == (3, 5, 3, math.inf)
-    assert (brax.note, standard.note) == ("5 more runs failed than of standard", "")
     assert (standard.reached, 0 < standard.steps < 400_000) == (8, True)
     assert standard.auc_low < standard.auc < standard.auc_high
 
@@ -104,9 +102,6 @@ def test_collapsed_runs_are_counted_from_doing_nothing_and_tested_exactly(tmp_pa
     counted = np.sort([*collapsed[:12], 1100.0, *collapsed[13:]])
     assert worse.worst_quarter == pytest.approx(counted[:5].mean())
     assert worse.iqr == pytest.approx(scipy.stats.iqr(counted))
-    area = compare(Runs.read(tmp_path, plan, score="auc")).iloc[-1]
-    assert (worse.area, worse.area_share) == (area.difference, area.share)
-    assert worse.area_verdict == area.verdict == "worse"
 
 
 @pytest.mark.parametrize(("untrained", "counted"), [(5000.0, min(BASE)), (7.0, 7.0)])
