@@ -262,24 +262,15 @@ class Runs:
             raise unknown("score", score, SCORES)
         if self.curves.empty and self.plan is None:
             raise UserError("these runs have no curves, so they cannot have another score")
-        if metric == self.metric:
-            rows = self.runs.assign(score=self._scored_by(score))
-            infinite = np.isinf(rows.score)
-            changed = ("failed", math.nan, f"{metric} is infinite", True)
-            rows.loc[infinite, OUTCOME[:4]] = changed
-            return replace(self, runs=rows, score=score)
-        rows = pd.concat([_rows(self.curves, metric, score), self.runs[self.runs.status != "done"]])
-        directed = metric.rpartition("/")[2] == "return"
-        rows = rows.reset_index(drop=True)
+        # Without a column of status, empty ends of curves count as divergence.
+        same = metric == self.metric
+        curves = self.curves.assign(status="done") if same else self.curves
+        scored = _rows(curves, metric, score).set_index(RUN)
+        rows = self.runs.set_index(RUN)
+        rows.loc[scored.index, OUTCOME] = scored
+        directed = self.directed if same else metric.rpartition("/")[2] == "return"
+        rows = rows.reset_index()
         return replace(self, runs=rows, metric=metric, score=score, directed=directed)
-
-    def _scored_by(self, score: str) -> list[float]:
-        scores = {
-            (*place, seed): SCORES[score](curve.steps, curve.values)
-            for place in self._points
-            for seed, curve in self.curves_of(*place).items()
-        }
-        return [scores.get(run, math.nan) for run in zip(*(self.runs[x] for x in RUN), strict=True)]
 
     def where(self, kept: pd.Series) -> Runs:
         """Return the runs that a boolean per row of `runs` selects."""
@@ -643,13 +634,14 @@ def _default_score(plan: Plan, metric: str) -> str:
 
 def _rows(frame: pd.DataFrame, metric: str, score: str) -> pd.DataFrame:
     rows = []
-    for key, run in frame.groupby(RUN, sort=False):
-        steps, values = run["step"].to_numpy(), run[metric].to_numpy(np.float64)
-        tail = diverged_from(values)
-        status = str(run.status.iloc[-1]) if "status" in run else ""
-        curve = Curve(steps, values)
+    steps, values = frame["step"].to_numpy(), frame[metric].to_numpy(np.float64)
+    groups = frame.groupby(RUN, sort=False).indices
+    for key, at in sorted(groups.items(), key=lambda group: group[1][0]):
+        tail = diverged_from(values[at])
+        status = str(frame.status.iloc[at[-1]]) if "status" in frame else ""
+        curve = Curve(steps[at], values[at])
         if tail is not None and status != "done":
-            curve = Curve(steps, values, steps[tail], "diverged")
+            curve = Curve(steps[at], values[at], steps[at[tail]], "diverged")
         outcome = _scored(curve, metric, score)
         if status and outcome[0] == "done":
             outcome = (status, outcome[1] if status == "done" else math.nan, *outcome[2:])

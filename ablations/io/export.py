@@ -30,22 +30,23 @@ def frame(plan: Plan, results: Path, metrics: Sequence[str] | None = None) -> pd
     rows: list[tuple[object, ...]] = []
     known: set[str] = set()
     for cell, record, curve in read_runs(results, plan):
-        about = (plan.study.name, cell.task, cell.variant, cell.seed)
-        if record is None or record.status != "done":
-            failed = record and (record.failed_step, None, None, record.failure, record.reason)
-            rows.append((*about, *(("failed", *failed) if failed else ("missing", *[None] * 5))))
-            continue
-        steps = curve["step"]
-        known |= curve.keys() - {"step"}
-        before = len(rows)
-        for name in curve if metrics is None else metrics:
-            rows += [
-                (*about, "done", step, name, value, record.failure, record.reason)
-                for step, value in zip(steps, curve.get(name, []), strict=False)
-                if name != "step" and value is not None and not math.isnan(value)
+        about = (plan.study.name, *cell.place)
+        if record is None:
+            rows.append((*about, "missing", *[None] * 5))
+        elif record.status != "done":
+            failed = (record.failed_step, None, None, record.failure, record.reason)
+            rows.append((*about, "failed", *failed))
+        else:
+            known |= curve.keys() - {"step"}
+            wanted = [name for name in curve if name != "step"] if metrics is None else metrics
+            points: list[tuple[object, ...]] = [
+                (step, name, value)
+                for name in wanted
+                for step, value in zip(curve["step"], curve.get(name, []), strict=False)
+                if value is not None and not math.isnan(value)
             ]
-        if len(rows) == before:
-            rows.append((*about, "done", *(steps[-1:] or [None]), None, None, None, None))
+            last = curve["step"][-1] if curve["step"] else None
+            rows += [(*about, "done", *p, None, None) for p in points or [(last, None, None)]]
     for name in metrics or ():
         if known and name not in known:
             raise unknown("metric", name, known)
