@@ -27,7 +27,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, ParamSpec, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -58,7 +58,6 @@ from ablations.errors import UserError
 from ablations.names import NAME, require_name
 
 UNTRAINED = "trivial_policies"  # the study that evaluates untrained policies
-P = ParamSpec("P")
 T = TypeVar("T")
 
 FORMAT, PLAN_FORMAT = 1, 2
@@ -243,12 +242,15 @@ def decode_plan(fields: Mapping[str, Json]) -> Plan:
     """Return a plan from its JSON, of format 2 or 1. Raises Mismatch."""
     given = {name: part for name, part in fields.items() if name != "looks" or part}
     if "configurations" in given:
-        given["cells"] = _as_format_1(given.pop("configurations"), given.get("cells"))
-    plan = decode(Plan, given, raw=("request",))
+        cells = _cells(given.pop("configurations"), given.get("cells"))
+    else:
+        objects = decode(list[dict[str, Json]], given.get("cells"))
+        cells = tuple(decode(CellEntry, each, raw=("config",)) for each in objects)
+    plan = decode(Plan, given | {"cells": ()}, raw=("request",))
     if unknown := sorted(plan.request.keys() - Flags.__annotations__.keys()):
         raise Mismatch(f"request: unknown key {shown(unknown[0])}")
     places = set()
-    for cell in plan.cells:
+    for cell in cells:
         if cell.task not in plan.tasks or cell.variant not in plan.variants:
             raise Mismatch(f"a run is of an unknown task or variant, {shown(cell.variant)}")
         if cell.place in places:
@@ -256,23 +258,20 @@ def decode_plan(fields: Mapping[str, Json]) -> Plan:
         places.add(cell.place)
     if fields.get("looks") and not plan.looks:
         raise Mismatch("looks: expected seeds")
-    raw = [cell["config"] for cell in decode(list[dict[str, Any]], given["cells"])]  # it is hashed
-    pairs = zip(plan.cells, raw, strict=True)
-    cells = (msgspec.structs.replace(cell, config=config) for cell, config in pairs)
-    return msgspec.structs.replace(plan, cells=tuple(cells))
+    return msgspec.structs.replace(plan, cells=cells)
 
 
-def _as_format_1(configurations: Json, rows: Json) -> list[Json]:
-    configs = decode(list[dict[str, Json]], configurations)
-    cells: list[Json] = []
+def _cells(configurations: Json, rows: Json) -> tuple[CellEntry, ...]:
+    """Return the runs of a plan of format 2."""
+    decode(list[Configuration], configurations)  # the raw ones are hashed
+    raw = decode(list[dict[str, Any]], configurations)
+    cells = []
     for task, variant, seed, name, number in decode(list[tuple[str, str, Seed, Name, Count]], rows):
-        if number >= len(configs):
-            raise Mismatch(f"a run has configuration {number} of {len(configs)}")
-        config = {**configs[number], "seed": seed}
-        cells.append(
-            {"task": task, "variant": variant, "seed": seed, "hash": name, "config": config}
-        )
-    return cells
+        if number >= len(raw):
+            raise Mismatch(f"a run has configuration {number} of {len(raw)}")
+        config: Any = {**raw[number], "seed": seed}
+        cells.append(CellEntry(task, variant, seed, name, config))
+    return tuple(cells)
 
 
 def read_plan(results: Path, study: str, name: str | None = None) -> Plan:
@@ -432,9 +431,9 @@ def usable_record(results: Path, cell: str) -> Record | None:
     return _usable(read_record, results, cell)
 
 
-def _usable(read: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
+def _usable(read: Callable[..., T], *arguments: Any) -> T | None:
     try:
-        return read(*arguments, **named)
+        return read(*arguments)
     except (DamagedRecord, OtherFormat) as why:
         set_aside(why)
     except PermissionError as error:

@@ -60,7 +60,6 @@ class Run(TypedDict, total=False):
     points: of the curve.
     updates_per_chunk: updates between two points.
     iteration_steps: environment steps per update.
-    arithmetic: only in older records.
     """
 
     points: Count
@@ -68,7 +67,6 @@ class Run(TypedDict, total=False):
     iteration_steps: Count
     evaluations: Count
     evaluation_envs: Count
-    arithmetic: str
 
 
 class Configuration(TypedDict, total=False):

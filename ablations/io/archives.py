@@ -49,6 +49,7 @@ JUDGED = (
     *("training/usual_return", "evaluation/usual_return"),
     *("evaluation/accuracy", "evaluation/pass_at_4", "evaluation/entropy"),
 )
+NOT_KEPT = ("hash", "config", "curve", "policies")  # fields of a record
 CELL = ("task", "variant", "seed", "hash")  # columns that a plan's entry has too
 
 
@@ -114,7 +115,9 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     curves: list[Columns] = []
     for _, record, curve in read_runs(results, plan):
         kept = record is not None and (plan.imported or record.failure != "error")
-        records.append(_encoded_record(record) if record and kept else None)
+        fields = asdict(record) if record and kept else {}
+        described = {name: part for name, part in fields.items() if name not in NOT_KEPT}
+        records.append(json.dumps(described, sort_keys=True) if described else None)
         curves.append(curve if kept else {})
     known = {name for curve in curves for name in curve} - {"step"}
     for name in metrics or ():
@@ -130,12 +133,6 @@ def _encoded(plan: Plan, results: Path, metrics: Sequence[str] | None) -> bytes:
     del described["cells"]
     about = json.dumps({"format": FORMAT, "plan": described})
     return parquet.encode(columns, ("ablations", about), small=True)
-
-
-def _encoded_record(record: Record) -> str:
-    left_out = ("hash", "config", "curve", "policies")
-    fields = {name: value for name, value in asdict(record).items() if name not in left_out}
-    return json.dumps(fields, sort_keys=True)
 
 
 def _restore(path: Path, results: Path, restored: str | None) -> str | None:

@@ -42,8 +42,7 @@ def read(path: Path) -> pd.DataFrame | None:
 
 def rows_of(rows: Mapping[int, Mapping[str, Json]]) -> pd.DataFrame:
     """Return the rows of lines, by their number."""
-    frame = pd.DataFrame([*rows.values()], index=[*rows], dtype=object)
-    return frame if len(frame.columns) else frame.reindex(columns=pd.Index([], dtype=object))
+    return pd.DataFrame([*rows.values()], index=[*rows], dtype=object)
 
 
 def _text(path: Path) -> str:
@@ -197,7 +196,9 @@ def number(value: Json) -> float | None:
         return None
     try:
         return float(value)
-    except (ValueError, OverflowError):
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    except ValueError:
         return None
 
 

@@ -120,7 +120,7 @@ class Source:
         cells = {key: rows[name].iloc[0] for key, name in self.keys.items()}
         stated = {**self.stated, **cells}
         for key in ("task", "variant"):
-            if stated[key] in (None, ""):
+            if stated[key] in (None, "") or stated[key] != stated[key]:
                 raise refused(str(self.path), rows, 0, self.keys[key], "a name")
         seed = floats(pd.Series([stated["seed"]], dtype=object))
         if not are_whole(seed)[0]:

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ablations.cli import main
 from ablations.comparison import compare
 from ablations.curve import Curve, diverged_from, logged, on_common_steps
 from ablations.io.archives import archive, restore
@@ -210,25 +209,6 @@ def test_every_metric_has_an_end_of_its_own(tmp_path: Path) -> None:
         runs = Runs.read(tmp_path, "s", metric=metric).runs
         failed = runs[runs.status == "failed"]
         assert [*zip(failed.variant, failed.seed, strict=True)] == expected
-
-
-@pytest.mark.parametrize(("gain", "code"), [(10.0, 0), (7.0, 1)])
-def test_imported_runs_of_steps_of_their_own_are_checked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], gain: float, code: int
-) -> None:
-    results = {name: tmp_path / name for name in ("then", "now")}
-    for name, size in (("then", 10.0), ("now", gain)):
-        rows = {}
-        for seed in range(10):
-            steps = random_steps(seed)
-            rows["a", seed] = (steps, value("a", 2 * seed, steps) + (size - 10) * steps / END)
-        read(results[name], rows)
-    at = ["--results", str(results["then"])]
-    assert main(["check", "kept", "--save", "s", "--reason", "first", *at]) == 0
-    assert main(["check", "kept", "--records", str(results["now"]), *at]) == code
-    capsys.readouterr()
-    assert main(["check", "kept", *at]) == 2
-    assert "--records" in capsys.readouterr().err
 
 
 # The curve itself

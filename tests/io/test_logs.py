@@ -55,26 +55,17 @@ def test_every_format_gives_the_same_points(tmp_path: Path, name: str) -> None:
 
 # path, column of steps, metric; points, first step, last step, last value.
 CURVES = [
-    ("rsl_rl/2026-02-01_10-22-33", None, "Train/mean_reward", (58, 2, 59, None)),
-    ("stdout/brax.txt", "num_steps", "eval/episode_reward", (5, 1_000_000, 5_000_000, 1050.0)),
-    ("stdout/cleanrl.txt", "global_step", "episodic_return", (5, 512, 2560, 45.0)),
-    ("zoo/ppo/CartPole-v1_1/*.npz", "timesteps", "results", (6, 10_000, 60_000, 541.593579)),
+    ("brax.txt", "num_steps", "eval/episode_reward", (5, 1_000_000, 5_000_000, 1050.0)),
+    ("cleanrl.txt", "global_step", "episodic_return", (5, 512, 2560, 45.0)),
 ]
 
 
 @pytest.mark.parametrize(("name", "step", "metric", "run"), CURVES)
-def test_samples(name: str, step: str | None, metric: str, run: tuple) -> None:
-    points, first, last, value = run
-    found = logs.find(str(SAMPLES / name))
-    assert found is not None
-    own = judged(found, metric, step)
-    assert (len(own), min(own), max(own)) == (points, first, last)
-    assert value is None or own[last] == pytest.approx(value)
-    if found.suffix != ".npz":
-        end = logs.latest(found, metric, step)
-        assert end is not None
-        assert end[0] >= last, "another tag may have gone further"
-        assert end[1] == pytest.approx(own[last])
+def test_printed_samples(name: str, step: str, metric: str, run: tuple) -> None:
+    path = SAMPLES / "stdout" / name
+    own = judged(path, metric, step)
+    assert (len(own), min(own), max(own), own[max(own)]) == run
+    assert logs.latest(path, metric, step) == run[2:]
 
 
 def test_a_line_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
