@@ -75,9 +75,6 @@ OF_THE_ENGINE = {
 # is imported by functions.
 DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "gymnax": [
-        ("ablations.episode.gymnax", "gymnasium"),
-        ("ablations.episode.gymnax", "gymnax"),
-        ("ablations.episode.gymnax", "pygame"),
         ("ablations.tasks.gymnax", "gymnax"),
     ],
     "playground": [("ablations.tasks.playground", "mujoco_playground")],
@@ -93,7 +90,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.commands.results", "ablations.answers.pages"),
         ("ablations.commands.results", "ablations.figures"),
         ("ablations.commands.results", "ablations.report.page"),
-        ("ablations.episode.gymnax", "matplotlib"),
         ("ablations.parquet", "pyarrow"),
         ("ablations.regression.check", "pandas"),
         ("ablations.regression.fixture", "ablations.figures"),
@@ -110,7 +106,7 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("ablations.commands.catalogue", "variants"),
         ("ablations.commands.describe", "ablations.commands.settings"),
         ("ablations.commands.results", "ablations.episode.render"),
-        ("ablations.episode.offscreen", "mujoco"),
+        ("ablations.episode.film", "mujoco"),
         ("ablations.engine.backends.compiled", "ablations.engine.backends.compiled.program"),
         ("ablations.engine.backends.compiled", "jax"),
         ("ablations.engine.checkpoints", "jax"),

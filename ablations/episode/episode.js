@@ -3,9 +3,8 @@
   const root = document.documentElement;
   const id = (name) => document.getElementById(name);
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const REST = 0.8; // seconds at the end before it starts over
   let stages = [], renderer = null, data = null;
-  let time = 0, last = 0, playing = false, resting = 0, then = 0, stale = true;
+  let time = 0, last = 0, playing = false, then = 0, stale = true;
   let orbit = { azimuth: 0, elevation: 0, zoom: 1 };
 
   const paint = () => {
@@ -20,26 +19,18 @@
   function play(on) {
     playing = on && last > 0;
     if (playing && time >= last) time = 0;
-    resting = 0;
     document.body.classList.toggle("playing", playing);
     id("play").setAttribute("aria-label", playing ? "Pause" : "Play");
     stale = true;
   }
   function seek(to) {
     time = Math.min(Math.max(to, 0), last);
-    resting = 0;
     stale = true;
   }
   function tick(now) {
     const passed = Math.min((now - then) / 1000, 0.1);
     then = now;
-    if (playing && time >= last) {
-      resting += passed;
-      if (resting > REST) seek(0);
-    } else if (playing) {
-      time = Math.min(time + (passed * Number(id("speed").value)) / data.timestep, last);
-      stale = true;
-    }
+    if (playing) seek(time < last ? time + (passed * Number(id("speed").value)) / data.timestep : 0);
     if (stale) draw();
     requestAnimationFrame(tick);
   }
@@ -171,11 +162,6 @@
     const all = data.runs.flatMap((run) => run.rewards);
     const low = all.reduce((a, b) => Math.min(a, b)), high = all.reduce((a, b) => Math.max(a, b));
     for (const one of stages) rewardLine(one, low, high);
-    if (stages.some((one) => one.stage.floors.length)) {
-      const tiles = [...new Set(stages.map((one) => number(one.stage.tile)))];
-      id("floor").textContent = `A square of the floor is ${tiles.join(" or ")} m wide.`;
-    }
-
     id("play").addEventListener("click", () => play(!playing));
     id("home").addEventListener("click", home);
     id("time").addEventListener("input", (event) => { play(false); seek(Number(event.target.value)); });

@@ -1,74 +1,120 @@
-"""Pictures of episodes side by side as one GIF."""
+"""Episodes side by side as one GIF, drawn by MuJoCo without a screen."""
 
 from __future__ import annotations
 
+import ctypes.util
 import io
 import math
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+from scipy.spatial.transform import Rotation
 
 from ablations.episode.page import Run
+from ablations.episode.scene import view
+from ablations.errors import UserError
 from ablations.records import write_atomically
 
-Ink: TypeAlias = tuple[float, float, float]
+if TYPE_CHECKING:
+    import mujoco
+
 RATE = 20  # pictures per second of episode, at most
 COLUMNS = 4
-# Colours of bodies (red, green, blue in [0, 1]), in the order of the page.
-INKS: tuple[Ink, ...] = (
-    (0.0, 0.45, 0.70),
-    (0.84, 0.37, 0.0),
-    (0.0, 0.62, 0.45),
-    (0.80, 0.47, 0.65),
-    (0.34, 0.71, 0.91),
-    (0.5, 0.5, 0.5),
-)
+SIZE = (400, 300)  # pixels of one run
+AZIMUTH = 118.0  # degrees in MuJoCo's convention: the first view of the page
 
 
-def places(run: Run) -> list[int]:
-    """Return the frames of a run that become pictures, the last one included."""
-    return [*range(0, len(run.rewards), _every(run)), len(run.rewards)]
+def choose_gl() -> None:
+    """Make MuJoCo draw with EGL or OSMesa if there is no screen and MUJOCO_GL is not set.
+
+    Call it before MuJoCo is imported. Raises UserError if neither is installed, or if MUJOCO_GL has
+    an invalid value.
+    """
+    if sys.platform == "linux" and not {"MUJOCO_GL", "DISPLAY"} & os.environ.keys():
+        libraries = [name for name in ("EGL", "OSMesa") if ctypes.util.find_library(name)]
+        if not libraries:
+            raise _missing("neither EGL nor OSMesa is installed")
+        os.environ["MUJOCO_GL"] = libraries[0].lower()
+    try:
+        import mujoco  # noqa: F401
+    except RuntimeError as error:
+        raise _missing(str(error)) from None
 
 
-def write(path: Path, runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarray]]) -> None:
+def write(path: Path, runs: Sequence[Run], models: Sequence[mujoco.MjModel]) -> None:
     """Write a GIF in real time, atomically. A run that ends earlier shows its last picture.
 
-    `pictures` has for each run a uint8 [H, W, 3] of the same size at each of its `places`.
+    Raises UserError if MuJoCo cannot draw.
     """
-    frames = _frames(runs, pictures)
-    first, *rest = (frame.quantize(128, dither=Image.Dither.NONE) for frame in frames)
-    seconds = _every(runs[0]) * runs[0].scene.timestep
-    duration = max(20, round(seconds * 100) * 10)  # GIF counts in hundredths
+    timestep = runs[0].scene.timestep
+    every = max(1, math.ceil(1 / RATE / timestep - 1e-6))
+    films = [[*_pictures(*each, every)] for each in zip(runs, models, strict=True)]
+    columns = min(len(runs), COLUMNS)
+    width, height = SIZE
+    frames = []
+    for index in range(max(map(len, films))):
+        frame = Image.new("RGB", (columns * width, -(-len(runs) // columns) * height), "white")
+        for place, film in enumerate(films):
+            at = (place % columns * width, place // columns * height)
+            frame.paste(film[min(index, len(film) - 1)], at)
+        frames.append(frame.quantize(128, dither=Image.Dither.NONE))
+    duration = max(20, round(every * timestep * 100) * 10)  # GIF counts in hundredths
     file = io.BytesIO()
-    first.save(
-        file, "GIF", save_all=True, append_images=rest, duration=duration, loop=0, disposal=1
+    frames[0].save(
+        file, "GIF", save_all=True, append_images=frames[1:], duration=duration, loop=0, disposal=1
     )
     write_atomically(path, file.getvalue())
 
 
-def _every(run: Run) -> int:
-    return max(1, math.ceil(1 / RATE / run.scene.timestep - 1e-6))
+def _pictures(run: Run, model: mujoco.MjModel, every: int) -> Iterator[Image.Image]:
+    """Yield pictures of a run with its name, step and return; the last frame is one of them."""
+    import mujoco
+
+    width, height = SIZE
+    try:
+        renderer = mujoco.Renderer(model, height, width)
+    # The error of a missing library depends on the backend; PyOpenGL raises AttributeError.
+    except (ImportError, AttributeError, OSError, RuntimeError, mujoco.FatalError) as error:
+        raise _missing(str(error).partition("\n")[0]) from None
+    data, font = mujoco.MjData(model), ImageFont.load_default(15)
+    mujoco.mj_forward(model, data)
+    shown = view(run.scene, run.positions)
+    camera = mujoco.MjvCamera()
+    camera.azimuth, camera.elevation = AZIMUTH, -shown.elevation
+    camera.distance = 1.1 * shown.radius / np.sin(np.radians(model.vis.global_.fovy / 2))
+    moving = np.flatnonzero(model.geom_bodyid)
+    bodies, fixed = model.geom_bodyid[moving] - 1, _rotation(model.geom_quat[moving])
+    for step in (*range(0, len(run.rewards), every), len(run.rewards)):
+        # MuJoCo draws a geom from its position and matrix only.
+        turned = _rotation(run.rotations[step, bodies])
+        offsets = turned.apply(model.geom_pos[moving])
+        data.geom_xpos[moving] = run.positions[step, bodies] + offsets
+        data.geom_xmat[moving] = (turned * fixed).as_matrix().reshape(-1, 9)
+        camera.lookat[:] = shown.targets[step]
+        renderer.update_scene(data, camera)
+        picture = Image.fromarray(renderer.render())
+        total = np.sum(run.rewards[:step], dtype=np.float64)
+        texts = f"{run.variant}, {run.policy}", f"step {step:,}  return {total:.4g}"
+        for text, down in zip(texts, (6, height - 26), strict=True):
+            where = (8, down)
+            ImageDraw.Draw(picture).text(
+                where, text, "#16191d", font, stroke_width=2, stroke_fill="white"
+            )
+        yield picture
+    renderer.close()
 
 
-def _frames(runs: Sequence[Run], pictures: Sequence[Sequence[np.ndarray]]) -> Iterator[Image.Image]:
-    columns = min(len(runs), COLUMNS)
-    rows = math.ceil(len(runs) / columns)
-    height, width, _ = pictures[0][0].shape
-    font = ImageFont.load_default(15)
-    for index in range(max(map(len, pictures))):
-        frame = Image.new("RGB", (columns * width, rows * height), "white")
-        pen = ImageDraw.Draw(frame)
-        for column, (run, shown) in enumerate(zip(runs, pictures, strict=True)):
-            x, y = column % columns * width, column // columns * height
-            now = min(index, len(shown) - 1)
-            at = places(run)[now]
-            frame.paste(Image.fromarray(shown[now]), (x, y))
-            total = np.sum(run.rewards[:at], dtype=np.float64)
-            texts = (f"{run.variant}, {run.policy}", f"step {at:,}  return {total:.4g}")
-            for text, down in zip(texts, (6, height - 26), strict=True):
-                where = (x + 8, y + down)
-                pen.text(where, text, "#16191d", font, stroke_width=2, stroke_fill="white")
-        yield frame
+def _rotation(quaternions: np.ndarray) -> Rotation:
+    return Rotation.from_quat(np.roll(quaternions, -1, axis=-1))  # w last
+
+
+def _missing(what: str) -> UserError:
+    return UserError(
+        f"MuJoCo cannot draw without a screen here ({what}): install libegl1 or libosmesa6 and set "
+        f"MUJOCO_GL=egl or osmesa, or use --format html"
+    )

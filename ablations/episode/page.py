@@ -11,12 +11,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from ablations.core.decode import Json
-from ablations.episode.scene import Geom, Scene, view
+from ablations.episode.scene import Scene, view
 from ablations.records import write_atomically
 from ablations.templates import templates
 
@@ -71,7 +71,10 @@ def write(path: Path, study: str, task: str, seed: int, runs: Sequence[Run]) -> 
 
 def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
     """Return the page as text, with the runs side by side."""
-    frames = [_packed(run) for run in runs]
+    data = json.dumps(
+        _data(runs), separators=(",", ":"), allow_nan=False, default=np.ndarray.tolist
+    )
+    shared = HERE.parent / "report" / "page.css"
     return (
         templates(HERE)
         .get_template("episode.html.j2")
@@ -79,36 +82,20 @@ def render(study: str, task: str, seed: int, runs: Sequence[Run]) -> str:
             study=study,
             task=task,
             seed=seed,
-            title=f"{study}: {task}, {headline(runs)}, seed {seed}",
-            headline=headline(runs),
+            title=f"{study}: {', '.join(dict.fromkeys(run.variant for run in runs))} on {task}",
             runs=runs,
             ends=ENDS,
             steps=max(len(run.rewards) for run in runs),
-            data=_compressed(
-                json.dumps(_data(runs), separators=(",", ":"), allow_nan=False).encode()
-            ),
-            frames=_compressed(b"".join(frames)),
-            style=Markup((HERE.parent / "report" / "page.css").read_text())
-            + Markup((HERE / "episode.css").read_text()),
+            data=_compressed(data.encode()),
+            frames=_compressed(b"".join(map(_packed, runs))),
+            style=Markup(shared.read_text() + (HERE / "episode.css").read_text()),
             script=Markup((HERE / "stage.js").read_text() + (HERE / "episode.js").read_text()),
             library=_compressed((HERE / VIEWER).read_bytes()),
         )
     )
 
 
-def headline(runs: Sequence[Run]) -> str:
-    """Write the policies and their returns: "standard at step 4,000: return 231"."""
-    variants: dict[str, list[Run]] = {}
-    for run in runs:
-        variants.setdefault(run.variant, []).append(run)
-    return "; ".join(
-        f"{variant} at step {', '.join(f'{run.step:,}' for run in theirs)}: "
-        f"return {', '.join(f'{run.total:.4g}' for run in theirs)}"
-        for variant, theirs in variants.items()
-    )
-
-
-def _data(runs: Sequence[Run]) -> dict[str, Json]:
+def _data(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the data of the page's script.
 
     Views share a radius, and a target if no camera follows its bodies.
@@ -128,24 +115,15 @@ def _data(runs: Sequence[Run]) -> dict[str, Json]:
         "runs": [
             {
                 "trees": run.scene.trees,
-                "geoms": [_geom(geom) for geom in run.scene.geoms],
+                "geoms": [asdict(geom) for geom in run.scene.geoms],
                 "frames": len(run.positions),
-                "targets": np.round(target, 3).tolist(),
+                "targets": np.round(target, 3),
                 "rewards": [float(f"{reward:.6g}") for reward in run.rewards],
                 "end": run.end,
             }
             for run, target in zip(runs, targets, strict=True)
         ],
     }
-
-
-def _geom(geom: Geom) -> dict[str, Json]:
-    arrays = {"vertices": geom.vertices, "faces": geom.faces}
-    lists: dict[str, Json] = {
-        name: None if array is None else np.round(array, 5).ravel().tolist()
-        for name, array in arrays.items()
-    }
-    return {**asdict(geom), **lists}
 
 
 def _packed(run: Run) -> bytes:

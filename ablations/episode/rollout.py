@@ -1,49 +1,38 @@
-"""Runs an episode of a policy and stores frames and rewards."""
+"""Play episodes of policies from the same reset."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import numpy as np
-from jax.typing import ArrayLike
 
 from ablations.environments.brax import flat
-from ablations.environments.gymnax import GymnaxEnvironment
 from ablations.episode.scene import poses
 from ablations.errors import UserError
 from ablations.tasks.task import Environment
 from ablations.trainers import Tree
 
 Act = Callable[..., jax.Array]
-# An environment's state, the part that a picture needs, observation [O], and the scalars reward
-# and done of the last step.
-Played: TypeAlias = tuple[Tree, Tree, jax.Array, ArrayLike, ArrayLike]
 Strong = TypeVar("Strong")
 
 
-@dataclass(frozen=True)
-class Episode:
-    """T steps from a reset.
+class Episode(NamedTuple):
+    """T steps from a reset, of B bodies.
 
     Attributes:
-        frames: from the reset, with leaves [T + 1, ...]: positions [T + 1, B, 3] in metres and
-            rotations [T + 1, B, 4] (quaternions, w first) of B bodies, or Gymnax's states.
+        positions: float32 [T + 1, B, 3] in metres.
+        rotations: float32 [T + 1, B, 4], quaternions with w first.
         rewards: float32 [T].
         end: "terminated", "length" at the time limit, or "not finite" if the physics broke; then
             the frames before are kept.
     """
 
-    frames: Tree
+    positions: np.ndarray
+    rotations: np.ndarray
     rewards: np.ndarray
     end: str
-
-    @property
-    def poses(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions in metres and rotations (quaternions, w first) of bodies, float32."""
-        return np.asarray(self.frames[0], np.float32), np.asarray(self.frames[1], np.float32)
 
 
 def episodes(
@@ -53,31 +42,36 @@ def episodes(
 
     Args:
         env: an unbatched environment with Brax's interface and bodies (see
-            `ablations.episode.scene`), or an adapted Gymnax environment.
+            `ablations.episode.scene`).
         policies: policy(observation [O], key=None) -> action [A]; without a key it is the mode.
         seed: of the reset.
         length: most steps.
     """
-    of_gymnax = isinstance(env, GymnaxEnvironment)
 
-    def played(state: Tree, reward: ArrayLike, done: ArrayLike) -> Played:
-        if of_gymnax:
-            return _strong((state, state.physics, state.observation, reward, done))
-        return _strong((state, poses(state), flat(state.obs), reward, done))
-
-    def step(state: Tree, action: jax.Array) -> Played:
-        if of_gymnax:
-            state, given = env.step(state, action)
-            return played(state, given.reward, given.termination)
-        state = env.step(state, action)
-        return played(state, state.reward, state.done)
+    def played(state: Tree) -> tuple[Tree, jax.Array, Tree]:
+        return _strong((state, flat(state.obs), (*poses(state), state.reward, state.done)))
 
     # The environment, which is slow to compile, is compiled once for all policies.
-    step = jax.jit(step)
-    first = jax.jit(lambda key: played(env.reset(key), 0.0, False))(jax.random.key(seed))
+    step = jax.jit(lambda state, action: played(env.step(state, action)))
+    first = jax.jit(lambda key: played(env.reset(key)))(jax.random.key(seed))
     for policy in policies:
         act = jax.jit(lambda observation, act=policy: _strong(act(observation)))
-        yield _episode(step, act, first, length)
+        state, seen, shown = first
+        frames, end = [jax.device_get(shown)], "length"
+        while len(frames) <= length and end == "length":
+            state, seen, shown = step(state, act(seen))
+            frame = jax.device_get(shown)
+            if not all(np.isfinite(values).all() for values in frame):
+                end = "not finite"
+                break
+            frames.append(frame)
+            end = "terminated" if frame[-1] else "length"
+        if len(frames) == 1:
+            raise UserError("the policy's first step gives numbers that are not finite")
+        positions, rotations, rewards, _ = (
+            np.stack(values).astype(np.float32) for values in zip(*frames, strict=True)
+        )
+        yield Episode(positions, rotations, rewards[1:], end)
 
 
 def _strong(tree: Strong) -> Strong:
@@ -86,23 +80,3 @@ def _strong(tree: Strong) -> Strong:
         lambda x: x.astype(x.dtype) if getattr(x, "weak_type", False) else x, tree
     )
     return strong
-
-
-def _episode(step: Callable[..., Played], act: Act, first: Played, length: int) -> Episode:
-    state, frame, seen, *_ = first
-    frames, rewards, end = [jax.device_get(frame)], [], "length"
-    for _ in range(length):
-        state, frame, seen, reward, done = step(state, act(seen))
-        frame, reward, done = jax.device_get((frame, reward, done))
-        if not all(np.isfinite(values).all() for values in (*jax.tree.leaves(frame), reward)):
-            end = "not finite"
-            break
-        frames.append(frame)
-        rewards.append(reward)
-        if done:
-            end = "terminated"
-            break
-    if not rewards:
-        raise UserError("the policy's first step gives numbers that are not finite")
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *frames)
-    return Episode(stacked, np.array(rewards, np.float32), end)

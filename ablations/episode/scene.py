@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.ndimage import uniform_filter1d
 
 from ablations.errors import UserError
 from ablations.tasks.task import Environment
@@ -36,7 +37,6 @@ class Geom:
 
     Attributes:
         body: index among the scene's bodies, -1 for the world.
-        index: of the geom in the MuJoCo model.
         kind: plane, sphere, capsule, ellipsoid, cylinder, box or mesh.
         size: MuJoCo's: radius; half-lengths along x, y, z; or radius and half-length along z.
         position: [3], in the body's frame.
@@ -46,7 +46,6 @@ class Geom:
     """
 
     body: int
-    index: int
     kind: str
     size: tuple[float, ...]
     position: tuple[float, ...]
@@ -113,8 +112,7 @@ def view(scene: Scene, positions: np.ndarray) -> View:
     """
     middle = positions[:, np.array(scene.trees) == 0].mean(axis=1, dtype=np.float64)
     half = max(1, round(SMOOTH / scene.timestep))
-    sums = np.cumsum(np.pad(middle, ((half + 1, half), (0, 0)), mode="edge"), axis=0)
-    targets = (sums[2 * half + 1 :] - sums[: -2 * half - 1]) / (2 * half + 1)
+    targets = uniform_filter1d(middle, 2 * half + 1, axis=0, mode="nearest")
     targets[:, 2] = np.median(middle[:, 2])
     size = np.linalg.norm(positions - targets[:, None], axis=-1).max()
     follows = bool(np.ptp(targets[:, :2], axis=0).max() >= size)
@@ -156,12 +154,11 @@ def _geom(model: mujoco.MjModel, index: int) -> Geom:
     if kind == "mesh":
         mesh = int(model.geom_dataid[index])
         first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
-        vertices = np.array(model.mesh_vert[first : first + count])
+        vertices = np.round(model.mesh_vert[first : first + count], 5)
         first, count = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
         faces = np.array(model.mesh_face[first : first + count])
     return Geom(
         body=int(model.geom_bodyid[index]) - 1,
-        index=index,
         kind=kind,
         size=_rounded(model.geom_size[index]),
         position=_rounded(model.geom_pos[index]),

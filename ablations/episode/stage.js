@@ -23,8 +23,8 @@ function geometry(THREE, geom) {
   if (geom.kind === "box") return new THREE.BoxGeometry(2 * a, 2 * b, 2 * c);
   if (geom.kind === "ellipsoid") return new THREE.SphereGeometry(1, 40, 24).scale(a, b, c);
   const made = new THREE.BufferGeometry();
-  made.setAttribute("position", new THREE.Float32BufferAttribute(geom.vertices, 3));
-  made.setIndex(geom.faces);
+  made.setAttribute("position", new THREE.Float32BufferAttribute(geom.vertices.flat(), 3));
+  made.setIndex(geom.faces.flat());
   const flat = made.toNonIndexed();
   flat.computeVertexNormals();
   return flat;

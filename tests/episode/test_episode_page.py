@@ -25,7 +25,6 @@ def scene() -> Scene:
     kinds = ("capsule", "ellipsoid", "cylinder", "box")
     mesh = Geom(
         0,
-        7,
         "mesh",
         (0.2, 0.2, 0.2),
         (0.0, 0.0, 0.4),
@@ -37,13 +36,13 @@ def scene() -> Scene:
     return Scene(
         trees=(0, 1),
         geoms=(
-            Geom(-1, 0, "plane", (0.0, 0.0, 1.0), (0.0, 0.0, 0.0), UPRIGHT, None),
-            Geom(0, 1, "sphere", (0.3, 0.0, 0.0), (0.0, 0.0, 0.0), UPRIGHT, None),
+            Geom(-1, "plane", (0.0, 0.0, 1.0), (0.0, 0.0, 0.0), UPRIGHT, None),
+            Geom(0, "sphere", (0.3, 0.0, 0.0), (0.0, 0.0, 0.0), UPRIGHT, None),
             *(
-                Geom(0, 2 + i, kind, (0.1, 0.2, 0.1), (0.2 * i, 0.2, 0.3), UPRIGHT, None)
+                Geom(0, kind, (0.1, 0.2, 0.1), (0.2 * i, 0.2, 0.3), UPRIGHT, None)
                 for i, kind in enumerate(kinds)
             ),
-            Geom(1, 6, "sphere", (0.1, 0.0, 0.0), (0.0, 0.0, 0.0), UPRIGHT, (1.0, 0.0, 0.0, 0.5)),
+            Geom(1, "sphere", (0.1, 0.0, 0.0), (0.0, 0.0, 0.0), UPRIGHT, (1.0, 0.0, 0.0, 0.5)),
             mesh,
         ),
         timestep=0.05,
@@ -95,7 +94,7 @@ def test_the_frames_come_back_to_a_tenth_of_a_millimetre() -> None:
 def test_a_long_episode_of_many_bodies_stays_small() -> None:
     """Noise in every number of 1000 steps of 12 bodies: worse than any physics."""
     draws = np.random.default_rng(0)
-    geoms = tuple(Geom(b, b, "sphere", (0.1, 0, 0), (0, 0, 0), UPRIGHT, None) for b in range(12))
+    geoms = tuple(Geom(b, "sphere", (0.1, 0, 0), (0, 0, 0), UPRIGHT, None) for b in range(12))
     crowd = Scene((0,) * 12, geoms, 0.01)
     positions = np.cumsum(draws.normal(0, 0.02, (1001, 12, 3)), axis=0).astype(np.float32)
     rotations = draws.normal(0, 0.5, (1001, 12, 4)).astype(np.float32)

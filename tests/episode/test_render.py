@@ -156,4 +156,4 @@ def test_no_more_than_a_page_has_room_for(monkeypatch: pytest.MonkeyPatch) -> No
         UserError, match=f"100 episodes are too many for a page \\(at most {MOST}\\)"
     ):
         _chosen(cells, ["all"])
-    assert _chosen(cells, ["best", "10", "best"]) == [["best", 10]] * 2
+    assert _chosen(cells, ["best", "10", "best"]) == [["best", "10"]] * 2

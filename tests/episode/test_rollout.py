@@ -56,13 +56,13 @@ def by(amount: float) -> Any:
 def test_an_episode_is_what_the_environment_gives() -> None:
     one, two, short = episodes(Counter(), [by(1.0), by(0.25), by(1.0)], seed=3, length=12)
     start = float(jax.random.uniform(jax.random.key(3)))
-    np.testing.assert_allclose(one.poses[0][:, 0, 0], start + np.arange(len(one.rewards) + 1))
+    np.testing.assert_allclose(one.positions[:, 0, 0], start + np.arange(len(one.rewards) + 1))
     assert one.end == "terminated"
-    assert one.poses[0][-1, 0, 0] > 5 >= one.poses[0][-2, 0, 0]
+    assert one.positions[-1, 0, 0] > 5 >= one.positions[-2, 0, 0]
     assert (two.end, len(two.rewards)) == ("length", 12)
-    assert two.poses[0][0] == pytest.approx(one.poses[0][0]), "the same reset"
-    assert one.poses[1].shape == (len(one.rewards) + 1, 1, 4)
-    np.testing.assert_array_equal(one.poses[0], short.poses[0])
+    assert two.positions[0] == pytest.approx(one.positions[0]), "the same reset"
+    assert one.rotations.shape == (len(one.rewards) + 1, 1, 4)
+    np.testing.assert_array_equal(one.positions, short.positions)
 
 
 def test_the_environment_is_compiled_once_for_all_policies() -> None:
@@ -74,7 +74,7 @@ def test_the_environment_is_compiled_once_for_all_policies() -> None:
 def test_another_seed_is_another_reset() -> None:
     (one,) = episodes(Counter(), [by(0.1)], seed=0, length=1)
     (two,) = episodes(Counter(), [by(0.1)], seed=1, length=1)
-    assert not np.array_equal(one.poses[0][0], two.poses[0][0])
+    assert not np.array_equal(one.positions[0], two.positions[0])
 
 
 def test_broken_physics_end_an_episode_and_are_not_drawn() -> None:
@@ -83,7 +83,7 @@ def test_broken_physics_end_an_episode_and_are_not_drawn() -> None:
 
     (one,) = episodes(Counter(), [breaks], seed=0, length=12)
     assert one.end == "not finite"
-    assert np.isfinite(one.poses[0]).all()
+    assert np.isfinite(one.positions).all()
     with pytest.raises(UserError, match="first step"):
         list(episodes(Counter(), [by(float("nan"))], seed=0, length=12))
 
@@ -101,7 +101,8 @@ def test_bodies_are_where_mujoco_says(name: str) -> None:
     data.qpos[:] = state.pipeline_state.q
     mujoco.mj_kinematics(model, data)
     positions, rotations = poses(state)
-    for geom in seen.geoms:
+    assert len(seen.geoms) == model.ngeom
+    for index, geom in enumerate(seen.geoms):
         if geom.body < 0:
             place, rotation = np.array(geom.position), np.array(geom.rotation)
         else:
@@ -112,8 +113,8 @@ def test_bodies_are_where_mujoco_says(name: str) -> None:
             place = turned + np.asarray(positions[geom.body])
         matrix = np.zeros(9)
         mujoco.mju_quat2Mat(matrix, rotation)
-        np.testing.assert_allclose(place, data.geom_xpos[geom.index], atol=1e-4)
-        np.testing.assert_allclose(matrix, data.geom_xmat[geom.index], atol=1e-3)
+        np.testing.assert_allclose(place, data.geom_xpos[index], atol=1e-4)
+        np.testing.assert_allclose(matrix, data.geom_xmat[index], atol=1e-3)
 
 
 def test_what_a_model_says_of_its_shapes() -> None:
