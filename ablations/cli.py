@@ -72,7 +72,7 @@ COMMANDS = {
         ),
         "report": Command("results:page", "Write one page with every study."),
         "show": Command("describe:show", "Describe a study, setting, choice, preset, task or run."),
-        "list": Command("catalogue:listed", "List studies, tasks, presets, components or runs."),
+        "list": Command("describe:listed", "List studies, tasks, presets, components or runs."),
     },
     "Design": {
         "validate": Command(

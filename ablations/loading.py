@@ -90,15 +90,16 @@ def load_policy(
         UserError: the policy is missing or damaged, or today's trainer has other parameters.
     """
     plugins.load()
-    path = Path(cell)
-    if path.suffix == ".npz":
-        data = _bytes(path)
-    else:
-        record = record_of(folder_of(cell, results))
-        path, checksum = file_of(record, folder_of(cell, results), step)
-        data = _bytes(path)
-        if hashlib.sha256(data).hexdigest() != checksum:
-            raise UserError(f"the policy '{path}' is damaged: it fails its checksum")
+    path, checksum = Path(cell), None
+    if path.suffix != ".npz":
+        folder = folder_of(cell, results)
+        path, checksum = file_of(record_of(folder), folder, step)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the policy '{path}': {error.strerror}") from None
+    if checksum not in (None, hashlib.sha256(data).hexdigest()):
+        raise UserError(f"the policy '{path}' is damaged: it fails its checksum")
     return _from_bytes(path, data)
 
 
@@ -164,12 +165,3 @@ def _from_bytes(path: Path, data: bytes) -> Policy:
         return Policy(config, step, from_arrays(arrays, like), trainer)
     except Mismatch as why:
         raise UserError(f"'{path}' does not fit its trainer of today: {why}") from None
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"the policy '{path}' is missing") from None
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None

@@ -3,61 +3,51 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
+import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, TypedDict
 
 from cyclopts import Group, Parameter, Token
 
 from ablations.core.decode import Json
 from ablations.errors import UserError, spans
 
-T = TypeVar("T")
-
 MOST_SEEDS = 100_000
 SEEDS_BELOW = 2**31
-SEEDS = f"a count from 1 to {MOST_SEEDS}, or ranges such as 8-31 or 0-9,20-29"
+SEEDS = f"a count from 1 to {MOST_SEEDS}, or ranges such as 8-31 or 0-9,20-29, each once"
 SELECTION = Group("Selection", sort_key=1)
 RARE = Group("More", sort_key=2)  # of `--help-all`
 
 
 def parse_settings(assignments: Iterable[str], flag: str = "--set") -> dict[str, Json]:
     """Read ["discount=0.9", "policy_layers=[64,64]"] as a dict; values are JSON, else text."""
-    settings = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        if not equals or not name:
-            raise UserError(f"{flag} takes name=value, not '{assignment}'")
-        settings[name] = _parsed(name, text)
-    return settings
+    return {name: _parsed(text) for name, text in _assigned(assignments, flag, "name=value")}
 
 
 def parse_levels(assignments: Iterable[str]) -> dict[str, list[Json]]:
-    """Read ["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values.
+    """Read ["discount=0.9,0.99", "policy_layers=[64,64],[32]"] as lists of values."""
+    return {
+        name: [*map(_parsed, re.split(r",(?![^\[]*\])", text))]
+        for name, text in _assigned(assignments, "--vary", "name=value,value,...")
+    }
 
-    Each value is read as `parse_settings` does.
-    """
-    levels: dict[str, list[Json]] = {}
+
+def _assigned(assignments: Iterable[str], flag: str, form: str) -> Iterator[tuple[str, str]]:
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
-        values = re.split(r",(?![^\[]*\])", text)
-        if not equals or not name or "" in values:
-            raise UserError(f"--vary takes name=value,value,..., not '{assignment}'")
-        if name in levels:
-            raise UserError(f"--vary has {name} twice: give all its values in one list")
-        levels[name] = [_parsed(name, value) for value in values]
-    return levels
+        if not equals or not name:
+            raise UserError(f"{flag} takes {form}, not '{assignment}'")
+        yield name, text
 
 
-def _parsed(name: str, text: str) -> Json:
-    def refuse(constant: str) -> NoReturn:
-        raise UserError(f"{name} must be a finite number, not {constant}")
-
+def _parsed(text: str) -> Json:
     try:
-        value: Json = json.loads(text, parse_constant=refuse)
+        value: Json = json.loads(text)
     except ValueError:
         return text
     return value
@@ -65,49 +55,29 @@ def _parsed(name: str, text: str) -> Json:
 
 def seeds_of(asked: int | str | Iterable[int]) -> tuple[int, ...]:
     """Read a count, ranges ("0-9,20-29": both ends are in it), or the seeds; in order."""
-    if isinstance(asked, str):
-        asked = _written(asked)
-    seeds: Sequence[int]
     try:
-        if not isinstance(asked, Iterable):
-            seeds = range(operator.index(asked))
+        if isinstance(asked, str) and "-" in asked:
+            ends = [map(int, part.split("-")) for part in asked.split(",")]
+            parts = [range(first, last + 1) for first, last in ends]
+        elif isinstance(asked, str):
+            parts = [range(int(asked))]
+        elif isinstance(asked, Iterable) and not isinstance(asked, range):
+            parts = [range(each, each + 1) for each in map(operator.index, asked)]
         else:
-            seeds = asked if isinstance(asked, range) else [operator.index(seed) for seed in asked]
-    except TypeError:
-        raise UserError(f"seeds must be {SEEDS}, not {asked!r}") from None
-    if isinstance(seeds, list) and (twice := first_twice(seeds)):
-        raise UserError(f"seeds names {twice[0]} twice")
-    if not 0 < len(seeds) <= MOST_SEEDS:
-        given = asked if isinstance(asked, int) else f"{len(seeds)} of them"
-        raise UserError(f"seeds must be {SEEDS}, not {given}")
-    if min(seeds) < 0 or max(seeds) >= SEEDS_BELOW:
-        wrong = min(seeds) if min(seeds) < 0 else max(seeds)
-        raise UserError(f"a seed must be from 0 to {SEEDS_BELOW - 1}, not {wrong}")
-    return tuple(sorted(seeds))
-
-
-def _written(text: str) -> int | list[int]:
-    """Read a count or ranges."""
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
-    if not re.fullmatch(r"(\d+-\d+)(,\d+-\d+)*", text):
-        raise UserError(f"seeds must be {SEEDS}, not '{text}'")
-    ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
-    if any(last < first for first, last in ends):
-        raise UserError(f"seeds {text} run backwards: a range is such as 8-31")
-    if (count := sum(last - first + 1 for first, last in ends)) > MOST_SEEDS:
-        raise UserError(f"seeds must be {SEEDS}, not {count} of them")
-    return [seed for first, last in ends for seed in range(first, last + 1)]
+            parts = [asked if isinstance(asked, range) else range(operator.index(asked))]
+        if not all(parts) or not 0 < sum(map(len, parts)) <= MOST_SEEDS:
+            raise ValueError
+        seeds = sorted(itertools.chain.from_iterable(parts))
+        if len(set(seeds)) < len(seeds) or seeds[0] < 0 or seeds[-1] >= SEEDS_BELOW:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"seeds must be {SEEDS}, not {asked!s:.60}") from None
+    return tuple(seeds)
 
 
 def ranges(seeds: Iterable[int]) -> str:
     """Write seeds as `seeds_of` reads them, such as "0-9,20-29"."""
     return ",".join(f"{first}-{last}" for first, last in spans(seeds))
-
-
-def first_twice(values: Sequence[T]) -> list[T]:
-    """Return the first value that occurs twice, or nothing."""
-    return [value for index, value in enumerate(values) if value in values[:index]][:1]
 
 
 # Types of parameters: converters of cyclopts take a type and the words of the command line.
@@ -125,28 +95,26 @@ def _seeds(_: Any, words: Words) -> tuple[int, ...]:
     return seeds_of(words[0].value)
 
 
-def _whole(_: Any, words: Words) -> int:
-    """Parse a whole number from 0 on, such as 1_000, 50k or 1e6."""
-    (word,) = words
-    try:
+def _whole(least: int | None = None) -> Parameter:
+    """Return the parameter of a whole number, such as 1_000, 50k or 1e6."""
+
+    def convert(_: Any, words: Words) -> int:
+        (word,) = words
         digits = word.value.replace("_", "")
         scale = {"k": 1e3, "M": 1e6}.get(digits[-1:], 1)
-        value = scale * float(digits[:-1] if scale > 1 else digits)
-        if value.is_integer():
-            return int(value)
-    except (ValueError, OverflowError):
-        pass
-    raise UserError(f"{word.keyword}: '{word.value}' is not a whole number, such as 8, 50k or 1e6")
+        try:
+            value = scale * float(digits[:-1] if scale > 1 else digits)
+        except ValueError:
+            value = math.nan
+        if not value.is_integer():
+            raise UserError(
+                f"{word.keyword}: '{word.value}' is not a whole number, such as 8, 50k or 1e6"
+            )
+        if least is not None and value < least:
+            raise UserError(f"{word.keyword} must be at least {least}, not {value:.0f}")
+        return int(value)
 
-
-def _natural(_: Any, words: Words, least: int = 0) -> int:
-    if (value := _whole(_, words)) < least:
-        raise UserError(f"{words[0].keyword} must be at least {least}, not {value}")
-    return value
-
-
-def _positive(_: Any, words: Words) -> int:
-    return _natural(_, words, 1)
+    return Parameter(converter=convert, metavar="N")
 
 
 def _number(_: Any, words: Words) -> float:
@@ -161,9 +129,9 @@ def _number(_: Any, words: Words) -> float:
 SEVERAL = Parameter(converter=_texts, n_tokens=-1, consume_multiple=True, metavar="NAME...")
 Names = Annotated[str | Sequence[str], SEVERAL]
 OptionalNames = Annotated[str | Iterable[str] | None, SEVERAL]
-Whole = Annotated[int | None, Parameter(converter=_whole, metavar="N")]
-Natural = Annotated[int | None, Parameter(converter=_natural, metavar="N")]
-Positive = Annotated[int | None, Parameter(converter=_positive, metavar="N")]
+Whole = Annotated[int | None, _whole()]
+Natural = Annotated[int | None, _whole(0)]
+Positive = Annotated[int | None, _whole(1)]
 Number = Annotated[float | None, Parameter(converter=_number, metavar="X")]
 Text = Annotated[str | None, Parameter(metavar="TEXT")]
 Folder = Annotated[str | Path, Parameter(metavar="DIR")]

@@ -40,17 +40,15 @@ def find_run(
         raise unknown("task", task, planned.tasks, of=study)
     if variant not in planned.variants:
         raise unknown("variant", variant, planned.variants, of=study)
-    for cell in planned.cells:
-        if (cell.task, cell.variant, cell.seed) == (task, variant, seed):
-            if read_record(folder, cell.hash) is None:
-                raise UserError(
-                    f"{variant} on {task}, seed {seed}, of '{study}' has no record yet: "
-                    f"`ablations run {study}` computes it"
-                )
-            return cell_folder(folder, cell.hash)
-    seeds = planned.seeds
-    ran = f"it ran with seeds {seeds[0]} to {seeds[-1]}" if seeds else "its plan is empty"
-    raise UserError(f"'{study}' has no seed {seed}: {ran}")
+    found = {cell.place: cell.hash for cell in planned.cells}.get((task, variant, seed))
+    if found is None:
+        raise unknown("seed", str(seed), map(str, planned.seeds), of=study)
+    if read_record(folder, found) is None:
+        raise UserError(
+            f"{variant} on {task}, seed {seed}, of '{study}' has no record yet: "
+            f"`ablations run {study}` computes it"
+        )
+    return cell_folder(folder, found)
 
 
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
@@ -89,15 +87,10 @@ def file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:
     """Return the file of a saved policy and its checksum. Raises UserError."""
     files = record.policies.get("files", {})
     if not files:
-        why = (
-            "it was imported"
-            if "imported" in record.config
-            else "a command trained it"
-            if "command" in record.config
-            else "it ran with --keep-policies 0, or failed before the first; run it again with "
-            "--fresh"
+        raise UserError(
+            f"run {record.hash} has no saved policies: it ran with --keep-policies 0, failed, was "
+            f"imported, or is a command's"
         )
-        raise UserError(f"run {record.hash} has no saved policies: {why}")
     wanted = str(record.policies.get(str(step), step))
     if wanted not in files:
         raise UserError(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ablations.errors import UserError, unknown
-from ablations.parameters import MOST_SEEDS, Selection, first_twice, ranges, seeds_of
+from ablations.parameters import MOST_SEEDS, Selection, ranges, seeds_of
 
 if TYPE_CHECKING:
     from ablations.core.decode import Json
@@ -20,16 +20,6 @@ PROFILE = "quick"
 FIRST_LOOK = 8
 MOST_LOOKED = 64
 GEOMETRIES = ("common", "own")
-TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "study": ((str,), 'a name, such as "gae"'),
-    "profile": ((str,), '"smoke", "quick" or "paper"'),
-    "tasks": ((Iterable,), 'a task or several: "hopper", ["hopper", "reacher"]'),
-    "variants": ((Iterable,), 'a variant or several: "brax", ["brax", "done_cut"]'),
-    "until": ((str, type(None)), '"decided"'),
-    "set": ((Mapping,), 'settings by name: {"learning_rate": 3e-4}'),
-    "vary": ((Mapping,), 'settings with their values: {"gae_lambda": [0.9, 0.95]}'),
-    "base": ((str,), 'a preset, such as "cleanrl"'),
-}
 
 
 def selects(selection: Selection | Flags) -> bool:
@@ -66,10 +56,6 @@ class Request:
 
     def __post_init__(self) -> None:
         """Convert and check each field."""
-        for name, (types, wanted) in TYPES.items():
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, types):
-                raise UserError(f"{name} takes {wanted}, not {value!r:.60}")
         held = {
             "tasks": _names(self.tasks),
             "variants": _names(self.variants),
@@ -78,7 +64,7 @@ class Request:
             "set": {name: _plain(name, value) for name, value in self.set.items()},
             "vary": {name: _levels(name, values) for name, values in self.vary.items()},
             "explain": None if self.explain is None else (self.explain[0], self.explain[1]),
-            "together": tuple(tuple(names) for names in self.together),
+            "together": tuple(map(tuple, self.together)),
         }
         if self.geometry not in (None, *GEOMETRIES):
             raise unknown("geometry", self.geometry, GEOMETRIES)
@@ -127,9 +113,9 @@ class Request:
                 continue
             words.append(f"--{flag.replace('_', '-')}")
             if flag == "set":
-                words += [f"{name}={_as_text(one)}" for name, one in self.set.items()]
+                words += [f"{name}={level_text(one)}" for name, one in self.set.items()]
             elif flag == "vary":
-                words += [f"{n}={','.join(map(_as_text, some))}" for n, some in self.vary.items()]
+                words += [f"{n}={','.join(map(level_text, of))}" for n, of in self.vary.items()]
             elif flag == "seeds" and isinstance(value, list):
                 words.append(ranges(value))
             else:
@@ -169,11 +155,6 @@ def _spelled(seeds: tuple[int, ...]) -> int | str | list[int]:
     return list(seeds)
 
 
-def _as_text(value: Json) -> str:
-    """Write a value as `_parsed` reads it."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def _names(asked: str | Iterable[str] | None) -> tuple[str, ...] | None:
     if asked is None:
         return None
@@ -187,29 +168,26 @@ def _levels(name: str, levels: Json) -> tuple[Json, ...]:
         raise UserError(
             f"to vary {name}, give two values or more, such as {name}=a,b; use --set for one value"
         )
-    if twice := first_twice([(value, isinstance(value, bool)) for value in values]):
-        raise UserError(
-            f"to vary {name}, give each value once: {level_text(twice[0][0])} occurs twice"
-        )
+    if len(set(map(level_text, values))) < len(values):
+        raise UserError(f"to vary {name}, give each value once: {level_text(values)}")
     return tuple(values)
 
 
 def level_text(value: Json) -> str:
-    """Write a value in the name of a variant, as a user types it."""
+    """Write a value as a user types it."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def _plain(name: str, value: Json) -> Json:
     """Return a value as plain JSON, also for tuples and arrays."""
+
+    def listed(value: Any) -> Any:
+        return value.tolist() if hasattr(value, "tolist") else list(value)
+
     try:
-        plain: Json = json.loads(json.dumps(value, default=_listed, allow_nan=False))
+        plain: Json = json.loads(json.dumps(value, default=listed, allow_nan=False))
     except (TypeError, ValueError):
         raise UserError(
             f"{name} must be a finite number, a text, true, false or a list, not {value!r}"
         ) from None
     return plain
-
-
-def _listed(value: Iterable[Json]) -> Json:
-    listed: Json = value.tolist() if hasattr(value, "tolist") else list(value)
-    return listed

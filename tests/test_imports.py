@@ -103,8 +103,6 @@ DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
     "tensorboard": [("ablations.io.tensorboard", "tensorboard")],
     "test": [("ablations.regression.plugin", "ablations.regression.fixture")],
     "train": [
-        ("ablations.commands.catalogue", "variants"),
-        ("ablations.commands.describe", "ablations.commands.settings"),
         ("ablations.commands.results", "ablations.episode.render"),
         ("ablations.episode.film", "mujoco"),
         ("ablations.engine.backends.compiled", "ablations.engine.backends.compiled.program"),

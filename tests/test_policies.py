@@ -120,7 +120,7 @@ def test_one_with_a_spread_of_its_own_is_loaded(tmp_path) -> None:
 def test_what_is_not_there_is_said(study, cell, tmp_path) -> None:
     for name, where, says in (
         ("gea", {}, "'gea' has not run"),
-        ("gae", {"seed": 5}, "'gae' has no seed 5: it ran with seeds 0 to 0"),
+        ("gae", {"seed": 5}, "gae has no seed '5'; it has 0"),
     ):
         with pytest.raises(UserError, match=says):
             find_run(name, results=study.results, **where)

@@ -1,13 +1,16 @@
-"""The command `show`: describe studies, settings, presets, tasks, runs and published answers."""
+"""The commands `show` and `list`: describe studies, settings, presets, tasks, runs and answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Unpack
 
 import pandas
 
+import variants as registry
 from ablations import plugins
 from ablations.answers import PUBLISHED, TABLE, find
 from ablations.commands.selected import selection_of
@@ -16,23 +19,76 @@ from ablations.core.record import Configuration, settings_read
 from ablations.engine.backends import backend_of
 from ablations.engine.backends.command import study_file
 from ablations.engine.plan import known_studies, plan
-from ablations.engine.stored import planned
+from ablations.engine.stored import StoredRun, command_of, planned, stored_runs
 from ablations.errors import UserError, count, printable, unknown, value_text
 from ablations.io.archives import restore
 from ablations.parameters import Folder, Selection, Text
 from ablations.presets import preset, presets
-from ablations.presets.definition import Preset, Read
 from ablations.records import Plan, Record, has_run, read_record
 from ablations.request import Request
 from ablations.studies import Profile, Study, studies
 from ablations.tasks import task, tasks
-from ablations.trainers import every_setting, trainer
+from ablations.trainers import TrainerSpec, every_setting, trainer, trainers
 from ablations.trainers.values import FIELD_NAMES
+from variants import Axis, Choice, Number
 
 SYMBOLS = (
     "r reward; d, z 1 if the step ended the episode, or if a time limit cut it, else 0; V, V' "
     "values of\nthis and the next observation; δ = r + γ(1-d)V' - V; A⁺ A at the next step"  # noqa: RUF001
 )
+WIDTH = 80
+
+
+def listed(kind: str = "studies", /, *, results: Folder = "results") -> str:
+    """List studies, tasks, presets, components, trainers or runs.
+
+    Args:
+        kind: studies (default), tasks, presets, components, trainers or runs.
+        results: The results folder; default: results.
+    """
+    plugins.load()
+    archive = Path(results) / "archive"
+    kinds: dict[str, Callable[[], Iterable[str]]] = {
+        "studies": lambda: (_study_line(study, archive) for study in studies().values()),
+        "tasks": lambda: (f"{name}: {of.summary}" for name, of in tasks().items()),
+        "presets": lambda: (f"{name}: {of.library}" for name, of in presets().items()),
+        "components": lambda: (line for of in registry.axes().values() for line in _axis(of)),
+        "trainers": lambda: (line for of in trainers().values() for line in _trainer(of)),
+        "runs": lambda: map(_run_line, stored_runs(Path(results))),
+    }
+    if kind not in kinds:
+        raise unknown("kind", kind, kinds)
+    return printable("\n".join(kinds[kind]())) or f"nothing has run in '{results}'"
+
+
+def _study_line(study: Study, archive: Path) -> str:
+    archived = " (archived)" if any(archive.glob(f"{study.name}-*.parquet")) else ""
+    title = f"{study.name}: {study.title}"
+    return textwrap.shorten(title, WIDTH - len(archived), placeholder=" ...") + archived
+
+
+def _axis(axis: Axis) -> Iterator[str]:
+    yield f"{axis.name}: {axis.summary}"
+    yield from (f"    {choice.name:<20} {choice.summary}" for choice in axis.values())
+
+
+def _trainer(of: TrainerSpec) -> Iterator[str]:
+    yield f"{of.name}: {of.summary}"
+    for name, number in of.known_numbers().items():
+        yield f"    {name}={_range(number)}: {number.summary}"
+    for name, option in of.structure.items():
+        yield f"    {name}={option.default}: {option.summary}"
+
+
+def _run_line(run: StoredRun) -> str:
+    """Describe a plan that is stored, with the command that ran it."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.when))
+    done = f"{run.done:,} of {count(len(run.plan.cells), 'run')}"
+    return f"{when}  {done:<20} {'last' if run.last else '':<5}{command_of(run.plan)}"
+
+
+def _range(number: Number) -> str:
+    return f"{number.default:g} ({number.low:g} to {number.high:g})"
 
 
 def show(
@@ -56,20 +112,18 @@ def show(
     name, brought = study_file.named(name)
     folder, selected = Path(results), selection_of(selection)
     if against:
-        from ablations.commands.settings import against as differences
-
-        lines = [*differences(name, against)]
+        lines = [*_differences(name, against)]
     elif brought or selected:
-        lines = [*_described(name, folder, selected, brought)]
+        lines = [*described(name, folder, selected, brought)]
     else:
         answers = _answers(name, folder)
         try:
-            lines = [*_described(name, folder, selected)]
+            lines = [*described(name, folder, selected)]
         except UserError as error:  # unknown, or the variant of several studies
             lines, answers = [], answers or _answers(name, folder, anywhere=True)
             if not answers:
                 raise UserError(f"{error}; no published answer matches '{name}'") from None
-        lines = [*answers, "", "\n".join(lines)]
+        lines = [*answers, "", *lines]
     text = printable("\n".join(lines).strip())
     return f"{text}\n\n{SYMBOLS}" if "(1-d)" in text else text
 
@@ -80,86 +134,170 @@ def _answers(name: str, results: Path, *, anywhere: bool = False) -> list[str]:
     return [*find(folders[0], name, anywhere=anywhere)] if folders else []
 
 
-def _described(
-    name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
-) -> Iterator[str]:
-    """Describe what has a name. brought: studies of study files."""
-    from ablations.commands import settings
-
-    setting = FIELD_NAMES.get(name, name)
-    if name in presets():
-        yield from _preset(preset(name))
-    elif name in tasks():
-        yield from _task(name)
-    elif not brought and setting in settings.setting_names():
-        if name in studies():
-            yield from (*described(name, results, selection), "")
-        yield from settings.setting_lines(setting)
-        if setting in every_setting():
-            yield f"compare values: ablations sweep {setting}=A,B"
-    elif not (brought or selection or has_run(results, name)) and name in settings.choice_names():
-        yield from settings.choices_named(name)
-        for study in studies().values():
-            if name in study.variants:
-                yield f"variant of {study.name}: ablations show {study.name}/{name}"
-    else:
-        yield from described(name, results, selection, brought)
-
-
 def described(
     name: str, results: Path, selection: Selection, brought: tuple[Study, ...] = ()
-) -> Iterator[str]:
-    """Describe a study, a variant or a run.
+) -> Iterable[str]:
+    """Describe what has a name: a study, variant, preset, setting, choice, task or run.
 
     name: a study; "gae/brax", or a variant that only one study has; the beginning of a run's hash.
     brought: studies of study files.
     """
     known = known_studies(Request(name, brought=brought))
+    setting = FIELD_NAMES.get(name, name)
+    of_setting = _setting(setting) if setting in {*registry.axes(), *every_setting()} else ()
+    if name in presets():
+        return _preset(name)
+    if name in tasks():
+        return _task(name)
     if name in known:
-        yield from _study(plan(Request.of(name, selection, brought)), known[name].profiles)
-        return
-    if (results / "plans" / name / "last").exists():  # imported, or explained
-        yield from _study(planned([name], results, selection)[0], {})
-        return
+        of_study = _study(plan(Request.of(name, selection, brought)), known[name].profiles)
+        return (*of_study, "", *of_setting)
+    if of_setting:
+        return of_setting
+    if has_run(results, name):  # imported, or explained
+        return _study(planned([name], results, selection)[0], {})
+    if not selection and (of_choices := [*_choices(name)]):
+        return of_choices
+    variants = {variant for study in known.values() for variant in study.variants}
+    if name not in variants and (record := _find_run(name, results)):
+        if flags := ", ".join(f"--{flag}" for flag in selection):
+            raise UserError(f"omit {flags}: a selection is for studies, not for a run")
+        return _run(record)
+    return _named_variant(name, known, selection, brought)
+
+
+def _choices(name: str) -> Iterator[str]:
+    """Describe the choices of all components with a name."""
+    for axis in registry.axes().values():
+        if name in axis:
+            yield f"a choice of {axis.name}: {axis.summary}"
+            yield from (*_choice(axis, axis[name]), "")
+            for study in (of.name for of in studies().values() if name in of.variants):
+                yield f"variant of {study}: ablations show {study}/{name}"
+
+
+def _named_variant(
+    name: str, known: Mapping[str, Study], selection: Selection, brought: tuple[Study, ...]
+) -> Iterator[str]:
     head, slash, rest = name.partition("/")
-    owner, variant = (head, rest) if slash and head in known else ("", name)
-    owners = [study for study in known if owner in ("", study) and variant in known[study].variants]
-    if not owners and owner and selection.get("vary"):
-        owners = [owner]
-    if len(owners) > 1:
-        choices = ", ".join(f"{owner}/{variant}" for owner in owners)
-        raise UserError(f"several studies have a variant '{name}': choose one of {choices}")
-    if owners:
-        yield from _variant(known[owners[0]], variant, selection, brought)
-    elif record := _find_cell(name, results):
-        if given := [f"--{flag}" for flag, value in selection.items() if value is not None]:
-            raise UserError(f"omit {', '.join(given)}: a selection is for studies, not for a run")
-        yield from _cell(record)
-    else:
-        from ablations.commands.settings import choice_names, setting_names
-
-        if slash and head in known:
+    if slash and head in known:
+        if rest not in known[head].variants and not selection.get("vary"):
             raise unknown("variant", rest, known[head].variants, of=head)
-        every = [*known, *presets(), *setting_names(), *choice_names(), *tasks()]
-        raise unknown("study, variant, preset, setting, choice, task or run", name, every)
+        return _variant(known[head], rest, selection, brought)
+    owners = [study for study in known.values() if name in study.variants]
+    if len(owners) > 1:
+        full = ", ".join(f"{owner.name}/{name}" for owner in owners)
+        raise UserError(f"several studies have a variant '{name}': choose one of {full}")
+    if owners:
+        return _variant(owners[0], name, selection, brought)
+    choices = (choice for axis in registry.axes().values() for choice in axis)
+    every = [*known, *presets(), *registry.axes(), *every_setting(), *choices, *tasks()]
+    raise unknown("study, variant, preset, setting, choice, task or run", name, every)
 
 
-def _preset(described: Preset, others: Mapping[str, Read] | None = None) -> Iterator[str]:
-    """Yield a preset's settings with their source files, and its other properties.
+def _rows(values: Mapping[str, object]) -> Iterator[str]:
+    yield from (f"    {name:<26} {value}" for name, value in values.items())
 
-    others: for discrete actions, the settings for vectors; equal ones are omitted.
-    """
-    read, others = described.read(), others or {}
-    yield f"{'for discrete actions' if others else described.name}: {described.library}"
-    for setting, (value, file) in read.items():
-        if setting not in others or others[setting][0] != value:
-            yield f"    {setting:<27} {value_text(value):<36} {file}"
-    if others:
-        yield f"    not read there: {', '.join(name for name in others if name not in read)}"
-    yield "not expressed by settings"
-    yield from (f"    {sentence}" for sentence in described.in_words)
-    if described.discrete is not None:
-        yield from _preset(described.discrete, read)
+
+# Settings and presets
+
+
+def _setting(name: str) -> Iterator[str]:
+    """Describe a setting: its choices or range, and its values in presets."""
+    having = [of for of in trainers().values() if name in of.settings]
+    users = _users(name, having)
+    if name in registry.axes():
+        axis = registry.axis(name)
+        yield f"{axis.name}: {axis.summary}"
+        yield f"    a component of {', '.join(of.name for of in having) or 'no trainer'}"
+        if axis.loop:
+            yield "    its choices are names that the trainer's loop reads"
+        else:
+            yield f"    a choice may read {', '.join([*(axis.inputs or {}), *axis.numbers])}"
+        for choice in axis.values():
+            yield from ("", *_choice(axis, choice))
+            if choice.name in users:
+                yield f"    used by   {', '.join(users.pop(choice.name))}"
+    for of in having if name not in registry.axes() else ():
+        if name in of.structure:
+            option = of.structure[name]
+            allowed = f", one of {', '.join(map(str, option.allowed))}" if option.allowed else ""
+            yield f"{name}: {option.summary}"
+            yield f"    a static setting of {of.name}: {option.default}{allowed}"
+        else:
+            number = of.known_numbers()[name]
+            yield f"{name}: {number.summary}"
+            yield f"    a hyperparameter of {of.name}: {_range(number)}"
+            choices = {
+                f"{axis}={c.name}": c for axis in of.axes for c in registry.axis(axis).values()
+            }
+            if readers := [text for text, choice in choices.items() if name in choice.numbers]:
+                yield f"    read by {', '.join(readers)}"
+    yield from _rows({value: ", ".join(who) for value, who in users.items()})
+    if name in every_setting():
+        yield f"compare values: ablations sweep {name}=A,B"
+
+
+def _choice(axis: Axis, choice: Choice) -> Iterator[str]:
+    yield f"{choice.name}: {choice.summary}"
+    yield from _formula(axis.name, choice.name)
+    if choice.inputs:
+        yield f"    reads     {', '.join(choice.inputs)}"
+    for name, number in choice.numbers.items():
+        yield f"    number    {name}={_range(number)}: {number.summary}"
+
+
+def _formula(axis: str, choice: str, left: int = 8) -> Iterator[str]:
+    """Yield the formula of a choice and where it comes from, indented."""
+    chosen = registry.axis(axis)[choice]
+    lines = (*chosen.formula.splitlines(), f"({chosen.source})")
+    yield from (" " * left + line.strip() for line in lines if line.strip())
+
+
+def _users(name: str, having: Iterable[TrainerSpec]) -> dict[str, list[str]]:
+    """Return value, as text -> the presets of these trainers that have it."""
+    left_out = {of.name: settings_read(of.neutral_values()).get(name) for of in having}
+    users: dict[str, list[str]] = {}
+    for library in presets().values():
+        value = library.values().get(name, left_out.get(library.trainer))
+        if library.trainer in left_out and value is not None:
+            users.setdefault(value_text(value), []).append(library.name)
+    return users
+
+
+def _preset(name: str) -> Iterator[str]:
+    """Yield a preset's settings with their source files, and its other properties."""
+    described = preset(name)
+    yield f"{described.name}: {described.library}"
+    known: dict[str, Json] = {}
+    for each in filter(None, (described, described.discrete)):
+        if known:
+            yield "for discrete actions, besides"
+        new = {name: read for name, read in each.read().items() if known.get(name) != read[0]}
+        yield from _rows({n: f"{value_text(of):<36} {file}" for n, (of, file) in new.items()})
+        yield from ("not expressed by settings", *(f"    {line}" for line in each.in_words))
+        known = each.values()
+
+
+def _differences(*names: str) -> Iterator[str]:
+    """Yield the settings in which two presets differ, with the formulas of both."""
+    ends = {
+        of.name: settings_read(trainer(of.trainer).neutral_values()) | of.values()
+        for of in map(preset, names)
+    }
+    yield " against ".join(names)
+    for setting in dict.fromkeys(setting for end in ends.values() for setting in end):
+        values = {name: end.get(setting) for name, end in ends.items()}
+        if len(set(map(str, values.values()))) == 1:
+            continue
+        yield f"    {setting}"
+        for name, value in values.items():
+            yield f"        {name:<10} {'not read' if value is None else value_text(value)}"
+            if setting in registry.axes() and value is not None:
+                yield from _formula(setting, str(value), left=12)
+
+
+# Tasks, studies and runs
 
 
 def _task(name: str) -> Iterator[str]:
@@ -168,10 +306,10 @@ def _task(name: str) -> Iterator[str]:
     yield f"{name}: {described.summary}"
     if described.form:
         yield f"    {described.form}"
-    yield from (f"    {setting:<27} {value}" for setting, value in described.settings.items())
-    for name_of_trainer, values in described.hyperparameters.items():
-        yield f"settings of {name_of_trainer}"
-        yield from (f"    {setting:<27} {value_text(value)}" for setting, value in values.items())
+    yield from _rows(described.settings)
+    for of, values in described.hyperparameters.items():
+        yield f"settings of {of}"
+        yield from _rows({setting: value_text(value) for setting, value in values.items()})
     yield f"a whole run is {described.steps:,} steps"
     having = [
         study.name
@@ -195,22 +333,17 @@ def _study(resolved: Plan, profiles: Mapping[str, Profile]) -> Iterator[str]:
     yield (
         f"{kind}{count(len(resolved.cells), 'run')}, "
         f"{len(resolved.seeds)} seeds, "
-        + ", ".join(f"{task.steps:,} steps on {name}" for name, task in resolved.tasks.items())
+        + ", ".join(f"{of.steps:,} steps on {name}" for name, of in resolved.tasks.items())
     )
     for profile, of in profiles.items():
         yield f"{profile:<9} {len(of.every_seed())} seeds on {', '.join(of.tasks)}"
-    yield from _pages(about.name)
-    for variant in resolved.variants if resolved.cells else ():
-        yield ""
-        yield from _variant_lines(resolved, variant)
-
-
-def _pages(study: str) -> Iterator[str]:
-    """Yield a line with the published answers of a study."""
-    folder = next(folder for folder in PUBLISHED if (folder / TABLE).exists())
-    rows = pandas.read_csv(folder / TABLE, usecols=["detail", "study"])
-    if names := [*rows.detail[(rows.study == study) | rows.detail.str.contains(study)].unique()]:
+    published = next(folder for folder in PUBLISHED if (folder / TABLE).exists())
+    rows = pandas.read_csv(published / TABLE, usecols=["detail", "study"])
+    named = (rows.study == about.name) | rows.detail.str.contains(about.name, regex=False)
+    if names := [*rows.detail[named].unique()]:
         yield f"answers   {', '.join(names)}: see `ablations show {names[0]}`"
+    for variant in resolved.variants if resolved.cells else ():
+        yield from ("", *_variant_lines(resolved, variant))
 
 
 def _variant(
@@ -224,55 +357,47 @@ def _variant(
         raise unknown("variant", variant, resolved.variants, of=f"{study.name} --vary")
     yield from _variant_lines(resolved, variant)
     for where in resolved.tasks:
-        yield ""
-        yield f"on {where}:"
-        yield from _config_lines(_config(resolved, where, variant))
+        yield from ("", f"on {where}:", *_configuration(_config(resolved, where, variant)))
 
 
-def _cell(record: Record) -> Iterator[str]:
+def _run(record: Record) -> Iterator[str]:
     yield f"run {record.hash}: {record.status}"
     if record.reason:
         yield f"reason     {record.reason}"
     yield f"seed       {record.config.get('seed', 'none')}"
-    yield from _config_lines(_whole(record.config))
-    yield "provenance"
-    yield from (f"    {name:<20} {value}" for name, value in record.provenance.items())
+    yield from _configuration(_completed(record.config))
+    yield from ("provenance", *_rows(record.provenance))
 
 
-def _variant_lines(resolved: Plan, variant: str) -> list[str]:
+def _variant_lines(resolved: Plan, variant: str) -> Iterator[str]:
     described = resolved.variants[variant]
     baseline = described.versus or resolved.study.baseline
-    lines = [f"{variant}" + (f": {described.summary}" if described.summary else "")]
+    yield variant + (f": {described.summary}" if described.summary else "")
     where = next(iter(resolved.tasks))
     config = _config(resolved, where, variant)
     if variant == baseline:
         different = dict(described.sets)
         article = "the" if variant == resolved.study.baseline else "a"
-        lines.append(f"    {article} baseline" + "; it sets" * bool(different))
+        yield f"    {article} baseline" + "; it sets" * bool(different)
     elif resolved.imported:
-        return [*lines, f"    compared with {baseline}"]
+        yield f"    compared with {baseline}"
+        return
     else:
-        theirs = (
-            settings_read(_config(resolved, where, baseline))
-            if baseline in resolved.variants
-            else {}
-        )
+        there = baseline in resolved.variants
+        theirs = settings_read(_config(resolved, where, baseline)) if there else {}
         different = {n: v for n, v in settings_read(config).items() if theirs.get(n) != v}
-        lines.append(f"    differs from {baseline} in" if different else f"    as {baseline}")
+        yield f"    differs from {baseline} in" if different else f"    as {baseline}"
     for name, value in different.items():
-        lines.append(f"    {name} = {value}")
+        yield f"    {name} = {value}"
         if name in config.get("choices", {}):
-            from ablations.commands.settings import choice_lines
-
-            lines += choice_lines(name, str(value))
-    return lines
+            yield from _formula(name, str(value))
 
 
-def _config_lines(config: Configuration) -> Iterator[str]:
+def _configuration(config: Configuration) -> Iterator[str]:
     for title, values in as_json(config).items():
         if isinstance(values, Mapping) and values:
             yield title
-            yield from (f"    {name:<26} {_text(value)}" for name, value in values.items())
+            yield from _rows({name: _text(value) for name, value in values.items()})
         elif values and title != "seed":
             yield f"{title:<10} {values}"
 
@@ -287,13 +412,11 @@ def _text(value: Json) -> str:
 
 
 def _config(resolved: Plan, task: str, variant: str) -> Configuration:
-    config = next(
-        cell.config for cell in resolved.cells if (cell.task, cell.variant) == (task, variant)
-    )
-    return _whole(config)
+    cells = resolved.cells
+    return _completed(next(c.config for c in cells if (c.task, c.variant) == (task, variant)))
 
 
-def _whole(config: Configuration) -> Configuration:
+def _completed(config: Configuration) -> Configuration:
     """Add the compatible defaults that a configuration omits, if its trainer is known."""
     if not backend_of(config).compiles:
         return config
@@ -303,10 +426,9 @@ def _whole(config: Configuration) -> Configuration:
         return config
 
 
-def _find_cell(name: str, results: Path) -> Record | None:
+def _find_run(name: str, results: Path) -> Record | None:
     if len(name) < 4 or not set(name) <= set("0123456789abcdef"):
         return None
-
     restore(results)
     names = sorted(path.name for path in (results / "cells").glob(f"{name}*"))
     if len(names) > 1:

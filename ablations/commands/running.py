@@ -33,7 +33,7 @@ from ablations.engine.plan import comparison_request
 from ablations.engine.plan import plan as plan_of
 from ablations.engine.prepare import Work, missing, needed
 from ablations.engine.slurm.cluster import Cluster, read_cluster
-from ablations.engine.slurm.submit import Submitted, submit
+from ablations.engine.slurm.submit import submit
 from ablations.engine.stored import resolved, to_work_on
 from ablations.errors import UserError, count, printable
 from ablations.parameters import (
@@ -48,7 +48,6 @@ from ablations.parameters import (
     parse_levels,
     parse_settings,
 )
-from ablations.presets import presets as known_presets
 from ablations.records import Plan
 from ablations.runs import Runs
 from ablations.tables import table_of
@@ -160,17 +159,16 @@ def run(
 def _compared(_: Any, words: Sequence[Token]) -> dict[str, Any]:
     """Read NAME=A,B and names of presets as settings with their values."""
     texts = [word.value for word in words]
-    presets = [text for text in texts if "=" not in text]
-    if len(presets) == 1:
-        (name,) = presets
-        if name.lower() in known_presets():
-            other = next(each for each in known_presets() if each != name.lower())
-            raise UserError(f"name at least two presets, for example {name} {other}")
+    named = [text for text in texts if "=" not in text]
+    if len(named) == 1:
+        (name,) = named
         raise UserError(
-            f"'{name}' has no values: name two or more, such as {name}=A,B; or two presets"
+            f"name at least two presets, for example cleanrl sb3, or two values of a setting or "
+            f"more: {name}=A,B"
         )
-    levels = parse_levels(text for text in texts if "=" in text)
-    return levels | ({"preset": presets} if presets else {})
+    return parse_levels(text for text in texts if "=" in text) | (
+        {"preset": named} if named else {}
+    )
 
 
 def sweep(
@@ -198,11 +196,6 @@ def sweep(
     selection = selection_of(options, Execution.__annotations__)
     if selection.get("vary"):
         raise UserError("--vary is for studies: a sweep compares the values that you name")
-    if not isinstance(levels, Mapping):
-        raise UserError(
-            f'levels takes settings with their values: {{"gae_lambda": [0.9, 0.95]}}, '
-            f"not {levels!r:.60}"
-        )
     values = {name: tuple(of) for name, of in levels.items()}
     return train([plan_of(comparison_request(values, selection))], results, options).table()
 
@@ -277,8 +270,6 @@ def explain(
     )
     if not (options.get("script") or options.get("quiet")):
         print(*_explanation_lines(explained), sep="\n", flush=True)
-        if not options.get("dry_run") and cluster_of(options) is None:
-            _print_what_would_run(options, [explained], Path(results))
     return train([explained], results, options).table()
 
 
@@ -297,26 +288,17 @@ def cluster_of(options: Mapping[str, Any]) -> Cluster | None:
     )
 
 
-def _keeping(options: Mapping[str, Any]) -> CheckpointPolicy:
-    names = {
-        "minutes": "checkpoint_minutes",
-        "steps": "checkpoint_steps",
-        "snapshots": "keep_policies",
-    }
-    given = {name: options.get(flag) for name, flag in names.items()}
-    return CheckpointPolicy(**{name: value for name, value in given.items() if value is not None})
+def _checkpoints(options: Mapping[str, Any]) -> CheckpointPolicy:
+    flags = ("checkpoint_minutes", "checkpoint_steps", "keep_policies")
+    fields = zip(("minutes", "steps", "snapshots"), map(options.get, flags), strict=True)
+    return CheckpointPolicy(**{name: value for name, value in fields if value is not None})
 
 
 def processes(options: Mapping[str, Any]) -> Processes:
     """Return the executor of this machine."""
     executor = ThisProcess if "debug" in names_of(options.get("cluster") or ()) else Processes
-    return executor(
-        options.get("workers"),
-        options.get("lanes"),
-        options.get("threads"),
-        _keeping(options),
-        bool(options.get("quiet")),
-    )
+    workers, lanes, threads = map(options.get, ("workers", "lanes", "threads"))
+    return executor(workers, lanes, threads, _checkpoints(options), bool(options.get("quiet")))
 
 
 def train(
@@ -324,41 +306,28 @@ def train(
 ) -> Trained:
     """Train the plans here, for some seconds at most, or submit jobs; see `Execution`."""
     folder, cluster = unpacked(Path(results), ()), cluster_of(options)
-    dry = options.get("dry_run") or options.get("script")
-    if options.get("until") and (cluster is not None or dry):
-        plans = _at_their_stages(options, plans, folder)
+    script, quiet = bool(options.get("script")), bool(options.get("quiet"))
+    dry = bool(options.get("dry_run"))
+    if options.get("until") and (cluster is not None or dry or script):
+        stages = [until.stage(plan, folder) for plan in plans]
+        for stage in stages if not script and (dry or not quiet) else ():
+            print(*([until.layout(stage.needs)] * dry), until.line(stage), sep="\n")
+        plans = [stage.needs for stage in stages]
     if cluster is not None:
         _submit(options, plans, folder, cluster)
     elif dry:
         _print_what_would_run(options, plans, folder)
     else:
-        return _train_here(options, plans, folder, seconds)
-    return Trained(plans, folder, dry=bool(dry))
-
-
-def _at_their_stages(options: Mapping[str, Any], plans: list[Plan], results: Path) -> list[Plan]:
-    """Return the plans with the seeds of the current stage."""
-    stages = [until.stage(plan, results) for plan in plans]
-    dry_run = bool(options.get("dry_run"))
-    if not options.get("script") and (dry_run or not options.get("quiet")):
-        for stage in stages:
-            print(*([until.layout(stage.needs)] * dry_run), until.line(stage), sep="\n")
-    return [stage.needs for stage in stages]
-
-
-def _train_here(
-    options: Mapping[str, Any], plans: list[Plan], results: Path, seconds: float | None
-) -> Trained:
-    executor = processes(options)
-    if options.get("until"):
-        plans, outcome = until.run(plans, results, executor, seconds=seconds)
-    else:
-        outcome = executor.run(plans, results, fresh=bool(options.get("fresh")))
-    quiet = bool(options.get("quiet"))
-    _print_outcome(outcome, quiet=quiet)
-    if outcome.done and not quiet:
-        print(f"next: ablations table {_names(plans)}{folder_flag(results)}")
-    return Trained(plans, results, len(outcome.failed))
+        executor = processes(options)
+        if options.get("until"):
+            plans, outcome = until.run(plans, folder, executor, seconds=seconds)
+        else:
+            outcome = executor.run(plans, folder, fresh=bool(options.get("fresh")))
+        _print_outcome(outcome, quiet=quiet)
+        if outcome.done and not quiet:
+            print(f"next: ablations table {_names(plans)}{folder_flag(folder)}")
+        return Trained(plans, folder, len(outcome.failed))
+    return Trained(plans, folder, dry=dry or script)
 
 
 def _print_outcome(outcome: Outcome, *, quiet: bool) -> None:
@@ -375,26 +344,22 @@ def _print_outcome(outcome: Outcome, *, quiet: bool) -> None:
 def _submit(options: Mapping[str, Any], plans: list[Plan], results: Path, cluster: Cluster) -> None:
     script = options.get("script")
     dry, fresh = bool(options.get("dry_run") or script), bool(options.get("fresh"))
-    sent = submit(plans, results, cluster, _keeping(options), fresh=fresh, dry_run=dry)
+    sent = submit(plans, results, cluster, _checkpoints(options), fresh=fresh, dry_run=dry)
     if script:
         print(sent.script, end="")
-        return
-    if not options.get("quiet") or dry:
-        print(*_submitted(_names(plans), folder_flag(results), sent, dry), sep="\n")
-
-
-def _submitted(names: str, flag: str, sent: Submitted, dry: bool) -> Iterable[str]:
-    counts = f"{names}: {count(sent.cells, 'run')}: {sent.found} done, {sent.queued} queued"
-    if not sent.new:
-        yield f"{counts}; nothing to submit"
-    else:
-        yield f"{counts}, {sent.new} {'to submit' if dry else 'submitted'}"
-        yield from sent.estimate.lines()
-        if not dry:
-            yield f"submitted as {sent.array}"
-    if not dry and (sent.new or sent.queued):
-        studies = names + flag
-        yield f"follow: ablations status {studies} --watch; stop: the same with --cancel"
+    elif not options.get("quiet") or dry:
+        names = _names(plans)
+        new = f", {sent.new} {'to submit' if dry else 'submitted'}"
+        counts = (
+            f"{sent.found} done, {sent.queued} queued{new if sent.new else '; nothing to submit'}"
+        )
+        lines = sent.estimate.lines() if sent.new else ()
+        print(f"{names}: {count(sent.cells, 'run')}: {counts}", *lines, sep="\n")
+        if sent.new and not dry:
+            print(f"submitted as {sent.array}")
+        if not dry and (sent.new or sent.queued):
+            studies = names + folder_flag(results)
+            print(f"follow: ablations status {studies} --watch; stop: the same with --cancel")
 
 
 def _names(plans: list[Plan]) -> str:

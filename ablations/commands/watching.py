@@ -6,14 +6,14 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Unpack
 
 import pandas
 from rich.console import Console
 
-from ablations.commands.selected import names_of, note, plans, refuse_together, selection_of, shown
+from ablations.commands.selected import names_of, note, plans, selection_of, shown
 from ablations.core.decode import as_json
 from ablations.engine.clean import delete, size, waste
 from ablations.engine.machine import programs_folder
@@ -26,7 +26,6 @@ from ablations.parameters import Folder, Names, Selection
 from ablations.request import selects
 
 WATCH_SECONDS = 10.0
-LINES_SECONDS = 15.0
 _MOST_LINES = 20
 MOST_PATHS = 20  # that `clean` lists, the largest
 
@@ -51,28 +50,31 @@ def status(
         results: The results folder; default: results.
         selection: See `Selection`. Without one: the last run of each study.
     """
-    given = ["--cancel"] * cancel + ["--watch"] * watch + ["--format json"] * (format == "json")
-    refuse_together("".join(given[:1]), given[1:])
+    selected = selection_of(selection)
     if cancel:
-        return _cancel(names_of(studies), Path(results), selection_of(selection))
-    found, folder = shown(studies, results, selection_of(selection))
+        return _cancel(names_of(studies), Path(results), selected)
+    found, folder = shown(studies, results, selected)
     current = status_of(found, folder)
     note(current.edited)
-    if watch:
-        selected = selection_of(selection)
-        current = _follow(lambda: status_of(plans(studies, results, selected)[0], folder), current)
+    console = Console(highlight=False)
+    while watch and (current.moving or current.silent):
+        if console.is_terminal:
+            console.clear()
+        print(*_lines(current), sep="\n", flush=True)
+        time.sleep(WATCH_SECONDS)
+        current = status_of(plans(studies, results, selected)[0], folder)
     frame = pandas.DataFrame(list(current.rows))
-    frame.attrs = {"silent": current.silent, "rows": list(current.rows)}
+    frame.attrs = {"status": current}
     return frame
 
 
 def print_status(frame: pandas.DataFrame, *, format: str) -> None:
     """Print the state of runs, as lines or as data."""
-    if "rows" not in frame.attrs:
+    current: Status | None = frame.attrs.get("status")
+    if current is None:  # jobs were cancelled
         return
-    current = Status(frame.attrs["rows"], (), frame.attrs["silent"])
     if format == "text":
-        print("\n".join(_lines(current)))
+        print(*_lines(current), sep="\n")
         return
     print(json.dumps([*map(as_json, current.rows)], indent=1, ensure_ascii=False))
     if current.silent:
@@ -97,36 +99,20 @@ def _cancel(names: Sequence[str], results: Path, selection: Selection) -> pandas
     return pandas.DataFrame()
 
 
-def _follow(look: Callable[[], Status], current: Status) -> Status:
-    """Print the state until nothing moves; return the last one."""
-    console = Console(highlight=False)
-    while current.moving or current.silent:
-        if console.is_terminal:
-            console.clear()
-        print("\n".join(_lines(current)), flush=True)
-        time.sleep(WATCH_SECONDS if console.is_terminal else LINES_SECONDS)
-        current = look()
-    return current
-
-
-def _lines(current: Status) -> list[str]:
-    return [printable(line) for line in _all_lines(current)]
-
-
-def _all_lines(current: Status) -> Iterable[str]:
-    for study in dict.fromkeys(row["study"] for row in current.rows):
-        of_study = [row for row in current.rows if row["study"] == study]
-        width = max(20, *(len(row["variant"]) for row in of_study))
-        yield f"{study}: {_states(of_study)}"
-        grouped: dict[str, dict[str, list[Row]]] = {}
-        for row in of_study:
-            grouped.setdefault(row["variant"], {}).setdefault(row["task"], []).append(row)
-        for variant, of_tasks in grouped.items():
-            per_task = [f"{task} {_states(rows)}" for task, rows in of_tasks.items()]
-            yield f"    {variant:<{width}} {'; '.join(per_task)}"
-        yield from _unfinished(of_study)
+def _lines(current: Status) -> Iterator[str]:
+    rows = pandas.DataFrame({"row": current.rows})
+    for key in ("study", "variant", "task"):
+        rows[key] = [row[key] for row in current.rows]
+    for study, of_study in rows.groupby("study", sort=False):
+        width = max(20, *map(len, of_study.variant))
+        yield printable(f"{study}: {_states(of_study.row)}")
+        for variant, of_variant in of_study.groupby("variant", sort=False):
+            tasks = of_variant.groupby("task", sort=False).row
+            per_task = "; ".join(f"{task} {_states(of_task)}" for task, of_task in tasks)
+            yield printable(f"    {variant:<{width}} {per_task}")
+        yield from map(printable, _unfinished([*of_study.row]))
     if current.silent:
-        yield f"the queue is not known: {current.silent}"
+        yield printable(f"the queue is not known: {current.silent}")
 
 
 def _unfinished(rows: Sequence[Row]) -> Iterable[str]:
@@ -137,8 +123,10 @@ def _unfinished(rows: Sequence[Row]) -> Iterable[str]:
             groups.setdefault(about, []).append(row)
     lines = []
     for (state, text), alike in groups.items():
-        who = _where(alike[0]) if len(alike) == 1 else count(len(alike), "run")
-        log = alike[0].get("log") or ()
+        row = alike[0]
+        where = f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
+        who = where if len(alike) == 1 else count(len(alike), "run")
+        log = row.get("log") or ()
         log = [log] if isinstance(log, str) else log[-5:]
         lines.append("\n        ".join([f"    {state}: {who}: {text}", *log]))
     yield from shortened(lines, _MOST_LINES, "    ... and {} more; --format json has all")
@@ -165,11 +153,7 @@ def _about(row: Row) -> tuple[str, str] | None:
     return None if state == "done" else (state, reason)
 
 
-def _where(row: Row) -> str:
-    return f"{row['variant']} on {row['task']}, seed {row['seed']} ({row['hash']})"
-
-
-def _states(rows: Sequence[Row]) -> str:
+def _states(rows: Iterable[Row]) -> str:
     counts = Counter(row["state"] for row in rows)
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
@@ -193,26 +177,19 @@ def clean(
     folder = Path(results)
     going = remove(folder, study, dry_run=True) if study else waste(folder)
     sizes = {path: size(path) for path in going}
-    if yes and study:
-        remove(folder, study, dry_run=False)
-    elif yes:
-        delete(folder, sizes)
+    if yes:
+        remove(folder, study, dry_run=False) if study else delete(folder, sizes)
     if format == "json":
         return json.dumps({str(path): of for path, of in sizes.items()}, indent=1)
-    lines = [
-        f"{sizes[path] / 1e6:9.1f} MB  {path}"
-        for path in sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]
-    ]
-    what = "no other study has" if study else "no table needs"
-    total = f"{len(sizes)} files and folders of {sum(sizes.values()) / 1e6:.1f} MB, which {what}"
+    largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:MOST_PATHS]
+    lines = [f"{sizes[path] / 1e6:9.1f} MB  {path}" for path in largest]
+    of = "no other study has" if study else "no table needs; unfinished runs begin anew without"
+    total = f"{len(sizes)} files and folders of {sum(sizes.values()) / 1e6:.1f} MB, which {of}"
+    command = f"`ablations clean{f' {study}' * bool(study)} --yes`"
     if not sizes:
         lines.append(f"nothing to clean in '{folder}'")
-    elif yes:
-        lines.append(f"deleted: {total}")
-    elif study:
-        lines.append(f"{total}: `ablations clean {study} --yes` deletes them")
     else:
-        lines.append(f"{total}; unfinished runs begin anew without theirs: `ablations clean --yes`")
+        lines.append(f"deleted: {total}" if yes else f"{total}: {command} deletes them")
     if (programs := programs_folder()) and (large := size(programs)):
         lines.append(f"compiled programs of all your results: {large / 1e6:.1f} MB in '{programs}'")
     return "\n".join(lines)

@@ -47,11 +47,7 @@ def test_dir_names_what_is_public() -> None:
     ("call", "says"),
     [
         (lambda: ablations.table(3), "study takes a study or several"),
-        (lambda: ablations.table("gae", tasks=3), 'tasks takes a task or several: "hopper"'),
         (lambda: ablations.run("gae", steps="1M"), "steps must be a whole number, not '1M'"),
-        (lambda: ablations.table("gae", set="lr=3"), 'set takes settings by name: {"learning_'),
-        (lambda: ablations.run("gae", vary="discount"), "vary takes settings with their"),
-        (lambda: ablations.table("gae", profile=3), 'profile takes "smoke"'),
     ],
 )
 def test_a_wrong_type_is_refused_with_what_is_wanted(call, says: str, study: Path) -> None:

@@ -32,7 +32,7 @@ def test_every_flag_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    command = f"{sys.executable} -m ablations.cli list axes | true; echo ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m ablations.cli list components | true; echo ${{PIPESTATUS[0]}}"
     piped = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert (piped.stdout, piped.stderr) == ("0\n", "")
 

@@ -18,7 +18,7 @@ DRY = "--tasks hopper --profile smoke --dry-run"
 # command -> its exit code, and a part of what it prints
 COMMANDS = {
     "list": (0, "gae: Advantage estimation"),
-    "list axes": (0, "one-step advantage"),
+    "list components": (0, "one-step advantage"),
     "list tasks": (0, "halfcheetah: run forward"),
     "list trainers": (0, "learning_rate=0.0003"),
     "show gae": (0, "baseline  standard"),

@@ -47,9 +47,9 @@ def test_seeds_are_a_count_a_range_or_themselves(asked, meant) -> None:
     assert Request("gae", seeds=request.flags()["seeds"]) == request
 
 
-@pytest.mark.parametrize("asked", [0, -1, [], [1, 1], [-1], 0.5, [0.5], "x", "4-2", 10**9])
+@pytest.mark.parametrize("asked", [0, -1, [], [1, 1], 0.5, "x", "4-2", "0-3,3-7", 10**9, [2**31]])
 def test_other_seeds_are_refused(asked) -> None:
-    with pytest.raises(UserError, match=r"^(a )?seeds? "):
+    with pytest.raises(UserError, match="seeds must be a count from 1 to "):
         Request("gae", seeds=asked)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import variants
 from ablations import cli
-from ablations.commands.settings import setting_lines, setting_names
-from ablations.trainers import trainers
+from ablations.commands.describe import described
+from ablations.trainers import every_setting, trainers
 
 
-def test_every_setting_is_described() -> None:
-    for name in setting_names():
-        text = "\n".join(setting_lines(name))
+def test_every_setting_is_described(tmp_path) -> None:
+    for name in sorted({*variants.axes(), *every_setting()}):
+        text = "\n".join(described(name, tmp_path, {}))
         if name in variants.axes():
             for choice in variants.axis(name).values():
                 assert f"\n{choice.name}: {choice.summary}" in text

@@ -167,7 +167,7 @@ def test_the_question_for_accelerators_runs_no_code_of_the_current_folder(
 
 def test_jax_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAX_ENABLE_X64", "maybe")
-    command = [sys.executable, "-m", "ablations.cli", "list", "axes"]
+    command = [sys.executable, "-m", "ablations.cli", "list", "components"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (
