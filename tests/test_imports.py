@@ -74,9 +74,7 @@ OF_THE_ENGINE = {
 # import): a package of it, or a module of ours that imports such a package at its top. Nothing else
 # is imported by functions.
 DELAYED: Mapping[str, Sequence[tuple[str, str]]] = {
-    "gymnax": [
-        ("ablations.tasks.gymnax", "gymnax"),
-    ],
+    "gymnax": [("ablations.tasks.gymnax", "gymnax")],
     "playground": [("ablations.tasks.playground", "mujoco_playground")],
     "late": [
         ("ablations.cli", "cyclopts"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,7 +16,6 @@ from ablations.engine.local import Processes
 from ablations.engine.stored import resolved_again
 from ablations.errors import UserError
 from ablations.parameters import Folder, Names, OptionalNames, Positive, Text
-from ablations.records import Plan
 from ablations.regression import ALPHA, EFFECT, MOST_SEEDS
 from ablations.regression import baselines as curves
 from ablations.regression.baselines import Baseline
@@ -42,7 +42,6 @@ def check(  # noqa: PLR0913 - each is a flag
     seeds: Positive = MOST_SEEDS,
     records: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
     format: Literal["text", "markdown"] = "text",
-    figures: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
     workers: Positive = None,
     save: OptionalNames = None,
     reason: Text = None,
@@ -59,7 +58,6 @@ def check(  # noqa: PLR0913 - each is a flag
         seeds: Most seeds.
         records: Compare these records, and train nothing.
         format: text or markdown.
-        figures: Folder of the figures; default: checks/ in the results folder.
         workers: Processes; default: one per core.
         save: Instead of a check: store the curves of the last run of these studies.
         reason: With --save: why; replacing a baseline needs one.
@@ -70,10 +68,10 @@ def check(  # noqa: PLR0913 - each is a flag
         return _save(names, names_of(save), folder, reason)
     if reason:
         raise UserError("--reason goes with --save")
-    if not 0 < alpha < 0.5:
-        raise UserError(f"--alpha must be between 0 and 0.5, not {alpha:g}")
-    if not 0 < effect < float("inf"):
-        raise UserError(f"--effect must be above 0, not {effect:g}")
+    if not (0 < alpha < 0.5 and 0 < effect < math.inf):
+        raise UserError(
+            f"--alpha must be between 0 and 0.5, and --effect above 0, not {alpha:g} and {effect:g}"
+        )
     stored = {name: curves.read(curves.stem_of(folder, name), name) for name in names}
     alpha /= sum(len(baseline.groups) for baseline in stored.values())
     terms = Terms(alpha, effect, most=seeds or MOST_SEEDS)
@@ -81,13 +79,25 @@ def check(  # noqa: PLR0913 - each is a flag
     for name, baseline in stored.items():
         if not baseline.requests:
             raise UserError(f"'{name}' is a baseline of pytest: `pytest` checks it")
-        place = folder / "checks" / Path(name).name
-        checks, used = _checked(
-            baseline, place, terms, records, workers, markdown=format == "markdown"
-        )
+        place, markdown = folder / "checks" / Path(name).name, format == "markdown"
+        used = place / "records" if records is None else Path(records)
+        sides = {
+            where: (group.curves, replace(terms, higher_is_better=group.higher_is_better))
+            for where, group in baseline.groups.items()
+        }
+        if records is None:
+            tests = {where: SequentialCheck.of(*side) for where, side in sides.items()}
+            for where, test in tests.items() if not markdown else ():
+                print(plan_line(where, test), flush=True)
+            executor = Processes(workers, quiet=markdown)
+            train = curves.training(baseline, used, resolved_again, executor.run)
+            checks = play_checks(tests, train)
+        else:
+            given = curves.recorded(baseline, used)
+            checks = {w: check_curves(of, given[w], each) for w, (of, each) in sides.items()}
         alike = curves.made_alike(baseline, used)
-        figure = _draw(Path(figures or place), place.name, baseline, checks)
-        print("\n".join(_report(place.name, checks, alike, figure, format == "markdown")))
+        figure = _draw(place, baseline, checks)
+        print("\n".join(_report(place.name, checks, alike, figure, markdown)))
         worse += sum(each.outcome == "fail" for each in checks.values())
     return 1 if worse else 0
 
@@ -105,36 +115,6 @@ def _save(names: list[str], saved: list[str], results: Path, reason: str | None)
     )
     print(curves.stem_of(results, name).parent)
     return 0
-
-
-def _checked(
-    baseline: Baseline,
-    folder: Path,
-    terms: Terms,
-    records: str | Path | None,
-    workers: int | None,
-    *,
-    markdown: bool,
-) -> tuple[Mapping[str, Check], Path]:
-    """Check the scores of each group; return the checks and the folder of the records."""
-    sides = {
-        where: (group.curves, replace(terms, higher_is_better=group.higher_is_better))
-        for where, group in baseline.groups.items()
-    }
-    if records is not None:
-        given = curves.recorded(baseline, Path(records))
-        return {w: check_curves(of, given[w], each) for w, (of, each) in sides.items()}, Path(
-            records
-        )
-    tests = {where: SequentialCheck.of(*side) for where, side in sides.items()}
-    for name, test in tests.items() if not markdown else ():
-        print(plan_line(name, test), flush=True)
-
-    def run(plans: Sequence[Plan], records: Path) -> None:
-        Processes(workers, quiet=markdown).run(plans, records)
-
-    train = curves.training(baseline, folder / "records", resolved_again, run)
-    return play_checks(tests, train), folder / "records"
 
 
 def _report(
@@ -155,14 +135,11 @@ def _report(
     return [f"### {title}: {head}", "", *listed, "", *text, "", f"Both curves: `{figure}`"]
 
 
-def _draw(folder: Path, name: str, baseline: Baseline, checks: Mapping[str, Check]) -> Path:
+def _draw(folder: Path, baseline: Baseline, checks: Mapping[str, Check]) -> Path:
     """Draw the checks of a baseline; return the file."""
     from ablations.figures import write
     from ablations.figures.checks import checks as draw
 
     metrics = {where: group.metric for where, group in baseline.groups.items()}
-    path = folder / re.sub(r"[^\w.-]+", "_", f"{name}_curves")
-    try:
-        return write(draw(checks, metrics), path)[-1]
-    except OSError as error:
-        raise UserError(f"cannot write to '{folder}': {error.strerror}") from None
+    name = re.sub(r"[^\w.-]+", "_", f"{folder.name}_curves")
+    return write(draw(checks, metrics), folder / name)[-1]

@@ -31,12 +31,12 @@ from ablations.studies.library_defaults import DEFAULTS
 
 
 def _rates(_: object, words: Words) -> tuple[float, ...]:
+    given = ",".join(word.value for word in words)
     try:
-        rates = tuple(float(rate) for word in words for rate in word.value.split(","))
+        rates = tuple(map(float, given.split(",")))
     except ValueError:
-        rates = ()
-    if not rates or not all(rate > 0 for rate in rates):
-        given = " ".join(word.value for word in words)
+        rates = (0.0,)
+    if min(rates) <= 0:
         raise UserError(f"--rates takes numbers above 0 such as 3e-4,1e-3, not '{given}'")
     return rates
 
@@ -97,12 +97,9 @@ def _validated(runs: list[Runs], results: Path) -> pandas.DataFrame:
     from ablations.figures import write
 
     frame = validation.table(runs)
-    folder = results / "figures"
-    try:
-        paths = write(validation.figure(runs, frame.attrs["levels"]), folder / "validation")
-    except OSError as error:
-        raise UserError(f"cannot write into '{folder}': {error.strerror}") from None
-    print(*paths, sep="\n", file=sys.stderr)  # beside a table that another program may read
+    drawn = validation.figure(runs, frame.attrs["levels"])
+    # Its paths are printed beside a table that another program may read.
+    print(*write(drawn, results / "figures" / "validation"), sep="\n", file=sys.stderr)
     return frame
 
 

@@ -6,13 +6,13 @@ import json
 import shlex
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ablations.core.decode import Json
 from ablations.engine.backends.command.study_file import line_of, timeout_of
 from ablations.engine.local import Processes
 from ablations.errors import UserError, printable
@@ -25,10 +25,19 @@ from ablations.gate import (
     Margin,
     Question,
     compared_sides,
-    ledger,
-    noise,
 )
-from ablations.gate.ledger import Booking, Ledger, Terms
+from ablations.gate.ledger import (
+    CANDIDATES,
+    FRESH,
+    Booking,
+    Ledger,
+    Terms,
+    read_ledger,
+    require_untracked,
+    shared_words,
+    sound_terms,
+)
+from ablations.gate.noise import measure
 from ablations.gate.run import Execution, stages_table
 from ablations.parameters import RARE, Folder, Number, OptionalNames, Positive, Text, Whole
 from ablations.tables.formats import format_table
@@ -36,8 +45,9 @@ from ablations.tables.formats import format_table
 # The other terms of a gate and of a ledger, which keeps them
 _TERMS: Mapping[str, Any] = {
     **{"rate": RATE, "first_seeds": FIRST_SEEDS, "most_seeds": MOST_SEEDS, "futility": FUTILITY},
-    **{"steps": None, "depends": None},
+    "depends": None,
 }
+_OF_LINE = ("curve", "metric", "step", "better")
 
 
 def gate(  # noqa: PLR0913 - each is a flag
@@ -55,7 +65,6 @@ def gate(  # noqa: PLR0913 - each is a flag
     futility: Annotated[Number, Parameter(group=RARE)] = None,
     first_seeds: Positive = None,
     most_seeds: Positive = None,
-    steps: Annotated[Whole, Parameter(group=RARE)] = None,
     timeout: Annotated[Text, Parameter(group=RARE)] = None,
     minutes: Annotated[float | None, Parameter(metavar="M")] = None,
     depends: Annotated[OptionalNames, Parameter(group=RARE, metavar="FILE...")] = None,
@@ -89,7 +98,6 @@ def gate(  # noqa: PLR0913 - each is a flag
         futility: End early below this probability of a pass; default: 10%; 0: never.
         first_seeds: Runs of the first stage; default: 5.
         most_seeds: Runs of the last stage; default: 32.
-        steps: The value of {steps}.
         timeout: Time limit of a run, such as 2h.
         minutes: End after this many minutes; the same command continues.
         depends: Files that the command depends on; default: the repository.
@@ -108,14 +116,11 @@ def gate(  # noqa: PLR0913 - each is a flag
     options.words, options.results = list(command), Path(results)
     options.quiet = quiet or format != "text"
     _require_sound(options)
-    if options.ledger:
-        options.ledger = Path(options.ledger)
-        return _book(options)
-    if not options.words:
+    if ledger:
+        return _book(options, Path(ledger))
+    if not command:
         raise UserError("a gate needs a command: `ablations gate ... -- python train.py ...`")
-    if given := [n for n in ("candidates", "fresh") if getattr(options, n) is not None]:
-        raise UserError(f"--{given[0]} is for a ledger: add --ledger FILE")
-    if options.noise:
+    if noise:
         return _noise(options)
     question = _question(options)
     sides = compared_sides(question, Path.cwd())
@@ -124,26 +129,29 @@ def gate(  # noqa: PLR0913 - each is a flag
         print(judged.stated(), flush=True)
     verdict = judged.run()
     path, described = judged.write(verdict)
-    figure = _figure(path, described) if verdict.stages else "no picture: no stage was read"
-    if options.format == "json":
+    from ablations import figures
+
+    drawn = figures.write(figures.gate(described), path.with_suffix("")) if verdict.stages else []
+    if format == "json":
         print(path.read_text(), end="")
         return verdict.code
     _print_line(described)
-    if options.format == "markdown":
+    if format == "markdown":
         print()
         print(format_table(stages_table(verdict), "markdown"))
-    elif not options.quiet:
-        print(f"{path}\n{figure}")
+    elif not quiet:
+        print(path, *drawn[-1:], sep="\n")
     return verdict.code
 
 
 def _require_sound(options: SimpleNamespace) -> None:
-    if options.rate is not None and not 0 < options.rate < 0.5:
-        raise UserError(f"--rate must be above 0 and below 50%, such as 5%, not {options.rate:g}")
-    if options.futility is not None and not 0 <= options.futility < 0.5:
-        raise UserError(f"--futility must be below 50%, such as 10%, not {options.futility:g}")
-    if options.minutes is not None and not 0 < options.minutes < 1e6:
-        raise UserError(f"--minutes must be a positive number, not {options.minutes:g}")
+    for flag, most in (("rate", 0.5), ("futility", 0.5), ("minutes", 1e6)):
+        value = getattr(options, flag)
+        if value is not None and not (0 < value < most or (flag == "futility" and value == 0)):
+            raise UserError(f"--{flag} must be above 0 and below {most:g}, not {value:g}")
+    for flag in ("candidates", "fresh") if not options.ledger else ():
+        if getattr(options, flag) is not None:
+            raise UserError(f"--{flag} is for a ledger: add --ledger FILE")
 
 
 def _print_line(described: Mapping[str, Any]) -> None:
@@ -152,10 +160,9 @@ def _print_line(described: Mapping[str, Any]) -> None:
         print(printable(f"    | {line}"))
 
 
-def _book(options: SimpleNamespace) -> int:
+def _book(options: SimpleNamespace, path: Path) -> int:
     """Judge a candidate against the best of a ledger, or print the ledger."""
-    path = options.ledger
-    known = ledger.read_ledger(path)
+    known = read_ledger(path)
     if not options.words:
         if known is None:
             raise UserError(f"the ledger '{path}' does not exist: give a command to create it")
@@ -163,7 +170,7 @@ def _book(options: SimpleNamespace) -> int:
         return 0
     if given := [flag for flag in ("noise", "baseline", "against") if getattr(options, flag)]:
         raise UserError(f"--{given[0]} cannot be combined with --ledger: omit one of them")
-    ledger.require_untracked(path)
+    require_untracked(path)
     question = _question(options, margin=False)
     terms = _terms(options, question, known)
     booking = Booking(path, question, terms, options.results, _execution(options))
@@ -178,14 +185,14 @@ def _book(options: SimpleNamespace) -> int:
 def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -> Terms:
     """Return the terms of a ledger. Raises UserError if flags contradict them."""
     terms, line = known.opening.terms if known else None, question.line
-    defaults = {**_TERMS, "candidates": ledger.CANDIDATES, "fresh": ledger.FRESH}
-    asked = {name: getattr(options, name) for name in defaults}
+    defaults = {**_TERMS, "candidates": CANDIDATES, "fresh": FRESH, "steps": None}
+    asked = {name: getattr(options, name, None) for name in defaults}
     asked |= {"margin": options.margin and question.margin.text, "depends": question.depends}
     asked = {name: value for name, value in asked.items() if value is not None}
-    asked |= {name: getattr(line, name) for name in ("curve", "metric", "step", "better")}
-    asked["run"] = ledger.shared_words(line.run, terms.run if terms else None)
+    asked |= {name: getattr(line, name) for name in _OF_LINE}
+    asked["run"] = shared_words(line.run, terms.run if terms else None)
     if terms is None:
-        return ledger.sound_terms(defaults | asked)
+        return sound_terms(defaults | asked)
     for name, value in asked.items():
         if (kept := getattr(terms, name)) != value:
             raise UserError(f"this ledger has {name} {kept}, not {value}: start another ledger")
@@ -193,14 +200,10 @@ def _terms(options: SimpleNamespace, question: Question, known: Ledger | None) -
 
 
 def _execution(options: SimpleNamespace) -> Execution:
-    def say(line: str) -> None:
-        if not options.quiet:
-            print(line, flush=True)
-
     return Execution(
         Processes(workers=options.workers, threads=options.threads, quiet=options.quiet),
-        say,
-        None if options.minutes is None else time.monotonic() + 60 * float(options.minutes),
+        (lambda line: None) if options.quiet else partial(print, flush=True),
+        None if options.minutes is None else time.monotonic() + 60 * options.minutes,
     )
 
 
@@ -212,7 +215,7 @@ def _noise(options: SimpleNamespace) -> int:
     options.name = "noise" if options.name == "gate" else options.name
     options.most_seeds = max(options.first_seeds or FIRST_SEEDS, MOST_SEEDS)
     question = _question(options, margin=False)
-    frame = noise.measure(question, Path.cwd(), options.results, _execution(options))
+    frame = measure(question, Path.cwd(), options.results, _execution(options))
     print(format_table(frame, "json" if options.format == "json" else "markdown"))
     if options.format != "json":
         margin, runs = frame.margin[1], frame.runs[1]
@@ -225,29 +228,19 @@ def _noise(options: SimpleNamespace) -> int:
 def _question(options: SimpleNamespace, *, margin: bool = True) -> Question:
     if options.margin is None and margin:
         raise UserError("a gate needs --margin, the difference that does not matter; --noise helps")
-    of_line = {name: getattr(options, name) for name in ("curve", "metric", "step", "better")}
-    given = {name: getattr(options, name) for name in _TERMS}
-    terms = {**_TERMS, **{name: value for name, value in given.items() if value is not None}}
+    try:
+        against = tuple(shlex.split(options.against or ""))
+    except ValueError as error:
+        raise UserError(f"cannot split --against into arguments: {error}") from None
+    given = {name: getattr(options, name) for name in _TERMS if getattr(options, name) is not None}
+    of_line = {name: getattr(options, name) for name in _OF_LINE}
     return Question(
         line=line_of({"run": options.words, **of_line}),
         margin=Margin(1.0, share=False) if options.margin is None else Margin.read(options.margin),
         baseline=options.baseline,
-        against=_words(options.against),
+        against=against,
         better=options.require == "better",
         timeout=timeout_of(options.timeout),
         name=options.name,
-        **{**terms, "depends": terms["depends"] and tuple(terms["depends"])},
+        **{**_TERMS, **given, "depends": given.get("depends") and tuple(given["depends"])},
     )
-
-
-def _figure(path: Path, verdict: Mapping[str, Json]) -> str:
-    from ablations import figures
-
-    return str(figures.write(figures.gate(verdict), path.with_suffix(""))[-1])
-
-
-def _words(text: str | None) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(text or ""))
-    except ValueError as error:
-        raise UserError(f"cannot split --against into arguments: {error}") from None

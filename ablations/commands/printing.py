@@ -11,7 +11,7 @@ import pandas
 from cyclopts import Parameter
 
 from ablations.commands.selected import folder_flag
-from ablations.errors import UserError, count, shortened
+from ablations.errors import count, shortened
 from ablations.parameters import SEVERAL
 from ablations.records import write_atomically
 from ablations.tables import format_table
@@ -54,10 +54,7 @@ def print_table(
         kind, study = frame.attrs["kind"], re.sub(r"[/\\]", "_", frame.attrs["study"])
         name = study + ("" if kind == "comparison" else f"_{kind}")
         path = Path(output) / f"{name}.{FORMATS[format or 'markdown']}"
-        try:
-            write_atomically(path, text if text.endswith("\n") else text + "\n")
-        except OSError as error:
-            raise UserError(f"cannot write '{path}': {error.strerror}") from None
+        write_atomically(path, text.removesuffix("\n") + "\n")
     return 1 if frame.attrs.get("failed") else 0
 
 
@@ -69,12 +66,12 @@ def print_imported(runs: pandas.DataFrame, *, study: str, results: str) -> None:
         f"{', '.join(runs.task.unique())}: see `ablations table {name}` and `ablations report "
         f"{name}`"
     )
-    for status, what in (("failed", "count as failures"), ("missing", "are not there")):
-        lines = [
-            f"  {run.variant} on {run.task}, seed {run.seed}"
-            + (f": {run.reason}" if status == "failed" else "")
-            for run in runs[runs.status == status].itertuples()
-        ]
-        if lines:
-            print(f"{len(lines)} of {len(runs)} runs {what}")
-            print("\n".join(shortened(lines, SHOWN, "  and {} more")))
+    lost = runs[runs.status != "done"]
+    lines = [
+        f"  {run.status}: {run.variant} on {run.task}, seed {run.seed}"
+        + (f": {run.reason}" if run.status == "failed" else "")
+        for run in lost.itertuples()
+    ]
+    if lines:
+        print(f"{len(lines)} of {len(runs)} runs failed or are missing")
+        print("\n".join(shortened(lines, SHOWN, "  and {} more")))

@@ -13,11 +13,9 @@ from cyclopts import Parameter
 from ablations import plugins, tables
 from ablations.commands.selected import (
     curves_of,
-    flags_of,
     names_of,
     of_studies,
     plans,
-    refuse_together,
     selection_of,
     shown,
     unpacked,
@@ -138,10 +136,7 @@ def write_figures(
     from ablations import figures
 
     folder = Path(output or Path(results) / "figures")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the folder '{folder}': {error.strerror}") from None
+    folder.mkdir(parents=True, exist_ok=True)
     for name, drawing in drawn.items():
         print(*figures.write(drawing, folder / name, list(format)), sep="\n")
 
@@ -166,7 +161,8 @@ def page(
     if answers:
         from ablations.answers import pages
 
-        refuse_together("--answers", [*names_of(study), *flags_of(selection)])
+        if names_of(study) or selection_of(selection):
+            raise UserError("--answers has all answers: omit studies and other flags")
         return list(pages.write(unpacked(Path(results), ())))
     from ablations.report.page import write
 

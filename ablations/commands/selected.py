@@ -175,14 +175,3 @@ def folder_flag(results: str | Path) -> str:
 def is_setting(name: str) -> bool:
     """Return whether a setting has this name, or this name in another library."""
     return name in FIELD_NAMES or name in every_setting()
-
-
-def refuse_together(flag: str, others: Sequence[str]) -> None:
-    """Raise UserError if flags are given that a flag does not use."""
-    if others:
-        raise UserError(f"{flag} cannot be combined with {', '.join(others)}: omit one of them")
-
-
-def flags_of(options: Mapping[str, Any]) -> list[str]:
-    """Return the flags of options that are given."""
-    return [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]

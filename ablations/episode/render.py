@@ -73,13 +73,10 @@ def render(  # noqa: PLR0913 - each is a flag
             models.append(mujoco_model(env))
     file = _plain(f"{task}-{'-'.join(names)}")[:200] + f"-seed{seed}.{format}"
     path = output or results / "render" / _plain(study)[:200] / file
-    try:
-        if format == "html":
-            page.write(path, study, task, seed, runs)
-        else:
-            film.write(path, runs, models)
-    except OSError as error:
-        raise UserError(f"cannot write '{path}': {error.strerror}") from None
+    if format == "html":
+        page.write(path, study, task, seed, runs)
+    else:
+        film.write(path, runs, models)
     return path
 
 

@@ -333,7 +333,7 @@ def training(
     baseline: Baseline,
     records: Path,
     resolve: Callable[[Stored, list[int]], Plan],
-    run: Callable[[list[Plan], Path], None],
+    run: Callable[[list[Plan], Path], object],
 ) -> Callable[[Mapping[str, tuple[int, ...]]], dict[str, Curves]]:
     """Return a function that trains seeds of a baseline's groups with this code, for `play_checks`.
 
