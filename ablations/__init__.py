@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from ablations.commands.watching import clean, status
     from ablations.comparison import compare
     from ablations.io.imports import import_runs
-    from ablations.loading import load_policy, make_trainer
+    from ablations.loading import find_run, load_policy, make_trainer, saved_steps
     from ablations.parameters import Selection
-    from ablations.policies import find_run, saved_steps
     from ablations.runs import Runs
     from ablations.tables import format_table
 
@@ -76,10 +75,9 @@ _MODULES = {  # module -> what comes from it
     "commands.watching": ("clean", "status"),
     "comparison": ("compare",),
     "commands.results": ("curves", "export", "figure", "page", "render", "table"),
-    "policies": ("find_run", "saved_steps"),
     "tables": ("format_table",),
     "io.imports": ("import_runs",),
-    "loading": ("load_policy", "make_trainer"),
+    "loading": ("find_run", "load_policy", "make_trainer", "saved_steps"),
 }
 
 

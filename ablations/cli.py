@@ -45,7 +45,7 @@ class Command(NamedTuple):
 
 
 DESCRIPTION = "Does this RL implementation detail matter? Paired ablations with honest tables."
-TABLE = "printing:print_table"
+TABLE = "results:print_table"
 COMMANDS = {
     "Run": {
         "run": Command("running:run", "Train the missing runs of a study."),
@@ -90,7 +90,7 @@ COMMANDS = {
         "import": Command(
             "ablations.io.imports:import_runs",
             "Read runs that were trained elsewhere.",
-            "printing:print_imported",
+            "results:print_imported",
         ),
         "export": Command("results:export", "Write runs for other tools."),
         "render": Command("results:render", "Show saved policies acting, as a page or a GIF."),
@@ -144,30 +144,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", SetAside)
         warnings.simplefilter("always", Note)
-        warnings.showwarning = _Lines(warnings.showwarning)
+        warnings.showwarning = _showing(warnings.showwarning)
         return _run(arguments)
 
 
-class _Lines:
+def _showing(others: Callable[..., None]) -> Callable[..., None]:
     """Print each note once, and at most MOST_LINES lines about skipped files."""
+    printed: set[str] = set()
 
-    def __init__(self, others: Callable[..., None]):
-        self._others = others
-        self._printed: set[str] = set()
-
-    def __call__(
-        self, message: Warning | str, category: type[Warning], *where: Any, **more: Any
-    ) -> None:
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if not issubclass(category, (Note, SetAside)):
-            self._others(message, category, *where, **more)
+            others(message, category, *where, **more)
             return
         line, left_out = one_line(str(message)), issubclass(category, SetAside)
-        if line in self._printed or (left_out and len(self._printed) > MOST_LINES):
+        if line in printed or (left_out and len(printed) > MOST_LINES):
             return
-        if left_out and len(self._printed) == MOST_LINES:
+        if left_out and len(printed) == MOST_LINES:
             line = "more files like these"
-        self._printed.add(line)
+        printed.add(line)
         print(f"ablations: {'left out: ' if left_out else ''}{line}", file=sys.stderr)
+
+    return show
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -57,15 +57,12 @@ ALLOWED = {
     "io": {"core", "curve", "errors", "names", "parquet", "parameters", "private", "records"}
     | {"runs", "spreadsheets", "studies"},
     # They hold or show what a worker has saved: its file of a policy, its compilation cache.
-    "policies": {"engine", "trainers", *COMMON},
-    "loading": {"environments", "policies", "presets", "engine", "trainers", "tasks", *COMMON},
-    "episode": {"environments", "loading", "policies", "engine", "tasks", "templates", "trainers"}
-    | COMMON,
+    "loading": {"environments", "presets", "engine", "trainers", "tasks", *COMMON},
+    "episode": {"environments", "loading", "engine", "tasks", "templates", "trainers"} | COMMON,
 }
 ABOVE_ALL = {"", "cli", "commands"}
 # Of the engine, what these two may see.
 OF_THE_ENGINE = {
-    "policies": set(),
     "loading": {"ablations.engine.checkpoints"},
     "episode": {"ablations.engine.machine"},
 }

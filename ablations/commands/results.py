@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from ablations import plugins, tables
 from ablations.commands.selected import (
     curves_of,
+    folder_flag,
     names_of,
     of_studies,
     plans,
@@ -20,13 +21,16 @@ from ablations.commands.selected import (
     shown,
     unpacked,
 )
-from ablations.errors import UserError
+from ablations.errors import UserError, count, shortened
 from ablations.io.archives import archive
 from ablations.io.export import export as write_runs
 from ablations.parameters import SEVERAL, Folder, Names, Positive, Selection, Text
+from ablations.records import write_atomically
 from ablations.runs import Runs
 
 Kinds = Annotated[Sequence[str] | str, SEVERAL]
+FORMATS = {"markdown": "md", "latex": "tex", "csv": "csv", "html": "html", "json": "json"}
+SHOWN = 12  # failed or missing runs
 File = Annotated[str | Path | None, Parameter(metavar="FILE")]
 
 
@@ -56,6 +60,44 @@ def table(
     return of_studies(
         study, found, lambda plan: tables.table_of(Runs.read(folder, plan, metric, score), kind)
     )
+
+
+def print_table(
+    frame: pandas.DataFrame,
+    *,
+    format: Literal["markdown", "latex", "csv", "html", "json"] | None = None,
+    columns: Annotated[Sequence[str], SEVERAL] = (),
+    wide: bool = False,
+    caption: bool = False,
+    output: Annotated[str | Path | None, Parameter(metavar="DIR")] = None,
+) -> int:
+    """Print a table, or write it to a file; return the exit code.
+
+    Args:
+        frame: the table.
+        format: Default: a table as wide as the terminal.
+        columns: Only these columns, such as mean difference p.
+        wide: All columns, however wide, as markdown.
+        caption: Below the table, what its numbers mean.
+        output: Write STUDY.md, STUDY.tex, ... or STUDY_KIND.md to this folder instead.
+    """
+    if not len(frame.columns):
+        return 1 if frame.attrs.get("failed") else 0
+    form = format or ("markdown" if wide or output else "terminal")
+    caption = caption or form != "terminal"
+    text = tables.format_table(frame, form, columns=list(columns), wide=wide, caption=caption)
+    notes = frame.attrs.get("notes", ())
+    if form == "terminal" and notes and not caption:
+        text += f"\n{count(len(notes), 'note')}: --caption; all columns: --wide"
+    if output is None:
+        apart = "\n" if "failed" in frame.attrs else ""  # from what training printed
+        print(f"{apart}{text}\n")
+    else:
+        kind, study = frame.attrs["kind"], re.sub(r"[/\\]", "_", frame.attrs["study"])
+        name = study + ("" if kind == "comparison" else f"_{kind}")
+        path = Path(output) / f"{name}.{FORMATS[format or 'markdown']}"
+        write_atomically(path, text.removesuffix("\n") + "\n")
+    return 1 if frame.attrs.get("failed") else 0
 
 
 def curves(
@@ -244,3 +286,22 @@ def export(
     path = Path(output or Path(results) / "export" / f"runs.{format}")
     write_runs(found, folder, path, format, metrics)
     return [path]
+
+
+def print_imported(runs: pandas.DataFrame, *, study: str, results: str) -> None:
+    """Print which runs were imported, which failed, and which are missing."""
+    name = study + folder_flag(results)
+    print(
+        f"{count(runs.variant.nunique(), 'variant')} with {count(runs.seed.nunique(), 'seed')} on "
+        f"{', '.join(runs.task.unique())}: see `ablations table {name}` and `ablations report "
+        f"{name}`"
+    )
+    lost = runs[runs.status != "done"]
+    lines = [
+        f"  {run.status}: {run.variant} on {run.task}, seed {run.seed}"
+        + (f": {run.reason}" if run.status == "failed" else "")
+        for run in lost.itertuples()
+    ]
+    if lines:
+        print(f"{len(lines)} of {len(runs)} runs failed or are missing")
+        print("\n".join(shortened(lines, SHOWN, "  and {} more")))

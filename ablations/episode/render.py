@@ -14,8 +14,7 @@ from ablations.episode.page import Run
 from ablations.episode.rollout import episodes
 from ablations.episode.scene import mujoco_model, scene
 from ablations.errors import UserError
-from ablations.loading import load_policy
-from ablations.policies import find_run, saved_steps
+from ablations.loading import find_run, load_policy, saved_steps
 from ablations.records import Plan, canonical
 from ablations.trainers.values import count
 
