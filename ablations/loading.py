@@ -92,8 +92,7 @@ def load_policy(
     plugins.load()
     path, checksum = Path(cell), None
     if path.suffix != ".npz":
-        folder = _folder_of(cell, results)
-        path, checksum = _file_of(_record_of(folder), folder, step)
+        path, checksum = _file_of(*_stored(cell, results), step)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -131,13 +130,12 @@ def find_run(
         raise UserError(f"'{study}' ran on several tasks ({', '.join(planned.tasks)}): name one")
     task = task or next(iter(planned.tasks))
     variant = variant or planned.study.baseline
-    if task not in planned.tasks:
-        raise unknown("task", task, planned.tasks, of=study)
-    if variant not in planned.variants:
-        raise unknown("variant", variant, planned.variants, of=study)
-    found = {cell.place: cell.hash for cell in planned.cells}.get((task, variant, seed))
-    if found is None:
-        raise unknown("seed", str(seed), map(str, planned.seeds), of=study)
+    seeds = [str(seed) for seed in planned.seeds]
+    named = {"task": (task, planned.tasks), "variant": (variant, planned.variants)}
+    for kind, (name, known) in {**named, "seed": (str(seed), seeds)}.items():
+        if name not in known:
+            raise unknown(kind, name, known, of=study)
+    found = {cell.place: cell.hash for cell in planned.cells}[task, variant, seed]
     if read_record(folder, found) is None:
         raise UserError(
             f"{variant} on {task}, seed {seed}, of '{study}' has no record yet: "
@@ -148,34 +146,23 @@ def find_run(
 
 def saved_steps(cell: str | Path, *, results: str | Path = "results") -> list[int]:
     """Return the steps of a run's saved policies, in ascending order."""
-    return sorted(map(int, _record_of(_folder_of(cell, results)).policies.get("files", {})))
+    record, _ = _stored(cell, results)
+    return sorted(map(int, record.policies.get("files", {})))
 
 
-def _folder_of(cell: str | Path, results: str | Path) -> Path:
-    """Return the folder of a run, given the folder or its hash. Raises UserError."""
-    path = Path(cell)
-    if path.is_dir():
-        return path
-    path = cell_folder(Path(results), str(cell))
-    if not path.is_dir():
-        raise UserError(
-            f"no run '{cell}' in '{results}': give the folder of a run, its hash, or a policy "
-            f"file; `ablations status --format json` lists the runs"
-        )
-    return path
-
-
-def _record_of(folder: Path) -> Record:
-    """Return the record of a run, given its folder. Raises UserError."""
+def _stored(cell: str | Path, results: str | Path) -> tuple[Record, Path]:
+    """Return the record and the folder of a run, given the folder or its hash. Raises UserError."""
+    folder = Path(cell) if Path(cell).is_dir() else cell_folder(Path(results), str(cell))
     folder = folder.resolve()
-    if folder.parent.name != "cells" or not (folder / "record.json").exists():
+    record = None
+    if folder.parent.name == "cells":
+        record = read_record(folder.parent.parent, folder.name)
+    if record is None:
         raise UserError(
-            f"'{folder}' is not the folder of a run, such as results/cells/<hash>; load a policy "
-            f"that was copied elsewhere by its file"
+            f"no run '{cell}' in '{results}': give the folder of a run, such as "
+            f"results/cells/<hash>, its hash, or a policy file"
         )
-    record = read_record(folder.parent.parent, folder.name)
-    assert record is not None  # its file is there
-    return record
+    return record, folder
 
 
 def _file_of(record: Record, folder: Path, step: int | str) -> tuple[Path, str]:

@@ -182,14 +182,13 @@ class Selection(TypedDict, total=False):
         variants: Only these variants.
         seeds: A count (8 is 0 to 7) or ranges such as 0-9,20-29.
         steps: Environment steps per run.
-        set: Settings for all variants.
+        set: Settings for all variants, or evaluations=N: how often a run is evaluated.
         vary: Train the baseline, or --variants, at each value.
         base: Use the settings of a preset instead of the task's.
         geometry: Static settings of presets (environments, steps, networks): the preset's own, or
             in common the task's.
         until: Add seeds in stages until every comparison is decided.
         most_seeds: Most seeds of --until; default: 64.
-        evaluations: Evaluations per run; 0 for training curves alone.
     """
 
     profile: Annotated[str | None, Parameter(group=SELECTION, metavar="NAME")]
@@ -203,4 +202,3 @@ class Selection(TypedDict, total=False):
     geometry: Annotated[Literal["common", "own"] | None, Parameter(group=RARE)]
     until: Annotated[str | None, Parameter(group=SELECTION, metavar="decided")]
     most_seeds: Annotated[Whole, Parameter(group=RARE)]
-    evaluations: Annotated[Whole, Parameter(group=RARE)]

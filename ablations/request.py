@@ -77,8 +77,6 @@ class Request:
     ) -> Request:
         """Return the request of a selection or of a stored plan; None is omitted."""
         given: dict[str, Any] = {n: value for n, value in selection.items() if value is not None}
-        if "evaluations" in given:
-            given["set"] = {**given.get("set", {}), "evaluations": given.pop("evaluations")}
         return cls(study, **given, brought=brought)
 
     def flags(self) -> Flags:

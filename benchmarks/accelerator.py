@@ -62,7 +62,7 @@ def row(words: list[str], *, on_cpu: bool) -> tuple[str, str]:
     """Run a command; return a row of the table, and the name of the device."""
     with tempfile.TemporaryDirectory() as folder, Memory() as memory:
         command = [sys.executable, "-m", "ablations.cli", "run", *words, "--quiet"]
-        command += ["--evaluations", "0", "--keep-policies", "0", "--results", folder]
+        command += ["--set", "evaluations=0", "--keep-policies", "0", "--results", folder]
         environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         environment |= {"JAX_PLATFORMS": "cpu"} if on_cpu else {}
         subprocess.run(command, env=environment, cwd=ROOT, check=True)

@@ -262,7 +262,7 @@ def learning(asked: argparse.Namespace, python: Path | None) -> str:
         results = Path(asked.results)
         command = [sys.executable, "-m", "ablations.cli", "run", "exam", "--variants", "baseline"]
         command += ["--tasks", name, "--seeds", these, "--steps", str(steps), "--quiet"]
-        command += ["--evaluations", "10", "--results", str(results)]
+        command += ["--set", "evaluations=10", "--results", str(results)]
         timed(command, base_environment(results / "cache"))
         runs = curves("exam", results=results)  # of its last plan
         runs = runs[(runs["task"] == name) & (runs["variant"] == "baseline")]

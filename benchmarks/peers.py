@@ -371,7 +371,7 @@ def ours_once(peer: str, spec: Spec, cache: Path) -> Measured:
         results = Path(folder) / "results"
         command = [sys.executable, "-m", "ablations.cli", "run", STUDY, "--quiet", *flags]
         command += ["--tasks", spec["task"], "--seeds", str(spec["seeds"])]
-        command += ["--steps", str(spec["steps"]), "--evaluations", "0"]
+        command += ["--steps", str(spec["steps"]), "--set", "evaluations=0"]
         command += ["--workers", str(WORKERS), "--results", str(results)]
         values = ",".join(f"{value:g}" for value in spec["lambdas"])
         if len(spec["lambdas"]) > 1:

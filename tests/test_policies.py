@@ -127,7 +127,7 @@ def test_what_is_not_there_is_said(study, cell, tmp_path) -> None:
     with pytest.raises(UserError, match="has no policy of step 7: it has best, last and"):
         load_policy(cell, 7)
     for folder in (tmp_path, study.results, study.results / "cells"):
-        with pytest.raises(UserError, match="is not the folder of a run"):
+        with pytest.raises(UserError, match="give the folder of a run"):
             load_policy(folder)
 
 

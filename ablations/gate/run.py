@@ -190,7 +190,7 @@ class Gate:
         question, sides = self.question, self.sides
         line = replace(question.line, run=(*question.line.run, f"{{{ARGUMENTS}}}"))
         if question.steps is None and "steps" in line.placeholders():
-            raise UserError("the command has the placeholder {steps}: add --steps N")
+            raise UserError("the command has the placeholder {steps}: write the number instead")
         sites = {"then": sides.baseline.site, "now": sides.change.site}
         trainer = CommandTrainer(
             f"command of {question.name}", line, sites, (TASK,), repeats=not self.paired

@@ -322,7 +322,7 @@ def test_lanes_that_do_not_fit_into_memory_run_in_later_blocks(shells) -> None:
 
 
 def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
-    shell("run", "toy", "--seeds", "1", "--workers", "1", "--evaluations", "0")
+    shell("run", "toy", "--seeds", "1", "--workers", "1", "--set", "evaluations=0")
     assert not list(shell.programs.glob("jit_evaluate-*"))
     plan = records.read_plan(shell.results, "toy")
     for _, record in ((c, records.usable_record(shell.results, c.hash)) for c in plan.cells):
@@ -330,7 +330,7 @@ def test_without_evaluations_nothing_of_them_is_compiled(shell) -> None:
         assert "evaluation/return" not in curve
         assert None not in curve["training/return"]
         assert record.config["run"]["evaluation_envs"] == 0
-    again = shell("table", "toy", "--seeds", "1", "--evaluations", "0").stdout
+    again = shell("table", "toy", "--seeds", "1", "--set", "evaluations=0").stdout
     assert "toy" in again.lower()
 
 

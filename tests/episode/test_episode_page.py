@@ -91,17 +91,6 @@ def test_the_frames_come_back_to_a_tenth_of_a_millimetre() -> None:
     assert raw == b""
 
 
-def test_a_long_episode_of_many_bodies_stays_small() -> None:
-    """Noise in every number of 1000 steps of 12 bodies: worse than any physics."""
-    draws = np.random.default_rng(0)
-    geoms = tuple(Geom(b, "sphere", (0.1, 0, 0), (0, 0, 0), UPRIGHT, None) for b in range(12))
-    crowd = Scene((0,) * 12, geoms, 0.01)
-    positions = np.cumsum(draws.normal(0, 0.02, (1001, 12, 3)), axis=0).astype(np.float32)
-    rotations = draws.normal(0, 0.5, (1001, 12, 4)).astype(np.float32)
-    one = run(steps=1000, scene=crowd, positions=positions, rotations=rotations, end="length")
-    assert len(episode.render("gae", "crowd", 0, [one])) < 2e6
-
-
 # In a browser
 
 BROWSER = pytest.mark.inputs("ablations/episode", "tests/browser.py")

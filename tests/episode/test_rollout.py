@@ -71,12 +71,6 @@ def test_the_environment_is_compiled_once_for_all_policies() -> None:
     assert Counter.traced == 1
 
 
-def test_another_seed_is_another_reset() -> None:
-    (one,) = episodes(Counter(), [by(0.1)], seed=0, length=1)
-    (two,) = episodes(Counter(), [by(0.1)], seed=1, length=1)
-    assert not np.array_equal(one.positions[0], two.positions[0])
-
-
 def test_broken_physics_end_an_episode_and_are_not_drawn() -> None:
     def breaks(observation: jax.Array, key: Any = None) -> jax.Array:
         return jnp.where(observation > 2, jnp.nan, 1.0)
