@@ -19,14 +19,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from subprocess import SubprocessError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ablations import plugins
 from ablations.core.files import SetAside
 from ablations.engine.machine import left_out_of_workers
 from ablations.errors import NEAR, Note, UserError, missing_extra, one_line, unknown
-from ablations.git import git
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError, UnknownOptionError
@@ -118,17 +116,6 @@ _OF_FILES = (
 MOST_LINES = 20  # about skipped files
 
 
-def _commit() -> str:
-    """Return the commit if the package is in a git clone."""
-    root = Path(__file__).parents[1]
-    if not (root / ".git").exists():
-        return ""
-    try:
-        return f" ({git(root, 'describe', '--always', '--dirty').decode().strip()})"
-    except (OSError, SubprocessError):
-        return ""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return the exit code.
 
@@ -193,7 +180,7 @@ def _called(words: list[str], given: dict[str, Any]) -> int:
     if name in ("--help", "-h"):
         print(overview())
     elif name == "--version":
-        print(f"rl-ablations {version('rl-ablations')}{_commit()}")
+        print(f"rl-ablations {version('rl-ablations')}")
     if name in ("--help", "-h", "--version"):
         return 0
     options = rest[: rest.index("--")] if "--" in rest else rest
