@@ -94,7 +94,7 @@ BAD = {
     "check up down --save toy": "--save takes one BASELINE",
     "check up --reason x": "--reason goes with --save",
     "check up --alpha 0": "--alpha must be between 0 and 0.5",
-    "check up --effect -1": "--effect must be above 0",
+    "check up --effect -1": "--effect above 0",
     "check up --seeds 2": "too few seeds: 2 seeds against 20 of the baseline",
     "check ../up --save toy": "letters, digits",
 }
