@@ -361,6 +361,8 @@ def _inside(path: Path, notes: list[str]) -> tuple[Path, list[Path]]:
         root = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), path.parts))
     if not matches:
         raise UserError(f"no such file: '{path}'")
+    if special := [match for match in matches if not (match.is_dir() or match.is_file())]:
+        raise UserError(f"'{special[0]}' is neither a file nor a folder")
     inside = [_in_folder(match, notes) if match.is_dir() else [match] for match in matches]
     return root, [*itertools.chain(*inside)]
 

@@ -51,7 +51,6 @@ CASES = [
     ("show up --seeds 3", "several studies have a variant 'up'"),
     ("show gae/discount=0.8 --vary discount=0.9,1", "gae --vary has no variant"),
     ("table gae", "'gae' has not run in 'results' and has no archive there: start with"),
-    ("table cleanrl_to_sb3", "start with `ablations explain cleanrl sb3`"),
     ("run exam --base cleanrl --tasks arithmetic", "choose a control task"),
     ("table gae --format word", 'Invalid value "word" for --format. Choose from: "markdown"'),
     ("table toy.csv", "import it by `ablations import toy.csv --study NAME`"),
