@@ -137,7 +137,10 @@ class Runs:
         _require(frame, ["variant", "seed", value])
         frame = frame.astype({"task": str, "variant": str})
         for column in ("seed", "step"):
-            frame = frame.assign(**{column: _whole_numbers(frame[column], column)})
+            numbers = pd.to_numeric(frame[column], errors="coerce")
+            if not (numbers % 1 == 0).all():
+                raise UserError(f"the column of {column}s must have whole numbers")
+            frame = frame.assign(**{column: numbers.astype(np.int64)})
         if score not in SCORES:
             raise unknown("score", score, SCORES)
         duplicates = frame[frame.duplicated([*RUN, "step"])]
@@ -161,7 +164,7 @@ class Runs:
             raise unknown("baseline", baseline, variants)
         done = runs.set_index(RUN).status.eq("done")
         curves = frame[done.reindex(pd.MultiIndex.from_frame(frame[RUN])).to_numpy()]
-        numbers = frame.select_dtypes("number").columns.difference([*RUN, "step"])
+        metrics = frame.select_dtypes("number").columns.difference([*RUN, "step"])
         return cls(
             runs,
             curves if has_steps else curves.iloc[:0],
@@ -171,7 +174,7 @@ class Runs:
             score,
             margin,
             margin_in_metric,
-            metrics=tuple(numbers) if has_steps else (value,),
+            metrics=tuple(metrics) if has_steps else (value,),
         )
 
     @classmethod
@@ -201,7 +204,7 @@ class Runs:
             study = read_plan(folder, study)
         plan, stated = study, study.study
         metric = metric or stated.metric
-        score = score or _default_score(plan, metric)
+        score = score or (stated.score if metric.startswith(EVALUATION) else None) or "final"
         if score not in SCORES:
             raise unknown("score", score, SCORES)
         rows, points, made_with = [], [], []
@@ -628,10 +631,6 @@ def _digest(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-def _default_score(plan: Plan, metric: str) -> str:
-    return (plan.study.score if metric.startswith(EVALUATION) else None) or "final"
-
-
 def _rows(frame: pd.DataFrame, metric: str, score: str) -> pd.DataFrame:
     rows = []
     steps, values = frame["step"].to_numpy(), frame[metric].to_numpy(np.float64)
@@ -664,13 +663,6 @@ def _require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
         raise UserError("the table has no rows")
     if not pd.api.types.is_numeric_dtype(frame[column]):
         raise UserError(f"the column '{column}' has text: expected numbers")
-
-
-def _whole_numbers(values: pd.Series[Any], name: str) -> pd.Series[int]:
-    numbers = pd.to_numeric(values, errors="coerce")
-    if not (numbers % 1 == 0).all():
-        raise UserError(f"the column of {name}s must have whole numbers")
-    return numbers.astype(np.int64)
 
 
 def by_task_and_variant(runs: Runs) -> Iterator[tuple[str, str, pd.DataFrame]]:

@@ -280,7 +280,8 @@ def is_logged(column: pd.Series) -> Bools:
 
 def is_blank(column: pd.Series) -> Bools:
     """Return which lines lack a value of the field."""
-    return np.array(column.isna() | column.isin(BLANK), np.bool_)
+    blank = (v is None or v != v or (isinstance(v, str) and v in BLANK) for v in column)
+    return np.fromiter(blank, np.bool_, len(column))
 
 
 def is_text(column: pd.Series) -> Bools:

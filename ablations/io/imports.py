@@ -194,7 +194,8 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
             logs += _sources(path, name, named, pattern, metric, notes)
     judged = _judged(logs, metric)
     runs = _runs(logs, judged, notes)
-    for line in (*_short(list(_summaries(runs, judged)), "run"), *_short(notes, "note")):
+    told = shortened([*_summaries(runs, judged)], SHOWN, "and {} more runs")
+    for line in (*told, *shortened(notes, SHOWN, "and {} more notes")):
         say(line)
     if better == "lower":
         for _, log in runs.values():
@@ -221,10 +222,6 @@ def _was_trained(results: Path, study: str) -> bool:
         return not read_plan(results, study).imported
     except UserError:  # no plan, or a damaged plan, which is replaced
         return False
-
-
-def _short(lines: Sequence[str], noun: str) -> list[str]:
-    return shortened(lines, SHOWN, f"and {count(len(lines) - SHOWN, f'more {noun}')}")
 
 
 def _summaries(runs: Mapping[Place, Run], metric: str) -> Iterator[str]:

@@ -116,7 +116,7 @@ def points(
         raise NoValueError(f"'{name}' has no value of {metric}")
     _resume(name, rows, metric, steps, valid, logged if table else given, restarts)
     given &= valid
-    _require_one_kind(name, rows[given], metric)
+    _require_one_kind(name, rows, given, metric)
     if not table and is_cut(last := steps[given].max(), reached := steps[valid].max()):
         notes.append(f"{metric}: the last value is at step {last:,.0f} of {reached:,.0f}")
     ends = np.flatnonzero(logged & valid)
@@ -142,9 +142,9 @@ def refused(name: str, rows: pd.DataFrame, row: int, column: str, must: str) -> 
     return UserError(f"'{name}', line {rows.index[row]}: {column} must be {must}, {actual}")
 
 
-def _require_one_kind(name: str, rows: pd.DataFrame, metric: str) -> None:
-    for column in rows.columns.intersection(KINDS):
-        texts = set(map(str, rows[column].where(rows[column].notna(), "")))
+def _require_one_kind(name: str, rows: pd.DataFrame, given: NDArray[np.bool_], metric: str) -> None:
+    for column in (kind for kind in KINDS if kind in rows):
+        texts = {"" if v is None or v != v else str(v) for v in rows[column][given]}
         if len(texts) > 1 and any(number(text) is None for text in texts):
             kinds = ", ".join(f"'{text}'" for text in sorted(texts))
             advice = _NAME_THEM.format(metric)

@@ -49,12 +49,11 @@ def logs(steps: Callable[[int], Steps] = lambda seed: EVERY) -> Logs:
 
 def read(folder: Path, runs: Logs, *, blank: bool = False, baseline: str = "a") -> Runs:
     folder.mkdir(exist_ok=True)
-    lines = ["run,seed,step,return"]
-    for (run, seed), (steps, values) in runs.items():
-        points = zip(steps.tolist(), values.tolist(), strict=True)
-        lines += [f"{run},{seed},{step},{number!r}" for step, number in points]
-    text = "\n".join(lines)
-    (folder / "runs.csv").write_text(text.replace(",nan", ",") if blank else text)
+    tables = [
+        pd.DataFrame({"run": run, "seed": seed, "step": steps, "return": values})
+        for (run, seed), (steps, values) in runs.items()
+    ]
+    pd.concat(tables).to_csv(folder / "runs.csv", index=False, na_rep="" if blank else "nan")
     import_runs(folder / "runs.csv", "s", folder, baseline=baseline)
     return Runs.read(folder, "s")
 

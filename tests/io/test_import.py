@@ -8,6 +8,7 @@ import io
 import json
 import random
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,12 @@ def ran(tmp_path: Path):
     )
 
 
-def csv_file(path: Path, seeds: int = 6) -> Path:
+def csv_file(path: Path) -> Path:
     random = np.random.default_rng(0)
     lines = ["run,seed,step,return,loss"]
-    for run, effect in (("ours", 3.0), ("theirs", 0.0)):
-        for seed in range(seeds):
-            for row in range(1, 6):
-                value = row + effect + 0.3 * random.normal()
-                lines.append(f"{run},{seed},{row * 1000},{value:.6f},{1 / row:.4f}")
+    for run, seed, row in product(("ours", "theirs"), range(6), range(1, 6)):
+        value = row + 3.0 * (run == "ours") + 0.3 * random.normal()
+        lines.append(f"{run},{seed},{row * 1000},{value:.6f},{1 / row:.4f}")
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -360,7 +359,6 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", f"{LONG}a,0,1,high\n", "line 2: return must be a number, not 'high'"),
     ("r.csv", f"{LONG}a,0,1,1\n{LONG}a,0,1,2\n", "line 4: two values for step 1; give each"),
     ("r.csv", "run,seed,step,gain,loss\na,0,1,1,1\n", "name one with --metric: gain, loss"),
-    ("r.csv", f"{LONG}a,0,1,98%\n", "line 2: return must be a number, not '98%'"),
     ("r.csv", f"{LONG}a,0,1,1,5\nb,0,1,1,5\n", "line 2: 5 fields, but the header has 4 names"),
     ("r.csv", "run,seed,step,return, return\na,0,1,1,2\n", "has two columns 'return'"),
     ("r.csv", "run;seed;step;return\na;1;10;9,125\n", "return must be a number, not '9,125'"),
@@ -368,7 +366,6 @@ REFUSED: list[tuple[str, bytes | str | None, str]] = [
     ("r.csv", f"{LONG}caf\xe9,0,1,1\n".encode("latin-1"), "not text in UTF-8"),
     ("x.wandb", b":W&B\xe1\xbe\x00" + b"\0" * 50, "neither a table .*docs/own-runs.md"),
     ("x.csv", '"global_step","a - r","a - r"\n1,2,3\n', "two columns 'a - r'"),
-    ("x.csv", "iter,return\n10,1\n", "no known column of steps: name it with --step"),
     ("x.csv", "mode,step,return\ntrain,1,9\neval,2,2\n", "of several kinds .'eval', 'train'"),
     ("x.csv", "step,return\n2,9\n1,2\n", "line 3: steps go back from 2 to 1: does the file"),
     ("x.npz", None, "has no array 'timesteps'; it has a, b"),
