@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
@@ -34,6 +33,7 @@ from ablations.records import Plan, Record, digest, read_plan, write_plan, write
 from ablations.studies import studies
 
 Place: TypeAlias = tuple[str, str, int]  # task, variant, seed
+Named: TypeAlias = Mapping[str, str | None]  # what columns are for -> their names
 
 SHOWN = 12  # lines of progress on runs, and on skipped content
 TASK = "task"  # the name of the task if no column or file name states it
@@ -91,41 +91,32 @@ class Run(NamedTuple):
     log: Columns
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """One or several runs: a file, a folder of event files, or a run of a W&B panel.
 
     Attributes:
         name: the part of the path that describes the run.
-        rows: a row per line or step.
-        keys: the columns of task, variant, seed and step, as far as they exist.
-        stated: task, variant and seed as far as the name states them.
+        rows: a row per line or step, with the columns task, variant, seed and, if known, step.
+        metrics: the columns that may be metrics.
+        is_table: whether columns of the file state variant or seed.
     """
 
     path: Path
     name: str
     rows: pd.DataFrame
-    keys: Mapping[str, str]
-    stated: Mapping[str, str]
-
-    @cached_property
-    def metrics(self) -> list[str]:
-        """The columns that may be metrics."""
-        left_out = {*self.keys.values(), *KNOWN["step"], *KINDS}
-        names = [name for name in self.rows if name not in left_out]
-        return [name for name in names if not is_blank(self.rows[name]).all()]
+    metrics: Sequence[str]
+    is_table: bool
 
     def place(self, rows: pd.DataFrame) -> Place:
         """Return task, variant and seed by the first of rows, which are of one run."""
-        cells = {key: rows[name].iloc[0] for key, name in self.keys.items()}
-        stated = {**self.stated, **cells}
-        for key in ("task", "variant"):
-            if stated[key] in (None, "") or stated[key] != stated[key]:
-                raise refused(str(self.path), rows, 0, self.keys[key], "a name")
-        seed = floats(pd.Series([stated["seed"]], dtype=object))
+        task, variant = rows["task"].iloc[0], rows["variant"].iloc[0]
+        for key, value in (("task", task), ("variant", variant)):
+            if value in (None, "") or value != value:
+                raise refused(str(self.path), rows, 0, key, "a name")
+        seed = floats(rows["seed"].iloc[:1])
         if not are_whole(seed)[0]:
-            raise refused(str(self.path), rows, 0, self.keys["seed"], "a whole number")
-        return str(stated["task"]).strip(), str(stated["variant"]).strip(), int(seed[0])
+            raise refused(str(self.path), rows, 0, "seed", "a whole number")
+        return str(task).strip(), str(variant).strip(), int(seed[0])
 
 
 def import_runs(  # noqa: PLR0913 - each names a column or a property of the study
@@ -186,12 +177,12 @@ def import_runs(  # noqa: PLR0913 - each names a column or a property of the stu
         raise UserError(f"study '{study}' was trained here: import under another name")
     notes: list[str] = []
     logs: list[Source] = []
-    named = {"task": task, "variant": variant, "seed": seed, "step": step}
     # W&B and TensorBoard say run for variant.
     pattern = (pattern or "").replace("{run}", "{variant}")
+    named = {"task": task, "variant": variant, "seed": seed, "step": step, "metric": metric}
     for path, name in _files([paths] if isinstance(paths, Path | str) else paths, pattern, notes):
         with _naming(path):
-            logs += _sources(path, name, named, pattern, metric, notes)
+            logs += _sources(path, name, named, pattern, notes)
     judged = _judged(logs, metric)
     runs = _runs(logs, judged, notes)
     told = shortened([*_summaries(runs, judged)], SHOWN, "and {} more runs")
@@ -283,28 +274,27 @@ def _read(source: Source, metric: str, notes: list[str]) -> Iterator[tuple[Place
     In a table of runs each row is a point. In the log of one run the points are the rows with the
     metric, and values of other metrics at the same steps are kept.
     """
-    if "step" not in source.keys:
-        known = ", ".join(source.rows)
+    if "step" not in source.rows:
+        known = ", ".join(source.metrics)
         raise UserError(f"no known column of steps: name it with --step; columns: {known}")
-    step, table = source.keys["step"], "variant" in source.keys or "seed" in source.keys
     others = [column for column in source.metrics if column != metric]
     if texts := [column for column in others if is_text(source.rows[column]).any()]:
-        task = "" if "task" in source.keys else f"; if one names the tasks: --task {texts[0]}"
+        task = f"; if one names the tasks: --task {texts[0]}"
         notes.append(f"'{source.name}': skipped columns of text: {', '.join(texts)}{task}")
         others = [column for column in others if column not in texts]
-    by = [source.rows[source.keys[key]].map(repr) for key in RUN if key in source.keys]
+    by = [source.rows[key].map(repr) for key in RUN]
     groups: dict[Place, list[pd.DataFrame]] = {}
-    for _, rows in source.rows.groupby(by, sort=False) if by else [("", source.rows)]:
+    for _, rows in source.rows.groupby(by, sort=False):
         groups.setdefault(source.place(rows), []).append(rows)
     for place, parts in groups.items():
         rows = pd.concat(parts)
-        if table:
+        if table := source.is_table:
             rows = rows[is_logged(rows[metric])]
-            rows = rows.iloc[np.argsort(floats(rows[step]), kind="stable")]
+            rows = rows.iloc[np.argsort(floats(rows["step"]), kind="stable")]
         if not len(rows):
             continue
         own: list[str] = []
-        log = points(str(source.path), rows, metric, step, others, own, table=table)
+        log = points(str(source.path), rows, metric, "step", others, own, table=table)
         yield place, Run(source.path, log if table else _joined(log, metric))
         notes += (f"'{source.name}': {note}" for note in own)
 
@@ -407,21 +397,15 @@ def _named(root: Path, files: Sequence[Path], pattern: str) -> Iterator[tuple[Pa
 
 
 def _sources(
-    path: Path,
-    name: str,
-    named: Mapping[str, str | None],
-    pattern: str,
-    metric: str | None,
-    notes: list[str],
+    path: Path, name: str, named: Named, pattern: str, notes: list[str]
 ) -> Iterator[Source]:
     if path.is_dir():
         own: list[str] = []
         tags = tensorboard.parts(path, own)
-        judged = metric or next((tag for tag in RETURNS if tag in tags), "")
+        judged = named["metric"] or next((tag for tag in RETURNS if tag in tags), "")
         rows = tensorboard.rows(tags, judged, own)
         notes += (f"'{name}': {note}" for note in own)
-        stated = _stated(name, pattern, {}) if len(rows) else {}
-        yield Source(path, name, rows, {"step": tensorboard.STEP}, stated)
+        yield _source(path, name, {"step": tensorboard.STEP}, pattern, rows)
         return
     read = formats.read(path)
     if read is None:
@@ -443,17 +427,22 @@ def _sources(
     yield _source(path, name, named, pattern, read)
 
 
-def _source(
-    path: Path, name: str, named: Mapping[str, str | None], pattern: str, rows: pd.DataFrame
-) -> Source:
+def _source(path: Path, name: str, named: Named, pattern: str, rows: pd.DataFrame) -> Source:
+    if not len(rows):
+        return Source(path, name, rows, [], False)
     keys = {}
-    for key, usual in KNOWN.items():
-        column = named[key] or next((each for each in usual if each in rows), None)
-        if len(rows) and column is not None and column not in rows:
-            raise unknown("column", column, rows, of=f"'{path}'")
-        if column is not None:
+    for key in KNOWN:
+        there = (each for each in KNOWN[key] if each in rows and not path.is_dir())
+        if column := named.get(key) or next(there, None):
             keys[key] = column
-    return Source(path, name, rows, keys, _stated(name, pattern, keys) if len(rows) else {})
+            if column not in rows:
+                raise unknown("column", column, rows, of=f"'{path}'")
+    left_out = {*RUN, *keys.values(), *KNOWN["step"]}
+    others = rows.drop(columns=[column for column in rows if column in left_out])
+    metrics = [c for c in others if c not in KINDS and not is_blank(others[c]).all()]
+    columns = {key: rows[column] for key, column in keys.items()}
+    rows = others.assign(**columns, **_stated(name, pattern, keys))
+    return Source(path, name, rows, metrics, "variant" in keys or "seed" in keys)
 
 
 def _stated(name: str, pattern: str, keys: Mapping[str, str]) -> dict[str, str]:
